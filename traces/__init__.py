@@ -1,0 +1,1 @@
+"""What clients did and saw, read from recordings and judged, promise by promise."""
