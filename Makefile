@@ -1,0 +1,94 @@
+# The verbs of this repository; `make` alone lists them.
+# A fresh machine needs Python 3.11 or newer and a JDK 17 or newer, nothing else.
+
+PYTHON ?= python3
+JAVA_AT_LEAST := 17
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-virtualenv
+HIGHWATER := $(BIN)/highwater
+# More arguments for the verb's own command: make check ARGS="recordings --strict"
+ARGS ?=
+
+# uv_build looks its binary up on PATH; Spark prefers JAVA_HOME, so everything else shall too.
+export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup java verify test lint pytest format spec conform mutants chaos validate check \
+	soak bench lock clean
+
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+verify: setup java ## Run the whole loop: specs, conformance, mutants, chaos, traces
+	$(HIGHWATER) verify $(ARGS)
+
+test: setup java lint pytest ## Run every gate: lint, types, import rules, tests
+
+setup: $(READY) ## Make .venv from the lock (again only when the lock changed)
+
+lint: setup ## Check style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+pytest: setup java
+	$(BIN)/pytest $(ARGS)
+
+spec: setup java ## Run the TLA+ models against their expected verdicts
+	$(HIGHWATER) spec $(ARGS)
+
+conform: setup java ## Compare specs and Python machines, edge by edge
+	$(HIGHWATER) conform $(ARGS)
+
+mutants: setup java ## Put known bugs in; show what kills each
+	$(HIGHWATER) mutants $(ARGS)
+
+chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
+	$(HIGHWATER) chaos $(ARGS)
+
+validate: setup java ## Ask TLC about recorded protocol events: ARGS="EVENTS..."
+	$(HIGHWATER) validate $(ARGS)
+
+check: setup java ## Judge recorded client histories: ARGS="PATH..."
+	$(HIGHWATER) check $(ARGS)
+
+soak: setup java ## Run the property tests with thousands of examples
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark" $(ARGS)
+
+format: setup ## Put the style right where a tool can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --annotation-style line
+
+lock: ## Write the locks anew after a change in pyproject.toml (needs uv)
+	@command -v uv > /dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 2; }
+	$(LOCK) pyproject.toml --all-extras --group dev -o requirements.lock
+	$(LOCK) --group build -c requirements.lock -o requirements-build.lock
+
+clean: ## Remove what was built; .venv stays
+	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# Two steps, because pyspark comes as a source archive: what builds it is
+# pinned and installed first, instead of being looked up at build time.
+$(READY): requirements-build.lock requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
+	    "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
+	@echo "Installing the pinned packages into $(VENV) (the first time takes some minutes)"
+	$(PIP) --quiet --require-hashes -r requirements-build.lock
+	$(PIP) --quiet --require-hashes --no-build-isolation -r requirements.lock
+	$(PIP) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+java:
+	@found=$$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p'); \
+	test "$${found:-0}" -ge $(JAVA_AT_LEAST) || { \
+	  echo "A JDK $(JAVA_AT_LEAST) or newer is needed (java and javac on PATH), found: $${found:-none}." \
+	    "Install one: apt-get install openjdk-17-jdk-headless, or brew install openjdk@17" >&2; exit 2; }
