@@ -5,8 +5,11 @@ imported only when one of its verbs is called, so `highwater --help` answers at 
 installs without Spark, TLC or Hypothesis.
 """
 
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points, version
+import sys
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
@@ -15,7 +18,12 @@ DISTRIBUTION = "highwatermark"
 COMMANDS = "highwatermark.commands"
 ROOMS = ("refimpl", "properties", "chaos", "traces")
 
-#: Said by `--help` without importing the room; a test holds it to what the command says of itself.
+# Exit codes. A verb itself ends with 0 or, when a promise is broken or two things differ, with 1.
+BAD_INPUT = 2
+OUR_OWN_BUG = 3
+INTERRUPTED = 130
+
+#: What `--help` says of a verb without importing its room; a test holds both to the same words.
 SHORT_HELP = {
     "chaos": "Break a simulated cluster, by seed, and judge every step.",
     "check": "Judge recorded client histories, promise by promise.",
@@ -28,14 +36,15 @@ SHORT_HELP = {
 
 
 class MissingExtraError(click.ClickException):
-    """A verb's room is here, but not the packages it stands on."""
+    """A verb's room is here, but not a package that it stands on."""
 
-    exit_code = 2
+    exit_code = BAD_INPUT
 
-    def __init__(self, verb: str, extra: str, package: str) -> None:
+    def __init__(self, offer: EntryPoint, package: str) -> None:
+        extra = offer.module.partition(".")[0]
         super().__init__(
-            f"`highwater {verb}` needs the package {package!r}, which is not installed; "
-            f"install it with: pip install '{DISTRIBUTION}[{extra}]'"
+            f"`highwater {offer.name}` needs the package `{package}`, which is not installed. "
+            f"Install it with: pip install '{DISTRIBUTION}[{extra}]'"
         )
 
 
@@ -47,59 +56,76 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         offer = _offers().get(cmd_name)
-        return None if offer is None else _load(offer)
+        if offer is None:
+            return None
+        with _missing_extra_named(offer):
+            return offer.load()
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click, which would look for a similar verb only among those already loaded."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as unknown:
+            raise click.NoSuchCommand(
+                unknown.command_name, possibilities=self.list_commands(ctx), ctx=ctx
+            ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(verb, SHORT_HELP.get(verb, "")) for verb in sorted(_offers())])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; a package that it imports late may be missing just as well."""
+        """Run the verb, and let no failure pass for a verdict: only a verb itself exits with 1."""
         try:
             return super().invoke(ctx)
-        except ModuleNotFoundError as missing:
-            verb = ctx.invoked_subcommand
-            offer = _offers().get(verb or "")
-            if offer is None:
+        except click.ClickException as refusal:
+            refusal.show()
+            ctx.exit(max(refusal.exit_code, BAD_INPUT))
+        except ModuleNotFoundError:
+            if ctx.invoked_subcommand is None:
                 raise
-            raise _explained(offer, missing) from missing
+            with _missing_extra_named(_offers()[ctx.invoked_subcommand]):
+                raise
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
 
 
 def _offers() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=COMMANDS)}
 
 
-def _load(offer: EntryPoint) -> click.Command:
-    try:
-        return offer.load()
-    except ModuleNotFoundError as missing:
-        raise _explained(offer, missing) from missing
-
-
-def _explained(offer: EntryPoint, missing: ModuleNotFoundError) -> Exception:
+@contextmanager
+def _missing_extra_named(offer: EntryPoint) -> Generator[None]:
     """A missing package is the user's to install; a missing module of ours is our own bug."""
-    package = (missing.name or "").partition(".")[0]
-    if not package or package in ROOMS:
-        return missing
-    return MissingExtraError(offer.name, extra=offer.module.partition(".")[0], package=package)
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if not package or package in ROOMS:
+            raise
+        raise MissingExtraError(offer, package) from missing
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version(DISTRIBUTION), prog_name="highwater")
+@click.version_option(package_name=DISTRIBUTION, prog_name="highwater")
 def highwater() -> None:
     """Kafka's promises, written down three times and held together by machines.
 
-    Exit codes: 0 all is well, 1 a promise is broken or two things differ, 2 bad input or a
-    missing tool.
+    Exit codes: 0 all is well; 1 a promise is broken or two things differ; 2 bad input, or a
+    missing tool; 3 a bug in this program.
     """
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Interrupted is neither a verdict nor bad input: it exits 130."""
+def main() -> None:
+    """Run the command line; a traceback is for our own bugs alone, and says so."""
     try:
-        highwater.main(args=arguments, prog_name="highwater", standalone_mode=True)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        highwater.main(prog_name="highwater")
+    except Exception:
+        traceback.print_exc()
+        click.echo("highwater: this is a bug in highwater itself, not a verdict", err=True)
+        sys.exit(OUR_OWN_BUG)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,56 @@
+"""What all tests share: Hypothesis' budgets, and one lean Spark session."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# `dev` looks elsewhere each time; `ci` finds the same thing twice; `soak` is for nights: some of
+# Kafka's old bugs hide from a hundred examples and fall to thousands.
+settings.register_profile("dev", deadline=None, print_blob=True)
+settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile(
+    "soak",
+    deadline=None,
+    print_blob=True,
+    max_examples=3_000,
+    stateful_step_count=80,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
+
+
+# C1 only, the serial collector, no page to look at and two partitions halve the start of a session.
+LEAN_SPARK = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """One session for the whole run: starting it costs more than all that the tests do with it."""
+    from pyspark.sql import SparkSession
+
+    # Spark starts its workers as `python3` from PATH, which need not be the one we run in.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for key, value in LEAN_SPARK.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
