@@ -1,0 +1,72 @@
+------------------------------- MODULE AbsLog -------------------------------
+(* The top floor: what a partition is to those who use it.                  *)
+(*                                                                          *)
+(* One log that only grows. Every reader sees a prefix of it. A record that *)
+(* was committed once is gone only by the step Lose, and Lose happens only  *)
+(* where an assumption says so out loud (unclean election, too few replicas *)
+(* left, acks=1). Every other module is measured against this one: it says  *)
+(* what its `committed` and its `views` are, and promises to evolve as here.*)
+EXTENDS Logs
+
+CONSTANTS
+    Readers,      \* whoever looks at the log
+    Records,      \* what can be written into it
+    MaxLength,    \* a bound for the model
+    LossAllowed   \* TRUE where the configuration permits that committed records vanish
+
+VARIABLES
+    committed,    \* the log
+    views         \* what each reader has in front of it
+
+vars == <<committed, views>>
+
+Init ==
+    /\ committed = <<>>
+    /\ views = [reader \in Readers |-> <<>>]
+
+(* A record is committed: it goes behind all others. *)
+Commit(record) ==
+    /\ Len(committed) < MaxLength
+    /\ committed' = Append(committed, record)
+    /\ UNCHANGED views
+
+(* A reader looks: at any prefix, for the replica that answers may lag.     *)
+Observe(reader, length) ==
+    /\ length <= Len(committed)
+    /\ views' = [views EXCEPT ![reader] = Take(committed, length)]
+    /\ UNCHANGED committed
+
+(* The end of the log is lost; readers who saw it are moved back.           *)
+Lose(length) ==
+    /\ LossAllowed
+    /\ length < Len(committed)
+    /\ committed' = Take(committed, length)
+    /\ views' = [reader \in Readers |->
+                    Take(views[reader], Min({length, Len(views[reader])}))]
+
+Next ==
+    \/ \E record \in Records : Commit(record)
+    \/ \E reader \in Readers, length \in 0..MaxLength : Observe(reader, length)
+    \/ \E length \in 0..MaxLength : Lose(length)
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* What every refinement promises. The steps above are one way to keep it;  *)
+(* a module with larger steps (a high watermark that jumps) keeps it too.   *)
+
+(* No reader sees what the log does not hold. *)
+ViewsArePrefixes == \A reader \in Readers : IsPrefix(views[reader], committed)
+
+(* What is committed stays, in its place. *)
+AppendOnly == [][IsPrefix(committed, committed')]_committed
+
+(* Where loss is allowed the log may also shrink, but is never rewritten.   *)
+Evolves ==
+    [][ IsPrefix(committed, committed')
+        \/ (LossAllowed /\ IsPrefix(committed', committed)) ]_committed
+
+-----------------------------------------------------------------------------
+(* Probes: states that must be reachable, or the promises say nothing.      *)
+NeverBehind == \A reader \in Readers : views[reader] = <<>> \/ views[reader] = committed
+=============================================================================
