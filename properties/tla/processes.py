@@ -1,0 +1,83 @@
+"""Run one outside program with a time limit, and say what it cost."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from properties.tla.errors import MissingToolError
+
+
+@frozen
+class Finished:
+    """What a program said and cost. `code` is the signal's negative when one ended it."""
+
+    command: tuple[str, ...]
+    code: int
+    output: str
+    errors: str
+    cpu_s: float
+    wall_s: float
+    timed_out: bool
+
+
+def run(
+    command: Sequence[str],
+    cwd: Path,
+    limit_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run to the end or to the limit. The CPU seconds are the program's own, user and system."""
+    started = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+    except OSError as refused:
+        raise MissingToolError(f"cannot run {command[0]}: {refused.strerror}") from refused
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(limit_s, stop)
+    timer.start()
+    try:
+        output, errors, cpu_s = _collect(process)
+    finally:
+        timer.cancel()
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+    wall_s = time.monotonic() - started
+    return Finished(
+        tuple(command), process.returncode, output, errors, cpu_s, wall_s, late.is_set()
+    )
+
+
+def _collect(process: subprocess.Popen[str]) -> tuple[str, str, float]:
+    """Drain both pipes side by side, then reap with `wait4`, which knows this child's CPU time."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    errors: list[str] = []
+    drain = threading.Thread(target=lambda pipe: errors.append(pipe.read()), args=(process.stderr,))
+    drain.start()
+    output = process.stdout.read()
+    drain.join()
+    process.stdout.close()
+    process.stderr.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return output, errors[0], usage.ru_utime + usage.ru_stime

@@ -1,0 +1,98 @@
+"""Run configurations side by side and hold each against its row."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from attrs import frozen
+
+from properties.tla.checker import Outcome
+from properties.tla.errors import InputError
+from properties.tla.names import spec_names
+from properties.tla.specs import Config, SpecTree
+from properties.tla.tlc import QUICK_STATES, Tlc
+from properties.tla.verdicts import Difference, Table, Verdict, compare, load
+
+
+@frozen
+class Job:
+    """One configuration to check."""
+
+    table: Table
+    verdict: Verdict
+
+    @property
+    def name(self) -> str:
+        return f"{self.table.module}/{self.verdict.cfg}"
+
+
+@frozen
+class Result:
+    """What came of a job."""
+
+    job: Job
+    outcome: Outcome
+    differences: tuple[Difference, ...]
+
+    @property
+    def again(self) -> str:
+        """The command that shows it again."""
+        return f"highwater spec {self.job.name} --story"
+
+
+def jobs(targets: Sequence[str], tree: SpecTree) -> list[Job]:
+    """The jobs for `MODULE` and `MODULE/CFG` names, or for everything when there are none."""
+    chosen: dict[str, Job] = {}
+    tables: dict[str, Table] = {}
+    for target in targets or tree.modules():
+        module, _, cfg = target.partition("/")
+        table = tables.setdefault(module, load(module, tree))
+        rows = [table.row(cfg)] if cfg else table.verdicts
+        for job in (Job(table, verdict) for verdict in rows):
+            chosen[job.name] = job
+    for job in chosen.values():
+        check_constants(job.table.module, tree.model(job.table.module, job.verdict.cfg), tree)
+    return list(chosen.values())
+
+
+def check_constants(module: str, cfg: Path, tree: SpecTree) -> None:
+    """A cfg gives a value to what the module declares, to all of it and to nothing else.
+
+    TLC says nothing about a value for a name that no module knows: a misspelt knob would leave
+    the rule as it is, and the run would show something other than its name says.
+    """
+    config = Config.read(cfg)
+    given, declared = set(config.constants()), set(spec_names(module, tree).constants)
+    if given - declared:
+        names = ", ".join(sorted(given - declared))
+        raise InputError(f"{cfg}: {module} declares no constant {names}")
+    missing = declared - given - set(config.replaced())
+    if missing:
+        raise InputError(f"{cfg}: no value for the constant {', '.join(sorted(missing))}")
+
+
+def run_all(
+    todo: Iterable[Job],
+    tree: SpecTree,
+    parallel: int,
+    heap_mb: int,
+    started: Callable[[Job], None] = lambda job: None,
+) -> Iterator[Result]:
+    """Check all jobs, `parallel` at a time, the longest first; results come as they finish."""
+
+    def one(job: Job) -> Result:
+        started(job)
+        quick = (job.verdict.distinct or 0) < QUICK_STATES
+        checker = Tlc(tree, heap_mb, quick)
+        outcome = checker.check(job.table.module, job.verdict.cfg, job.verdict.seconds)
+        return Result(job, outcome, tuple(compare(job.verdict, outcome)))
+
+    longest_first = sorted(todo, key=lambda job: -(job.verdict.distinct or 0))
+    with ThreadPoolExecutor(max_workers=parallel) as pool:
+        running = [pool.submit(one, job) for job in longest_first]
+        try:
+            for done in as_completed(running):
+                yield done.result()
+        finally:
+            for waiting in running:
+                waiting.cancel()

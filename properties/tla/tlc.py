@@ -1,0 +1,153 @@
+"""TLC behind the checker interface: every run alone in its folder, every report cross-checked."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from properties.tla import tools
+from properties.tla.checker import Outcome, Status
+from properties.tla.processes import Finished, run
+from properties.tla.report import OUT_OF_MEMORY, SUCCESS, VIOLATIONS, Report
+from properties.tla.specs import Config, SpecTree
+
+HEAP_MB = 3072
+#: Up to about this many states, TLC ends before the optimising compiler has paid for itself.
+QUICK_STATES = 100_000
+
+
+@frozen
+class Tlc:
+    """The explicit-state checker.
+
+    One worker, so that the search is breadth first and counterexamples are the shortest. TLC
+    unpacks its standard modules into the temporary folder and names its work folder by the clock:
+    two runs that share either trip over each other, so each gets its own, removed afterwards.
+    """
+
+    tree: SpecTree = SpecTree()
+    heap_mb: int = HEAP_MB
+    quick: bool = False
+    name: str = "TLC"
+
+    def check(self, module: str, cfg: str, limit_s: float) -> Outcome:
+        return self.check_file(module, self.tree.model(module, cfg), limit_s)
+
+    def check_file(self, module: str, cfg: Path, limit_s: float) -> Outcome:
+        """Check with a cfg that may lie anywhere."""
+        finished, report = self.run(self.tree.folder(module), module, cfg, limit_s)
+        return named(judge(finished, report, limit_s), Config.read(cfg))
+
+    def run(self, folder: Path, module: str, cfg: Path, limit_s: float) -> tuple[Finished, Report]:
+        """Run TLC on `folder/module.tla` and hand back what it said, unjudged."""
+        scratch = Path(tempfile.mkdtemp(prefix="highwater-tlc-"))
+        try:
+            command = [
+                *jvm(self.tree, scratch, self.heap_mb, self.quick),
+                *("tlc2.TLC", "-tool", "-deadlock", "-workers", "1"),
+                *("-metadir", str(scratch / "states"), "-config", str(cfg.resolve()), module),
+            ]
+            finished = run(command, folder, limit_s)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return finished, Report.read(finished.output)
+
+
+def jvm(tree: SpecTree, scratch: Path, heap_mb: int, quick: bool = False) -> list[str]:
+    """The part of a command line that every tool of TLC's jar shares."""
+    box = tools.find()
+    return [
+        box.java,
+        f"-Xmx{heap_mb}m",
+        "-Xss8m",
+        "-XX:+UseSerialGC",
+        *(["-XX:TieredStopAtLevel=1"] if quick else []),
+        f"-Djava.io.tmpdir={scratch}",
+        f"-DTLA-Library={':'.join(map(str, tree.library()))}",
+        "-cp",
+        box.class_path,
+    ]
+
+
+def judge(finished: Finished, report: Report, limit_s: float) -> Outcome:
+    """One outcome from the exit code and the report, which must tell the same story."""
+    counts = report.counts()
+    outcome = Outcome(
+        Status.FAILED,
+        generated=counts[0] if counts else None,
+        distinct=counts[1] if counts else None,
+        depth=report.depth(),
+        cpu_s=finished.cpu_s,
+        wall_s=finished.wall_s,
+        command=finished.command,
+    )
+    if finished.timed_out:
+        return outcome.because(Status.TIMED_OUT, f"not finished in {limit_s:g} s")
+    if report.first(*OUT_OF_MEMORY) or "OutOfMemoryError" in finished.errors:
+        return outcome.because(Status.FAILED, "TLC ran out of memory; raise --heap-mb")
+    violation = report.violation()
+    if violation is not None:
+        code, pattern = VIOLATIONS[violation.code]
+        match = pattern.match(violation.text.strip())
+        name = match.groupdict().get("name") if match else None
+        return _agreed(
+            code, finished, report, evolve(outcome, status=Status.VIOLATED, violated=name)
+        )
+    if report.first(SUCCESS) is not None:
+        return _passed(counts, finished, report, outcome)
+    return outcome.because(Status.FAILED, _complaint(finished, report))
+
+
+def _passed(
+    counts: tuple[int, int, int] | None, finished: Finished, report: Report, outcome: Outcome
+) -> Outcome:
+    if counts is None or counts[2] != 0:
+        left = "says not how many" if counts is None else f"leaves {counts[2]}"
+        reason = f"TLC reports success, but {left} states to explore"
+        return outcome.because(Status.FAILED, reason)
+    return _agreed(0, finished, report, evolve(outcome, status=Status.PASSED))
+
+
+def _agreed(code: int, finished: Finished, report: Report, outcome: Outcome) -> Outcome:
+    """The outcome, if the exit code says the same as the report."""
+    if finished.code != code:
+        reason = (
+            f"TLC's report says that the model {outcome.status.value} (exit code {code}), "
+            f"but its exit code is {finished.code}"
+        )
+        return outcome.because(Status.FAILED, reason)
+    try:
+        return evolve(outcome, steps=report.steps(), back_to=report.back_to())
+    except ValueError as unread:
+        return outcome.because(Status.FAILED, f"the counterexample cannot be read: {unread}")
+
+
+def _complaint(finished: Finished, report: Report) -> str:
+    said = report.complaint() or finished.errors.strip() or report.printed.strip()[-2000:]
+    if finished.code == 0:
+        return f"TLC ended with exit code 0 without a verdict:\n{said}"
+    return f"TLC ended with exit code {finished.code}:\n{said}"
+
+
+def named(outcome: Outcome, config: Config) -> Outcome:
+    """Give a violated property the name that the cfg knows it by.
+
+    TLC names invariants and the properties that it checks as `[][A]_v` itself, but a refinement
+    (`Abs!Spec`) only by a place in the abstract module, and a temporal property not at all.
+    With one PROPERTY in the cfg there is no doubt which one is meant.
+    """
+    if outcome.status is not Status.VIOLATED or outcome.violated in (
+        *config.invariants,
+        *config.properties,
+    ):
+        return outcome
+    if len(config.properties) == 1:
+        return evolve(outcome, violated=config.properties[0])
+    listed = ", ".join(config.properties) or "no PROPERTY"
+    told = outcome.violated or "only that a temporal property is violated"
+    reason = (
+        f"TLC does not name the violated property (it says: {told}) and the cfg lists {listed}; "
+        "keep refinement and temporal properties in configurations of their own"
+    )
+    return outcome.because(Status.FAILED, reason)

@@ -1,0 +1,249 @@
+"""The table of expected verdicts beside each module: read it, compare with it, pin new figures."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, cast
+
+import tomlkit
+from attrs import field, fields_dict, frozen
+
+from properties.tla.checker import Outcome, Status
+from properties.tla.errors import InputError
+from properties.tla.specs import SpecTree
+
+TABLE = "verdicts.toml"
+#: The figures that `highwater spec --update` may rewrite. Verdicts are for people to change.
+FIGURES = ("length", "distinct", "depth")
+
+
+class Kind(Enum):
+    """Why a configuration is there."""
+
+    OK = "ok"
+    """The rules as they are: everything promised holds."""
+    BUG = "bug"
+    """A rule switched off: a named promise breaks."""
+    PROBE = "probe"
+    """A witness against vacuity: "never" is asserted of something that must be reachable."""
+
+
+@frozen
+class ApalacheCheck:
+    """A further check of the same configuration, symbolic and bounded in length only."""
+
+    inv: str
+    length: int
+    init: str | None = None
+    expect: str = "pass"
+
+
+@frozen
+class Verdict:
+    """One row: what a configuration must do, to the digit."""
+
+    cfg: str
+    kind: Kind
+    expect: Status
+    property: str | None = None
+    length: int | None = None
+    distinct: int | None = None
+    depth: int | None = None
+    seconds: float = 60.0
+    kip: str | None = None
+    jira: str | None = None
+    note: str = ""
+    apalache: ApalacheCheck | None = None
+
+
+@frozen
+class Diagram:
+    """How counterexamples of a module are drawn: which action parameter names which lifeline."""
+
+    lifelines: Mapping[str, str] = field(factory=dict[str, str])
+    center: str | None = None
+
+
+@frozen
+class Table:
+    """All of `verdicts.toml`."""
+
+    module: str
+    path: Path
+    verdicts: tuple[Verdict, ...]
+    diagram: Diagram
+
+    def row(self, cfg: str) -> Verdict:
+        for verdict in self.verdicts:
+            if verdict.cfg == cfg:
+                return verdict
+        raise InputError(f"{self.path}: no verdict for {cfg!r}")
+
+
+@frozen
+class Difference:
+    """One figure that is not what the table says."""
+
+    what: str
+    expected: object
+    found: object
+
+    def __str__(self) -> str:
+        expected = "not pinned" if self.expected is None else f"expected {self.expected}"
+        return f"{self.what}: {expected}, found {'none' if self.found is None else self.found}"
+
+
+def compare(verdict: Verdict, outcome: Outcome) -> list[Difference]:
+    """Everything in which an outcome is not what its row says, the gravest alone."""
+    if outcome.status is not verdict.expect:
+        found = outcome.status.value
+        if outcome.violated:
+            found += f" {outcome.violated}"
+        if outcome.reason:
+            found += f" ({outcome.reason})"
+        wanted = " ".join(filter(None, (verdict.expect.value, verdict.property)))
+        return [Difference("verdict", wanted, found)]
+    pairs = [(name, getattr(verdict, name), getattr(outcome, name)) for name in FIGURES]
+    pairs.insert(0, ("property", verdict.property, outcome.violated))
+    return [Difference(*pair) for pair in pairs if pair[1] != pair[2]]
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def load(module: str, tree: SpecTree) -> Table:
+    """The table of a module; rows and cfg files must match one to one."""
+    path = tree.folder(module) / TABLE
+    if not path.is_file():
+        raise InputError(f"{module} has no table of verdicts: expected {path}")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as wrong:
+        raise InputError(f"{path}: not TOML: {wrong}") from None
+    rows = _typed(data, "verdict", list, f"{path}: ", [])
+    verdicts = tuple(_row(path, number, row) for number, row in enumerate(rows, start=1))
+    drawn = _typed(data, "diagram", dict, f"{path}: ", {})
+    where = f"{path}: [diagram]: "
+    _known(drawn, Diagram, where)
+    diagram = Diagram(
+        _typed(drawn, "lifelines", dict, where, {}), _typed(drawn, "center", str, where, None)
+    )
+    _matched(path, verdicts, tree.models(module))
+    return Table(module, path, verdicts, diagram)
+
+
+def _row(path: Path, number: int, row: Any) -> Verdict:
+    if not isinstance(row, dict):
+        raise InputError(f"{path}: row {number} is not a table: write [[verdict]]")
+    data = cast("dict[str, Any]", row)
+    where = f"{path}: row {number} ({data.get('cfg', 'no cfg')}): "
+    _known(data, Verdict, where)
+    cfg = _typed(data, "cfg", str, where)
+    kind = _one_of(data, "kind", {kind.value: kind for kind in Kind}, where)
+    expect = _one_of(data, "expect", {"pass": Status.PASSED, "violates": Status.VIOLATED}, where)
+    verdict = Verdict(
+        cfg,
+        kind,
+        expect,
+        *(_typed(data, name, str, where, None) for name in ("property",)),
+        *(_typed(data, name, int, where, None) for name in FIGURES),
+        seconds=_typed(data, "seconds", (int, float), where, 60.0),
+        kip=_typed(data, "kip", str, where, None),
+        jira=_typed(data, "jira", str, where, None),
+        note=_typed(data, "note", str, where, ""),
+        apalache=_apalache(data, where),
+    )
+    if (expect is Status.PASSED) is not (kind is Kind.OK):
+        raise InputError(
+            f'{where}kind "{kind.value}" does not go with this "expect": '
+            '"ok" passes, "bug" and "probe" violate'
+        )
+    if expect is Status.VIOLATED and verdict.property is None:
+        raise InputError(f'{where}"property" is missing: which one is violated?')
+    if expect is Status.PASSED and (verdict.property or verdict.length):
+        raise InputError(f'{where}"property" and "length" belong to a violation')
+    return verdict
+
+
+def _apalache(data: Mapping[str, Any], where: str) -> ApalacheCheck | None:
+    if "apalache" not in data:
+        return None
+    inner = _typed(data, "apalache", dict, where)
+    where = f"{where}apalache: "
+    _known(inner, ApalacheCheck, where)
+    _one_of({"expect": "pass", **inner}, "expect", {"pass": 0, "violates": 0}, where)
+    return ApalacheCheck(
+        inv=_typed(inner, "inv", str, where),
+        length=_typed(inner, "length", int, where),
+        init=_typed(inner, "init", str, where, None),
+        expect=_typed(inner, "expect", str, where, "pass"),
+    )
+
+
+_REQUIRED = object()
+
+
+def _typed(
+    data: Mapping[str, Any], name: str, kind: Any, where: str, default: Any = _REQUIRED
+) -> Any:
+    """A field of the right type, or an error that names it."""
+    value = data.get(name, default)
+    if value is _REQUIRED:
+        raise InputError(f'{where}"{name}" is missing')
+    if name not in data or (isinstance(value, kind) and not isinstance(value, bool)):
+        return value
+    names = [one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,))]
+    raise InputError(f'{where}"{name}" is {value!r}, expected {" or ".join(names)}')
+
+
+def _one_of(data: Mapping[str, Any], name: str, choices: Mapping[str, Any], where: str) -> Any:
+    value = _typed(data, name, str, where)
+    if value not in choices:
+        raise InputError(f'{where}"{name}" is "{value}", expected one of: {", ".join(choices)}')
+    return choices[value]
+
+
+def _known(data: Mapping[str, Any], shape: type, where: str) -> None:
+    unknown = sorted(data.keys() - fields_dict(shape).keys())
+    if unknown:
+        known = ", ".join(fields_dict(shape))
+        raise InputError(f'{where}unknown field "{unknown[0]}" (there are: {known})')
+
+
+def _matched(path: Path, verdicts: Sequence[Verdict], models: Sequence[Path]) -> None:
+    """A configuration that nobody expects anything of would rot unseen; so would a lost row."""
+    rows, files = [v.cfg for v in verdicts], [model.stem for model in models]
+    for cfg in rows:
+        if rows.count(cfg) > 1:
+            raise InputError(f"{path}: {rows.count(cfg)} rows for {cfg!r}")
+        if cfg not in files:
+            raise InputError(f"{path}: the row {cfg!r} has no file cfg/{cfg}.cfg")
+    for cfg in files:
+        if cfg not in rows:
+            raise InputError(f"{path}: cfg/{cfg}.cfg has no row [[verdict]]")
+
+
+# ---------------------------------------------------------------------------- pinning
+
+
+def pin(table: Table, found: Mapping[str, Outcome]) -> list[str]:
+    """Write the figures found into the table, and say what changed; all else stays as it is."""
+    document = tomlkit.parse(table.path.read_text(encoding="utf-8"))
+    changes: list[str] = []
+    for row in cast("list[dict[str, Any]]", document["verdict"]):
+        outcome = found.get(row["cfg"])
+        if outcome is None:
+            continue
+        for name in FIGURES:
+            old, new = row.get(name), getattr(outcome, name)
+            if old == new:
+                continue
+            changes.append(f"{table.module}/{row['cfg']}: {name} {old} -> {new}")
+            if new is None:
+                del row[name]
+            else:
+                row[name] = new
+    if changes:
+        table.path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return changes
