@@ -1,0 +1,60 @@
+"""The import rules can fail: each contract is broken on purpose in a copy and must be reported."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("refimpl", "properties", "chaos", "traces")
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for room in ROOMS:
+        pattern = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=pattern)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def lint(checkout: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_contracts_are_kept(copied: Path) -> None:
+    ran = lint(copied)
+    assert ran.returncode == 0, ran.stdout
+    assert "3 kept, 0 broken" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "reported"),
+    [
+        ("refimpl/intruder.py", "import time", "refimpl.intruder -> time"),
+        ("refimpl/intruder.py", "from random import Random", "refimpl.intruder -> random"),
+        ("refimpl/intruder.py", "import chaos", "refimpl.intruder -> chaos"),
+        ("chaos/intruder.py", "import properties", "chaos.intruder -> properties"),
+        ("chaos/intruder.py", "import traces", "chaos.intruder -> traces"),
+        ("traces/intruder.py", "from refimpl import __main__", "traces.intruder -> refimpl"),
+        ("traces/intruder.py", "import properties", "traces.intruder -> properties"),
+    ],
+)
+def test_a_forbidden_import_is_reported(
+    copied: Path, module: str, line: str, reported: str
+) -> None:
+    (copied / module).write_text(line + "\n")
+    ran = lint(copied)
+    assert ran.returncode == 1
+    assert "2 kept, 1 broken" in ran.stdout
+    assert reported in ran.stdout

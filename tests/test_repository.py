@@ -1,0 +1,147 @@
+"""What a newcomer relies on before reading any code: the locks, the verbs, the links, the words."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refimpl.__main__ import SHORT_HELP
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = (ROOT / "requirements.lock", ROOT / "requirements-build.lock")
+PAGES = sorted(page for where in (".", "docs/**", "spec/**") for page in ROOT.glob(f"{where}/*.md"))
+
+# Where our texts may point: to what explains something, never to where it is fetched from.
+LINKED_HOSTS = {
+    "cwiki.apache.org",
+    "docs.jboss.org",
+    "github.com",
+    "issues.apache.org",
+    "jepsen.io",
+    "kafka.apache.org",
+    "lamport.azurewebsites.net",
+    "localhost",
+    "www.apache.org",
+    "www.w3.org",
+}
+
+
+def tracked_texts() -> Iterator[tuple[Path, str]]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in (raw := path.read_bytes()):
+            yield path.relative_to(ROOT), raw.decode()
+
+
+def requirements() -> Iterator[str]:
+    project = PYPROJECT["project"]
+    yield from project["dependencies"]
+    for extra in project["optional-dependencies"].values():
+        yield from extra
+    for group in PYPROJECT["dependency-groups"].values():
+        yield from (entry for entry in group if isinstance(entry, str))
+
+
+def bare_name(requirement: str) -> str:
+    return re.split(r"[\[=<>]", requirement)[0]
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked(lock: Path) -> dict[str, tuple[str, int]]:
+    """Name to version and number of hashes."""
+    entries = re.split(r"\n(?=\S)", lock.read_text())
+    pinned = (re.match(r"([\w.-]+)(?:\[[^]]*])?==([\w.]+)", entry) for entry in entries)
+    return {
+        normalized(pin[1]): (pin[2], entry.count("--hash=sha256:"))
+        for pin, entry in zip(pinned, entries, strict=True)
+        if pin
+    }
+
+
+def test_every_direct_dependency_is_pinned_and_locked_at_that_version() -> None:
+    versions = {name: version for name, (version, _) in locked(LOCKS[0]).items()}
+    for requirement in requirements():
+        name, pinned, version = requirement.partition("==")
+        assert pinned, f"{requirement} has no version"
+        assert versions[normalized(bare_name(name))] == version
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_holds_hashes_and_no_address(lock: Path) -> None:
+    assert len(locked(lock)) >= len(PYPROJECT["dependency-groups"]["build"])
+    assert all(hashes for _, hashes in locked(lock).values())
+    assert not re.search(r"://|--index|--find-links|--extra-index|\.whl|\.tar", lock.read_text())
+
+
+def test_what_builds_is_locked_twice_at_one_version() -> None:
+    whole, build = (locked(lock) for lock in LOCKS)
+    assert {name: whole[name] for name in build} == build
+
+
+def test_every_direct_dependency_has_its_reason() -> None:
+    page = (ROOT / "docs/dependencies.md").read_text()
+    rows = re.findall(r"^\| ([\w-]+) \| \S", page, flags=re.MULTILINE)
+    explained = sorted(normalized(row) for row in rows if row != "package")
+    assert explained == sorted({normalized(bare_name(name)) for name in requirements()})
+
+
+@pytest.mark.parametrize("room", ["refimpl", "chaos", "properties", "traces"])
+def test_a_room_imports_only_what_its_own_extra_installs(room: str) -> None:
+    project = PYPROJECT["project"]
+    extra = project["optional-dependencies"].get(room, [])
+    installed = {
+        normalized(bare_name(name)).replace("-", "_") for name in [*project["dependencies"], *extra]
+    }
+    known = {"refimpl", "chaos", "properties", "traces", "py4j", *sys.stdlib_module_names}
+    for module in (ROOT / room).rglob("*.py"):
+        statement = re.compile(r"^ *(?:import|from) (\w+)[\w.]*(?: import|$)", re.MULTILINE)
+        imported = {name.lower() for name in statement.findall(module.read_text())}
+        assert imported - known <= installed, module
+
+
+def test_no_tracked_text_names_a_machine_or_an_unknown_host() -> None:
+    machine = re.compile(r"(?<![\w.$~-])/(?:home|root|Users|work|opt)/[\w.-]+")
+    address = re.compile(r"https?://([\w.-]+)")
+    for path, text in tracked_texts():
+        assert not machine.findall(text), path
+        strangers = {host for host in address.findall(text) if host not in LINKED_HOSTS}
+        assert not strangers, path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    verbs = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    text = page.read_text()
+    assert set(re.findall(r"`(?:\$ )?make ([a-z]+)", text)) <= verbs
+    assert set(re.findall(r"(?:`|bin/)highwater ([a-z]+)", text)) <= set(SHORT_HELP)
+
+
+def test_the_readme_names_both_commands_on_its_first_screen() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    first_screen = "\n".join(lines[:20])
+    assert "make verify" in first_screen
+    assert "make test" in first_screen
+    assert len(lines) <= 120
+
+
+def test_bare_make_lists_the_verbs() -> None:
+    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = set(re.findall(r"^  make ([a-z]+) ", listed, flags=re.MULTILINE))
+    assert {"verify", "test", "setup", "lint", "soak", "clean", *SHORT_HELP} <= shown
