@@ -1,0 +1,188 @@
+--------------------------- MODULE ConsumerCommit ---------------------------
+(* One partition, one consumer group: when offsets are committed, what a    *)
+(* rebalance does to it, and what a record may therefore suffer: to be      *)
+(* processed twice, or never.                                               *)
+(*                                                                          *)
+(* Offsets count records: an offset of 2 means that records 1 and 2 are     *)
+(* passed. The log itself does not change here. A rebalance is one step of  *)
+(* the coordinator; members learn of it when they join, and until then act  *)
+(* as before: zombies, whose commits the generation must fence.             *)
+EXTENDS Logs, FiniteSets
+
+CONSTANTS
+    M,             \* members 1..M
+    LogEnd,        \* records in the partition
+    MaxGeneration, \* bound: rebalances
+    MaxProcessed,  \* bound: how often a record is processed
+    CommitWhen,    \* when the application commits, see below
+    Fence,         \* the coordinator refuses commits of an old generation
+    Fifo           \* a commit that was overtaken by a later one of its member is void
+
+(* CommitWhen:                                                              *)
+(*   "after"   process, then commit what was processed (at least once)      *)
+(*   "before"  commit what was polled, wait for the answer, then process it *)
+(*             (at most once)                                               *)
+(*   "polled"  commit what was polled, and do not wait: automatic commits,  *)
+(*             while another thread still processes                         *)
+ASSUME CommitWhen \in {"after", "before", "polled"}
+
+Members == 1..M
+Records == 1..LogEnd
+Nobody == 0
+
+VARIABLES
+    generation,   \* of the group; 0 before the first rebalance
+    owner,        \* the member that owns the partition in this generation
+    committed,    \* the group's committed offset
+    joined,       \* per member: the generation that it believes to be in, 0 for none
+    position,     \* per member: offset up to which it has polled
+    done,         \* per member: offset up to which it has processed
+    last,         \* per member: the newest generation that it ever joined
+    requests,     \* commits under way, or answered
+    processed     \* ghost: how often each record was processed
+
+vars == <<generation, owner, committed, joined, position, done, last, requests, processed>>
+
+Init ==
+    /\ generation = 0 /\ owner = Nobody /\ committed = 0
+    /\ joined = [m \in Members |-> 0]
+    /\ position = [m \in Members |-> 0]
+    /\ done = [m \in Members |-> 0]
+    /\ last = [m \in Members |-> 0]
+    /\ requests = {}
+    /\ processed = [o \in Records |-> 0]
+
+-----------------------------------------------------------------------------
+(* The coordinator *)
+
+(* Members came or went: a new generation, and the partition goes to m.     *)
+Rebalance(m) ==
+    /\ generation < MaxGeneration
+    /\ generation' = generation + 1 /\ owner' = m
+    /\ UNCHANGED <<committed, joined, position, done, last, requests, processed>>
+
+Same(a, b) == a.member = b.member /\ a.generation = b.generation
+
+(* A commit arrives, or never does. An older generation is refused          *)
+(* (ILLEGAL_GENERATION), and so is, where order is kept, a commit that was  *)
+(* overtaken: a connection delivers in order or breaks.                     *)
+ReceiveCommit(m, offset) ==
+    \E c \in requests :
+        /\ c.member = m /\ c.offset = offset /\ ~c.answered
+        /\ Fence => c.generation = generation
+        /\ Fifo => ~\E d \in requests : d.answered /\ Same(c, d) /\ d.offset > c.offset
+        /\ committed' = offset
+        /\ requests' = (requests \ {c}) \cup {[c EXCEPT !.answered = TRUE]}
+        /\ UNCHANGED <<generation, owner, joined, position, done, last, processed>>
+
+-----------------------------------------------------------------------------
+(* A member *)
+
+(* It learns that the partition is its own, and starts where the group's    *)
+(* committed offset tells it to.                                            *)
+Join(m) ==
+    /\ owner = m /\ last[m] < generation
+    /\ joined' = [joined EXCEPT ![m] = generation]
+    /\ last' = [last EXCEPT ![m] = generation]
+    /\ position' = [position EXCEPT ![m] = committed]
+    /\ done' = [done EXCEPT ![m] = committed]
+    /\ UNCHANGED <<generation, owner, committed, requests, processed>>
+
+(* The next record, once the one before is processed. *)
+Poll(m) ==
+    /\ joined[m] > 0 /\ position[m] = done[m] /\ position[m] < LogEnd
+    /\ position' = [position EXCEPT ![m] = @ + 1]
+    /\ UNCHANGED <<generation, owner, committed, joined, done, last, requests, processed>>
+
+Answered(m) ==
+    \E c \in requests : /\ c.member = m /\ c.generation = joined[m]
+                        /\ c.offset = position[m] /\ c.answered
+
+Process(m) ==
+    /\ joined[m] > 0 /\ done[m] < position[m]
+    /\ CommitWhen = "before" => Answered(m)
+    /\ processed[position[m]] < MaxProcessed
+    /\ processed' = [processed EXCEPT ![position[m]] = @ + 1]
+    /\ done' = [done EXCEPT ![m] = position[m]]
+    /\ UNCHANGED <<generation, owner, committed, joined, position, last, requests>>
+
+Offset(m) == IF CommitWhen = "after" THEN done[m] ELSE position[m]
+
+(* Asynchronous: the member goes on while the commit is under way.          *)
+SendCommit(m) ==
+    /\ joined[m] > 0 /\ Offset(m) > 0
+    /\ ~\E c \in requests : c.member = m /\ c.generation = joined[m] /\ c.offset = Offset(m)
+    /\ requests' = requests \cup {[member |-> m, generation |-> joined[m],
+                                   offset |-> Offset(m), answered |-> FALSE]}
+    /\ UNCHANGED <<generation, owner, committed, joined, position, done, last, processed>>
+
+-----------------------------------------------------------------------------
+(* The environment *)
+
+(* A member dies; what it sent is still under way. *)
+Crash(m) ==
+    /\ joined[m] > 0
+    /\ joined' = [joined EXCEPT ![m] = 0]
+    /\ position' = [position EXCEPT ![m] = 0]
+    /\ done' = [done EXCEPT ![m] = 0]
+    /\ UNCHANGED <<generation, owner, committed, last, requests, processed>>
+
+Next ==
+    \/ \E m \in Members : Rebalance(m)
+    \/ \E m \in Members, offset \in Records : ReceiveCommit(m, offset)
+    \/ \E m \in Members : Join(m)
+    \/ \E m \in Members : Poll(m)
+    \/ \E m \in Members : Process(m)
+    \/ \E m \in Members : SendCommit(m)
+    \/ \E m \in Members : Crash(m)
+
+Spec == Init /\ [][Next]_vars
+
+(* A group that is left alone by rebalances and crashes gets through.       *)
+Progress == \A m \in Members :
+    /\ WF_vars(Join(m)) /\ WF_vars(Poll(m)) /\ WF_vars(Process(m)) /\ WF_vars(SendCommit(m))
+    /\ \A offset \in Records : WF_vars(ReceiveCommit(m, offset))
+Calm == Init /\ [][Next /\ (\A m \in Members : ~Crash(m))]_vars
+        /\ WF_vars(\E m \in Members : Rebalance(m)) /\ Progress
+
+-----------------------------------------------------------------------------
+(* Promises: the partition's readers are the group's members. *)
+
+TypeOK ==
+    /\ owner \in Members \cup {Nobody}
+    /\ committed \in 0..LogEnd
+    /\ \A m \in Members : done[m] <= position[m] /\ position[m] <= LogEnd
+
+(* Nothing that the group has passed was left unprocessed. *)
+AtLeastOnce == \A o \in Records : o <= committed => processed[o] >= 1
+
+(* Nothing is processed twice. *)
+AtMostOnce == \A o \in Records : processed[o] <= 1
+
+(* The group never goes back. *)
+CommittedMonotone == [][committed' >= committed]_committed
+
+(* Within a generation it never does, whatever the fence. *)
+CommittedMonotoneInGeneration ==
+    [][generation' = generation => committed' >= committed]_<<committed, generation>>
+
+(* One owner: whoever believes to own the partition in the group's          *)
+(* generation is the owner.                                                 *)
+OneOwner == \A m \in Members : (joined[m] = generation /\ generation > 0) => m = owner
+
+(* Liveness, under Calm: everything is committed in the end. *)
+AllCommitted == <>(committed = LogEnd)
+
+(* The group's committed prefix is a log that only grows.                   *)
+Abs == INSTANCE AbsLog WITH
+    Readers <- Members, MaxLength <- LogEnd, LossAllowed <- FALSE,
+    committed <- [o \in 1..committed |-> o],
+    views <- [m \in Members |-> <<>>]
+AppendOnly == Abs!AppendOnly
+
+-----------------------------------------------------------------------------
+(* Probes *)
+NeverZombieCommits ==
+    \A c \in requests : c.answered \/ c.generation = generation
+NeverAllCommitted == committed < LogEnd
+=============================================================================

@@ -1,0 +1,190 @@
+----------------------------- MODULE DurableIsr -----------------------------
+(* One partition whose brokers crash and lose what was not flushed. Kafka   *)
+(* does not flush before it acknowledges: it relies on the in-sync replicas *)
+(* (ISR), on min.insync.replicas, and, since KIP-966, on remembering who    *)
+(* was in sync last (the ELR, eligible leader replicas).                    *)
+(*                                                                          *)
+(* The question is who may lead after crashes. So the controller decides in *)
+(* one step here, a leader acts at once, and `acked` is both the high       *)
+(* watermark and what producers were told; Truncation has the rest.         *)
+EXTENDS Logs, FiniteSets
+
+CONSTANTS
+    N,               \* replicas 1..N
+    MinIsr,          \* min.insync.replicas
+    MaxRecords,      \* bound: records written
+    MaxCrashes,      \* bound: crashes
+    MaxElections,    \* bound: elections
+    Elr,             \* KIP-966
+    DetectCrash,     \* KAFKA-18635: a broker that crashed is told from one that was stopped
+    FlushEach,       \* log.flush.interval.messages=1: every append reaches the disk at once
+    Unclean          \* unclean.leader.election.enable
+
+Replicas == 1..N
+None == 0
+
+VARIABLES
+    log,        \* per replica: its records, numbered as they were written
+    up,         \* brokers that run
+    isr, elr,   \* what the controller keeps: in sync, and eligible though not in sync
+    leader,
+    crashed,    \* brokers that are down and may have lost records
+    acked,      \* ghost: the records that producers were told are safe
+    written, crashes, elections   \* bounds
+
+vars == <<log, up, isr, elr, leader, crashed, acked, written, crashes, elections>>
+
+Init ==
+    /\ log = [r \in Replicas |-> <<>>]
+    /\ up = Replicas
+    /\ isr = Replicas /\ elr = {}
+    /\ leader = 1
+    /\ crashed = {}
+    /\ acked = <<>>
+    /\ written = 0 /\ crashes = 0 /\ elections = 0
+
+-----------------------------------------------------------------------------
+(* The leader *)
+
+(* acks=all: too few in sync, and the write is refused (NOT_ENOUGH_REPLICAS)*)
+Write(l) ==
+    /\ leader = l /\ Cardinality(isr) >= MinIsr
+    /\ written < MaxRecords
+    /\ written' = written + 1
+    /\ log' = [log EXCEPT ![l] = Append(@, written + 1)]
+    /\ UNCHANGED <<up, isr, elr, leader, crashed, acked, crashes, elections>>
+
+(* What the whole ISR has is safe, as far as the ISR is large enough.       *)
+Acknowledge(l) ==
+    LET next == Take(log[l], Len(acked) + 1)
+    IN  /\ leader = l /\ Cardinality(isr) >= MinIsr
+        /\ Len(log[l]) > Len(acked)
+        /\ \A r \in isr : IsPrefix(next, log[r])
+        /\ acked' = next
+        /\ UNCHANGED <<log, up, isr, elr, leader, crashed, written, crashes, elections>>
+
+(* A follower copies the next record, or cuts what the leader does not have.*)
+Fetch(f, l) ==
+    /\ leader = l /\ f \in up \ {l} /\ log[f] # log[l]
+    /\ log' = [log EXCEPT ![f] =
+                  IF IsPrefix(@, log[l]) THEN Take(log[l], Len(@) + 1)
+                  ELSE Take(@, CommonPrefix(@, log[l]))]
+    /\ UNCHANGED <<up, isr, elr, leader, crashed, acked, written, crashes, elections>>
+
+-----------------------------------------------------------------------------
+(* The controller *)
+
+(* KIP-966: while the ISR is below its minimum, those who leave it stay     *)
+(* eligible: they hold everything that was acknowledged.                    *)
+ElrWithout(r) == IF Elr /\ Cardinality(isr \ {r}) < MinIsr THEN elr \cup {r} ELSE {}
+
+ShrinkIsr(l, f) ==
+    /\ leader = l /\ f \in isr \ {l}
+    /\ isr' = isr \ {f} /\ elr' = ElrWithout(f)
+    /\ UNCHANGED <<log, up, leader, crashed, acked, written, crashes, elections>>
+
+ExpandIsr(l, f) ==
+    /\ leader = l /\ f \in up \ isr
+    /\ IsPrefix(log[f], log[l]) /\ Len(log[f]) >= Len(acked)
+    /\ isr' = isr \cup {f}
+    /\ elr' = IF Cardinality(isr') >= MinIsr THEN {} ELSE elr \ {f}
+    /\ UNCHANGED <<log, up, leader, crashed, acked, written, crashes, elections>>
+
+Lead(r, newIsr, newElr) ==
+    /\ leader = None /\ elections < MaxElections
+    /\ leader' = r /\ isr' = newIsr /\ elr' = newElr
+    /\ elections' = elections + 1
+    /\ UNCHANGED <<log, up, crashed, acked, written, crashes>>
+
+(* From the ISR, or, if none of it is there, from the ELR. *)
+Elect(r) ==
+    /\ r \in up
+    /\ r \in isr \/ (isr \cap up = {} /\ r \in elr)
+    /\ Lead(r, isr \cup {r}, elr \ {r})
+
+(* Nobody who could have everything is there: availability over consistency.*)
+ElectUnclean(r) ==
+    /\ Unclean /\ r \in up
+    /\ (isr \cup elr) \cap up = {}
+    /\ Lead(r, {r}, {})
+
+-----------------------------------------------------------------------------
+(* The environment *)
+
+Gone(r, newLog, nowCrashed) ==
+    /\ r \in up /\ up' = up \ {r}
+    /\ log' = newLog
+    /\ leader' = IF leader = r THEN None ELSE leader
+    \* before KIP-966 the last member of the ISR stays in it, whatever it lost
+    /\ isr' = IF isr = {r} /\ ~Elr THEN isr ELSE isr \ {r}
+    /\ elr' = IF r \in isr THEN ElrWithout(r) ELSE elr
+    /\ crashed' = nowCrashed
+    /\ UNCHANGED <<acked, written, elections>>
+
+(* Power fails: any suffix that was not flushed may be gone. *)
+Crash(r, kept) ==
+    /\ crashes < MaxCrashes /\ crashes' = crashes + 1
+    /\ kept <= Len(log[r]) /\ (FlushEach => kept = Len(log[r]))
+    /\ Gone(r, [log EXCEPT ![r] = Take(@, kept)], crashed \cup {r})
+
+(* A controlled stop flushes. It counts as a crash only for the bound.      *)
+Stop(r) ==
+    /\ crashes < MaxCrashes /\ crashes' = crashes + 1
+    /\ Gone(r, log, crashed)
+
+(* Registration. Who crashed is no longer eligible: it may lack records.    *)
+Restart(r) ==
+    /\ r \notin up /\ up' = up \cup {r}
+    /\ crashed' = crashed \ {r}
+    /\ elr' = IF DetectCrash /\ r \in crashed THEN elr \ {r} ELSE elr
+    /\ UNCHANGED <<log, isr, leader, acked, written, crashes, elections>>
+
+Next ==
+    \/ \E l \in Replicas : Write(l)
+    \/ \E l \in Replicas : Acknowledge(l)
+    \/ \E f, l \in Replicas : Fetch(f, l)
+    \/ \E l, f \in Replicas : ShrinkIsr(l, f)
+    \/ \E l, f \in Replicas : ExpandIsr(l, f)
+    \/ \E r \in Replicas : Elect(r)
+    \/ \E r \in Replicas : ElectUnclean(r)
+    \/ \E r \in Replicas, kept \in 0..MaxRecords : Crash(r, kept)
+    \/ \E r \in Replicas : Stop(r)
+    \/ \E r \in Replicas : Restart(r)
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* Promises *)
+
+TypeOK ==
+    /\ up \subseteq Replicas /\ isr \subseteq Replicas /\ elr \subseteq Replicas
+    /\ isr \cap elr = {}
+    /\ leader \in Replicas \cup {None}
+
+(* Whoever leads has every acknowledged record. *)
+AckedSurvives == leader # None => IsPrefix(acked, log[leader])
+
+(* Some replica still has every acknowledged record, dead or alive. *)
+AckedSomewhere == \E r \in Replicas : IsPrefix(acked, log[r])
+
+(* A leader is in sync, and runs. *)
+LeaderInIsr == leader # None => leader \in isr /\ leader \in up
+
+(* The abstract log is what was acknowledged; who reads at the leader sees  *)
+(* as much of it as the leader has.                                         *)
+Abs == INSTANCE AbsLog WITH
+    Readers <- Replicas, Records <- 1..MaxRecords, MaxLength <- MaxRecords,
+    LossAllowed <- Unclean,
+    committed <- acked,
+    views <- [r \in Replicas |->
+                 IF r = leader THEN Take(log[r], Min({Len(log[r]), Len(acked)})) ELSE <<>>]
+
+ViewsArePrefixes == Abs!ViewsArePrefixes
+AppendOnly == Abs!AppendOnly
+
+-----------------------------------------------------------------------------
+(* Probes *)
+NeverElectedFromElr == [][\A r \in elr : leader' # r]_leader
+NeverOffline == ~(leader = None /\ up # {} /\ (isr \cup elr) \cap up = {})
+NeverRefusesWrites == leader # None => Cardinality(isr) >= MinIsr
+=============================================================================
