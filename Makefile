@@ -22,10 +22,10 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-verify: setup java ## Run the whole loop: specs, conformance, mutants, chaos, traces
+verify: java setup ## Run the whole loop: specs, conformance, mutants, chaos, traces
 	$(HIGHWATER) verify $(ARGS)
 
-test: setup java lint pytest ## Run every gate: lint, types, import rules, tests
+test: java setup lint pytest ## Run every gate: lint, types, import rules, tests
 
 setup: $(READY) ## Make .venv from the lock (again only when the lock changed)
 
@@ -35,28 +35,28 @@ lint: setup ## Check style, types and import rules
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-pytest: setup java
+pytest: java setup
 	$(BIN)/pytest $(ARGS)
 
-spec: setup java ## Run the TLA+ models against their expected verdicts
+spec: java setup ## Run the TLA+ models against their expected verdicts
 	$(HIGHWATER) spec $(ARGS)
 
-conform: setup java ## Compare specs and Python machines, edge by edge
+conform: java setup ## Compare specs and Python machines, edge by edge
 	$(HIGHWATER) conform $(ARGS)
 
-mutants: setup java ## Put known bugs in; show what kills each
+mutants: java setup ## Put known bugs in; show what kills each
 	$(HIGHWATER) mutants $(ARGS)
 
 chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
 	$(HIGHWATER) chaos $(ARGS)
 
-validate: setup java ## Ask TLC about recorded protocol events: ARGS="EVENTS..."
+validate: java setup ## Ask TLC about recorded protocol events: ARGS="EVENTS..."
 	$(HIGHWATER) validate $(ARGS)
 
-check: setup java ## Judge recorded client histories: ARGS="PATH..."
+check: java setup ## Judge recorded client histories: ARGS="PATH..."
 	$(HIGHWATER) check $(ARGS)
 
-soak: setup java ## Run the property tests with thousands of examples
+soak: java setup ## Run the property tests with thousands of examples
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark" $(ARGS)
 
 format: setup ## Put the style right where a tool can
@@ -77,13 +77,14 @@ clean: ## Remove what was built; .venv stays
 # Two steps, because pyspark comes as a source archive: what builds it is
 # pinned and installed first, instead of being looked up at build time.
 $(READY): requirements-build.lock requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Python 3.11 or newer is needed, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
+	  found=$$({ $(PYTHON) --version || echo missing; } 2>&1 | tail -n 1); \
+	  echo "Python 3.11 or newer is needed, and \`$(PYTHON)\` is: $$found." \
 	    "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing the pinned packages into $(VENV) (the first time takes some minutes)"
 	$(PIP) --quiet --require-hashes -r requirements-build.lock
-	$(PIP) --quiet --require-hashes --no-build-isolation -r requirements.lock
+	$(PIP) --require-hashes --no-build-isolation -r requirements.lock
 	$(PIP) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 

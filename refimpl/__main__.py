@@ -44,7 +44,7 @@ class MissingExtraError(click.ClickException):
         extra = offer.module.partition(".")[0]
         super().__init__(
             f"`highwater {offer.name}` needs the package `{package}`, which is not installed. "
-            f"Install it with: pip install '{DISTRIBUTION}[{extra}]'"
+            f"It comes with the extra `{extra}`; in a checkout: pip install '.[{extra}]'"
         )
 
 
