@@ -1,0 +1,33 @@
+"""The TLA+ side: run the checkers, lay out state graphs, tell counterexamples, judge traces."""
+
+from properties.tla.checker import Checker, Outcome, Status, Step
+from properties.tla.errors import InputError, MissingToolError
+from properties.tla.graph import Graph, Label, load_graph
+from properties.tla.names import spec_actions, spec_names, spec_variables
+from properties.tla.specs import SpecTree
+from properties.tla.tlc import Tlc
+from properties.tla.values import ModelValue, Rec, Value, from_json, parse, to_json, to_tla
+
+__all__ = [
+    "Checker",
+    "Graph",
+    "InputError",
+    "Label",
+    "MissingToolError",
+    "ModelValue",
+    "Outcome",
+    "Rec",
+    "SpecTree",
+    "Status",
+    "Step",
+    "Tlc",
+    "Value",
+    "from_json",
+    "load_graph",
+    "parse",
+    "spec_actions",
+    "spec_names",
+    "spec_variables",
+    "to_json",
+    "to_tla",
+]

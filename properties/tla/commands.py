@@ -103,7 +103,7 @@ def _line(result: Result) -> str:
 
 
 def _update(results: list[Result], console: Console) -> list[Result]:
-    """Pin figures of runs whose verdict is right: a wrong verdict is never made the expected one."""
+    """Pin the figures of runs with the right verdict: a wrong one never becomes the expected."""
     right = [
         r for r in results if all(d.what not in ("verdict", "property") for d in r.differences)
     ]

@@ -55,29 +55,28 @@ def run(
     timer = threading.Timer(limit_s, stop)
     timer.start()
     try:
-        output, errors, cpu_s = _collect(process)
+        code, output, errors, cpu_s = _collect(process)
     finally:
         timer.cancel()
-        if process.returncode is None:
+        if process.poll() is None:
             process.kill()
             process.wait()
     wall_s = time.monotonic() - started
-    return Finished(
-        tuple(command), process.returncode, output, errors, cpu_s, wall_s, late.is_set()
-    )
+    return Finished(tuple(command), code, output, errors, cpu_s, wall_s, late.is_set())
 
 
-def _collect(process: subprocess.Popen[str]) -> tuple[str, str, float]:
+def _collect(process: subprocess.Popen[str]) -> tuple[int, str, str, float]:
     """Drain both pipes side by side, then reap with `wait4`, which knows this child's CPU time."""
     assert process.stdout is not None
     assert process.stderr is not None
     errors: list[str] = []
-    drain = threading.Thread(target=lambda pipe: errors.append(pipe.read()), args=(process.stderr,))
+    pipe = process.stderr
+    drain = threading.Thread(target=lambda: errors.append(pipe.read()))
     drain.start()
     output = process.stdout.read()
     drain.join()
     process.stdout.close()
     process.stderr.close()
     _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return output, errors[0], usage.ru_utime + usage.ru_stime
+    process.returncode = code = os.waitstatus_to_exitcode(status)
+    return code, output, errors[0], usage.ru_utime + usage.ru_stime

@@ -1,6 +1,6 @@
 """Progress for people: a live bar on a terminal, one plain line per finished job elsewhere."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
@@ -51,7 +51,7 @@ class _Plain:
 
 
 @contextmanager
-def watching(console: Console, total: int) -> Iterator[Watcher]:
+def watching(console: Console, total: int) -> Generator[Watcher]:
     """A watcher for `total` jobs, on this console."""
     if not console.is_terminal:
         yield _Plain(console)

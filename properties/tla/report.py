@@ -51,7 +51,7 @@ class Report:
 
     @classmethod
     def read(cls, output: str) -> "Report":
-        """Split the output at its markers. A message may hold another: both are kept, inner first."""
+        """Split the output at its markers. A message may hold another: the inner comes first."""
         report = cls()
         open_messages: list[tuple[int, int, list[str]]] = []
         outside: list[str] = []

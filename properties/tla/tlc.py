@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from properties.tla import tools
 from properties.tla.checker import Outcome, Status
@@ -26,7 +26,7 @@ class Tlc:
     two runs that share either trip over each other, so each gets its own, removed afterwards.
     """
 
-    tree: SpecTree = SpecTree()
+    tree: SpecTree = field(factory=SpecTree)
     heap_mb: int = HEAP_MB
     quick: bool = False
     name: str = "TLC"

@@ -60,7 +60,7 @@ class Rec(tuple[Value, ...]):
         return cls(flat)
 
     def items(self) -> Iterator[tuple[Value, Value]]:
-        flat = tuple.__iter__(self)
+        flat = cast("Iterator[Value]", super().__iter__())
         next(flat)
         return zip(flat, flat, strict=True)
 
@@ -68,7 +68,7 @@ class Rec(tuple[Value, ...]):
         return (key for key, _ in self.items())
 
     def __len__(self) -> int:
-        return tuple.__len__(self) // 2
+        return super().__len__() // 2
 
     def __contains__(self, key: object) -> bool:
         return any(key == known for known in self)

@@ -193,7 +193,8 @@ def _typed(
         raise InputError(f'{where}"{name}" is missing')
     if name not in data or (isinstance(value, kind) and not isinstance(value, bool)):
         return value
-    names = [one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,))]
+    kinds = cast("tuple[type, ...]", kind if isinstance(kind, tuple) else (kind,))
+    names = [one.__name__ for one in kinds]
     raise InputError(f'{where}"{name}" is {value!r}, expected {" or ".join(names)}')
 
 

@@ -1,10 +1,14 @@
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.StringJoiner;
+import java.util.stream.Collectors;
 import tla2sany.drivers.SANY;
 import tla2sany.modanalyzer.SpecObj;
 import tla2sany.semantic.ASTConstants;
@@ -49,13 +53,24 @@ public class SpecNames {
       System.exit(1);
     }
     ModuleNode root = spec.getExternalModuleTable().getRootModule();
-    for (OpDeclNode constant : root.getConstantDecls()) out.println("constant " + constant.getName());
-    for (OpDeclNode variable : root.getVariableDecls()) out.println("variable " + variable.getName());
+    for (String name : inOrder(root.getConstantDecls())) out.println("constant " + name);
+    for (String name : inOrder(root.getVariableDecls())) out.println("variable " + name);
     OpDefNode next = root.getOpDef("Next");
     if (next == null) return;
     SpecNames names = new SpecNames();
     names.descend(next.getBody(), next);
     names.actions.forEach((name, formals) -> out.println(("action " + name + " " + formals).trim()));
+  }
+
+  /** SANY hands declarations out in any order; here they come as they stand in the module. */
+  static List<String> inOrder(OpDeclNode[] declared) {
+    return Arrays.stream(declared)
+        .sorted(
+            Comparator.comparing((OpDeclNode node) -> node.getLocation().source())
+                .thenComparingInt(node -> node.getLocation().beginLine())
+                .thenComparingInt(node -> node.getLocation().beginColumn()))
+        .map(node -> node.getName().toString())
+        .collect(Collectors.toList());
   }
 
   private void descend(SemanticNode node, OpDefNode inside) {

@@ -1,0 +1,220 @@
+"""The complete labelled state graph of a configuration: every state, every step, every argument.
+
+This is the spec's meaning laid out for the Python side: conformance, walks and oracles all stand on
+it. TLC's jar explores it once (`spec/java/GraphDump.java`); from then on it comes from the cache,
+until the spec, the configuration, the jar or that class changes.
+"""
+
+import array
+import gc
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from properties.tla import tools
+from properties.tla.checker import Status
+from properties.tla.errors import InputError
+from properties.tla.names import write_aside
+from properties.tla.processes import run
+from properties.tla.specs import Config, SpecTree, cache_folder
+from properties.tla.tlc import Tlc, jvm
+from properties.tla.values import Value, parse, to_tla
+
+HEAP_MB = 4096
+LIMIT_S = 900.0
+
+
+@frozen
+class Label:
+    """An action with its arguments, in the action's formal order."""
+
+    name: str
+    params: Mapping[str, Value] = field(hash=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(to_tla, self.params.values()))})"
+
+
+@define(slots=False)
+class Graph:
+    """States are numbered in breadth-first order, the initial ones first; so are their values.
+
+    `states[s]` holds one number per variable, an index into `values[variable]`; `out[s]` maps the
+    number of a label (an index into `actions`) to the distinct successors by it. `actions` also
+    holds the labels that never fire, as far as their arguments come from constant sets.
+    """
+
+    variables: tuple[str, ...]
+    values: list[list[Value]]
+    states: list[tuple[int, ...]]
+    initial: list[int]
+    actions: list[Label]
+    out: list[dict[int, tuple[int, ...]]]
+
+    @cached_property
+    def intern(self) -> list[dict[Value, int]]:
+        """Per variable: the number of each value."""
+        return [{value: i for i, value in enumerate(values)} for values in self.values]
+
+    @cached_property
+    def state_ids(self) -> dict[tuple[int, ...], int]:
+        return {state: number for number, state in enumerate(self.states)}
+
+    @cached_property
+    def edge_count(self) -> int:
+        return sum(len(targets) for steps in self.out for targets in steps.values())
+
+    def state(self, number: int) -> dict[str, Value]:
+        """A state as variable → value."""
+        ids = self.states[number]
+        return {name: self.values[i][ids[i]] for i, name in enumerate(self.variables)}
+
+    def edges(self) -> Iterator[tuple[int, int, int]]:
+        """Every step: source, label, target."""
+        for source, steps in enumerate(self.out):
+            for label, targets in steps.items():
+                for target in targets:
+                    yield source, label, target
+
+    @cached_property
+    def _parents(self) -> list[tuple[int, int]]:
+        """For each state the source and label of a step on a shortest path to it.
+
+        Numbers follow a breadth-first search: the first step seen that reaches a state is one.
+        """
+        parents = [(-1, -1)] * len(self.states)
+        for source, label, target in self.edges():
+            if parents[target][0] < 0 and target >= len(self.initial):
+                parents[target] = (source, label)
+        return parents
+
+    def shortest_path(self, target: int) -> list[tuple[int, int]]:
+        """The steps, as (label, state reached), from an initial state to this one."""
+        path: list[tuple[int, int]] = []
+        while target >= len(self.initial):
+            source, label = self._parents[target]
+            path.append((label, target))
+            target = source
+        return path[::-1]
+
+
+def load_graph(module: str, cfg: str, tree: SpecTree | None = None) -> Graph:
+    """The graph of a configuration, from the cache or from TLC."""
+    tree = tree or SpecTree()
+    return read_graph(graph_file(module, tree.model(module, cfg), tree))
+
+
+def graph_file(module: str, cfg: Path, tree: SpecTree) -> Path:
+    """The file of a graph. Filling it compares its state count with TLC's own."""
+    key = tools.digest([*tree.closure(module), cfg], "graph", module, tools.find().fingerprint)
+    folder = cache_folder() / "graphs"
+    file = folder / f"{module}-{cfg.stem}-{key}.graph"
+    if not file.is_file():
+        write_aside(file, lambda part: _dump(module, cfg, tree, part))
+        for stale in folder.glob(f"{module}-{cfg.stem}-{'?' * len(key)}.graph"):
+            if stale != file:
+                stale.unlink(missing_ok=True)
+    return file
+
+
+def _dump(module: str, cfg: Path, tree: SpecTree, out: Path) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix="highwater-graph-"))
+    try:
+        model = scratch / "behaviour.cfg"
+        model.write_text(Config.read(cfg).behaviour_only(), encoding="utf-8")
+        command = [*jvm(tree, scratch, HEAP_MB), "GraphDump", module, str(model), str(out)]
+        told = run(command, tree.folder(module), LIMIT_S)
+        if told.timed_out:
+            raise InputError(f"{cfg}: the graph of {module} is not complete after {LIMIT_S:g} s")
+        if told.code != 0:
+            said = (told.errors.strip() or told.output.strip())[-3000:]
+            raise InputError(f"{cfg}: no graph of {module}:\n{said}")
+        expected = Tlc(tree, HEAP_MB).check_file(module, model, LIMIT_S)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if expected.status is not Status.PASSED:
+        raise InputError(f"{cfg}: TLC does not explore {module}: {expected.reason}")
+    found = len(read_graph(out).states)
+    if found != expected.distinct:
+        raise AssertionError(
+            f"{cfg}: the graph of {module} has {found} states, TLC finds {expected.distinct}"
+        )
+
+
+def read_graph(file: Path) -> Graph:
+    """Read what `GraphDump` wrote."""
+    data = memoryview(file.read_bytes())
+    text_size, state_ints, _ = _ints(data[:12])
+    text = str(data[12 : 12 + text_size], "utf-8")
+    states_end = 12 + text_size + 4 * state_ints
+    lines = iter(text.split("\n"))
+    initial = int(next(lines).split()[1])
+    actions, variables, values = _names(lines)
+    # Hundreds of thousands of small containers, none of them garbage: collecting while they are
+    # made costs more than making them.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        numbers = iter(_ints(data[12 + text_size : states_end]))
+        states = list(zip(*[numbers] * len(variables), strict=True))
+        out = _steps(_ints(data[states_end:]), len(states))
+    finally:
+        if collecting:
+            gc.enable()
+    return Graph(variables, values, states, list(range(initial)), actions, out)
+
+
+def _ints(data: memoryview) -> "array.array[int]":
+    numbers = array.array("i")
+    numbers.frombytes(data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def _names(lines: Iterator[str]) -> tuple[list[Label], tuple[str, ...], list[list[Value]]]:
+    actions: list[Label] = []
+    variables: list[str] = []
+    values: list[list[Value]] = []
+    for line in lines:
+        kind, _, rest = line.partition(" ")
+        if kind == "label":
+            actions.append(parse_label(rest))
+        elif kind == "variable":
+            name, count = rest.split()
+            variables.append(name)
+            values.append([parse(next(lines)) for _ in range(int(count))])
+    return actions, tuple(variables), values
+
+
+def parse_label(text: str) -> Label:
+    """A label as our Java classes write it: NAME, then FORMAL=VALUE for each, tab between."""
+    name, *bound = text.split("\t")
+    pairs = (one.partition("=") for one in bound)
+    return Label(name, {formal: parse(value) for formal, _, value in pairs})
+
+
+def _steps(numbers: "array.array[int]", count: int) -> list[dict[int, tuple[int, ...]]]:
+    out: list[dict[int, tuple[int, ...]]] = []
+    at = 0
+    single = [(target,) for target in range(count)]
+    flat = numbers.tolist()
+    for _ in range(count):
+        labels = flat[at]
+        at += 1
+        steps: dict[int, tuple[int, ...]] = {}
+        for _ in range(labels):
+            size = flat[at + 1]
+            first = at + 2
+            if size == 1:
+                steps[flat[at]] = single[flat[first]]
+            else:
+                steps[flat[at]] = tuple(flat[first : first + size])
+            at = first + size
+        out.append(steps)
+    return out
