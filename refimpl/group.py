@@ -1,0 +1,131 @@
+"""A consumer group and one partition: its coordinator and its members.
+
+Spec: ConsumerCommit. Offsets are Kafka's: the offset of the next record to read, which is the
+number of records passed.
+"""
+
+from typing import Literal
+
+from attrs import define, field, frozen
+
+from refimpl.errors import IllegalGeneration, InvalidRequest, OvertakenCommit, UnknownMember
+
+CommitWhen = Literal["after", "before", "polled"]
+
+
+@frozen
+class OffsetCommit:
+    """A member's wish that the group be seen as past these records."""
+
+    member: int
+    generation: int
+    offset: int
+
+
+@define
+class Coordinator:
+    """The group's side: generation, owner and committed offset of one partition.
+
+    Commits of an older generation are refused: their sender may no longer own the partition,
+    and would move the group back behind what the new owner did.
+    """
+
+    generation: int = 0
+    owner: int | None = None
+    committed: int = 0
+    received: dict[tuple[int, int], int] = field(factory=dict[tuple[int, int], int])
+
+    def rebalance(self, owner: int) -> None:
+        """Members came or went: a new generation begins, and the partition goes to `owner`."""
+        self.generation += 1
+        self.owner = owner
+
+    def receive_commit(self, commit: OffsetCommit) -> None:
+        """Take a commit of the current generation, unless a later one of its member has
+        overtaken it."""
+        if commit.generation != self.generation:
+            raise IllegalGeneration
+        sender = (commit.member, commit.generation)
+        if commit.offset < self.received.get(sender, 0):
+            raise OvertakenCommit
+        self.received[sender] = commit.offset
+        self.committed = commit.offset
+
+    def join(self, member: int) -> tuple[int, int]:
+        """Tell the partition's owner its generation and where to start."""
+        if member != self.owner:
+            raise UnknownMember
+        return self.generation, self.committed
+
+
+@define
+class Member:
+    """The consumer's side: one member and the partition that it believes to own.
+
+    `commit_when` is the application's discipline: "after" processing (at least once), "before"
+    it and waiting for the answer (at most once), or "polled": what was handed out, processed or
+    not, as automatic commits do.
+    """
+
+    id: int
+    commit_when: CommitWhen = "after"
+    generation: int = 0
+    position: int = 0
+    done: int = 0
+    last: int = 0
+    sent: int = 0
+    answered: int = 0
+
+    def join(self, generation: int, committed: int) -> None:
+        """Start, in a generation that is news, where the group's committed offset says."""
+        if generation <= self.last:
+            raise IllegalGeneration
+        self.generation = self.last = generation
+        self.position = self.done = committed
+        self.sent = self.answered = 0
+
+    def poll(self, log_end: int) -> int:
+        """Hand out the next record, once the one before is processed, and return its offset."""
+        self._must_be_joined()
+        if self.position != self.done or self.position >= log_end:
+            raise InvalidRequest
+        self.position += 1
+        return self.position - 1
+
+    def process(self) -> int:
+        """Process the record that was handed out; who commits before waits for the answer
+        first."""
+        self._must_be_joined()
+        if self.done >= self.position:
+            raise InvalidRequest
+        if self.commit_when == "before" and self.answered != self.position:
+            raise InvalidRequest
+        self.done = self.position
+        return self.done - 1
+
+    def send_commit(self) -> OffsetCommit:
+        """Commit what the discipline says, without waiting."""
+        self._must_be_joined()
+        offset = self.done if self.commit_when == "after" else self.position
+        if offset == 0 or offset == self.sent:
+            raise InvalidRequest
+        self.sent = offset
+        return OffsetCommit(self.id, self.generation, offset)
+
+    def take_answer(self, commit: OffsetCommit) -> None:
+        """The coordinator took our commit.
+
+        An answer of another generation is void.
+        """
+        if commit.member != self.id or commit.generation != self.generation:
+            raise IllegalGeneration
+        self.answered = max(self.answered, commit.offset)
+
+    def crash(self) -> None:
+        """Lose everything but what the group knows."""
+        self._must_be_joined()
+        self.generation = self.position = self.done = self.sent = self.answered = 0
+
+    def _must_be_joined(self) -> None:
+        if self.generation == 0:
+            raise UnknownMember

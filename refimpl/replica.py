@@ -1,0 +1,238 @@
+"""One replica of one partition: leader, follower, or waiting to be told.
+
+Spec: Truncation, with Rule = "kip320". Methods are the spec's actions. A fetch is one step there
+and three here, for messages travel: `fetch_request` at the follower, `answer_fetch` at the leader,
+`take_answer` at the follower again.
+"""
+
+from collections.abc import Sequence
+
+from attrs import define, field, frozen
+
+from refimpl.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    StaleBrokerEpoch,
+    UnknownLeaderEpoch,
+)
+from refimpl.log import Log, Record
+
+
+@frozen
+class FetchRequest:
+    """What a follower asks: from its log end, naming the epochs by which the leader can tell
+    whether they agree."""
+
+    replica: int
+    incarnation: int
+    epoch: int
+    end: int
+    last_epoch: int
+
+
+@frozen
+class FetchAnswer:
+    """What the leader of `epoch` has from `start` on; or, if the logs differ, where to cut.
+
+    `diverging` is the leader's largest epoch not above the follower's last, and where it ends
+    (KIP-595's answer to KIP-279's question).
+    """
+
+    epoch: int
+    start: int
+    records: Sequence[Record]
+    high_watermark: int
+    diverging: tuple[int, int] | None = None
+
+
+@define
+class Replica:
+    """One replica.
+
+    Only its own actions change it, and a refused action changes nothing.
+    """
+
+    id: int
+    log: Log = field(factory=Log)
+    high_watermark: int = 0
+    epoch: int = 0
+    leader: int | None = None
+    isr: frozenset[int] = frozenset()
+    ends: dict[int, int] = field(factory=dict[int, int])
+    seen: dict[int, int] = field(factory=dict[int, int])
+    incarnation: int = 0
+    up: bool = False
+    min_isr: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica believes to be the leader.
+
+        It may be wrong: it is told late.
+        """
+        return self.up and self.leader == self.id
+
+    @property
+    def epoch_start(self) -> int:
+        """Where the leader's own epoch starts: behind all older records."""
+        return self.log.end_of(self.epoch - 1)
+
+    # The leader
+
+    def write(self, value: object, *, acks_all: bool = True) -> int:
+        """Append a record in our epoch and return its offset.
+
+        With too few in sync a producer that wants acks=all is refused before anything is
+        appended.
+        """
+        self._must_lead()
+        if acks_all and len(self.isr) < self.min_isr:
+            raise NotEnoughReplicas
+        return self.log.append(Record(self.epoch, value))
+
+    def advance_high_watermark(self) -> int:
+        """Move the high watermark to the least log end in the ISR, and return it.
+
+        The leader knows the ends only from fetches. Below min.insync.replicas the high watermark
+        stays: what it passed would be called committed on too few copies (KIP-966).
+        """
+        self._must_lead()
+        if len(self.isr) < self.min_isr:
+            raise NotEnoughReplicas
+        new = self.log.end
+        for member in self.isr:
+            if member != self.id and self.ends.get(member, 0) < new:
+                new = self.ends.get(member, 0)
+        if new <= self.high_watermark:
+            raise InvalidRequest
+        self.high_watermark = new
+        return new
+
+    def shrink_isr(self, follower: int) -> frozenset[int]:
+        """The ISR without a lagging follower, to be put to the controller.
+
+        Lagging is a matter of time (replica.lag.time.max.ms), which is not known here.
+        """
+        self._must_lead()
+        if follower == self.id or follower not in self.isr:
+            raise InvalidRequest
+        return self.isr - {follower}
+
+    def expand_isr(self, follower: int) -> frozenset[int]:
+        """The ISR with a follower that caught up, to be put to the controller.
+
+        The high watermark alone would not do: after an election it may trail what the last
+        leader committed, but that lies below the start of our epoch (KAFKA-7128).
+        """
+        self._must_lead()
+        end = self.ends.get(follower, 0)
+        if follower in self.isr or end < self.high_watermark or end < self.epoch_start:
+            raise InvalidRequest
+        return self.isr | {follower}
+
+    def adopt_isr(self, isr: frozenset[int]) -> None:
+        """The controller has accepted the ISR that we put to it."""
+        self._must_lead()
+        self.isr = isr
+
+    def answer_fetch(self, request: FetchRequest, limit: int) -> FetchAnswer:
+        """Answer a follower, and learn how far it is.
+
+        Nobody of another leader epoch is served (KIP-320), and no earlier incarnation of a
+        follower that restarted: what it claims to have it may have lost (KIP-903).
+        """
+        self._must_lead()
+        if request.epoch < self.epoch:
+            raise FencedLeaderEpoch
+        if request.epoch > self.epoch:
+            raise UnknownLeaderEpoch
+        if request.incarnation < self.seen.get(request.replica, 0):
+            raise StaleBrokerEpoch
+        if not self.log.agrees(request.end, request.last_epoch):
+            diverging = (
+                self.log.epoch_at_or_below(request.last_epoch),
+                self.log.end_of(request.last_epoch),
+            )
+            return FetchAnswer(self.epoch, request.end, (), self.high_watermark, diverging)
+        self.ends[request.replica] = request.end
+        self.seen[request.replica] = request.incarnation
+        records = self.log.slice(request.end, limit)
+        return FetchAnswer(self.epoch, request.end, records, self.high_watermark)
+
+    # A follower
+
+    def fetch_request(self) -> FetchRequest:
+        """Ask the leader for what comes next."""
+        if not self.up or self.leader is None or self.leader == self.id:
+            raise NotLeaderOrFollower
+        return FetchRequest(
+            self.id, self.incarnation, self.epoch, self.log.end, self.log.last_epoch
+        )
+
+    def take_answer(self, answer: FetchAnswer) -> None:
+        """Append what came, or cut what the leader does not have.
+
+        An answer that we no longer wait for is void.
+        """
+        if not self.up or self.leader == self.id or answer.epoch != self.epoch:
+            raise FencedLeaderEpoch
+        if answer.start != self.log.end:
+            raise InvalidRequest
+        if answer.diverging is not None:
+            epoch, end = answer.diverging
+            self._cut(min(end, self.log.end_of(epoch)))
+            return
+        self.log.extend(answer.records)
+        self.high_watermark = min(answer.high_watermark, self.log.end)
+
+    # Being told
+
+    def become_leader(self, epoch: int, isr: frozenset[int]) -> None:
+        """Lead, if told to by a newer epoch than our own.
+
+        Newer even after a restart: our high watermark fell back to a checkpoint, and the start
+        of an epoch says nothing about records committed inside it. The high watermark stays
+        where it is; it may trail the one that the last leader reached, because a follower
+        learns of progress one fetch late.
+        """
+        if epoch <= self.epoch:
+            raise FencedLeaderEpoch
+        self._adopt(epoch, self.id, isr)
+
+    def become_follower(self, epoch: int, leader: int) -> None:
+        """Follow, if told to by a newer epoch; after a restart also by our own.
+
+        What to cut, the first fetch tells.
+        """
+        if epoch < self.epoch or (self.up and epoch == self.epoch):
+            raise FencedLeaderEpoch
+        if leader == self.id:
+            raise InvalidRequest
+        self._adopt(epoch, leader, frozenset())
+
+    def restart(self, checkpoint: int, kept: int) -> None:
+        """Come back with the log that the disk kept and the high watermark of the last
+        checkpoint, without a role."""
+        if not (0 <= checkpoint <= min(self.high_watermark, kept) and kept <= self.log.end):
+            raise InvalidRequest
+        self.log.truncate_to(kept)
+        self.high_watermark = checkpoint
+        self.up = False
+        self.leader = None
+        self.isr = frozenset()
+        self.ends, self.seen = {}, {}
+        self.incarnation += 1
+
+    def _adopt(self, epoch: int, leader: int, isr: frozenset[int]) -> None:
+        self.epoch, self.leader, self.isr, self.up = epoch, leader, isr, True
+        self.ends, self.seen = {}, {}
+
+    def _cut(self, end: int) -> None:
+        self.log.truncate_to(end)
+        self.high_watermark = min(self.high_watermark, end)
+
+    def _must_lead(self) -> None:
+        if not (self.up and self.leader == self.id):
+            raise NotLeaderOrFollower
