@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # `dev` looks elsewhere each time; `ci` finds the same thing twice; `soak` is for nights: some of
-# Kafka's old bugs hide from a hundred examples and fall to thousands.
-settings.register_profile("dev", deadline=None, print_blob=True)
-settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+# Kafka's old bugs hide from a hundred examples and fall to thousands. Each says whether it is
+# random, because Hypothesis' own default is not where the environment names a CI.
+settings.register_profile("dev", deadline=None, print_blob=True, derandomize=False)
+settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
 settings.register_profile(
     "soak",
     deadline=None,
     print_blob=True,
+    derandomize=False,
     max_examples=3_000,
     stateful_step_count=80,
     suppress_health_check=[HealthCheck.too_slow],

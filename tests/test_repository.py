@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from refimpl.__main__ import SHORT_HELP
 
@@ -67,6 +68,11 @@ def locked(lock: Path) -> dict[str, tuple[str, int]]:
         for pin, entry in zip(pinned, entries, strict=True)
         if pin
     }
+
+
+@pytest.mark.parametrize(("profile", "random"), [("dev", True), ("ci", False), ("soak", True)])
+def test_only_the_ci_profile_looks_at_the_same_examples_twice(profile: str, random: bool) -> None:
+    assert settings.get_profile(profile).derandomize is not random
 
 
 def test_every_direct_dependency_is_pinned_and_locked_at_that_version() -> None:
