@@ -139,6 +139,16 @@ def test_every_command_that_a_page_names_exists(page: Path) -> None:
     assert set(re.findall(r"(?:`|bin/)highwater ([a-z]+)", text)) <= set(SHORT_HELP)
 
 
+def test_every_formula_and_model_that_the_readme_rests_on_exists() -> None:
+    readme = (ROOT / "README.md").read_text()
+    formulas = re.findall(r"^\|.*?\]\((spec/\S+\.tla)\) `(\w+)`", readme, flags=re.MULTILINE)
+    assert formulas
+    for module, formula in formulas:
+        assert f"\n{formula} ==" in (ROOT / module).read_text(), formula
+    models = {path.stem for path in ROOT.glob("spec/tla/*/cfg/*.cfg")}
+    assert set(re.findall(r"`((?:ok|bug|probe)_\w+)`", readme)) <= models
+
+
 def test_the_readme_names_both_commands_on_its_first_screen() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     first_screen = "\n".join(lines[:20])
