@@ -1,0 +1,263 @@
+"""What the log of one partition promises: nothing acknowledged is lost, doubled, moved or made up."""
+
+import numpy as np
+
+from traces.checks.base import Found, check, witness
+from traces.checks.partition import Partition, firsts, lookup, same_place
+from traces.context import Clause, Ints, clause, code
+from traces.schema import NONE, Flag, Outcome
+
+LOSS = (
+    "producers.acks is not all, topics.unclean_leader_election is true, "
+    "or topics.min_insync_replicas is 1"
+)
+
+
+@check(
+    "L1",
+    "one offset holds one record",
+    formula="(o, x), (o, y) ∈ acknowledged ∪ read ⇒ x = y",
+    needs="send.id acked.offset read.id read.offset scan",
+    spec="AbsLog!AppendOnly",
+    unless=LOSS,
+    kinds="inconsistent-offsets",
+)
+def inconsistent_offsets(p: Partition) -> list[Found]:
+    """An offset that is given to two records was truncated after somebody had seen the first."""
+    rows = p.log[np.lexsort((p.log, p.id[p.log], p.offset[p.log]))]
+    rows = rows[firsts(p.offset[rows], p.id[rows])]  # one row per offset and record
+    again = ~firsts(p.offset[rows])
+    second = np.flatnonzero(again & ~np.r_[False, again[:-1]])
+    found = witness(rows[second - 1], rows[second])
+    return [Found(len(p.log), found, _displaced(p, found), "inconsistent-offsets")]
+
+
+def _displaced(p: Partition, pairs: Ints) -> Ints:
+    """Whether the record that had to give way (the one the final reading lacks) could be lost."""
+    if not len(pairs):
+        return np.empty(0, np.int64)
+    may = _loss_by_id(p, pairs)
+    final = p.final[np.argsort(p.id[p.final], kind="stable")]
+    gone = ~np.isin(p.id[pairs], p.id[final])
+    one, two = may[:, 0], may[:, 1]
+    undecided = np.where(
+        code(one) == code(two), one, clause(Clause.UNKNOWN, p.process[pairs[:, 0]])
+    )
+    only_two = gone[:, 1] & ~gone[:, 0]
+    only_one = gone[:, 0] & ~gone[:, 1]
+    either = np.where(code(one) == Clause.NOT, one, two)
+    both = gone[:, 0] & gone[:, 1]
+    return np.select([only_one, only_two, both], [one, two, either], undecided)
+
+
+def _loss_by_id(p: Partition, rows: Ints) -> Ints:
+    """The clause that permits the loss of the record in each row, by the promise to its sender."""
+    acks = p.acked[np.argsort(p.id[p.acked], kind="stable")]
+    acks = acks[firsts(p.id[acks])]
+    at = lookup(p.id[acks], p.id[rows].ravel())
+    may = p.may_be_lost(acks)
+    by_topic = p.topic_clause(len(at))
+    return np.where(at >= 0, may[at] if len(may) else by_topic, by_topic).reshape(rows.shape)
+
+
+@check(
+    "L2",
+    "a record is stored once",
+    formula="(o, v), (o′, v) ∈ acknowledged ∪ read ⇒ o = o′",
+    needs="send.id acked.offset read.id read.offset scan",
+    unless="producers.idempotence is false, or the application sent the id more than once",
+    kinds="duplicate",
+)
+def duplicates(p: Partition) -> list[Found]:
+    """A retry whose first attempt had been stored after all is stored again, unless idempotent."""
+    log = np.setdiff1d(p.log, _contradicted(p))
+    rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
+    rows = rows[firsts(p.id[rows], p.offset[rows])]  # one row per record and offset
+    again = ~firsts(p.id[rows])
+    second = np.flatnonzero(again & ~np.r_[False, again[:-1]])
+    found = witness(rows[second - 1], rows[second])
+    return [Found(len(p.log), found, _stored_twice(p, p.id[found[:, 0]]), "duplicate")]
+
+
+def _stored_twice(p: Partition, ids: Ints) -> Ints:
+    sends = p.sends[np.argsort(p.id[p.sends], kind="stable")]
+    first = firsts(p.id[sends])
+    starts = np.flatnonzero(first)
+    calls = np.diff(np.r_[starts, len(sends)])
+    at = lookup(p.id[sends[starts]], ids)
+    if not len(starts):
+        return np.full(len(ids), clause(Clause.UNKNOWN, np.int64(NONE)))
+    process = p.process[sends[starts[at]]]
+    idempotent = p.context.idempotent[process]
+    clauses = np.select(
+        [at < 0, idempotent == 0, calls[at] > 1, idempotent == 1],
+        [
+            clause(Clause.UNKNOWN, process),
+            clause(Clause.IDEMPOTENCE, process),
+            clause(Clause.RESENT, process),
+            np.zeros(len(ids), np.int64),
+        ],
+        clause(Clause.UNKNOWN, process),
+    )
+    return np.zeros(len(ids), np.int64) if p.context.jepsen else clauses
+
+
+def _contradicted(p: Partition) -> Ints:
+    """Acknowledgements of an offset where others are read and this record is not."""
+    reads = p.reads
+    at_offset = np.isin(p.offset[p.acked], p.offset[reads])
+    own = same_place(p, p.acked, reads)
+    return p.acked[at_offset & ~own]
+
+
+@check(
+    "L3",
+    "nothing acknowledged is missing below what was read",
+    formula="(v, o) acknowledged, o′ > o read, o ≥ log start ⇒ v was read",
+    needs="complete send.id",
+    closed="read.id read.offset consumers scan log_start transactional.txn",
+    spec="AbsLog!NoLoss",
+    unless=LOSS,
+    kinds="lost-write",
+)
+def lost_below_frontier(p: Partition) -> list[Found]:
+    """A reader passed the place of an acknowledged record, and nobody was ever given it."""
+    kept = p.sends[p.ok[p.sends] & p.kept[p.sends]]
+    place = p.place[np.isin(p.sends, kept)]
+    frontier = p.offset[p.delivered].max(initial=NONE)
+    below = (place >= p.log_start) & (place != NONE) & (place <= frontier)
+    lost = below & ~np.isin(p.id[kept], p.id[p.delivered]) & ~_superseded(p, kept)
+    return [_losses(p, kept, kept[lost], "lost-write")]
+
+
+@check(
+    "L4",
+    "everything acknowledged is in the log at the end",
+    formula="(v, o) acknowledged, the final scan reached the end ⇒ v in the scan",
+    needs="complete send.id",
+    closed="read.id scan log_start transactional.txn",
+    spec="AbsLog!NoLoss",
+    unless=LOSS,
+    kinds="unseen",
+)
+def lost_at_the_end(p: Partition) -> list[Found]:
+    """After all is over, the final reading lacks a record whose sender was told that it is safe."""
+    kept = p.sends[(p.outcome[p.sends] == Outcome.OK) & p.kept[p.sends]]
+    kept = kept[~p.has(Flag.UNPLACED)[kept]]
+    retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.log_start)
+    final = p.delivered if p.context.jepsen else p.final
+    lost = retained & ~np.isin(p.id[kept], p.id[final]) & ~_superseded(p, kept)
+    return [_losses(p, kept, kept[lost], "unseen")]
+
+
+def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
+    """Each loss with what is read in its place, if anything is."""
+    reads = p.reads[np.argsort(p.offset[p.reads], kind="stable")]
+    reads = reads[firsts(p.offset[reads])]
+    at = lookup(p.offset[reads], p.offset[lost])
+    instead = np.where(at >= 0, reads[at] if len(reads) else NONE, NONE)
+    return Found(len(promised), witness(lost, instead), p.may_be_lost(lost), kind)
+
+
+def _superseded(p: Partition, rows: Ints) -> Ints:
+    """Whether compaction may have removed these records: a later one has the same key."""
+    if int(p.context.compacted[p.t]) != 1:
+        return np.zeros(len(rows), bool)
+    keyed = p.sends[p.key[p.sends] != NONE]
+    if not len(keyed):
+        return np.ones(len(rows), bool)  # no keys: every hole is taken as compaction
+    place = p.place[np.isin(p.sends, keyed)]
+    order = np.lexsort((place, p.key[keyed]))
+    last = order[np.r_[firsts(p.key[keyed[order]])[1:], True]]
+    at = lookup(p.key[keyed[last]], p.key[rows])
+    newest = np.where(at >= 0, place[last][at], NONE)
+    own = p.place[np.searchsorted(p.sends, rows)]
+    return (own < newest) | (p.key[rows] == NONE)
+
+
+@check(
+    "L5",
+    "nothing is read that nobody sent",
+    formula="v read ⇒ some send of v to this partition was attempted",
+    needs="read.id",
+    closed="send.id producers",
+    kinds="phantom-read",
+)
+def phantoms(p: Partition) -> list[Found]:
+    """A record came out of the log that no client ever tried to put in."""
+    unsent = p.reads[~np.isin(p.id[p.reads], p.id[p.sends])]
+    one = unsent[np.unique(p.id[unsent], return_index=True)[1]]
+    return [Found(len(p.reads), witness(one), np.zeros(len(one), np.int64), "phantom-read")]
+
+
+@check(
+    "L6",
+    "a send that certainly failed has no effect",
+    formula="every send of v failed ⇒ v was read by nobody",
+    needs="send.id read.id",
+    closed="producers",
+    kinds="G1a",
+)
+def failed_but_read(p: Partition) -> list[Found]:
+    """The client said *certainly not stored*, and yet somebody was given the record."""
+    failed = p.sends[p.outcome[p.sends] == Outcome.FAIL]
+    other = p.sends[p.outcome[p.sends] != Outcome.FAIL]
+    failed = failed[~np.isin(p.id[failed], p.id[other])]
+    failed = failed[np.unique(p.id[failed], return_index=True)[1]]
+    reads = p.reads[np.unique(p.id[p.reads], return_index=True)[1]]
+    at = lookup(p.id[reads], p.id[failed])
+    hit = at >= 0
+    found = witness(failed[hit], reads[at[hit]])
+    return [Found(len(p.sends), found, np.zeros(len(found), np.int64), "G1a")]
+
+
+@check(
+    "L8",
+    "an acknowledged offset is the offset",
+    formula="(v, o) acknowledged, (v, o′) read, o read as another record ⇒ o = o′",
+    needs="send.id acked.offset read.id read.offset scan",
+    unless=LOSS,
+    kinds="ack-read-mismatch",
+)
+def moved(p: Partition) -> list[Found]:
+    """The sender was told one offset; others are read there, and its record somewhere else."""
+    acks = _contradicted(p)
+    acks = acks[np.isin(p.id[acks], p.id[p.reads])]
+    by_id = p.reads[np.unique(p.id[p.reads], return_index=True)[1]]
+    by_offset = p.reads[np.unique(p.offset[p.reads], return_index=True)[1]]
+    own = by_id[lookup(p.id[by_id], p.id[acks])] if len(acks) else acks
+    other = by_offset[lookup(p.offset[by_offset], p.offset[acks])] if len(acks) else acks
+    found = witness(acks, own, other)
+    return [Found(len(p.acked), found, p.may_be_lost(acks), "ack-read-mismatch")]
+
+
+@check(
+    "L15",
+    "what was acknowledged and read is not replaced",
+    formula="(v, o) acknowledged and read, a later read of o ⇒ again v",
+    needs="send.id acked.offset read.id read.offset read.inv read.ret scan",
+    spec="Truncation, AbsLog!NoLoss",
+    unless=LOSS,
+    kinds="truncated-after-ack",
+)
+def truncated(p: Partition) -> list[Found]:
+    """A reader saw the acknowledged record; a read that began later saw another in its place."""
+    reads = p.reads[np.lexsort((p.ret[p.reads], p.id[p.reads], p.offset[p.reads]))]
+    early = reads[firsts(p.offset[reads], p.id[reads])]  # the first to return, per record and place
+    early = early[same_place(p, early, p.acked)]
+    late = p.reads[np.lexsort((-p.inv[p.reads], p.id[p.reads], p.offset[p.reads]))]
+    late = late[firsts(p.offset[late], p.id[late])]  # the last to begin, per record and place
+    late = late[np.lexsort((-p.inv[late], p.offset[late]))]
+    start = np.searchsorted(p.offset[late], p.offset[early])
+    own = p.id[late[start]] == p.id[early] if len(early) else np.empty(0, bool)
+    other = np.minimum(start + own, len(late) - 1)
+    after = late[other] if len(early) else early
+    early, after = (x[p.offset[after] == p.offset[early]] for x in (early, after))
+    gone = (p.id[after] != p.id[early]) & (p.inv[after] > p.ret[early])
+    early, after = early[gone], after[gone]
+    acks = p.acked[np.lexsort((p.acked, p.id[p.acked]))]
+    acks = acks[firsts(p.id[acks])]
+    ack = acks[lookup(p.id[acks], p.id[early])] if len(early) else early
+    return [
+        Found(len(p.acked), witness(ack, early, after), p.may_be_lost(ack), "truncated-after-ack")
+    ]

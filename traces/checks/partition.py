@@ -1,0 +1,200 @@
+"""Everything that is known of one partition, laid out for the checks.
+
+The rows arrive in any order and leave sorted by process and program order, so that a verdict
+cannot depend on how the table was cut or shuffled.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from attrs import define
+
+from traces.checks.base import Bools
+from traces.context import Clause, Context, Ints, clause
+from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+
+
+@define(slots=False)
+class Rows:
+    """Columns of rows that belong together, in canonical order."""
+
+    columns: dict[str, Ints]
+    context: Context
+
+    def __getattr__(self, name: str) -> Ints:
+        try:
+            return self.columns[name]
+        except KeyError as error:
+            raise AttributeError(name) from error
+
+    def __len__(self) -> int:
+        return len(self.columns["op"])
+
+    def where(self, *ops: Op) -> Ints:
+        """The rows of these calls, in order."""
+        wanted = self.op == ops[0]
+        for op in ops[1:]:
+            wanted = wanted | (self.op == op)
+        return np.flatnonzero(wanted)
+
+    def has(self, flag: int) -> Bools:
+        """Which rows carry the flag."""
+        return (self.flags & flag) != 0
+
+    @cached_property
+    def ok(self) -> Bools:
+        """Rows of calls that certainly happened."""
+        return (self.outcome == Outcome.OK) | (self.txn_state == Txn.PROVED)
+
+    @cached_property
+    def unit(self) -> Ints:
+        """The transaction that a row belongs to, or its call where there is none; per process."""
+        return np.where(self.txn >= 0, -2 - self.txn, self.seq)
+
+
+@define(slots=False)
+class Partition(Rows):
+    """One partition of one topic."""
+
+    @cached_property
+    def t(self) -> int:
+        """The topic's number."""
+        return int(self.columns["topic"][0])
+
+    @cached_property
+    def sends(self) -> Ints:
+        """Every attempt to send to this partition."""
+        sends = self.where(Op.SEND)
+        return sends[self.id[sends] != NONE]
+
+    @cached_property
+    def acked(self) -> Ints:
+        """Sends that were answered with an offset."""
+        s = self.sends
+        return s[self.ok[s] & (self.offset[s] >= 0)]
+
+    @cached_property
+    def kept(self) -> Bools:
+        """Rows whose transaction, if any, is known to be committed."""
+        state = self.txn_state
+        return (state == Txn.NOT) | (state == Txn.COMMITTED) | (state == Txn.PROVED)
+
+    @cached_property
+    def reads(self) -> Ints:
+        """Every record that anybody was given, whatever became of the call."""
+        reads = self.where(Op.POLL, Op.SCAN)
+        return reads[(self.id[reads] != NONE) & (self.offset[reads] >= 0)]
+
+    @cached_property
+    def delivered(self) -> Ints:
+        """Records given by calls that certainly happened."""
+        return self.reads[self.ok[self.reads]]
+
+    @cached_property
+    def final(self) -> Ints:
+        """The final reading: what is in the log when all is over."""
+        return self.delivered[self.has(Flag.FINAL)[self.delivered]]
+
+    @cached_property
+    def log(self) -> Ints:
+        """Every row that says which record is at which offset: acknowledgements and reads."""
+        return np.concatenate([self.acked, self.reads])
+
+    @cached_property
+    def log_start(self) -> int:
+        """The lowest offset that retention has left, 0 where nothing else is known."""
+        asked = self.where(Op.EARLIEST)
+        return int(self.offset[asked[self.ok[asked]]].max(initial=0))
+
+    @cached_property
+    def by_read(self) -> tuple[Ints, Ints]:
+        """Read ids, sorted, and the lowest offset at which each was read."""
+        order = self.reads[np.lexsort((self.offset[self.reads], self.id[self.reads]))]
+        ids = self.id[order]
+        first = np.r_[True, ids[1:] != ids[:-1]][: len(ids)]
+        return ids[first], self.offset[order[first]]
+
+    @cached_property
+    def place(self) -> Ints:
+        """The offset of each send (aligned with `sends`): acknowledged, else read, else NONE."""
+        s = self.sends
+        ids, offsets = self.by_read
+        place = np.where(self.ok[s], self.offset[s], NONE)
+        missing = place == NONE
+        at = lookup(ids, self.id[s[missing]])
+        place[missing] = np.where(at >= 0, offsets[at] if len(offsets) else NONE, NONE)
+        return place
+
+    @cached_property
+    def visible(self) -> Ints:
+        """Offsets, sorted, where a record is known to be visible to a read_committed reader.
+
+        What the final reading holds is what there is. Without one, whatever was acknowledged or
+        read counts, unless its send failed or its transaction was not committed.
+        """
+        source = self.final if len(self.final) and not self.context.jepsen else self.log
+        hidden = self.id[self.sends[(self.outcome[self.sends] == Outcome.FAIL)]]
+        undone = self.id[self.sends[~self.kept[self.sends]]]
+        source = source[~np.isin(self.id[source], np.concatenate([hidden, undone]))]
+        return np.unique(self.offset[source[self.offset[source] >= self.log_start]])
+
+    def between(self, low: Ints, high: Ints) -> Ints:
+        """How many visible records lie at offsets from `low` up to, not including, `high`."""
+        return np.searchsorted(self.visible, high) - np.searchsorted(self.visible, low)
+
+    def may_be_lost(self, acks: Ints) -> Ints:
+        """For each acknowledged row, the clause that permits its loss (checkers.md, section 5.2)."""
+        c = self.context
+        by_topic = self.topic_clause(len(acks))
+        process = self.process[acks]
+        weak = c.weak_acks[process]
+        unknown = clause(Clause.UNKNOWN, process)
+        clauses = np.where((weak == -1) & (by_topic == Clause.NOT), unknown, by_topic)
+        return np.where(weak == 1, clause(Clause.ACKS, process), clauses)
+
+    def topic_clause(self, n: int) -> Ints:
+        """The clause by which the topic may lose what readers had already seen, `n` times."""
+        unclean, min_isr = int(self.context.unclean[self.t]), int(self.context.min_isr[self.t])
+        if unclean == 1:
+            code = Clause.UNCLEAN
+        elif min_isr == 1:
+            code = Clause.MIN_ISR
+        elif unclean == -1 or min_isr == -1:
+            code = Clause.UNKNOWN
+        else:
+            return np.zeros(n, np.int64)
+        return np.full(n, clause(code, np.int64(self.t)))
+
+    def committed_only(self, rows: Ints) -> Bools:
+        """Which of these reads asked for committed records only."""
+        return self.isolation[rows] == Isolation.READ_COMMITTED
+
+
+def lookup(keys: Ints, wanted: Ints) -> Ints:
+    """Where each wanted value stands in sorted, distinct `keys`, -1 where it does not."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, at, -1)
+
+
+def firsts(*sorted_columns: Ints) -> Bools:
+    """Where a new group starts in rows sorted by these columns."""
+    if not len(sorted_columns[0]):
+        return np.empty(0, bool)
+    changes = np.zeros(len(sorted_columns[0]), bool)
+    changes[0] = True
+    for column in sorted_columns:
+        changes[1:] |= column[1:] != column[:-1]
+    return changes
+
+
+def same_place(p: Partition, rows: Ints, among: Ints) -> Bools:
+    """Which rows have a row among those others with the same offset and the same record."""
+    both = np.concatenate([rows, among])
+    order = np.lexsort((p.id[both], p.offset[both]))
+    group = np.empty(len(both), np.int64)
+    group[order] = np.cumsum(firsts(p.offset[both[order]], p.id[both[order]]))
+    there = np.zeros(len(both) + 1, bool)
+    there[group[len(rows) :]] = True
+    return there[group[: len(rows)]]

@@ -1,0 +1,1 @@
+"""Readers: from recordings of any kind to the table of operations."""

@@ -1,0 +1,166 @@
+"""What a trace does not say: missing fields, missing files, files that were cut off.
+
+A check that needs something absent must answer *not checked*: the law is that taking evidence
+away never turns one answer into its opposite. So absence is counted here, at ingest.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from attrs import define, field
+
+from traces.checks.base import Bools
+from traces.context import Ints
+from traces.ingest.process_file import ProcessFile
+from traces.meta import Meta, stem
+from traces.schema import NONE, Op, Outcome
+
+Columns = Mapping[str, Ints]
+
+
+def _ops(columns: Columns, *ops: Op) -> Bools:
+    return np.isin(columns["op"], ops)
+
+
+def _sends(columns: Columns) -> Bools:
+    return _ops(columns, Op.SEND)
+
+
+def _acked(columns: Columns) -> Bools:
+    return _ops(columns, Op.SEND) & (columns["outcome"] == Outcome.OK)
+
+
+def _transactional(columns: Columns) -> Bools:
+    return _ops(columns, Op.SEND) & (columns["tid"] >= 0)
+
+
+def _reads(columns: Columns) -> Bools:
+    return _ops(columns, Op.POLL, Op.SCAN) & (columns["topic"] >= 0)
+
+
+def _polls(columns: Columns) -> Bools:
+    return _ops(columns, Op.POLL) & (columns["topic"] >= 0)
+
+
+def _scans(columns: Columns) -> Bools:
+    return _ops(columns, Op.SCAN) & (columns["topic"] >= 0)
+
+
+def _commits(columns: Columns) -> Bools:
+    return _ops(columns, Op.COMMIT) & (columns["outcome"] == Outcome.OK)
+
+
+def _processed(columns: Columns) -> Bools:
+    return _ops(columns, Op.PROCESS)
+
+
+def _assigned(columns: Columns) -> Bools:
+    return _ops(columns, Op.ASSIGNED)
+
+
+def _rebalanced(columns: Columns) -> Bools:
+    return _ops(columns, Op.ASSIGNED, Op.REVOKED, Op.LOST)
+
+
+def _inits(columns: Columns) -> Bools:
+    return _ops(columns, Op.INIT_PRODUCER) & (columns["outcome"] == Outcome.OK)
+
+
+def _listed(columns: Columns) -> Bools:
+    return _ops(columns, Op.LIST_OFFSETS, Op.EARLIEST, Op.LATEST)
+
+
+# Which rows must carry which fields. `acked` are the sends that were answered: others may
+# lack an offset and a return by their nature.
+FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
+    "send": (_sends, ("topic", "partition", "id", "inv")),
+    "acked": (_acked, ("offset", "ret")),
+    "transactional": (_transactional, ("txn",)),
+    "read": (_reads, ("partition", "offset", "id", "inv", "ret")),
+    "poll": (_polls, ("isolation", "group", "inv", "ret")),
+    "scan": (_scans, ("epoch", "isolation")),
+    "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
+    "process": (_processed, ("topic", "partition", "offset", "id", "group", "inv")),
+    "assigned": (_assigned, ("topic", "partition", "group", "generation", "ret")),
+    "rebalance": (_rebalanced, ("topic", "partition", "inv")),
+    "init_producer": (_inits, ("tid", "pid", "pepoch", "inv", "ret")),
+    "list_offsets": (_listed, ("topic", "partition", "offset", "inv", "ret")),
+}
+SPOKEN = {
+    "inv": "invoked_ns",
+    "ret": "returned_ns",
+    "topic": "records",
+    "tid": "transactional_id",
+    "pid": "producer_id",
+    "pepoch": "producer_epoch",
+}
+
+
+@define
+class Evidence:
+    """What is missing of one run: for each thing that a check may need, a reason, if there is one."""
+
+    missing: dict[str, str] = field(factory=dict[str, str])
+    counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
+
+    def look_at(self, columns: Columns) -> None:
+        """Count absent fields."""
+        for kind, (select, names) in FIELDS.items():
+            chosen = select(columns)
+            total = int(np.count_nonzero(chosen))
+            if not total:
+                continue
+            for name in names:
+                absent = int(np.count_nonzero(columns[name][chosen] == NONE))
+                lacking, of = self.counts.get(f"{kind}.{name}", (0, 0))
+                self.counts[f"{kind}.{name}"] = (lacking + absent, of + total)
+
+    def settle(self) -> None:
+        """Put the counts into words."""
+        for need, (lacking, total) in self.counts.items():
+            if lacking:
+                kind, _, name = need.partition(".")
+                spoken = SPOKEN.get(name, name)
+                self.missing[need] = f"{spoken} is missing on {lacking} of {total} {kind} rows"
+
+    def look_for_files(self, meta: Meta, files: Iterable[ProcessFile]) -> None:
+        """Name the processes that must have existed and of which there is no (whole) file."""
+        files = list(files)
+        absent = absent_processes(meta, [f.name for f in files])
+        cut = [f.name for f in files if f.cut]
+        holed = [f.name for f in files if f.gaps]
+        for role, named in (("producers", meta.producers), ("consumers", meta.consumers)):
+            # A process that neither map names may have been either.
+            other = meta.consumers if role == "producers" else meta.producers
+            gone = [name for name in absent if _is(name, named) or not _is(name, other)]
+            torn = [name for name in holed if _is(name, named) or not _is(name, other)]
+            short = [name for name in cut if _is(name, named) or not _is(name, other)]
+            if gone:
+                self.missing[role] = f"no file of {', '.join(sorted(gone))}"
+            elif torn:
+                self.missing[role] = f"lines are missing in the file of {', '.join(sorted(torn))}"
+            if short:
+                self.missing[f"{role}.whole"] = f"the file of {', '.join(sorted(short))} is cut off"
+
+    def reasons(self, needs: Iterable[str]) -> list[str]:
+        """Why these needs are not met; empty when they are."""
+        return [self.missing[need] for need in needs if need in self.missing]
+
+
+def _is(process: str, named: Mapping[str, object]) -> bool:
+    return process in named or stem(process) in named
+
+
+def absent_processes(meta: Meta, present: list[str]) -> list[str]:
+    """Processes that the configuration, or the numbers of the others, say must have existed."""
+    have, stems = set(present), {stem(name) for name in present}
+    absent = [n for n in (*meta.producers, *meta.consumers) if n not in have and n not in stems]
+    absent += [name for name in meta.processes or () if name not in have]
+    incarnations: dict[str, set[int]] = {}
+    for name in present:
+        client, _, number = name.partition("#")
+        if number.isdecimal():
+            incarnations.setdefault(client, set()).add(int(number))
+    for client, numbers in incarnations.items():
+        absent += [f"{client}#{n}" for n in range(max(numbers)) if n not in numbers]
+    return list(dict.fromkeys(absent))

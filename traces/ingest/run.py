@@ -1,0 +1,157 @@
+"""One run: its configuration, its dictionaries, its rows, and what is known to be missing of it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from traces.context import Context, Ints, context
+from traces.ingest.columns import joined, table
+from traces.ingest.evidence import Evidence
+from traces.ingest.process_file import (
+    SUFFIXES,
+    ProcessFile,
+    first_process,
+    process_name,
+    read_process_file,
+)
+from traces.meta import Meta, read_meta
+from traces.names import Names
+from traces.problems import Problem, Problems
+from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+
+
+@define
+class Run:
+    """What the checks of one run stand on."""
+
+    path: Path
+    meta: Meta
+    names: Names
+    columns: dict[str, Ints]
+    evidence: Evidence
+    context: Context
+    calls: int
+    warnings: list[Problem] = field(factory=list[Problem])
+    jepsen: bool = False
+    scope: frozenset[str] = frozenset()
+
+    def table(self, number: int) -> Any:
+        """The `ops` table, with the run's number on each row."""
+        return table(self.columns | {"run": np.full(len(self.columns["seq"]), number)})
+
+
+def process_files(folder: Path) -> list[Path]:
+    """The process files of a run folder, by name."""
+    return sorted(f for f in folder.iterdir() if f.is_file() and f.name.endswith(SUFFIXES))
+
+
+def read_trace(folder: Path) -> Run:
+    """Read a run in trace format v1."""
+    meta, names, problems = read_meta(folder), Names(), Problems()
+    files = [_read(path, names, problems) for path in process_files(folder)]
+    if not files:
+        problems.add(
+            folder.name, None, "", "expected process files (.ndjson, .ndjson.gz, .parquet)"
+        )
+    problems.raise_any()
+    columns = joined([f.columns for f in files if f.columns is not None])
+    columns = place_sends(prove_transactions(columns), meta, names)
+    evidence = Evidence()
+    evidence.look_at(columns)
+    evidence.settle()
+    evidence.look_for_files(meta, files)
+    _look_for_scans(evidence, meta, names, columns)
+    names.files = {names.processes.number(f.name): f.file for f in files}
+    return Run(
+        path=folder,
+        meta=meta,
+        names=names,
+        columns=columns,
+        evidence=evidence,
+        context=context(meta, names, jepsen=False, positions_known=True),
+        calls=sum(f.calls for f in files),
+        warnings=[warning for f in files for warning in f.warnings],
+    )
+
+
+def _read(path: Path, names: Names, problems: Problems) -> ProcessFile:
+    return read_process_file(path, first_process(path) or process_name(path), names, problems)
+
+
+def prove_transactions(columns: dict[str, Ints], delivered: bool = False) -> dict[str, Ints]:
+    """Decide commits that nobody answered: a record seen as committed proves the whole transaction.
+
+    With `delivered` any successful read is proof, as in histories that do not tell isolation.
+    """
+    undecided = columns["txn_state"] == Txn.UNKNOWN
+    sends = undecided & (columns["op"] == Op.SEND) & (columns["id"] != NONE)
+    if not sends.any():
+        return columns
+    reads = np.isin(columns["op"], (Op.POLL, Op.SCAN)) & (columns["outcome"] == Outcome.OK)
+    if not delivered:
+        reads &= columns["isolation"] == Isolation.READ_COMMITTED
+    keys = ("topic", "partition", "id") if delivered else ("topic", "id")
+    seen = set(zip(*(columns[k][reads].tolist() for k in keys), strict=True))
+    owners = list(zip(*(columns[k][sends].tolist() for k in keys), strict=True))
+    hit = np.fromiter((owner in seen for owner in owners), bool, len(owners))
+    unit = np.where(columns["txn"] >= 0, -2 - columns["txn"], columns["seq"])
+    proved = {
+        (int(p), int(u))
+        for p, u in zip(columns["process"][sends][hit], unit[sends][hit], strict=True)
+    }
+    rows = np.flatnonzero(undecided)
+    members = zip(columns["process"][rows].tolist(), unit[rows].tolist(), strict=True)
+    mine = np.fromiter((member in proved for member in members), bool, len(rows))
+    columns["txn_state"][rows[mine]] = Txn.PROVED
+    return columns
+
+
+def place_sends(columns: dict[str, Ints], meta: Meta, names: Names) -> dict[str, Ints]:
+    """Copy a send whose partition its sender never learnt to each partition it may have reached."""
+    lost = (columns["op"] == Op.SEND) & (columns["topic"] >= 0) & (columns["partition"] == NONE)
+    if not lost.any():
+        return columns
+    copies = [
+        {name: column[rows] for name, column in columns.items()}
+        | {
+            "partition": np.full(len(rows), partition),
+            "flags": columns["flags"][rows] | Flag.UNPLACED,
+        }
+        for topic in np.unique(columns["topic"][lost])
+        for rows in (np.flatnonzero(lost & (columns["topic"] == topic)),)
+        for partition in partitions_of(int(topic), columns, meta, names)
+    ]
+    return joined([columns, *copies])
+
+
+def partitions_of(topic: int, columns: dict[str, Ints], meta: Meta, names: Names) -> Iterable[int]:
+    """All partitions of a topic that were configured or seen."""
+    configured = meta.topics.get(names.topics.name(topic))
+    seen = columns["partition"][columns["topic"] == topic]
+    count = max(int(seen.max(initial=NONE)) + 1, (configured and configured.partitions) or 0)
+    return range(count)
+
+
+def _look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: dict[str, Ints]) -> None:
+    """Find out whether the final reading that `complete` promises is there, for every partition."""
+    ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
+    scanned = set(
+        zip(columns["topic"][ends].tolist(), columns["partition"][ends].tolist(), strict=True)
+    )
+    topics = {names.topics.number(name) for name in meta.topics}
+    topics |= set(columns["topic"][columns["op"] == Op.SEND].tolist()) - {NONE}
+    unread = [
+        f"{names.topics.name(topic)}:{partition}"
+        for topic in sorted(topics)
+        for partition in partitions_of(topic, columns, meta, names)
+        if (topic, partition) not in scanned
+    ]
+    if not meta.complete:
+        evidence.missing["complete"] = "meta.json does not say that the run is complete"
+    elif unread:
+        shown = ", ".join(unread[:4]) + (" …" if len(unread) > 4 else "")
+        evidence.missing["scan"] = f"there is no final scan of {shown}"
+        evidence.missing["complete"] = evidence.missing["scan"]

@@ -1,0 +1,115 @@
+"""Says what is wrong with a call, by field: the slow path, taken only when the fast one stumbled."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from traces.ingest.vocabulary import OPS, OUTCOMES
+
+Finding = tuple[str, str]
+
+_NATURAL = ("seq", "invoked_ns", "returned_ns", "txn")
+_WHOLE = ("generation", "producer_id", "producer_epoch")
+_TEXT = ("process", "clock", "error", "group", "member", "transactional_id")
+_ISOLATION = ("read_committed", "read_uncommitted")
+
+
+def findings(call: Any) -> Iterator[Finding]:
+    """Every field of `call` that is not what trace format v1 says, and what was expected."""
+    if type(call) is not dict:
+        yield "", "expected an object"
+        return
+    call = cast("dict[str, Any]", call)
+    for required in ("process", "seq", "op", "outcome"):
+        if call.get(required) is None:
+            yield required, "is missing"
+    yield from _one_of(call, "op", tuple(OPS))
+    yield from _one_of(call, "outcome", tuple(OUTCOMES))
+    yield from _one_of(call, "isolation", _ISOLATION)
+    yield from _fields(call, "", _NATURAL, _WHOLE, _TEXT)
+    yield from _records(call.get("records"))
+    yield from _partitions(call.get("partitions"))
+    yield from _offsets(call.get("offsets"))
+
+
+def _one_of(call: dict[str, Any], name: str, words: tuple[str, ...]) -> Iterator[Finding]:
+    value = call.get(name)
+    if value is not None and value not in words:
+        yield name, f"expected one of {', '.join(words)}, found {value!r}"
+
+
+def _fields(
+    values: dict[str, Any],
+    path: str,
+    natural: tuple[str, ...],
+    whole: tuple[str, ...],
+    text: tuple[str, ...],
+) -> Iterator[Finding]:
+    for name in natural:
+        value = values.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value < 2**63):
+            yield path + name, f"expected a whole number of at least 0, found {value!r}"
+    for name in whole:
+        value = values.get(name)
+        if value is not None and (type(value) is not int or abs(value) >= 2**63):
+            yield path + name, f"expected a whole number, found {value!r}"
+    for name in text:
+        value = values.get(name)
+        if value is not None and type(value) is not str:
+            yield path + name, f"expected a string, found {value!r}"
+
+
+def _records(records: Any) -> Iterator[Finding]:
+    if records is None:
+        return
+    if type(records) is not list:
+        yield "records", f"expected a list, found {records!r}"
+        return
+    for i, record in enumerate(cast("list[Any]", records)):
+        path = f"records[{i}]"
+        if type(record) is not dict:
+            yield path, f"expected an object, found {record!r}"
+            continue
+        record = cast("dict[str, Any]", record)
+        if record.get("topic") is None:
+            yield f"{path}.topic", "is missing"
+        yield from _fields(
+            record,
+            f"{path}.",
+            ("partition", "offset"),
+            ("timestamp", "epoch", "sequence"),
+            ("topic", "key"),
+        )
+        if type(record.get("id")) not in (int, str, type(None)):
+            yield f"{path}.id", f"expected a whole number or a string, found {record['id']!r}"
+
+
+def _partitions(partitions: Any) -> Iterator[Finding]:
+    if partitions is None:
+        return
+    if type(partitions) is not list:
+        yield "partitions", f"expected a list, found {partitions!r}"
+        return
+    for i, name in enumerate(cast("list[Any]", partitions)):
+        if not is_partition(name):
+            yield f"partitions[{i}]", f'expected "topic:partition", found {name!r}'
+
+
+def _offsets(offsets: Any) -> Iterator[Finding]:
+    if offsets is None:
+        return
+    if type(offsets) is not dict:
+        yield "offsets", f"expected an object, found {offsets!r}"
+        return
+    for name, offset in cast("dict[Any, Any]", offsets).items():
+        if not is_partition(name):
+            yield "offsets", f'expected names such as "topic:partition", found {name!r}'
+        if type(offset) is not int or not 0 <= offset < 2**63:
+            yield f"offsets.{name}", f"expected a whole number of at least 0, found {offset!r}"
+
+
+def is_partition(name: Any) -> bool:
+    """Whether `name` reads `topic:partition`."""
+    if type(name) is not str:
+        return False
+    topic, _, number = name.rpartition(":")
+    return bool(topic) and number.isdecimal()

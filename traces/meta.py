@@ -1,0 +1,170 @@
+"""`meta.json`: what was configured, and whether the run is complete.
+
+The configuration decides which guarantees apply, so a value that is absent stays absent here: a
+check that needs it says *not checked* instead of assuming Kafka's default of the day.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from attrs import field, frozen
+
+from traces.problems import Problems
+
+
+@frozen
+class Topic:
+    """The settings of a topic that decide what may be lost from it."""
+
+    partitions: int | None = None
+    min_insync_replicas: int | None = None
+    cleanup_policy: str | None = None
+    unclean_leader_election: bool | None = None
+
+
+@frozen
+class Producer:
+    """The settings of a producer that decide what it was promised."""
+
+    acks: str | None = None
+    idempotence: bool | None = None
+    max_in_flight: int | None = None
+    retries: int | None = None
+
+
+@frozen
+class Consumer:
+    """The settings of a consumer that decide what it promised to its application."""
+
+    group: str | None = None
+    isolation: str | None = None
+    auto_commit: bool | None = None
+    commit_order: str | None = None
+    auto_offset_reset: str | None = None
+
+
+@frozen
+class Meta:
+    """One run's configuration."""
+
+    run: str = ""
+    source: str = ""
+    complete: bool = False
+    topics: Mapping[str, Topic] = field(factory=dict[str, Topic])
+    producers: Mapping[str, Producer] = field(factory=dict[str, Producer])
+    consumers: Mapping[str, Consumer] = field(factory=dict[str, Consumer])
+    faults: tuple[str, ...] = ()
+    processes: tuple[str, ...] | None = None
+
+    def producer(self, process: str) -> Producer:
+        """The configuration of a process, by its name or by its name up to `#`."""
+        return self.producers.get(process) or self.producers.get(stem(process)) or Producer()
+
+    def consumer(self, process: str) -> Consumer:
+        """The configuration of a process, by its name or by its name up to `#`."""
+        return self.consumers.get(process) or self.consumers.get(stem(process)) or Consumer()
+
+
+def stem(process: str) -> str:
+    """The client that a process is one incarnation of."""
+    return process.partition("#")[0]
+
+
+_TOPIC = {
+    "partitions": int,
+    "min_insync_replicas": int,
+    "cleanup_policy": str,
+    "unclean_leader_election": bool,
+}
+_PRODUCER = {"acks": str, "idempotence": bool, "max_in_flight": int, "retries": int}
+_CONSUMER = {
+    "group": str,
+    "isolation": str,
+    "auto_commit": bool,
+    "commit_order": str,
+    "auto_offset_reset": str,
+}
+_WORDS = {
+    int: "a whole number",
+    str: "a string",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+}
+
+
+def read_meta(folder: Path) -> Meta:
+    """Read and check a run's `meta.json`."""
+    file, problems = "meta.json", Problems()
+    try:
+        found: Any = orjson.loads((folder / file).read_bytes())
+    except orjson.JSONDecodeError as error:
+        problems.add(file, error.lineno, "", f"expected JSON: {error.msg}")
+        problems.raise_any()
+        raise
+    if type(found) is not dict:
+        problems.add(file, None, "", "expected an object")
+        problems.raise_any()
+    whole = _Object(cast("dict[str, Any]", found), "", file, problems)
+    if whole.get("format", int) != 1:
+        problems.add(file, None, "format", f"expected 1, found {whole.values.get('format')!r}")
+    meta = Meta(
+        run=whole.get("run", str) or "",
+        source=whole.get("source", str) or "",
+        complete=whole.get("complete", bool) is True,
+        topics={n: Topic(**o.some(_TOPIC)) for n, o in whole.objects("topics")},
+        producers={n: Producer(**o.some(_PRODUCER)) for n, o in whole.objects("producers")},
+        consumers={n: Consumer(**o.some(_CONSUMER)) for n, o in whole.objects("consumers")},
+        faults=tuple(_fault(fault) for fault in whole.get("faults", list) or []),
+        processes=_names(whole),
+    )
+    problems.raise_any()
+    return meta
+
+
+def _fault(fault: Any) -> str:
+    return str(cast("dict[str, Any]", fault).get("what", "")) if type(fault) is dict else str(fault)
+
+
+def _names(whole: "_Object") -> tuple[str, ...] | None:
+    names = whole.get("processes", list)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+@frozen
+class _Object:
+    """An object of meta.json that knows where it stands, for the message."""
+
+    values: dict[str, Any]
+    path: str
+    file: str
+    problems: Problems
+
+    def get(self, name: str, kind: type) -> Any:
+        value = self.values.get(name)
+        if name == "acks" and type(value) is int:
+            value = str(value)
+        if value is not None and type(value) is not kind:
+            self.problems.add(
+                self.file, None, self.path + name, f"expected {_WORDS[kind]}, found {value!r}"
+            )
+            return None
+        return value
+
+    def some(self, kinds: Mapping[str, type]) -> dict[str, Any]:
+        return {name: self.get(name, kind) for name, kind in kinds.items()}
+
+    def objects(self, name: str) -> "list[tuple[str, _Object]]":
+        inner = cast("dict[str, Any]", self.get(name, dict) or {})
+        below = _Object(inner, f"{self.path}{name}.", self.file, self.problems)
+        return [
+            (
+                key,
+                _Object(
+                    below.get(key, dict) or {}, f"{below.path}{key}.", self.file, self.problems
+                ),
+            )
+            for key in inner
+        ]

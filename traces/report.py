@@ -1,0 +1,157 @@
+"""What a person reads and what a machine reads."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from attrs import define, field
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from traces.ingest.run import Run
+from traces.problems import BadInput
+from traces.schema import NONE, Op, Outcome
+from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED, Verdict, clause_of, clause_text
+
+BAD_INPUT = "bad input"
+_STYLE = {HOLDS: "green", VIOLATED: "bold red", ALLOWED: "yellow", NOT_CHECKED: "dim"}
+
+
+@define
+class Judged:
+    """One run and everything that was said about it."""
+
+    path: Path
+    run: Run | None = None
+    verdicts: list[Verdict] = field(factory=list[Verdict])
+    anomalies: list[str] = field(factory=list[str])
+    undecided: list[str] = field(factory=list[str])
+    error: BadInput | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The run's verdict: the worst that was said, and nothing when nothing was checked."""
+        if self.error is not None:
+            return BAD_INPUT
+        said = {verdict.verdict for verdict in self.verdicts}
+        return next((v for v in (VIOLATED, ALLOWED, HOLDS) if v in said), NOT_CHECKED)
+
+    def as_json(self) -> dict[str, Any]:
+        """The run as `--json` writes it."""
+        out: dict[str, Any] = {"path": str(self.path), "verdict": self.verdict}
+        if self.error is not None:
+            out["errors"] = [str(problem) for problem in self.error.problems]
+        out["warnings"] = [str(w) for w in self.run.warnings] if self.run else []
+        out["checks"] = {v.check: self._check(v) for v in self.verdicts}
+        out["anomalies"] = self.anomalies
+        if self.run and self.run.jepsen:
+            out["anomalies_not_checked"] = self.undecided
+        return out
+
+    def _check(self, verdict: Verdict) -> dict[str, Any]:
+        return {
+            "verdict": verdict.verdict,
+            "reason": verdict.reason,
+            "count": verdict.count,
+            "witnesses": [self._witness(w) for w in verdict.witnesses],
+        }
+
+    def _witness(self, witness: tuple[int, list[Any]]) -> dict[str, Any]:
+        assert self.run is not None
+        clause, subject = clause_of(witness[0])
+        return {
+            "allowed_by": clause_text(self.run, clause, subject) if clause > 1 else None,
+            "events": [event(self.run, e) for e in witness[1]],
+        }
+
+
+def event(run: Run, row: dict[str, Any]) -> dict[str, Any]:
+    """One event of a witness in the words of the trace; what is unknown is left out."""
+    names, op = run.names, Op(row["op"]).name.lower()
+    place = f"{names.topics.name(row['topic'])}:{row['partition']}" if row["topic"] >= 0 else None
+    out = {
+        "file": names.files.get(row["process"]),
+        "process": names.processes.name(row["process"]),
+        "seq": row["seq"],
+        "op": op,
+        "outcome": Outcome(row["outcome"]).name.lower(),
+        "partition": place,
+        "offset": _known(row["offset"]),
+        "id": names.id_name(row["id"]),
+        "group": names.groups.name(row["group"]) or None,
+        "generation": _known(row["generation"]),
+        "invoked_ns": _known(row["inv"]),
+        "returned_ns": _known(row["ret"]),
+    }
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _known(value: int) -> int | None:
+    return None if value == NONE else value
+
+
+def write_json(judged: list[Judged], path: Path) -> None:
+    """Write all runs to one file."""
+    whole = {"runs": [one.as_json() for one in judged]}
+    path.write_bytes(orjson.dumps(whole, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def show(console: Console, one: Judged, witnesses: int = 3) -> None:
+    """Print one run: a table of verdicts, the witnesses of what was found, what was not checked."""
+    console.print()
+    console.print(Text(f"{one.path}", style="bold"), Text(one.verdict, style=_style(one.verdict)))
+    if one.error is not None:
+        console.print(Text(str(one.error), style="red"))
+        return
+    assert one.run is not None
+    for warning in one.run.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    console.print(_table(one.verdicts))
+    for verdict in one.verdicts:
+        if verdict.verdict in (VIOLATED, ALLOWED):
+            _show_witnesses(console, one, verdict, witnesses)
+    _show_unchecked(console, one)
+
+
+def _style(verdict: str) -> str:
+    return _STYLE.get(verdict, "bold red")
+
+
+def _table(verdicts: list[Verdict]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "promise", "verdict", "found", "why"):
+        table.add_column(name, overflow="fold", justify="right" if name == "found" else "left")
+    for v in verdicts:
+        if v.verdict != NOT_CHECKED or v.count:
+            found = str(v.count) if v.count else ""
+            table.add_row(
+                v.check, v.title, Text(v.verdict, style=_style(v.verdict)), found, v.reason
+            )
+    return table
+
+
+def _show_witnesses(console: Console, one: Judged, verdict: Verdict, limit: int) -> None:
+    assert one.run is not None
+    for n, (_, events) in enumerate(verdict.witnesses[:limit]):
+        console.print(Text(f"  {verdict.check} witness {n + 1} of {verdict.count}", style="bold"))
+        for row in events:
+            console.print("   ", _line(event(one.run, row)), highlight=False)
+
+
+def _line(found: dict[str, Any]) -> str:
+    words = [f"{found['process']}[{found['seq']}]", found["op"], found["outcome"]]
+    words += [f"{name}={found[name]}" for name in ("partition", "offset", "id") if name in found]
+    words += [f"{name}={found[name]}" for name in ("group", "generation") if name in found]
+    return " ".join(words)
+
+
+def _show_unchecked(console: Console, one: Judged) -> None:
+    reasons: dict[str, list[str]] = {}
+    for v in one.verdicts:
+        if v.verdict == NOT_CHECKED:
+            reasons.setdefault(v.reason, []).append(v.check)
+    if reasons:
+        console.print(Text("not checked", style="dim"))
+    for reason, ids in reasons.items():
+        console.print(Text(f"  {' '.join(ids)}: {reason}", style="dim"))

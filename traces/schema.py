@@ -1,0 +1,113 @@
+"""The table of operations: what a trace becomes, one row per call and record, integers only.
+
+A call that concerns three partitions is three rows; a call that concerns none (a transaction
+beginning) is one. Names live in dictionaries beside the table (`Names`), so that a row is small
+enough to be shuffled by the billion. What is not known is `NONE`, never guessed.
+"""
+
+from enum import IntEnum
+from typing import Any, Final
+
+import pyarrow as pa
+
+NONE: Final = -1
+
+
+class Op(IntEnum):
+    """What a client called, plus marks that a call leaves behind."""
+
+    SEND = 0
+    POLL = 1
+    PROCESS = 2
+    COMMIT = 3
+    COMMITTED = 4
+    ASSIGN = 5
+    SUBSCRIBE = 6
+    ASSIGNED = 7
+    REVOKED = 8
+    LOST = 9
+    SEEK = 10
+    INIT_PRODUCER = 11
+    TXN_BEGIN = 12
+    TXN_OFFSETS = 13
+    TXN_COMMIT = 14
+    TXN_ABORT = 15
+    LIST_OFFSETS = 16
+    SCAN = 17
+    CRASH = 18
+    CLOSE = 19
+    SCAN_END = 20  # a scan reached this offset of the partition: its end
+    MARK = 21  # a poll reported this high watermark
+    FORGET = 22  # the position in this partition is no longer known
+    EARLIEST = 23  # an answer to a query for the earliest offset
+    LATEST = 24  # an answer to a query for the latest offset; LIST_OFFSETS is then one by time
+
+
+class Outcome(IntEnum):
+    """`OK`: it happened. `FAIL`: it certainly did not. `INFO`: nobody knows."""
+
+    OK = 0
+    FAIL = 1
+    INFO = 2
+
+
+class Txn(IntEnum):
+    """What became of the transaction that a row belongs to, as far as its own client knows."""
+
+    NOT = 0  # not transactional
+    COMMITTED = 1
+    ABORTED = 2  # aborted, or no commit was ever requested
+    UNKNOWN = 3  # a commit was requested and not answered, and no reader has told us
+    PROVED = 4  # as UNKNOWN, but one of its records was seen as committed
+
+
+class Isolation(IntEnum):
+    """Which records of transactions a reader asked for."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class Flag:
+    """Bits of the `flags` column."""
+
+    FINAL: Final = 1  # belongs to the final reading of the partition
+    REBALANCED: Final = 2  # the partition changed hands while this call ran
+    MIXED: Final = 4  # the unit (transaction) both sends and reads
+    AUTO: Final = 8  # a commit the client made by itself: its times are those of the report
+    UNPLACED: Final = 16  # a send whose partition is unknown, copied to every partition
+
+
+# Order is the order of the columns in Parquet. The first block is what every check reads; `key`
+# and `timestamp` are read only where a check asks for them.
+COLUMNS: Final[dict[str, Any]] = {
+    "run": pa.int32(),
+    "topic": pa.int32(),
+    "partition": pa.int32(),
+    "process": pa.int32(),
+    "seq": pa.int64(),
+    "idx": pa.int32(),  # position of the row in its call
+    "op": pa.int8(),
+    "outcome": pa.int8(),
+    "offset": pa.int64(),
+    "id": pa.int64(),
+    "inv": pa.int64(),
+    "ret": pa.int64(),
+    "clock": pa.int16(),
+    "group": pa.int32(),
+    "generation": pa.int64(),
+    "txn": pa.int64(),  # ordinal of the transaction in its process
+    "txn_state": pa.int8(),
+    "end_inv": pa.int64(),  # when the transaction's commit was requested
+    "isolation": pa.int8(),
+    "epoch": pa.int32(),  # leader epoch of the record
+    "tid": pa.int32(),  # transactional id
+    "pid": pa.int64(),
+    "pepoch": pa.int32(),
+    "sequence": pa.int64(),
+    "member": pa.int32(),
+    "flags": pa.int16(),
+    "key": pa.int64(),
+    "timestamp": pa.int64(),
+}
+OPS: Final = pa.schema(list(COLUMNS.items()))

@@ -1,0 +1,176 @@
+"""From findings to verdicts: *holds*, *violated*, *allowed*, *not checked*.
+
+The order of the questions is the law of evidence. What could have been invented by something
+missing is not said at all; a breach that no setting permits stays a breach whatever else is
+missing; and nothing holds while something is missing that might have hidden a breach.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import define, field, frozen
+
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS, UNCHECKED
+from traces.context import SUBJECT_BITS, Clause
+from traces.ingest.run import Run
+
+HOLDS, VIOLATED, ALLOWED, NOT_CHECKED = "holds", "violated", "allowed", "not checked"
+WITNESSES = 10
+
+
+@define
+class Tally:
+    """What all partitions together said about one check of one run."""
+
+    seen: int = 0
+    extra: int = 0
+    found: dict[int, int] = field(factory=dict[int, int])
+    kinds: dict[str, int] = field(factory=dict[str, int])
+    witnesses: list[tuple[int, list[Any]]] = field(factory=list[tuple[int, list[Any]]])
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """One row of findings."""
+        self.seen += row["seen"]
+        self.extra += row["extra"]
+        clause, kind = row["clause"], row["kind"]
+        if row["found"]:
+            self.found[clause] = self.found.get(clause, 0) + row["found"]
+            self.kinds[kind] = self.kinds.get(kind, 0) + row["found"]
+        if row["events"]:
+            self.witnesses.append((clause, row["events"]))
+
+    def under(self, *clauses: Clause) -> int:
+        """How much was found under these clauses."""
+        return sum(n for number, n in self.found.items() if clause_of(number)[0] in clauses)
+
+    @property
+    def total(self) -> int:
+        """How much was found in all."""
+        return sum(self.found.values())
+
+    def first_witnesses(self) -> list[tuple[int, list[Any]]]:
+        """The first few in an order that nothing but the trace decides; breaches come first."""
+
+        def place(item: tuple[int, list[Any]]) -> Any:
+            clause, events = item
+            first = [
+                (e["topic"], e["partition"], e["offset"], e["process"], e["seq"]) for e in events
+            ]
+            return clause_of(clause)[0], first, clause
+
+        return sorted(self.witnesses, key=place)[:WITNESSES]
+
+
+def clause_of(number: int) -> tuple[Clause, int]:
+    """A clause and the number of what it is about."""
+    return Clause(number >> SUBJECT_BITS), number & ((1 << SUBJECT_BITS) - 1)
+
+
+def tally(rows: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Tally]]:
+    """Findings of all partitions, by run and check."""
+    runs: dict[int, dict[str, Tally]] = {}
+    for row in rows:
+        runs.setdefault(row["run"], {}).setdefault(row["check"], Tally()).add(row)
+    return runs
+
+
+@frozen
+class Verdict:
+    """The answer to one promise in one run."""
+
+    check: str
+    title: str
+    verdict: str
+    reason: str
+    count: int = 0
+    kinds: Mapping[str, int] = field(factory=dict[str, int])
+    witnesses: tuple[tuple[int, list[Any]], ...] = ()
+
+
+def judge(run: Run, tallies: Mapping[str, Tally], strict: bool = False) -> list[Verdict]:
+    """A verdict for every guarantee of the table, checked or not, in the table's order."""
+    verdicts: list[Verdict] = []
+    for id, title in CHECKS.items():
+        check = title if isinstance(title, Check) else None
+        if check is None:
+            verdicts.append(Verdict(id, str(title), NOT_CHECKED, UNCHECKED[id]))
+        else:
+            verdicts.append(_one(run, check, tallies.get(id, Tally()), strict))
+    return verdicts
+
+
+def _one(run: Run, check: Check, tally: Tally, strict: bool) -> Verdict:
+    verdict, reason = _decide(run, check, tally, strict)
+    return Verdict(
+        check.id,
+        check.title,
+        verdict,
+        reason,
+        tally.total,
+        dict(sorted(tally.kinds.items())),
+        tuple(tally.first_witnesses()),
+    )
+
+
+def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, str]:
+    if missing := run.evidence.reasons(check.closed):
+        return NOT_CHECKED, "; ".join(missing)
+    if not tally.seen:
+        return NOT_CHECKED, f"saw nothing to judge: {check.looks_at}"
+    broken = tally.total if strict else tally.under(Clause.NOT)
+    if broken:
+        return VIOLATED, _broken(run, check, tally, broken)
+    if unknown := tally.under(Clause.UNKNOWN):
+        return NOT_CHECKED, f"{unknown} found, and {_unknown(run, check, tally)}"
+    if missing := run.evidence.reasons(check.needs):
+        return NOT_CHECKED, "; ".join(missing)
+    if tally.total:
+        return ALLOWED, permitted(run, tally)
+    return HOLDS, f"{tally.seen} looked at"
+
+
+def _broken(run: Run, check: Check, tally: Tally, broken: int) -> str:
+    promise = check.unless_text
+    rest = permitted(run, tally) if tally.total > tally.under(Clause.NOT) else ""
+    return f"{broken} found; {promise}" + (f" ({rest})" if rest else "")
+
+
+def _unknown(run: Run, check: Check, tally: Tally) -> str:
+    what = f"whether that is allowed depends on: {check.unless}" if check.unless else "undecided"
+    return f"meta.json does not tell: {what}"
+
+
+def permitted(run: Run, tally: Tally) -> str:
+    """Which lines of the configuration permit how much of what was found."""
+    parts: dict[str, int] = {}
+    for number, n in sorted(tally.found.items()):
+        clause, subject = clause_of(number)
+        if clause not in (Clause.NOT, Clause.UNKNOWN):
+            words = clause_text(run, clause, subject)
+            parts[words] = parts.get(words, 0) + n
+    return "; ".join(f"{n} permitted by {words}" for words, n in parts.items())
+
+
+def clause_text(run: Run, clause: Clause, subject: int) -> str:
+    """The line of meta.json that a clause stands for."""
+    process = run.names.processes.name(subject)
+    topic = run.names.topics.name(subject)
+    group = run.names.groups.name(subject)
+    producer = run.meta.producer(process)
+    key = process if process in run.meta.producers else process.partition("#")[0]
+    orders = sorted(
+        {c.commit_order or "auto" for c in run.meta.consumers.values() if c.group == group}
+    )
+    return {
+        Clause.NOT: "nothing",
+        Clause.UNKNOWN: "nothing known",
+        Clause.ACKS: f"producers.{key}.acks = {producer.acks}",
+        Clause.UNCLEAN: f"topics.{topic}.unclean_leader_election = true",
+        Clause.MIN_ISR: f"topics.{topic}.min_insync_replicas = 1",
+        Clause.IDEMPOTENCE: f"producers.{key}.idempotence = false",
+        Clause.IN_FLIGHT: f"producers.{key}.max_in_flight = {producer.max_in_flight}, not idempotent",
+        Clause.RESENT: f"{process} having sent the id in more than one call",
+        Clause.COMMIT_ORDER: f"consumers of group {group}: commit_order = {', '.join(orders)}",
+        Clause.ISOLATION: "isolation = read_uncommitted",
+    }[clause]
