@@ -1,5 +1,6 @@
 """The verbs that this room brings to `highwater`."""
 
-from properties.tla.commands import spec
+from properties.tla.spec_command import spec
+from properties.tla.validate_command import validate
 
-__all__ = ["spec"]
+__all__ = ["spec", "validate"]

@@ -6,7 +6,6 @@ until the spec, the configuration, the jar or that class changes.
 """
 
 import array
-import gc
 import shutil
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from attrs import define, field, frozen
 from properties.tla import tools
 from properties.tla.checker import Status
 from properties.tla.errors import InputError
+from properties.tla.memory import uncollected
 from properties.tla.names import write_aside
 from properties.tla.processes import run
 from properties.tla.specs import Config, SpecTree, cache_folder
@@ -155,17 +155,10 @@ def read_graph(file: Path) -> Graph:
     lines = iter(text.split("\n"))
     initial = int(next(lines).split()[1])
     actions, variables, values = _names(lines)
-    # Hundreds of thousands of small containers, none of them garbage: collecting while they are
-    # made costs more than making them.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with uncollected():
         numbers = iter(_ints(data[12 + text_size : states_end]))
         states = list(zip(*[numbers] * len(variables), strict=True))
         out = _steps(_ints(data[states_end:]), len(states))
-    finally:
-        if collecting:
-            gc.enable()
     return Graph(variables, values, states, list(range(initial)), actions, out)
 
 

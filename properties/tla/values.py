@@ -60,7 +60,7 @@ class Rec(tuple[Value, ...]):
         return cls(flat)
 
     def items(self) -> Iterator[tuple[Value, Value]]:
-        flat = cast("Iterator[Value]", super().__iter__())
+        flat = super().__iter__()
         next(flat)
         return zip(flat, flat, strict=True)
 

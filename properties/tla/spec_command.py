@@ -11,19 +11,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from properties.tla import runner
-from properties.tla.errors import InputError
+from properties.tla.errors import InputError, Unusable
 from properties.tla.progress import watching
 from properties.tla.runner import Result
 from properties.tla.specs import SpecTree
 from properties.tla.tlc import HEAP_MB
 from properties.tla.values import to_json
 from properties.tla.verdicts import pin
-
-
-class Unusable(click.ClickException):
-    """Bad input or a missing tool."""
-
-    exit_code = 2
 
 
 @click.command()

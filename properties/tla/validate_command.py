@@ -1,0 +1,152 @@
+"""`highwater validate`: are recorded protocol events steps of the spec?"""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import orjson
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table as Grid
+
+from properties.tla.errors import InputError, Unusable
+from properties.tla.names import spec_actions
+from properties.tla.specs import SpecTree
+from properties.tla.tracecheck import TraceVerdict, coverage, validate_all
+from properties.tla.tracefile import Event, Trace, read_traces
+from properties.tla.values import from_json, to_json, to_tla
+
+THIN = 3
+SHOWN = 5
+
+
+@click.command()
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
+)
+@click.option(
+    "--thin",
+    type=click.IntRange(0),
+    default=THIN,
+    show_default=True,
+    help="Name traces that take fewer different actions than this.",
+)
+@click.option("--all", "show_all", is_flag=True, help=f"Tell every rejected trace, not {SHOWN}.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the verdicts as JSON.",
+)
+@click.option(
+    "--specs",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Another folder of specs, laid out like spec/tla.",
+)
+def validate(
+    paths: tuple[Path, ...], thin: int, show_all: bool, json_file: Path | None, specs: Path | None
+) -> None:
+    """Ask TLC whether recorded protocol events obey the spec.
+
+    PATH is a file of protocol events (NDJSON), or a folder that is searched for *events*.ndjson
+    and *events*.ndjson.gz. Each trace (one run, one subject) must be a behaviour of the spec that
+    it names, step by step. Exit code 0: every trace is accepted; 1: some trace is rejected, and
+    the output names the event, and the guard or the variable; 2: bad input or a missing tool.
+    """
+    console = Console()
+    tree = SpecTree(specs.resolve()) if specs else SpecTree()
+    try:
+        verdicts = validate_all(read_traces(paths), tree)
+        _covered(verdicts, tree, thin, console)
+    except InputError as wrong:
+        raise Unusable(str(wrong)) from None
+    if json_file is not None:
+        json_file.write_bytes(orjson.dumps([_as_json(v) for v in verdicts], option=_PRETTY))
+    rejected = [verdict for verdict in verdicts if not verdict.accepted]
+    for verdict in rejected if show_all else rejected[:SHOWN]:
+        console.print("\n".join(story(verdict)), highlight=False, markup=False, soft_wrap=True)
+    if len(rejected) > SHOWN and not show_all:
+        console.print(f"{len(rejected) - SHOWN} more are rejected; --all tells them too")
+    events = sum(len(verdict.taken) for verdict in verdicts)
+    console.print(
+        f"{len(verdicts)} traces, {events:,} steps allowed by the spec, {len(rejected)} rejected",
+        highlight=False,
+    )
+    if rejected:
+        raise SystemExit(1)
+
+
+_PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+def story(verdict: TraceVerdict) -> list[str]:
+    """What happened last that the spec allows, and what then did not."""
+    trace, number = verdict.trace, verdict.event
+    lines = [f"{trace.name}: rejected at event {number} ({trace.place(number)})"]
+    if number > 1:
+        lines.append(f"  last accepted  {told(trace.events[number - 2])}")
+    lines.append(f"  rejected       {told(trace.events[number - 1])}")
+    lines.append(f"  because        {verdict.why}")
+    lines.append("  the spec's state before:")
+    for name, value in (verdict.before or {}).items():
+        lines.append(f"    {name} = {to_tla(value)}")
+    return lines
+
+
+def told(event: Event) -> str:
+    """An event in the spec's words: its action and the arguments."""
+    arguments = ", ".join(f"{name}={to_tla(from_json(v))}" for name, v in event.params.items())
+    return f"{event.action}({arguments})"
+
+
+def _covered(verdicts: Sequence[TraceVerdict], tree: SpecTree, thin: int, console: Console) -> None:
+    """Say what the traces exercised: a trace that does little proves little."""
+    for module in sorted({verdict.trace.spec for verdict in verdicts}):
+        alike = [verdict for verdict in verdicts if verdict.trace.spec == module]
+        steps = coverage(alike)
+        having = Counter(
+            action for verdict in alike for action in {e.action for e in verdict.taken}
+        )
+        grid = Grid(module, "steps", "traces", box=SIMPLE)
+        grid.columns[1].justify = grid.columns[2].justify = "right"
+        for action in spec_actions(module, tree):
+            style = None if steps[action] else "yellow"
+            grid.add_row(action, f"{steps[action]:,}", f"{having[action]:,}", style=style)
+        console.print(grid)
+        never = [action for action in spec_actions(module, tree) if not steps[action]]
+        if never:
+            console.print(f"{module}: never taken: {', '.join(never)}", soft_wrap=True)
+        meagre = [v.trace for v in alike if len({event.action for event in v.taken}) < thin]
+        if meagre:
+            console.print(_thin(module, meagre, thin), highlight=False, soft_wrap=True)
+
+
+def _thin(module: str, traces: Sequence[Trace], thin: int) -> str:
+    names = ", ".join(trace.name for trace in traces[:SHOWN])
+    more = f" and {len(traces) - SHOWN} more" if len(traces) > SHOWN else ""
+    return f"{module}: thin, fewer than {thin} different actions: {names}{more}"
+
+
+def _as_json(verdict: TraceVerdict) -> dict[str, object]:
+    trace = verdict.trace
+    found: dict[str, object] = {
+        "file": str(trace.file),
+        "run": trace.run,
+        "spec": trace.spec,
+        "subject": trace.subject,
+        "accepted": verdict.accepted,
+        "events": len(trace.events),
+        "actions": Counter(event.action for event in verdict.taken),
+    }
+    if not verdict.accepted:
+        found |= {
+            "event": verdict.event,
+            "line": trace.events[verdict.event - 1].line,
+            "why": verdict.why,
+            "differs": {
+                one.variable: {"spec": to_json(one.spec), "event": to_json(one.logged)}
+                for one in verdict.mismatches
+            },
+        }
+    return found

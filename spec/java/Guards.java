@@ -1,0 +1,64 @@
+import java.util.Set;
+import tla2sany.semantic.ASTConstants;
+import tla2sany.semantic.ExprOrOpArgNode;
+import tla2sany.semantic.LetInNode;
+import tla2sany.semantic.LevelConstants;
+import tla2sany.semantic.OpApplNode;
+import tla2sany.semantic.OpDefNode;
+import tla2sany.semantic.SemanticNode;
+import tlc2.tool.ITool;
+import tlc2.tool.TLCState;
+import tlc2.util.Context;
+import tlc2.value.impl.BoolValue;
+
+/** Finds the part of an action that forbids it in a state: the first false conjunct, as deep as it goes. */
+final class Guards {
+  private static final Set<String> CONJUNCTION = Set.of("\\land", "$ConjList");
+
+  private final ITool tool;
+  private final TLCState state;
+
+  Guards(ITool tool, TLCState state) {
+    this.tool = tool;
+    this.state = state;
+  }
+
+  /** The place of the false guard, or null where no single conjunct is to blame. */
+  String falseOne(SemanticNode node, Context context) {
+    try {
+      return search(node, context);
+    } catch (RuntimeException unevaluable) {
+      return null;
+    }
+  }
+
+  private String search(SemanticNode node, Context context) {
+    if (node instanceof LetInNode) return search(((LetInNode) node).getBody(), context);
+    if (!(node instanceof OpApplNode)) return null;
+    OpApplNode application = (OpApplNode) node;
+    ExprOrOpArgNode[] args = application.getArgs();
+    if (CONJUNCTION.contains(application.getOperator().getName().toString())) {
+      for (ExprOrOpArgNode conjunct : args) {
+        String found = search(conjunct, context);
+        if (found != null) return found;
+      }
+      return null;
+    }
+    String deeper = inDefinition(application, args, context);
+    if (deeper != null) return deeper;
+    if (application.getLevel() > LevelConstants.VariableLevel) return null;
+    boolean isFalse = BoolValue.ValFalse.equals(tool.eval(application, context, state));
+    return isFalse ? application.getLocation().toString() : null;
+  }
+
+  private String inDefinition(OpApplNode node, ExprOrOpArgNode[] args, Context context) {
+    if (node.getOperator().getKind() != ASTConstants.UserDefinedOpKind) return null;
+    OpDefNode definition = (OpDefNode) node.getOperator();
+    Context inner = context;
+    for (int i = 0; i < args.length; i++) {
+      if (args[i].getLevel() > LevelConstants.VariableLevel) return null;
+      inner = inner.cons(definition.getParams()[i], tool.eval(args[i], context, state));
+    }
+    return search(definition.getBody(), inner);
+  }
+}
