@@ -17,7 +17,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify test lint pytest format spec conform mutants chaos validate check \
-	soak bench lock clean
+	docs soak bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ validate: java setup ## Ask TLC about recorded protocol events: ARGS="EVENTS..."
 
 check: java setup ## Judge recorded client histories: ARGS="PATH..."
 	$(HIGHWATER) check $(ARGS)
+
+docs: setup ## Build the pages that quote specs and code
+	$(BIN)/python docs/build.py
 
 soak: java setup ## Run the property tests with thousands of examples
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark" $(ARGS)

@@ -1,0 +1,173 @@
+"""Build the pages that quote: `make docs`. With --check, say which page is out of date and exit 1.
+
+A promise's section shows formula, machine, failing model and trace check side by side. All of it is
+taken from the files themselves, so a page that is up to date cannot contradict them.
+"""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+ROOT = Path(__file__).resolve().parents[1]
+SPECS = ROOT / "spec" / "tla"
+
+PROMISES = """\
+# The promises
+
+One section per promise: why it matters, the formula, the rules that keep it with the function
+that is each rule, the models that must fail without them, and the checks that find a breach in a
+recording. Built by `make docs`.
+{% for promise in promises %}
+## {{ promise.title }}
+
+{{ promise.text }}
+{%- if promise.kips %}
+History: {{ promise.kips | join(", ") }}.
+{% endif %}
+```tla
+{{ promise.formula }}
+```
+{% for rule in promise.rules %}
+`{{ rule.action }}` in [{{ rule.module }}](../{{ rule.tla }}) is `{{ rule.name }}` in
+[{{ rule.file }}](../{{ rule.file }}):
+
+```tla
+{{ rule.formula }}
+```
+
+```python
+{{ rule.code }}
+```
+{% endfor %}
+Without it:
+{% for row in promise.broken %}
+- `{{ row.cfg }}`: `{{ row.property }}` is violated in {{ row.length }} states;
+  {{ row.note }}
+{%- endfor %}
+
+In a recording: {{ promise.checks | join(", ") }} ([checks](traces.md)).
+{% endfor %}"""
+
+VERDICTS = """\
+# The verdicts
+
+What TLC must say of every configuration. Built from the tables beside the modules by `make docs`; `highwater spec`
+holds them. *length* counts the states of the shortest counterexample.
+{% for module, rows in tables %}
+## {{ module }}
+
+| configuration | expected | length | distinct | depth | history | |
+|---|---|---|---|---|---|---|
+{%- for row in rows %}
+| `{{ row.cfg }}` \
+| {{ "passes" if row.expect == "pass" else "`%s` is violated" % row.property }} \
+| {{ row.length or "" }} | {{ "{:,}".format(row.distinct) }} | {{ row.depth }} \
+| {{ [row.kip, row.jira] | select | join(", ") }} | {{ row.note }} |
+{%- endfor %}
+{% endfor %}"""
+
+
+def definition(name: str) -> tuple[Path, str]:
+    """A TLA+ definition, `Module.Name`, with the comment above it: up to the next empty line."""
+    module, _, operator = name.partition(".")
+    path = SPECS / module / f"{module}.tla"
+    pattern = rf"((?:^\(\*.*\*\)\n)*)^{operator}(?:\(.*\))? ==(?:.*\n)(?:^(?! *$).*\n)*"
+    found = re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"docs/promises.toml: {path.name} does not define {operator}")
+    return path.relative_to(ROOT), found.group().rstrip()
+
+
+def function(name: str) -> tuple[Path, str]:
+    """A Python function, `package.module:Class.method`, as it stands in its file."""
+    module, _, qualified = name.partition(":")
+    path = ROOT / (module.replace(".", "/") + ".py")
+    source = path.read_text(encoding="utf-8")
+    node: ast.AST = ast.parse(source)
+    for part in qualified.split("."):
+        inside = [n for n in ast.iter_child_nodes(node) if getattr(n, "name", None) == part]
+        if not inside:
+            raise SystemExit(f"docs/promises.toml: {path.name} does not define {qualified}")
+        node = inside[0]
+    segment = ast.get_source_segment(source, node, padded=True) or ""
+    lines = segment.splitlines()
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    return path.relative_to(ROOT), "\n".join(line[indent:] for line in lines)
+
+
+def table(module: str) -> list[dict[str, Any]]:
+    """The rows of a module's table of verdicts."""
+    path = SPECS / module / "verdicts.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))["verdict"]
+
+
+def quoted(promise: dict[str, Any]) -> dict[str, Any]:
+    """A promise with everything that it names put in its place."""
+    rules: list[dict[str, str]] = []
+    for action, machine in promise["rules"]:
+        tla, formula = definition(action)
+        file, code = function(machine)
+        module, _, operator = action.partition(".")
+        rules.append(
+            {
+                "action": operator,
+                "module": module,
+                "tla": str(tla),
+                "formula": formula,
+                "name": machine.partition(":")[2],
+                "file": str(file),
+                "code": code,
+            }
+        )
+    broken = []
+    for name in promise["broken"]:
+        module, _, cfg = name.partition("/")
+        row = next((row for row in table(module) if row["cfg"] == cfg), None)
+        if row is None:
+            raise SystemExit(f"docs/promises.toml: no verdict {name}")
+        broken.append(row | {"cfg": name})
+    return promise | {
+        "formula": definition(promise["formula"])[1],
+        "rules": rules,
+        "broken": broken,
+        "text": promise["text"].strip() + "\n",
+    }
+
+
+def pages() -> dict[Path, str]:
+    """Every built page and its text."""
+    environment = jinja2.Environment(keep_trailing_newline=True)
+    promises = tomllib.loads((ROOT / "docs/promises.toml").read_text(encoding="utf-8"))["promise"]
+    modules = sorted(path.parent.name for path in SPECS.glob("*/verdicts.toml"))
+    built = {
+        "promises.md": environment.from_string(PROMISES).render(
+            promises=[quoted(promise) for promise in promises]
+        ),
+        "verdicts.md": environment.from_string(VERDICTS).render(
+            tables=[(module, table(module)) for module in modules]
+        ),
+    }
+    return {ROOT / "docs" / name: text.rstrip() + "\n" for name, text in built.items()}
+
+
+def main() -> None:
+    """Write the pages, or with --check compare."""
+    stale = []
+    for path, text in pages().items():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.name)
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote docs/{path.name}")
+    if stale and "--check" in sys.argv:
+        sys.exit(f"out of date: {', '.join(stale)}; run `make docs`")
+
+
+if __name__ == "__main__":
+    main()
