@@ -56,8 +56,8 @@ In a recording: {{ promise.checks | join(", ") }} ([checks](traces.md)).
 VERDICTS = """\
 # The verdicts
 
-What TLC must say of every configuration. Built from the tables beside the modules by `make docs`; `highwater spec`
-holds them. *length* counts the states of the shortest counterexample.
+What TLC must say of every configuration. Built from the tables beside the modules by `make docs`;
+`highwater spec` holds them. *length* counts the states of the shortest counterexample.
 {% for module, rows in tables %}
 ## {{ module }}
 
