@@ -80,8 +80,7 @@ class PartitionState:
         self.isr, self.elr = self.isr - {follower}, self._elr_without(follower)
 
     def expand_isr(self, leader: int, epoch: int, follower: int, incarnation: int) -> None:
-        """Let a follower that caught up back in, if it is alive and still the incarnation that
-        caught up."""
+        """Let a follower that caught up back in, if it is alive and has not restarted since."""
         self._must_be_current(leader, epoch)
         if follower in self.isr:
             raise InvalidRequest
@@ -93,8 +92,7 @@ class PartitionState:
     # Decided here
 
     def elect(self, broker: int) -> None:
-        """Let a broker lead: one of the ISR, or, if none of it is alive, of the ELR
-        (KIP-966)."""
+        """Let one of the ISR lead, or, if none of it is alive, one of the ELR (KIP-966)."""
         if broker not in self.alive:
             raise EligibleLeadersNotAvailable
         if broker not in self.isr and (self.isr & self.alive or broker not in self.elr):
@@ -102,8 +100,10 @@ class PartitionState:
         self._decide(broker, self.isr | {broker}, self.elr - {broker})
 
     def elect_unclean(self, broker: int) -> None:
-        """Let a broker lead that may lack acknowledged records, if nobody else can and the
-        topic allows it."""
+        """Let a broker lead that may lack acknowledged records.
+
+        Only where the topic allows it, and nobody who has them is there.
+        """
         if not self.unclean_election or broker not in self.alive:
             raise EligibleLeadersNotAvailable
         if (self.isr | self.elr) & self.alive:

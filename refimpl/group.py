@@ -41,8 +41,7 @@ class Coordinator:
         self.owner = owner
 
     def receive_commit(self, commit: OffsetCommit) -> None:
-        """Take a commit of the current generation, unless a later one of its member has
-        overtaken it."""
+        """Take a commit of the current generation, unless a later one has overtaken it."""
         if commit.generation != self.generation:
             raise IllegalGeneration
         sender = (commit.member, commit.generation)
@@ -93,8 +92,10 @@ class Member:
         return self.position - 1
 
     def process(self) -> int:
-        """Process the record that was handed out; who commits before waits for the answer
-        first."""
+        """Process the record that was handed out.
+
+        Who commits before processing waits for the answer first.
+        """
         self._must_be_joined()
         if self.done >= self.position:
             raise InvalidRequest

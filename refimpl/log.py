@@ -73,8 +73,7 @@ class Log:
             self._epochs.pop()
 
     def end_of(self, epoch: int) -> int:
-        """OffsetForLeaderEpoch: where the records of this epoch, or of the largest one below,
-        end (KIP-101)."""
+        """OffsetForLeaderEpoch: where this epoch, or the largest one below, ends (KIP-101)."""
         index = bisect_right(self._epochs, epoch)
         return len(self.records) if index == len(self._starts) else self._starts[index]
 

@@ -213,8 +213,10 @@ class Replica:
         self._adopt(epoch, leader, frozenset())
 
     def restart(self, checkpoint: int, kept: int) -> None:
-        """Come back with the log that the disk kept and the high watermark of the last
-        checkpoint, without a role."""
+        """Come back with what the disk kept and the last checkpoint's high watermark.
+
+        A role only the controller gives, by a decision made after this.
+        """
         if not (0 <= checkpoint <= min(self.high_watermark, kept) and kept <= self.log.end):
             raise InvalidRequest
         self.log.truncate_to(kept)
