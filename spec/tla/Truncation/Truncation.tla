@@ -311,6 +311,15 @@ Next ==
 
 Spec == Init /\ [][Next]_vars
 
+(* Whoever is told acts, in the end. Nothing need be written, nobody need   *)
+(* be elected, and the ISR may change for ever.                             *)
+Told == \A r \in Replicas, e \in 1..MaxEpoch :
+    WF_vars(BecomeLeader(r, e)) /\ WF_vars(BecomeFollower(r, e))
+Replicating == \A f, l \in Replicas :
+    WF_vars(Fetch(f, l)) /\ WF_vars(Truncate(f, l)) /\ WF_vars(AdvanceHighWatermark(l))
+Live == Spec /\ Told /\ Replicating
+LiveUntold == Spec /\ Replicating
+
 -----------------------------------------------------------------------------
 (* Promises *)
 
@@ -345,6 +354,11 @@ Abs == INSTANCE AbsLog WITH
 
 ViewsArePrefixes == Abs!ViewsArePrefixes
 AppendOnly == Abs!AppendOnly
+
+(* Liveness: bounds stop writes and elections, and then all logs are one.   *)
+Converges ==
+    <>[](\A r \in Replicas : /\ log[r] = log[Decided.leader]
+                             /\ highWatermark[r] = Len(log[r]))
 
 -----------------------------------------------------------------------------
 (* Probes: each must be violated, or the model never gets there.            *)
