@@ -133,10 +133,10 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_that_a_page_names_exists(page: Path) -> None:
-    verbs = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    verbs = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     text = page.read_text()
-    assert set(re.findall(r"`(?:\$ )?make ([a-z]+)", text)) <= verbs
-    assert set(re.findall(r"(?:`|bin/)highwater ([a-z]+)", text)) <= set(SHORT_HELP)
+    assert set(re.findall(r"`(?:\$ )?make ([a-z-]+)", text)) <= verbs
+    assert set(re.findall(r"(?:`|bin/)highwater ([a-z-]+)", text)) <= set(SHORT_HELP)
 
 
 def test_every_formula_and_model_that_the_readme_rests_on_exists() -> None:
@@ -159,5 +159,5 @@ def test_the_readme_names_both_commands_on_its_first_screen() -> None:
 
 def test_bare_make_lists_the_verbs() -> None:
     listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    shown = set(re.findall(r"^  make ([a-z]+) ", listed, flags=re.MULTILINE))
+    shown = set(re.findall(r"^  make ([a-z-]+) ", listed, flags=re.MULTILINE))
     assert {"verify", "test", "setup", "lint", "soak", "clean", *SHORT_HELP} <= shown
