@@ -64,9 +64,10 @@ public final class Judge {
             if (e.getCause() instanceof Ended ended)
                 return ended.status;
             e.getCause().printStackTrace();
+            return 1; // as a JVM of its own would end
         } catch (ReflectiveOperationException e) {
             e.printStackTrace();
         }
-        return 70;
+        return 2;
     }
 }
