@@ -1,0 +1,114 @@
+"""What a binding is: real machines put together so that each step is an action of the spec.
+
+A binding composes and translates, it decides nothing. Whether an action may happen is for the
+machines to say, by a `Refusal`. What a binding refuses by itself is of three kinds, each with a
+class of its own, so that a reader sees at a glance that no rule of the protocol hides there.
+"""
+
+import inspect
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from properties.tla import InputError, Value, spec_actions, spec_variables
+from refimpl.errors import Refusal
+
+
+class Bound(Refusal):
+    """The model ends here; the machine would go on."""
+
+
+class Environment(Refusal):
+    """The world of this configuration does no such thing: no disk loses, nobody is late."""
+
+
+class OtherAction(Refusal):
+    """The machines might do something, but not what the action's name and arguments say."""
+
+
+class NoSuchChoice(Refusal):
+    """An action that chooses has no further candidate."""
+
+
+class Binding(ABC):
+    """A composed system: one method per action of the spec, one function per variable.
+
+    A method bears its action's name in snake_case and has its parameters. An action that chooses
+    among what the state holds (`\\E m \\in late`) has one more, `choice`: the number of the
+    candidate, in a fixed order, up to `NoSuchChoice`.
+    """
+
+    module: ClassVar[str]
+    knobs: ClassVar[Mapping[str, Value]]
+    """Constants whose value is what the machines implement."""
+    abstractions: ClassVar[tuple[Callable[[Any], Value], ...]]
+
+    def __init__(self, constants: Mapping[str, Value]) -> None:
+        """The initial state."""
+
+    @abstractmethod
+    def load(self, state: Mapping[str, Value]) -> None:
+        """Become a state of the spec. Only the exhaustive check may do so."""
+
+    @classmethod
+    def variables(cls) -> dict[str, Callable[[Any], Value]]:
+        """The abstraction of each variable of the spec."""
+        return {camel_case(one.__name__): one for one in cls.abstractions}
+
+    @classmethod
+    def actions(cls) -> dict[str, tuple[str, ...]]:
+        """The actions that have a method, with its parameters."""
+        own = {k: f for k, f in vars(cls).items() if inspect.isfunction(f) and k[0] != "_"}
+        return {
+            pascal_case(name): tuple(p for p in list(inspect.signature(f).parameters)[1:])
+            for name, f in own.items()
+            if name != "load"
+        }
+
+    def abstract(self) -> dict[str, Value]:
+        """The state of the spec that this system is in."""
+        return {name: look(self) for name, look in self.variables().items()}
+
+
+CHOICE = "choice"
+
+
+def check_names(binding: type[Binding]) -> None:
+    """Every action, parameter and variable of the spec has its counterpart, and nothing else has.
+
+    Raises an error that names what differs.
+    """
+    wrong = [*_wrong_actions(binding), *_wrong_variables(binding)]
+    if wrong:
+        raise InputError(f"{binding.__name__} and {binding.module}.tla differ: {'; '.join(wrong)}")
+
+
+def _wrong_actions(binding: type[Binding]) -> list[str]:
+    spec, code = spec_actions(binding.module), binding.actions()
+    wrong = [f"no method for {name}" for name in spec if name not in code]
+    wrong += [f"no action for {snake_case(name)}()" for name in code if name not in spec]
+    for name in sorted(spec.keys() & code.keys()):
+        formals = tuple(formal for formal in code[name] if formal != CHOICE)
+        if formals != tuple(map(snake_case, spec[name])):
+            wrong.append(f"{name}({', '.join(spec[name])}) is bound with ({', '.join(formals)})")
+    return wrong
+
+
+def _wrong_variables(binding: type[Binding]) -> list[str]:
+    spec, code = spec_variables(binding.module), binding.variables()
+    wrong = [f"no abstraction of {name}" for name in spec if name not in code]
+    return wrong + [f"no variable for {snake_case(name)}" for name in code if name not in spec]
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def pascal_case(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

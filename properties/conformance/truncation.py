@@ -1,0 +1,307 @@
+"""Truncation: replicas of one partition, and the controller's record of it.
+
+The controller's decisions reach replicas late, so the binding keeps all of them, as the spec does.
+It keeps the requests under way whose sender has moved on, and the ghost `committed`.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import ClassVar
+
+from properties.conformance.binding import Binding, Bound, Environment, NoSuchChoice, OtherAction
+from properties.tla import Rec, Value
+from refimpl.controller import LeaderAndIsr, PartitionState, first_live
+from refimpl.errors import InvalidRequest, NotLeaderOrFollower
+from refimpl.log import Log, Record
+from refimpl.replica import FetchRequest, Replica
+
+class Truncation(Binding):
+    """Replicas 1..N and the controller."""
+
+    module = "Truncation"
+    knobs: ClassVar = {
+        "Rule": "kip320",
+        "CheckEpochStart": True,
+        "CheckIncarnation": True,
+        "Unclean": False,
+    }
+
+    def __init__(self, constants: Mapping[str, Value]) -> None:
+        self.ids = tuple(range(1, constants["N"] + 1))
+        self.max_records: int = constants["MaxRecords"]
+        self.max_epoch: int = constants["MaxEpoch"]
+        self.max_fetch: int = constants["MaxFetch"]
+        self.max_restarts: int = constants["MaxRestarts"]
+        self.lossy: str = constants["Lossy"]
+        self.late_fetches: bool = constants["LateFetches"]
+        self.state = PartitionState.create(self.ids)
+        self.replicas = tuple(Replica(id) for id in self.ids)
+        self.replicas[0].become_leader(1, self.state.isr)
+        for replica in self.replicas[1:]:
+            replica.become_follower(1, 1)
+        self.decisions = [self.state.decision]
+        self.late: set[FetchRequest] = set()
+        self.committed: tuple[int, ...] = ()
+
+    # The leader
+
+    def write(self, l: int) -> None:
+        leader = self.replicas[l - 1]
+        if leader.log.end >= self.max_records:
+            raise Bound
+        leader.write((leader.epoch, leader.log.end))
+
+    def advance_high_watermark(self, l: int) -> None:
+        leader = self.replicas[l - 1]
+        new = leader.advance_high_watermark()
+        if new > len(self.committed):
+            self.committed = tuple([record.epoch for record in leader.log.records[:new]])
+
+    def shrink_isr(self, l: int, f: int) -> None:
+        leader = self.replicas[l - 1]
+        isr = leader.shrink_isr(f)
+        self.state.shrink_isr(l, leader.epoch, f)
+        leader.adopt_isr(isr)
+        self.decisions[-1] = self.state.decision
+
+    def expand_isr(self, l: int, f: int) -> None:
+        leader = self.replicas[l - 1]
+        isr = leader.expand_isr(f)
+        self.state.expand_isr(l, leader.epoch, f, leader.seen.get(f, 0))
+        leader.adopt_isr(isr)
+        self.decisions[-1] = self.state.decision
+
+    # A follower and its leader
+
+    def _request(self, f: int, l: int) -> tuple[FetchRequest, bool]:
+        """What f asks of l, and whether their logs agree, before anybody has changed."""
+        follower = self.replicas[f - 1]
+        request = follower.fetch_request()
+        if follower.leader != l:
+            raise OtherAction
+        return request, self.replicas[l - 1].log.agrees(request.end, request.last_epoch)
+
+    def fetch(self, f: int, l: int) -> None:
+        request, agrees = self._request(f, l)
+        if not agrees:
+            raise OtherAction
+        answer = self.replicas[l - 1].answer_fetch(request, self.max_fetch)
+        self.replicas[f - 1].take_answer(answer)
+
+    def fetch_lost(self, f: int, l: int) -> None:
+        request, agrees = self._request(f, l)
+        if not agrees:
+            raise OtherAction
+        self.replicas[l - 1].answer_fetch(request, self.max_fetch)
+
+    def truncate(self, f: int, l: int) -> None:
+        request, agrees = self._request(f, l)
+        if agrees:
+            raise OtherAction
+        answer = self.replicas[l - 1].answer_fetch(request, self.max_fetch)
+        self.replicas[f - 1].take_answer(answer)
+
+    def late_fetch(self, f: int, l: int, choice: int) -> None:
+        requests = sorted(
+            (m for m in self.late if m.replica == f),
+            key=lambda m: (m.epoch, m.incarnation, m.end, m.last_epoch),
+        )
+        if choice >= len(requests):
+            raise NoSuchChoice
+        self.replicas[l - 1].answer_fetch(requests[choice], self.max_fetch)
+        self.late.remove(requests[choice])
+
+    # Being told
+
+    def _left_behind(self, replica: Replica) -> set[FetchRequest]:
+        """What a follower asked for last may still reach its leader after it has moved on."""
+        if not self.late_fetches or not replica.up or replica.leads:
+            return set()
+        return {replica.fetch_request()}
+
+    def _told(self, e: int) -> LeaderAndIsr:
+        if e > len(self.decisions):
+            raise OtherAction
+        return self.decisions[e - 1]
+
+    def become_leader(self, r: int, e: int) -> None:
+        decision = self._told(e)
+        if decision.leader != r:
+            raise OtherAction
+        left_behind = self._left_behind(self.replicas[r - 1])
+        self.replicas[r - 1].become_leader(e, decision.isr)
+        self.late |= left_behind
+
+    def become_follower(self, r: int, e: int) -> None:
+        decision = self._told(e)
+        if decision.leader is None:
+            raise OtherAction
+        left_behind = self._left_behind(self.replicas[r - 1])
+        self.replicas[r - 1].become_follower(e, decision.leader)
+        self.late |= left_behind
+
+    # The controller
+
+    def _decide(self) -> None:
+        if self.state.epoch >= self.max_epoch:
+            raise Bound
+
+    def elect(self, r: int) -> None:
+        self._decide()
+        self.state.elect(r)
+        self.decisions.append(self.state.decision)
+
+    def fence(self, b: int, r: int) -> None:
+        self._decide()
+        decided = self.state.fence(b, r)
+        self.state.unfence(b)  # heard of again at once: the spec knows no sessions
+        if not decided:
+            raise InvalidRequest
+        self.decisions.append(self.state.decision)
+
+    def go_offline(self, b: int) -> None:
+        self._decide()
+        if self.max_restarts == 0:
+            raise Environment
+        if first_live(self.ids, self.state.isr - {b}, self.state.alive) is not None:
+            raise OtherAction  # there is a successor: this is Fence
+        decided = self.state.fence(b, None)
+        self.state.unfence(b)
+        if not decided:
+            raise InvalidRequest
+        self.decisions.append(self.state.decision)
+
+    def elect_unclean(self, r: int) -> None:
+        self._decide()
+        self.state.elect_unclean(r)
+        self.decisions.append(self.state.decision)
+
+    # The environment
+
+    def restart(self, r: int, checkpoint: int, kept: int) -> None:
+        replica = self.replicas[r - 1]
+        if replica.incarnation >= self.max_restarts:
+            raise Bound
+        if kept < replica.log.end and (
+            self.lossy == "none" or (self.lossy == "outside" and r in self.state.isr)
+        ):
+            raise Environment
+        left_behind = self._left_behind(replica)
+        replica.restart(checkpoint, kept)
+        self.late |= left_behind
+        # Its session ends and begins within the step, before the controller decides anything.
+        self.state.alive -= {r}
+        self.state.register(r, crashed=False, incarnation=replica.incarnation)
+
+    def load(self, state: Mapping[str, Value]) -> None:
+        self.decisions = [
+            LeaderAndIsr(e, made["leader"] or None, made["isr"])
+            for e, made in enumerate(state["leaderAndIsr"], start=1)
+        ]
+        now = self.decisions[-1]
+        self.state = PartitionState(
+            epoch=now.epoch,
+            leader=now.leader,
+            isr=now.isr,
+            alive=frozenset(self.ids),
+            incarnations=_some(state["incarnation"]),
+        )
+        self.replicas = tuple(self._loaded(state, r) for r in self.ids)
+        self.late = {
+            FetchRequest(m["from"], m["incarnation"], m["epoch"], m["end"], m["last"])
+            for m in state["late"]
+        }
+        self.committed = state["committed"]
+
+    def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
+        epoch, up = state["epoch"][r - 1], r in state["up"]
+        return Replica(
+            id=r,
+            log=Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])]),
+            high_watermark=state["highWatermark"][r - 1],
+            epoch=epoch,
+            leader=self.decisions[epoch - 1].leader if up else None,
+            isr=state["isr"][r - 1],
+            ends=_some(state["ends"][r - 1]),
+            seen=_some(state["seen"][r - 1]),
+            incarnation=state["incarnation"][r - 1],
+            up=up,
+        )
+
+
+def _some(numbers: tuple[int, ...]) -> dict[int, int]:
+    """Numbers by replica, without those that say nothing."""
+    return {r: number for r, number in enumerate(numbers, start=1) if number}
+
+
+# What the machines' state means, variable by variable.
+
+
+def log(c: Truncation) -> Value:
+    return tuple([tuple([record.epoch for record in r.log.records]) for r in c.replicas])
+
+
+def high_watermark(c: Truncation) -> Value:
+    return tuple([r.high_watermark for r in c.replicas])
+
+
+def epoch(c: Truncation) -> Value:
+    return tuple([r.epoch for r in c.replicas])
+
+
+def isr(c: Truncation) -> Value:
+    return tuple([r.isr for r in c.replicas])
+
+
+def ends(c: Truncation) -> Value:
+    return tuple([tuple([r.ends.get(f, 0) for f in c.ids]) for r in c.replicas])
+
+
+def leader_and_isr(c: Truncation) -> Value:
+    return tuple([_decision(made.leader, made.isr) for made in c.decisions])
+
+
+@cache
+def _decision(leader: int | None, isr: frozenset[int]) -> Rec:
+    return Rec.of(leader=leader or 0, isr=isr)
+
+
+def up(c: Truncation) -> Value:
+    return frozenset([r.id for r in c.replicas if r.up])
+
+
+def late(c: Truncation) -> Value:
+    return frozenset([_request(m) for m in c.late]) if c.late else frozenset()
+
+
+@cache
+def _request(m: FetchRequest) -> Rec:
+    named = {"from": m.replica, "epoch": m.epoch, "incarnation": m.incarnation}
+    return Rec.of(**named, end=m.end, last=m.last_epoch)
+
+
+def incarnation(c: Truncation) -> Value:
+    return tuple([r.incarnation for r in c.replicas])
+
+
+def seen(c: Truncation) -> Value:
+    return tuple([tuple([r.seen.get(f, 0) for f in c.ids]) for r in c.replicas])
+
+
+def committed(c: Truncation) -> Value:
+    return c.committed
+
+
+Truncation.abstractions = (
+    log,
+    high_watermark,
+    epoch,
+    isr,
+    ends,
+    leader_and_isr,
+    up,
+    late,
+    incarnation,
+    seen,
+    committed,
+)
