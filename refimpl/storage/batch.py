@@ -1,0 +1,314 @@
+"""Record batches, format v2: the header that the broker reads and the records that it does not.
+
+KIP-98 (the format), KIP-101 (the leader epoch, outside the CRC), KIP-534 (delete horizon). A broker
+reads 61 bytes of a batch and checks a CRC; on the way to disk it writes two fields, base offset
+and leader epoch, that stand before what the CRC covers. Records are opened by tools and by
+compaction only.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from struct import Struct
+
+from attrs import frozen
+from crc32c import crc32c
+
+from refimpl.storage.compression import Codec, compress, decompress
+from refimpl.storage.errors import CorruptBatch, UnsupportedForMessageFormat
+from refimpl.storage.varint import decode_varint, encode_varint
+
+Buffer = bytes | bytearray | memoryview
+Header = tuple[str, bytes | None]
+
+#: base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta, base
+#: timestamp, max timestamp, producer id, producer epoch, base sequence, record count
+_HEADER = Struct(">qiibIhiqqqhii")
+_OFFSET, _EPOCH, _CRC, _MAX_TIMESTAMP = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">q")
+#: offset, size, CRC, magic, attributes, timestamp: messages of format v0 and v1
+_MESSAGE = Struct(">qiIbbq")
+
+HEADER_SIZE = _HEADER.size
+LOG_OVERHEAD = 12  # the base offset and the length, which the length does not count
+MAGIC_AT, CRC_AT, CRC_FROM = 16, 17, 21
+_ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 21, 35
+NO_TIMESTAMP = NO_PRODUCER = NO_EPOCH = NO_SEQUENCE = -1
+MAGIC = 2
+
+_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+_SEQUENCES = 1 << 31
+
+
+class TimestampType(IntEnum):
+    """Who stamped the records: message.timestamp.type (KIP-32)."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+@frozen
+class BatchHeader:
+    """What a broker needs to know of a batch, of any format; v0 and v1 know less and say -1."""
+
+    base_offset: int
+    size: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    count: int = 1
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, which may have been compacted away."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next batch may begin."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence, which wraps around at 2^31 (KIP-98)."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) % _SEQUENCES
+
+    @property
+    def codec(self) -> Codec:
+        """How the records are compressed."""
+        return codec_of(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who stamped the records."""
+        return TimestampType(bool(self.attributes & _LOG_APPEND_TIME))
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a marker decides later about these records."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the one record in here speaks to brokers and not to consumers."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in here may go; stands in for the base timestamp
+        (KIP-534)."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+
+@frozen
+class Record:
+    """One record as a consumer sees it; without a value it is a tombstone."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+def codec_of(attributes: int) -> Codec:
+    """The codec that attributes name."""
+    try:
+        return Codec(attributes & 0x07)
+    except ValueError:
+        raise CorruptBatch(f"codec {attributes & 0x07} is not known") from None
+
+
+def read_header(data: Buffer, position: int = 0) -> BatchHeader:
+    """The header at this position, of v2 or of an old message; says nothing about the records.
+
+    Only sizes that cannot be are refused, for what follows needs them.
+    """
+    if len(data) - position < MAGIC_AT + 1:
+        raise CorruptBatch(f"only {len(data) - position} bytes, less than any batch has")
+    magic = data[position + MAGIC_AT]
+    if magic == MAGIC:
+        if len(data) - position < HEADER_SIZE:
+            raise CorruptBatch(f"only {len(data) - position} bytes of a header of {HEADER_SIZE}")
+        base, length, epoch, _, crc, attributes, last, *rest = _HEADER.unpack_from(data, position)
+        if length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatch(f"a length of {length}, less than the header")
+        return BatchHeader(base, LOG_OVERHEAD + length, epoch, MAGIC, crc, attributes, last, *rest)
+    if magic in (0, 1):
+        return _read_message(data, position)
+    raise UnsupportedForMessageFormat(f"message format {magic} is not known, only 0 to {MAGIC}")
+
+
+def crc_matches(data: Buffer, header: BatchHeader, position: int = 0) -> bool:
+    """Whether the bytes are those that the producer sent: CRC32C, or CRC32 before v2."""
+    view = memoryview(data)
+    if header.magic == MAGIC:
+        return crc32c(view[position + CRC_FROM : position + header.size]) == header.crc
+    return zlib.crc32(view[position + MAGIC_AT : position + header.size]) == header.crc
+
+
+def assign(data: bytearray | memoryview, position: int, base_offset: int, epoch: int) -> None:
+    """Write what the leader decides, in place; the CRC does not cover it (KIP-101)."""
+    _OFFSET.pack_into(data, position, base_offset)
+    _EPOCH.pack_into(data, position + LOG_OVERHEAD, epoch)
+
+
+def stamp(data: bytearray | memoryview, header: BatchHeader, position: int, now_ms: int) -> None:
+    """Set LogAppendTime, in place; attributes and max timestamp are under the CRC (KIP-32)."""
+    attributes = header.attributes | _LOG_APPEND_TIME
+    Struct(">h").pack_into(data, position + _ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(data, position + _MAX_TIMESTAMP_AT, now_ms)
+    covered = memoryview(data)[position + CRC_FROM : position + header.size]
+    _CRC.pack_into(data, position + CRC_AT, crc32c(covered))
+
+
+def encode_batch(
+    records: Iterable[Record],
+    *,
+    codec: Codec = Codec.NONE,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    leader_epoch: int = NO_EPOCH,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = NO_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    delete_horizon_ms: int | None = None,
+    append_time_ms: int | None = None,
+) -> bytes:
+    """One batch of format v2.
+
+    Compaction keeps `base_offset` and `last_offset` of the batch whose records it thins out, for
+    sequence numbers are counted from them; without any record left they are all there is.
+    """
+    kept = list(records)
+    base = base_offset if base_offset is not None else kept[0].offset
+    last = last_offset if last_offset is not None else kept[-1].offset
+    timestamps = [record.timestamp for record in kept] or [NO_TIMESTAMP]
+    base_timestamp = timestamps[0] if delete_horizon_ms is None else delete_horizon_ms
+    body = b"".join(_encode_record(record, base, base_timestamp) for record in kept)
+    attributes = (
+        codec
+        | (append_time_ms is not None) * _LOG_APPEND_TIME
+        | transactional * _TRANSACTIONAL
+        | control * _CONTROL
+        | (delete_horizon_ms is not None) * _DELETE_HORIZON
+    )
+    payload = compress(codec, body)
+    batch = bytearray(HEADER_SIZE + len(payload))
+    _HEADER.pack_into(
+        *(batch, 0, base, len(batch) - LOG_OVERHEAD, leader_epoch, MAGIC, 0, attributes),
+        *(last - base, base_timestamp),
+        max(timestamps) if append_time_ms is None else append_time_ms,
+        *(producer_id, producer_epoch, base_sequence, len(kept)),
+    )
+    batch[HEADER_SIZE:] = payload
+    _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
+    return bytes(batch)
+
+
+def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
+    """The records of the v2 batch at this position, with absolute offsets and timestamps.
+
+    The CRC is the caller's to check; a count that differs from the header is a corrupt batch.
+    """
+    header = read_header(data, position)
+    payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
+    body = decompress(header.codec, payload)
+    place = 0
+    for _ in range(header.count):
+        record, place = _decode_record(body, place, header)
+        yield record
+    if place != len(body):
+        raise CorruptBatch(f"{len(body) - place} bytes behind the last of {header.count} records")
+
+
+def batches(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch in a run of whole batches."""
+    position = 0
+    while position < len(data):
+        header = read_header(data, position)
+        if position + header.size > len(data):
+            raise CorruptBatch(
+                f"a batch of {header.size} bytes at byte {position}, where {len(data)} bytes end"
+            )
+        yield position, header
+        position += header.size
+
+
+def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    parts = [
+        b"\x00",
+        encode_varint(record.timestamp - base_timestamp),
+        encode_varint(record.offset - base_offset),
+        *_encode_bytes(record.key),
+        *_encode_bytes(record.value),
+        encode_varint(len(record.headers)),
+    ]
+    for name, value in record.headers:
+        parts += (*_encode_bytes(name.encode()), *_encode_bytes(value))
+    body = b"".join(parts)
+    return encode_varint(len(body)) + body
+
+
+def _encode_bytes(data: bytes | None) -> tuple[bytes, bytes]:
+    return (encode_varint(-1), b"") if data is None else (encode_varint(len(data)), data)
+
+
+def _decode_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    length, position = decode_varint(body, position)
+    end = position + length
+    if not position < end <= len(body):
+        raise CorruptBatch(f"a record of {length} bytes at byte {position} of {len(body)}")
+    timestamp_delta, position = decode_varint(body, position + 1)
+    offset_delta, position = decode_varint(body, position)
+    key, position = _decode_bytes(body, position)
+    value, position = _decode_bytes(body, position)
+    count, position = decode_varint(body, position)
+    headers: list[Header] = []
+    for _ in range(count):
+        name, position = _decode_bytes(body, position)
+        content, position = _decode_bytes(body, position)
+        headers.append(((name or b"").decode(errors="replace"), content))
+    if position != end:
+        raise CorruptBatch(f"a record that should end at byte {end} ends at {position}")
+    timestamp = (
+        header.max_timestamp
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        else header.base_timestamp + timestamp_delta
+    )
+    offset = header.base_offset + offset_delta
+    return Record(offset, timestamp, key, value, tuple(headers)), end
+
+
+def _decode_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
+    length, position = decode_varint(body, position)
+    if length < 0:
+        return None, position
+    if length > len(body) - position:
+        raise CorruptBatch(f"a field of {length} bytes at byte {position} of {len(body)}")
+    return body[position : position + length], position + length
+
+
+def _read_message(data: Buffer, position: int) -> BatchHeader:
+    """A message of v0 or v1, or the wrapper around compressed ones, whose offset is the last
+    inside."""
+    if len(data) - position < _MESSAGE.size:
+        raise CorruptBatch(f"only {len(data) - position} bytes, less than any message has")
+    offset, length, crc, magic, attributes, timestamp = _MESSAGE.unpack_from(data, position)
+    smallest = 14 if magic == 0 else 22
+    if length < smallest:
+        raise CorruptBatch(f"a length of {length}, less than a message of format {magic} has")
+    stamped = timestamp if magic else NO_TIMESTAMP
+    return BatchHeader(
+        offset, LOG_OVERHEAD + length, NO_EPOCH, magic, crc, attributes & 0x0F, 0, stamped, stamped
+    )
