@@ -9,6 +9,7 @@ from attrs import frozen
 from properties.tla.checker import Outcome
 from properties.tla.errors import InputError
 from properties.tla.names import spec_names
+from properties.tla.replay import with_arguments
 from properties.tla.specs import Config, SpecTree
 from properties.tla.tlc import QUICK_STATES, Tlc
 from properties.tla.verdicts import Difference, Table, Verdict, compare, load
@@ -38,6 +39,17 @@ class Result:
     def again(self) -> str:
         """The command that shows it again."""
         return f"highwater spec {self.job.name} --story"
+
+
+@frozen
+class Options:
+    """How to run them."""
+
+    tree: SpecTree
+    parallel: int
+    heap_mb: int
+    explain: bool = False
+    """Find the arguments of a counterexample's actions, which costs another run."""
 
 
 def jobs(targets: Sequence[str], tree: SpecTree) -> list[Job]:
@@ -72,23 +84,16 @@ def check_constants(module: str, cfg: Path, tree: SpecTree) -> None:
 
 
 def run_all(
-    todo: Iterable[Job],
-    tree: SpecTree,
-    parallel: int,
-    heap_mb: int,
-    started: Callable[[Job], None] = lambda job: None,
+    todo: Iterable[Job], options: Options, started: Callable[[Job], None] = lambda job: None
 ) -> Iterator[Result]:
-    """Check all jobs, `parallel` at a time, the longest first; results come as they finish."""
+    """Check all jobs side by side, the longest first; results come as they finish."""
 
     def one(job: Job) -> Result:
         started(job)
-        quick = (job.verdict.distinct or 0) < QUICK_STATES
-        checker = Tlc(tree, heap_mb, quick)
-        outcome = checker.check(job.table.module, job.verdict.cfg, job.verdict.seconds)
-        return Result(job, outcome, tuple(compare(job.verdict, outcome)))
+        return _check(job, options)
 
     longest_first = sorted(todo, key=lambda job: -(job.verdict.distinct or 0))
-    with ThreadPoolExecutor(max_workers=parallel) as pool:
+    with ThreadPoolExecutor(max_workers=options.parallel) as pool:
         running = [pool.submit(one, job) for job in longest_first]
         try:
             for done in as_completed(running):
@@ -96,3 +101,13 @@ def run_all(
         finally:
             for waiting in running:
                 waiting.cancel()
+
+
+def _check(job: Job, options: Options) -> Result:
+    module, row = job.table.module, job.verdict
+    quick = (row.distinct or 0) < QUICK_STATES
+    outcome = Tlc(options.tree, options.heap_mb, quick).check(module, row.cfg, row.seconds)
+    if options.explain:
+        cfg = options.tree.model(module, row.cfg)
+        outcome = with_arguments(outcome, module, cfg, options.tree)
+    return Result(job, outcome, tuple(compare(row, outcome)))

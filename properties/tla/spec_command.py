@@ -1,28 +1,32 @@
 """`highwater spec`: run the models and hold each against its expected verdict."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import orjson
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table as Grid
 
-from properties.tla import runner
+from properties.tla import spec_report as report
+from properties.tla.checker import Status
+from properties.tla.diagram import draw
 from properties.tla.errors import InputError, Unusable
 from properties.tla.progress import watching
-from properties.tla.runner import Result
+from properties.tla.runner import Options, Result, jobs, run_all
 from properties.tla.specs import SpecTree
 from properties.tla.tlc import HEAP_MB
-from properties.tla.values import to_json
 from properties.tla.verdicts import pin
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[MODULE | MODULE/CFG]...")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at a time.  [default: cores]")
+@click.option(
+    "-j", "--jobs", "parallel", type=click.IntRange(1), help="Runs at a time.  [default: cores]"
+)
 @click.option(
     "--heap-mb",
     type=click.IntRange(64),
@@ -30,13 +34,10 @@ from properties.tla.verdicts import pin
     show_default=True,
     help="Memory limit of each run.",
 )
+@click.option("--story", is_flag=True, help="Tell each counterexample, step by step.")
+@click.option("--svg", type=_FILE, help="Draw the one counterexample as a sequence diagram.")
+@click.option("--json", "json_file", type=_FILE, help="Write outcomes and counterexamples.")
 @click.option("--update", is_flag=True, help="Pin the figures found, and say what changed.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write outcomes and counterexamples as JSON.",
-)
 @click.option(
     "--specs",
     type=click.Path(path_type=Path, file_okay=False),
@@ -44,10 +45,12 @@ from properties.tla.verdicts import pin
 )
 def spec(
     targets: tuple[str, ...],
-    jobs: int | None,
+    parallel: int | None,
     heap_mb: int,
-    update: bool,
+    story: bool,
+    svg: Path | None,
     json_file: Path | None,
+    update: bool,
     specs: Path | None,
 ) -> None:
     """Run the TLA+ models and compare with the expected verdicts.
@@ -57,43 +60,33 @@ def spec(
     states and the depth are compared with the module's verdicts.toml. Exit code 0: all as
     expected; 1: something differs; 2: bad input or a missing tool.
     """
-    console = Console()
+    console = report.console()
     tree = SpecTree(specs.resolve()) if specs else SpecTree()
+    explain = story or svg is not None or json_file is not None
+    options = Options(tree, parallel or os.cpu_count() or 1, heap_mb, explain)
     try:
-        results = _run(targets, tree, jobs or os.cpu_count() or 1, heap_mb, console)
+        results = _run(targets, options, console)
         if update:
             results = _update(results, console)
+        if svg is not None:
+            svg.write_text(_drawing(results), encoding="utf-8")
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
     if json_file is not None:
-        json_file.write_bytes(orjson.dumps([_as_json(r) for r in results], option=_PRETTY))
-    _report(results, console)
+        json_file.write_bytes(orjson.dumps([report.as_json(r) for r in results], option=_PRETTY))
+    _say(results, story, console)
     if any(result.differences for result in results):
         raise SystemExit(1)
 
 
-_PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-
-
-def _run(
-    targets: tuple[str, ...], tree: SpecTree, parallel: int, heap_mb: int, console: Console
-) -> list[Result]:
-    todo = runner.jobs(targets, tree)
+def _run(targets: Sequence[str], options: Options, console: Console) -> list[Result]:
+    todo = jobs(targets, options.tree)
     found: dict[str, Result] = {}
     with watching(console, len(todo)) as watcher:
-        for result in runner.run_all(
-            todo, tree, parallel, heap_mb, lambda job: watcher.started(job.name)
-        ):
+        for result in run_all(todo, options, lambda job: watcher.started(job.name)):
             found[result.job.name] = result
-            watcher.finished(result.job.name, _line(result))
+            watcher.finished(result.job.name, report.line(result))
     return [found[job.name] for job in todo]
-
-
-def _line(result: Result) -> str:
-    outcome = result.outcome
-    verdict = " ".join(filter(None, (outcome.status.value, outcome.violated)))
-    mark = "DIFFERS" if result.differences else "as expected"
-    return f"{result.job.name}: {verdict}, {outcome.cpu_s:.1f} CPU s, {mark}"
 
 
 def _update(results: list[Result], console: Console) -> list[Result]:
@@ -101,75 +94,28 @@ def _update(results: list[Result], console: Console) -> list[Result]:
     right = [
         r for r in results if all(d.what not in ("verdict", "property") for d in r.differences)
     ]
-    for table in {id(result.job.table): result.job.table for result in right}.values():
+    for table in {result.job.table.path: result.job.table for result in right}.values():
         outcomes = {r.job.verdict.cfg: r.outcome for r in right if r.job.table is table}
         for change in pin(table, outcomes):
-            console.print(f"pinned {change}", highlight=False, soft_wrap=True)
+            console.print(f"pinned {change}", soft_wrap=True, markup=False)
     return [Result(r.job, r.outcome, ()) if r in right else r for r in results]
 
 
-def _report(results: list[Result], console: Console) -> None:
-    grid = Grid("", "verdict", "length", "distinct", "depth", "CPU s", "reproduces", "", box=SIMPLE)
-    for column in grid.columns[2:6]:
-        column.justify = "right"
-        column.no_wrap = True
-    module = ""
-    for result in results:
-        if result.job.table.module != module:
-            module = result.job.table.module
-            grid.add_section()
-            grid.add_row(f"[bold]{module}[/bold]")
-        row, outcome = result.job.verdict, result.outcome
-        figures = (outcome.length, outcome.distinct, outcome.depth)
-        grid.add_row(
-            row.cfg,
-            " ".join(filter(None, (outcome.status.value, outcome.violated))),
-            *("" if figure is None else f"{figure:,}" for figure in figures),
-            f"{outcome.cpu_s:.1f}",
-            " ".join(filter(None, (row.kip, row.jira))),
-            "[red]✗[/red]" if result.differences else "[green]✓[/green]",
+def _drawing(results: Sequence[Result]) -> str:
+    violated = [result for result in results if result.outcome.status is Status.VIOLATED]
+    if len(violated) != 1:
+        raise InputError(
+            f"--svg draws one counterexample, and there are {len(violated)}; name the "
+            "configuration, for example: highwater spec MODULE/CFG --svg FILE"
         )
-    console.print(grid)
-    for result in results:
-        if not result.differences:
-            continue
-        console.print(f"{result.job.name} differs:", style="bold red", soft_wrap=True)
-        for difference in result.differences:
-            console.print(f"  {difference}", highlight=False, markup=False, soft_wrap=True)
-        console.print(f"  see it again: {result.again}", highlight=False, soft_wrap=True)
-    wrong = sum(bool(result.differences) for result in results)
-    cpu_s = sum(result.outcome.cpu_s for result in results)
-    summary = f"{wrong} differ" if wrong else "all as expected"
-    console.print(f"{len(results)} verdicts, {summary}, {cpu_s:.1f} CPU s", highlight=False)
+    result = violated[0]
+    return draw(report.title(result), result.outcome, result.job.table.diagram)
 
 
-def _as_json(result: Result) -> dict[str, Any]:
-    outcome = result.outcome
-    return {
-        "module": result.job.table.module,
-        "cfg": result.job.verdict.cfg,
-        "as_expected": not result.differences,
-        "differences": [str(difference) for difference in result.differences],
-        "verdict": outcome.status.value,
-        "property": outcome.violated,
-        "length": outcome.length,
-        "distinct": outcome.distinct,
-        "generated": outcome.generated,
-        "depth": outcome.depth,
-        "cpu_s": round(outcome.cpu_s, 3),
-        "wall_s": round(outcome.wall_s, 3),
-        "reason": outcome.reason,
-        "back_to": outcome.back_to,
-        "counterexample": [
-            {
-                "action": step.action,
-                "params": None if step.params is None else _values(step.params),
-                "state": _values(step.state),
-            }
-            for step in outcome.steps
-        ],
-    }
-
-
-def _values(values: Any) -> dict[str, Any]:
-    return {name: to_json(value) for name, value in values.items()}
+def _say(results: Sequence[Result], story: bool, console: Console) -> None:
+    console.print(report.table(results))
+    paragraphs = [report.story(result) for result in results] if story else []
+    paragraphs += [report.differences(result) for result in results if result.differences]
+    for lines in paragraphs:
+        console.print("\n".join([*lines, ""]), soft_wrap=True, markup=False)
+    console.print(report.summary(results), soft_wrap=True, markup=False)

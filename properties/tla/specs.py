@@ -124,7 +124,11 @@ class Config:
         """The names, constants or not, that stand for another definition here (`<-`)."""
         return re.findall(r"(\w+)\s*<-", self.sections.get("CONSTANTS", ""))
 
+    def without(self, *gone: str) -> "Config":
+        """The same without these sections."""
+        return Config({key: body for key, body in self.sections.items() if key not in gone})
+
     def behaviour_only(self) -> str:
         """The same model with nothing to check, so that TLC explores all of it."""
-        kept = {k: v for k, v in self.sections.items() if k not in ("INVARIANTS", "PROPERTIES")}
+        kept = self.without("INVARIANTS", "PROPERTIES").sections
         return "".join(f"{keyword}\n  {body}\n" for keyword, body in kept.items())

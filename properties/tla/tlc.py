@@ -21,7 +21,9 @@ QUICK_STATES = 100_000
 class Tlc:
     """The explicit-state checker.
 
-    One worker, so that the search is breadth first and counterexamples are the shortest. TLC
+    One worker, so that the search is breadth first and counterexamples are the shortest. One
+    fingerprint polynomial, and liveness checked once at the end, so that a lasso, of which TLC
+    finds any, is the same in every run. TLC
     unpacks its standard modules into the temporary folder and names its work folder by the clock:
     two runs that share either trip over each other, so each gets its own, removed afterwards.
     """
@@ -46,6 +48,7 @@ class Tlc:
             command = [
                 *jvm(self.tree, scratch, self.heap_mb, self.quick),
                 *("tlc2.TLC", "-tool", "-deadlock", "-workers", "1"),
+                *("-fp", "0", "-lncheck", "final"),
                 *("-metadir", str(scratch / "states"), "-config", str(cfg.resolve()), module),
             ]
             finished = run(command, folder, limit_s)

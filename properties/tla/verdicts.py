@@ -63,6 +63,9 @@ class Diagram:
 
     lifelines: Mapping[str, str] = field(factory=dict[str, str])
     center: str | None = None
+    """A lifeline for what nobody in particular does, such as a controller."""
+    center_actions: tuple[str, ...] = ()
+    """What the center does to those whom the arguments name."""
 
 
 @frozen
@@ -127,7 +130,9 @@ def load(module: str, tree: SpecTree) -> Table:
     where = f"{path}: [diagram]: "
     _known(drawn, Diagram, where)
     diagram = Diagram(
-        _typed(drawn, "lifelines", dict, where, {}), _typed(drawn, "center", str, where, None)
+        _typed(drawn, "lifelines", dict, where, {}),
+        _typed(drawn, "center", str, where, None),
+        tuple(_typed(drawn, "center_actions", list, where, [])),
     )
     _matched(path, verdicts, tree.models(module))
     return Table(module, path, verdicts, diagram)

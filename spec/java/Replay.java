@@ -11,12 +11,13 @@ import util.SimpleFilenameToStream;
 /**
  * Finds the arguments of the actions in a counterexample, of which TLC reports the names and the states.
  *
- * <p>Usage: {@code Replay MODULE CFG STATES}. A line of STATES is a JSON object VARIABLE: VALUE, one for
- * each state in order. Prints a line for each step: NAME, then FORMAL=VALUE for each argument, tab between.
+ * <p>Usage: {@code Replay MODULE CFG STATES}. A line of STATES is a JSON array [ACTION,
+ * {VARIABLE: VALUE...}], one for each state in order. Where several actions lead to the state, the one that
+ * TLC named is meant. Prints a line for each step: NAME, then FORMAL=VALUE for each argument, tab between.
  */
 public final class Replay {
   private TLCState reached;
-  private String label;
+  private Labels.Label label;
 
   public static void main(String[] args) throws Exception {
     PrintStream out = System.out;
@@ -30,21 +31,27 @@ public final class Replay {
 
   private void replay(FastTool tool, List<String> lines, PrintStream out) throws Exception {
     Labels labels = new Labels(tool);
-    TLCState state = initial(tool, new Logged(Json.read(lines.get(0))));
+    TLCState state = initial(tool, new Logged(read(lines.get(0)).get(1)));
     for (String line : lines.subList(1, lines.size())) {
-      Logged wanted = new Logged(Json.read(line));
+      Object action = read(line).get(0);
+      Logged wanted = new Logged(read(line).get(1));
       reached = null;
       labels.steps(
           state,
           (step, successor) -> {
-            if (reached != null || !wanted.matches(successor)) return;
+            boolean found = reached != null && (label.name.equals(action) || !step.name.equals(action));
+            if (found || !wanted.matches(successor)) return;
             reached = successor;
-            label = step.text;
+            label = step;
           });
       if (reached == null) throw new IllegalStateException("no step leads to " + line);
-      out.println(label);
+      out.println(label.text);
       state = reached;
     }
+  }
+
+  private static List<?> read(String line) {
+    return (List<?>) Json.read(line);
   }
 
   private static TLCState initial(FastTool tool, Logged wanted) {
