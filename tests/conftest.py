@@ -1,7 +1,6 @@
 """What all tests share: Hypothesis' budgets, and one lean Spark session."""
 
 import os
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,31 +27,10 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
 
 
-# C1 only, the serial collector, no page to look at and two partitions halve the start of a session.
-LEAN_SPARK = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "1g",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """One session for the whole run: starting it costs more than all that the tests do with it."""
-    from pyspark.sql import SparkSession
+    from traces.session import session
 
-    # Spark starts its workers as `python3` from PATH, which need not be the one we run in.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("tests")
-    for key, value in LEAN_SPARK.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    with session(memory="1g") as spark:
+        yield spark
