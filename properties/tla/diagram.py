@@ -1,7 +1,7 @@
 """Draw a counterexample as a sequence diagram: time runs down, a row for each step."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import drawsvg  # pyright: ignore[reportMissingTypeStubs]
@@ -15,9 +15,11 @@ from properties.tla.verdicts import Diagram
 _MARGIN = 24
 _HEAD = 92
 _NUMBER = 30
-_LANE = 190
-_NOTES = 480
-_NOTE_CHARACTERS = 74
+_LANE_LEAST = 190
+_LETTER = 7
+_NOTES = 580
+_NOTE_CHARACTERS = 76
+_CONTINUED = 18
 _LINE = 16
 _ROW_LEAST = 46
 _SANS = "Helvetica, Arial, sans-serif"
@@ -46,7 +48,8 @@ class Row:
 
     step: Step
     parties: tuple[Lifeline, ...]
-    notes: tuple[str, ...]
+    notes: tuple[tuple[int, str], ...]
+    """Lines of text, each with its indent."""
 
     @property
     def height(self) -> int:
@@ -82,8 +85,9 @@ def draw(title: str, outcome: Outcome, hints: Diagram) -> str:
     """The diagram as SVG text; the same counterexample gives the same bytes."""
     drawn = rows(outcome, hints)
     columns = lanes(drawn, hints)
-    at = {who: _MARGIN + _NUMBER + _LANE // 2 + i * _LANE for i, who in enumerate(columns)}
-    notes_x = _MARGIN + _NUMBER + len(columns) * _LANE + 16
+    lane = max([_LANE_LEAST, *(_LETTER * len(heading(row.step)) + 30 for row in drawn)])
+    at = {who: _MARGIN + _NUMBER + lane // 2 + i * lane for i, who in enumerate(columns)}
+    notes_x = _MARGIN + _NUMBER + len(columns) * lane + 16
     foot = _HEAD + sum(row.height for row in drawn)
     canvas = drawsvg.Drawing(notes_x + _NOTES + _MARGIN, foot + 64, id_prefix="d")
     _put(canvas, drawsvg.Rectangle(0, 0, "100%", "100%", fill="white"))
@@ -119,12 +123,12 @@ def _draw_row(
     else:
         x = at[row.parties[0]] if row.parties else _MARGIN + _NUMBER + 80
         _box(canvas, label, x, middle)
-    for i, note in enumerate(row.notes):
-        _text(canvas, note, notes_x, y + 22 + _LINE * i, 12, font=_MONO)
+    for i, (indent, note) in enumerate(row.notes):
+        _text(canvas, note, notes_x + indent, y + 22 + _LINE * i, 12, font=_MONO)
 
 
 def _box(canvas: drawsvg.Drawing, label: str, x: int, y: int) -> None:
-    width = max(70, 7 * len(label) + 18)
+    width = max(70, _LETTER * len(label) + 18)
     box = drawsvg.Rectangle(
         x - width / 2, y - 13, width, 26, rx=13, fill="white", stroke=_INK, stroke_width=1
     )
@@ -175,10 +179,8 @@ def _text(
     _put(canvas, drawsvg.Text(text, size, x, y, fill=colour, **style))
 
 
-def _wrapped(changes: Sequence[Change]) -> list[str]:
-    lines: list[str] = []
+def _wrapped(changes: Sequence[Change]) -> Iterator[tuple[int, str]]:
     for change in changes or [Change("", "(nothing changes)")]:
-        lines += textwrap.wrap(
-            str(change), _NOTE_CHARACTERS, subsequent_indent="    ", break_on_hyphens=False
-        )
-    return lines
+        first, *more = textwrap.wrap(str(change), _NOTE_CHARACTERS, break_on_hyphens=False)
+        yield 0, first
+        yield from ((_CONTINUED, line) for line in more)

@@ -6,13 +6,22 @@ from pathlib import Path
 
 from attrs import frozen
 
+from properties.tla.apalache import Apalache
 from properties.tla.checker import Outcome
 from properties.tla.errors import InputError
 from properties.tla.names import spec_names
 from properties.tla.replay import with_arguments
 from properties.tla.specs import Config, SpecTree
 from properties.tla.tlc import QUICK_STATES, Tlc
-from properties.tla.verdicts import Difference, Table, Verdict, compare, load
+from properties.tla.verdicts import (
+    ApalacheCheck,
+    Difference,
+    Table,
+    Verdict,
+    compare,
+    compare_symbolic,
+    load,
+)
 
 
 @frozen
@@ -21,10 +30,16 @@ class Job:
 
     table: Table
     verdict: Verdict
+    apalache: ApalacheCheck | None = None
+    """The symbolic check of the same configuration, instead of TLC's."""
+
+    @property
+    def cfg(self) -> str:
+        return self.verdict.cfg + (f" ({self.apalache.inv}, Apalache)" if self.apalache else "")
 
     @property
     def name(self) -> str:
-        return f"{self.table.module}/{self.verdict.cfg}"
+        return f"{self.table.module}/{self.cfg}"
 
 
 @frozen
@@ -38,7 +53,8 @@ class Result:
     @property
     def again(self) -> str:
         """The command that shows it again."""
-        return f"highwater spec {self.job.name} --story"
+        target = f"{self.job.table.module}/{self.job.verdict.cfg}"
+        return f"highwater spec {target} {'--apalache' if self.job.apalache else '--story'}"
 
 
 @frozen
@@ -52,7 +68,7 @@ class Options:
     """Find the arguments of a counterexample's actions, which costs another run."""
 
 
-def jobs(targets: Sequence[str], tree: SpecTree) -> list[Job]:
+def jobs(targets: Sequence[str], tree: SpecTree, apalache: bool = False) -> list[Job]:
     """The jobs for `MODULE` and `MODULE/CFG` names, or for everything when there are none."""
     chosen: dict[str, Job] = {}
     tables: dict[str, Table] = {}
@@ -60,8 +76,10 @@ def jobs(targets: Sequence[str], tree: SpecTree) -> list[Job]:
         module, _, cfg = target.partition("/")
         table = tables.setdefault(module, load(module, tree))
         rows = [table.row(cfg)] if cfg else table.verdicts
-        for job in (Job(table, verdict) for verdict in rows):
-            chosen[job.name] = job
+        for row in rows:
+            symbolic = [row.apalache] if apalache and row.apalache else []
+            for job in (Job(table, row, asked) for asked in (None, *symbolic)):
+                chosen[job.name] = job
     for job in chosen.values():
         check_constants(job.table.module, tree.model(job.table.module, job.verdict.cfg), tree)
     return list(chosen.values())
@@ -105,6 +123,9 @@ def run_all(
 
 def _check(job: Job, options: Options) -> Result:
     module, row = job.table.module, job.verdict
+    if job.apalache is not None:
+        outcome = Apalache(job.apalache, options.tree).check(module, row.cfg, row.seconds)
+        return Result(job, outcome, tuple(compare_symbolic(job.apalache, outcome)))
     quick = (row.distinct or 0) < QUICK_STATES
     outcome = Tlc(options.tree, options.heap_mb, quick).check(module, row.cfg, row.seconds)
     if options.explain:

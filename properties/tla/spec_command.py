@@ -13,7 +13,7 @@ from properties.tla.checker import Status
 from properties.tla.diagram import draw
 from properties.tla.errors import InputError, Unusable
 from properties.tla.progress import watching
-from properties.tla.runner import Options, Result, jobs, run_all
+from properties.tla.runner import Job, Options, Result, jobs, run_all
 from properties.tla.specs import SpecTree
 from properties.tla.tlc import HEAP_MB
 from properties.tla.verdicts import pin
@@ -37,6 +37,7 @@ _PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 @click.option("--story", is_flag=True, help="Tell each counterexample, step by step.")
 @click.option("--svg", type=_FILE, help="Draw the one counterexample as a sequence diagram.")
 @click.option("--json", "json_file", type=_FILE, help="Write outcomes and counterexamples.")
+@click.option("--apalache", is_flag=True, help="Run the symbolic checks too, if it is there.")
 @click.option("--update", is_flag=True, help="Pin the figures found, and say what changed.")
 @click.option(
     "--specs",
@@ -50,6 +51,7 @@ def spec(
     story: bool,
     svg: Path | None,
     json_file: Path | None,
+    apalache: bool,
     update: bool,
     specs: Path | None,
 ) -> None:
@@ -65,7 +67,7 @@ def spec(
     explain = story or svg is not None or json_file is not None
     options = Options(tree, parallel or os.cpu_count() or 1, heap_mb, explain)
     try:
-        results = _run(targets, options, console)
+        results = _run(jobs(targets, tree, apalache), options, console)
         if update:
             results = _update(results, console)
         if svg is not None:
@@ -79,8 +81,7 @@ def spec(
         raise SystemExit(1)
 
 
-def _run(targets: Sequence[str], options: Options, console: Console) -> list[Result]:
-    todo = jobs(targets, options.tree)
+def _run(todo: Sequence[Job], options: Options, console: Console) -> list[Result]:
     found: dict[str, Result] = {}
     with watching(console, len(todo)) as watcher:
         for result in run_all(todo, options, lambda job: watcher.started(job.name)):
@@ -92,7 +93,10 @@ def _run(targets: Sequence[str], options: Options, console: Console) -> list[Res
 def _update(results: list[Result], console: Console) -> list[Result]:
     """Pin the figures of runs with the right verdict: a wrong one never becomes the expected."""
     right = [
-        r for r in results if all(d.what not in ("verdict", "property") for d in r.differences)
+        r
+        for r in results
+        if r.job.apalache is None
+        and all(d.what not in ("verdict", "property") for d in r.differences)
     ]
     for table in {result.job.table.path: result.job.table for result in right}.values():
         outcomes = {r.job.verdict.cfg: r.outcome for r in right if r.job.table is table}
@@ -114,8 +118,10 @@ def _drawing(results: Sequence[Result]) -> str:
 
 def _say(results: Sequence[Result], story: bool, console: Console) -> None:
     console.print(report.table(results))
-    paragraphs = [report.story(result) for result in results] if story else []
+    told = [result for result in results if story and result.job.apalache is None]
+    paragraphs = [report.story(result) for result in told]
     paragraphs += [report.differences(result) for result in results if result.differences]
+    paragraphs += [lines] if (lines := report.not_checked(results)) else []
     for lines in paragraphs:
         console.print("\n".join([*lines, ""]), soft_wrap=True, markup=False)
     console.print(report.summary(results), soft_wrap=True, markup=False)

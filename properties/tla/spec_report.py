@@ -26,8 +26,10 @@ def verdict_of(outcome: Outcome) -> str:
 
 def line(result: Result) -> str:
     """One finished run."""
-    mark = "DIFFERS" if result.differences else "as expected"
     outcome = result.outcome
+    if outcome.status is Status.NOT_CHECKED:
+        return f"{result.job.name}: not checked"
+    mark = "DIFFERS" if result.differences else "as expected"
     return f"{result.job.name}: {verdict_of(outcome)}, {outcome.cpu_s:.1f} CPU s, {mark}"
 
 
@@ -46,13 +48,30 @@ def table(results: Sequence[Result]) -> Grid:
         outcome = result.outcome
         figures = (outcome.length, outcome.distinct, outcome.depth)
         grid.add_row(
-            result.job.verdict.cfg,
+            result.job.cfg,
             verdict_of(outcome),
             *("" if figure is None else f"{figure:,}" for figure in figures),
             f"{outcome.cpu_s:.1f}",
-            Text("✗", style="red") if result.differences else Text("✓", style="green"),
+            _mark(result),
         )
     return grid
+
+
+def _mark(result: Result) -> Text:
+    if result.differences:
+        return Text("✗", style="red")
+    if result.outcome.status is Status.NOT_CHECKED:
+        return Text("–", style="yellow")
+    return Text("✓", style="green")
+
+
+def not_checked(results: Sequence[Result]) -> list[str]:
+    """What nobody looked at, and why: never to be mistaken for good news."""
+    return [
+        f"not checked: {result.job.name}: {result.outcome.reason}"
+        for result in results
+        if result.outcome.status is Status.NOT_CHECKED
+    ]
 
 
 def differences(result: Result) -> list[str]:
@@ -67,7 +86,10 @@ def summary(results: Sequence[Result]) -> str:
     negative = sum(result.outcome.status is Status.VIOLATED for result in results)
     said = f"{len(wrong)} differ: {', '.join(wrong)}" if wrong else "all as expected"
     cpu_s = sum(result.outcome.cpu_s for result in results)
-    return f"{len(results)} verdicts, {negative} of them violations, {said}; {cpu_s:.1f} CPU s"
+    unchecked = len(not_checked(results))
+    said += f", {unchecked} not checked" if unchecked else ""
+    done = len(results) - unchecked
+    return f"{done} verdicts, {negative} of them violations, {said}; {cpu_s:.1f} CPU s"
 
 
 def title(result: Result) -> str:
@@ -91,6 +113,7 @@ def as_json(result: Result) -> dict[str, Any]:
     return {
         "module": result.job.table.module,
         "cfg": result.job.verdict.cfg,
+        "checker": "Apalache" if result.job.apalache else "TLC",
         "as_expected": not result.differences,
         "differences": [str(difference) for difference in result.differences],
         "verdict": outcome.status.value,

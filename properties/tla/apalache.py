@@ -1,0 +1,127 @@
+"""Apalache behind the checker interface: symbolic, and worth its time on inductive invariants.
+
+It is used where it is present, as `apalache-mc` on the PATH or as a docker image that is already
+here (nothing is ever pulled). Where neither is, the answer is *not checked*, never *passed*.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from attrs import evolve, field, frozen
+
+from properties.tla.checker import Outcome, Status
+from properties.tla.errors import MissingToolError
+from properties.tla.processes import Finished, run
+from properties.tla.specs import Config, SpecTree
+from properties.tla.verdicts import ApalacheCheck
+
+IMAGE_VARIABLE = "HIGHWATER_APALACHE_IMAGE"
+DEFAULT_IMAGE = "apalache/mc"
+_MOUNTED = "/var/apalache"
+_OUTCOME = re.compile(r"The outcome is: (\w+)")
+#: What each outcome means, and the exit code that must come with it.
+_MEANS = {"NoError": (Status.PASSED, 0), "Error": (Status.VIOLATED, 12)}
+
+
+@frozen
+class Runner:
+    """How to start Apalache with a folder of specs as its working folder."""
+
+    command: tuple[str, ...]
+    container: str | None = None
+
+    @classmethod
+    def find(cls, folder: Path) -> "Runner":
+        local = shutil.which("apalache-mc")
+        if local is not None:
+            return cls((local,))
+        image = os.environ.get(IMAGE_VARIABLE, DEFAULT_IMAGE)
+        docker = shutil.which("docker")
+        if docker is None:
+            raise MissingToolError("no `apalache-mc` on the PATH, and no `docker` either")
+        there = subprocess.run(
+            [docker, "image", "inspect", image], capture_output=True, text=True, check=False
+        )
+        if there.returncode != 0:
+            said = (there.stderr.strip().splitlines() or ["no such image"])[-1]
+            raise MissingToolError(
+                f"no `apalache-mc` on the PATH, and no docker image {image} ({said}); "
+                f"{IMAGE_VARIABLE} names another image"
+            )
+        mount = f"{folder}:{_MOUNTED}"
+        options = ("--rm", "--pull=never", "--name", folder.name, "-v", mount, "-w", _MOUNTED)
+        return cls((docker, "run", *options, image), folder.name)
+
+    def run(self, arguments: tuple[str, ...], folder: Path, limit_s: float) -> Finished:
+        finished = run([*self.command, *arguments], folder, limit_s)
+        if finished.timed_out and self.container is not None:
+            # Only the client was killed; the container goes on until it is told.
+            stop = [self.command[0], "kill", self.container]
+            subprocess.run(stop, capture_output=True, check=False)
+        return finished
+
+
+@frozen
+class Apalache:
+    """One symbolic check of a configuration: an invariant, from some states, so many steps deep."""
+
+    asked: ApalacheCheck
+    tree: SpecTree = field(factory=SpecTree)
+    name: str = "Apalache"
+
+    def check(self, module: str, cfg: str, limit_s: float) -> Outcome:
+        """Run in a folder of its own, which holds copies of all modules: it finds them there."""
+        scratch = Path(tempfile.mkdtemp(prefix="highwater-apalache-"))
+        try:
+            runner = Runner.find(scratch)
+            for file in self.tree.closure(module):
+                shutil.copy(file, scratch)
+            config = Config.read(self.tree.model(module, cfg))
+            (scratch / "model.cfg").write_text(self._model(config), encoding="utf-8")
+            finished = runner.run(self._arguments(module), scratch, limit_s)
+            logs = "".join(log.read_text() for log in scratch.glob("**/detailed.log"))
+        except MissingToolError as missing:
+            return Outcome(Status.NOT_CHECKED, reason=str(missing))
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return judge(finished, logs, self.asked, limit_s)
+
+    def _arguments(self, module: str) -> tuple[str, ...]:
+        asked = self.asked
+        options = ["--config=model.cfg", f"--inv={asked.inv}", f"--length={asked.length}"]
+        options += [f"--init={asked.init}"] if asked.init else []
+        return ("check", "--no-deadlock", *options, "--out-dir=out", f"{module}.tla")
+
+    def _model(self, config: Config) -> str:
+        """Without SPECIFICATION, which silently wins over `--init`: such a proof shows nothing."""
+        bare = config.without("SPECIFICATION", "INIT", "NEXT")
+        return f"INIT Init\nNEXT Next\n{bare.behaviour_only()}"
+
+
+def judge(finished: Finished, logs: str, asked: ApalacheCheck, limit_s: float) -> Outcome:
+    """One outcome from the exit code and the text: too short a run also ends with code 0."""
+    outcome = Outcome(
+        Status.FAILED, cpu_s=finished.cpu_s, wall_s=finished.wall_s, command=finished.command
+    )
+    if finished.timed_out:
+        return outcome.because(Status.TIMED_OUT, f"not finished in {limit_s:g} s")
+    match = _OUTCOME.search(finished.output)
+    said = match[1] if match else None
+    if said not in _MEANS:
+        tail = (finished.errors.strip() or finished.output.strip())[-2000:]
+        reason = f"Apalache's outcome is {said}" if said else f"Apalache has no outcome:\n{tail}"
+        return outcome.because(Status.FAILED, reason)
+    status, code = _MEANS[said]
+    if finished.code != code:
+        reason = f"Apalache's outcome is {said}, but its exit code {finished.code} and not {code}"
+        return outcome.because(Status.FAILED, reason)
+    began = f"Set the initialization predicate to {asked.init}"
+    if asked.init and began not in finished.output + logs:
+        reason = f"Apalache did not start from {asked.init}: the check would show nothing"
+        return outcome.because(Status.FAILED, reason)
+    violated = asked.inv if status is Status.VIOLATED else None
+    return evolve(outcome, status=status, violated=violated)
