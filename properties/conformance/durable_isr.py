@@ -1,0 +1,261 @@
+"""DurableIsr: the controller's rules for who may lead, brokers that crash, and their logs.
+
+The spec leaves out how news travels: whoever leads knows at once what the controller decided, what
+its followers have, and what was acknowledged. So the binding tells every decision to all who run,
+and asks the leader as it would be had it heard from everybody (`_informed`).
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from attrs import evolve
+
+from properties.conformance.binding import Binding, Bound, Environment, OtherAction
+from properties.tla import Value
+from refimpl.controller import PartitionState
+from refimpl.errors import InvalidRequest
+from refimpl.log import Log, Record
+from refimpl.replica import Replica
+
+
+class DurableIsr(Binding):
+    """Brokers 1..N with one replica each, and the controller."""
+
+    module = "DurableIsr"
+    knobs: ClassVar = {}
+
+    def __init__(self, constants: Mapping[str, Value]) -> None:
+        self.ids = tuple(range(1, constants["N"] + 1))
+        self.min_isr: int = constants["MinIsr"]
+        self.max_records: int = constants["MaxRecords"]
+        self.max_crashes: int = constants["MaxCrashes"]
+        self.max_elections: int = constants["MaxElections"]
+        self.elr_enabled: bool = constants["Elr"]
+        self.detect_crash: bool = constants["DetectCrash"]
+        self.flush_each: bool = constants["FlushEach"]
+        self.unclean: bool = constants["Unclean"]
+        self.state = PartitionState.create(
+            self.ids,
+            min_isr=self.min_isr,
+            elr_enabled=self.elr_enabled,
+            unclean_election=self.unclean,
+        )
+        self.replicas = tuple([Replica(id, min_isr=self.min_isr) for id in self.ids])
+        self.crashed: frozenset[int] = frozenset()
+        self.acked: tuple[int, ...] = ()
+        self.written = self.crashes = self.elections = 0
+        self._tell(self.ids)
+
+    def _tell(self, brokers: tuple[int, ...]) -> None:
+        """What the controller decided reaches those who run at once."""
+        now = self.state.decision
+        for r in brokers:
+            if now.leader is None or r not in self.state.alive:
+                continue
+            if r == now.leader:
+                self.replicas[r - 1].become_leader(now.epoch, now.isr)
+            else:
+                self.replicas[r - 1].become_follower(now.epoch, now.leader)
+
+    def _informed(self, l: int) -> Replica:
+        """The leader as it would be had it heard from every follower, and led for ever.
+
+        Led for ever, because the start of its epoch stands in for what may have been acknowledged
+        before it, and here it knows that.
+        """
+        leader = self.replicas[l - 1]
+        ends = {f: self._common(f, l) for f in self.ids if f != l}
+        return evolve(leader, epoch=0, high_watermark=len(self.acked), ends=ends)
+
+    def _common(self, f: int, l: int) -> int:
+        """How much of f's log is the leader's too."""
+        mine, theirs = self.replicas[f - 1].log, self.replicas[l - 1].log
+        return max(
+            n
+            for n in range(mine.end + 1)
+            if n == 0 or theirs.agrees(n, mine.records[n - 1].epoch)
+        )
+
+    # The leader
+
+    def write(self, l: int) -> None:
+        if self.written >= self.max_records:
+            raise Bound
+        self.replicas[l - 1].write(self.written + 1)
+        self.written += 1
+
+    def acknowledge(self, l: int) -> None:
+        """One record at a time, as producers are told; the high watermark may be further on."""
+        leader = self._informed(l)
+        leader.advance_high_watermark()
+        told = leader.log.records[: len(self.acked) + 1]
+        self.acked = tuple([_number(record) for record in told])
+
+    def fetch(self, f: int, l: int) -> None:
+        leader, follower = self.replicas[l - 1], self.replicas[f - 1]
+        request = follower.fetch_request()
+        if follower.leader != l or follower.log == leader.log:
+            raise OtherAction
+        rounds = self.max_records if self._common(f, l) < follower.log.end else 1
+        for _ in range(rounds):  # the spec cuts everything in one step
+            follower.take_answer(leader.answer_fetch(request, 1))
+            if self._common(f, l) == follower.log.end:
+                break
+            request = follower.fetch_request()
+
+    # The controller
+
+    def shrink_isr(self, l: int, f: int) -> None:
+        leader = self.replicas[l - 1]
+        isr = leader.shrink_isr(f)
+        self.state.shrink_isr(l, leader.epoch, f)
+        leader.adopt_isr(isr)
+
+    def expand_isr(self, l: int, f: int) -> None:
+        leader, follower = self.replicas[l - 1], self.replicas[f - 1]
+        isr = self._informed(l).expand_isr(f)
+        if self._common(f, l) < follower.log.end:
+            raise InvalidRequest  # it has to cut first, so its fetch would not be counted
+        self.state.expand_isr(l, leader.epoch, f, follower.incarnation)
+        leader.adopt_isr(isr)
+
+    def _elects(self) -> None:
+        if self.elections >= self.max_elections:
+            raise Bound
+        if self.state.leader is not None:
+            raise OtherAction  # the leadership is moved only when it is vacant
+
+    def elect(self, r: int) -> None:
+        self._elects()
+        self.state.elect(r)
+        self.elections += 1
+        self._tell(self.ids)
+
+    def elect_unclean(self, r: int) -> None:
+        self._elects()
+        self.state.elect_unclean(r)
+        self.elections += 1
+        self._tell(self.ids)
+
+    # The environment
+
+    def _gone(self, r: int, kept: int) -> None:
+        if self.crashes >= self.max_crashes:
+            raise Bound
+        leader = self.state.leader
+        if self.state.fence(r, leader if leader != r else None):
+            self._tell(self.ids)
+        self.replicas[r - 1].restart(0, kept)
+        self.crashes += 1
+
+    def crash(self, r: int, kept: int) -> None:
+        end = self.replicas[r - 1].log.end
+        if kept > end or (self.flush_each and kept < end):
+            raise Environment
+        self._gone(r, kept)
+        self.crashed |= {r}
+
+    def stop(self, r: int) -> None:
+        self._gone(r, self.replicas[r - 1].log.end)
+
+    def restart(self, r: int) -> None:
+        self.state.register(
+            r,
+            crashed=self.detect_crash and r in self.crashed,
+            incarnation=self.replicas[r - 1].incarnation,
+        )
+        self.crashed -= {r}
+        self._tell((r,))
+
+    def load(self, state: Mapping[str, Value]) -> None:
+        """Each record was written in an epoch of its own: the spec does not say, and this fits."""
+        self.state = PartitionState(
+            epoch=state["written"] + 1,
+            leader=state["leader"] or None,
+            isr=state["isr"],
+            alive=state["up"],
+            elr=state["elr"],
+            min_isr=self.min_isr,
+            elr_enabled=self.elr_enabled,
+            unclean_election=self.unclean,
+        )
+        self.replicas = tuple([self._loaded(r, log) for r, log in enumerate(state["log"], start=1)])
+        self.crashed, self.acked = state["crashed"], state["acked"]
+        self.written, self.crashes = state["written"], state["crashes"]
+        self.elections = state["elections"]
+
+    def _loaded(self, r: int, log: tuple[int, ...]) -> Replica:
+        now = self.state.decision
+        up = now.leader is not None and r in self.state.alive
+        return Replica(
+            id=r,
+            log=Log([Record(number, number) for number in log]),
+            epoch=now.epoch,
+            leader=now.leader if up else None,
+            isr=now.isr if up and now.leader == r else frozenset(),
+            up=up,
+            min_isr=self.min_isr,
+        )
+
+
+def _number(record: Record) -> int:
+    """Records are numbered as they were written."""
+    assert isinstance(record.value, int)
+    return record.value
+
+
+# What the machines' state means, variable by variable.
+
+
+def log(c: DurableIsr) -> Value:
+    return tuple([tuple([_number(record) for record in r.log.records]) for r in c.replicas])
+
+
+def up(c: DurableIsr) -> Value:
+    return c.state.alive
+
+
+def isr(c: DurableIsr) -> Value:
+    return c.state.isr
+
+
+def elr(c: DurableIsr) -> Value:
+    return c.state.elr
+
+
+def leader(c: DurableIsr) -> Value:
+    return c.state.leader or 0
+
+
+def crashed(c: DurableIsr) -> Value:
+    return c.crashed
+
+
+def acked(c: DurableIsr) -> Value:
+    return c.acked
+
+
+def written(c: DurableIsr) -> Value:
+    return c.written
+
+
+def crashes(c: DurableIsr) -> Value:
+    return c.crashes
+
+
+def elections(c: DurableIsr) -> Value:
+    return c.elections
+
+
+DurableIsr.abstractions = (
+    log,
+    up,
+    isr,
+    elr,
+    leader,
+    crashed,
+    acked,
+    written,
+    crashes,
+    elections,
+)
