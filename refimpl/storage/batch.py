@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from struct import Struct
+from typing import NamedTuple
 
 from attrs import frozen
 from crc32c import crc32c
@@ -24,14 +25,13 @@ Header = tuple[str, bytes | None]
 #: base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta, base
 #: timestamp, max timestamp, producer id, producer epoch, base sequence, record count
 _HEADER = Struct(">qiibIhiqqqhii")
-_OFFSET, _EPOCH, _CRC, _MAX_TIMESTAMP = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">q")
+_PLACED, _CRC = Struct(">qii"), Struct(">I")
 #: offset, size, CRC, magic, attributes, timestamp: messages of format v0 and v1
 _MESSAGE = Struct(">qiIbbq")
 
-HEADER_SIZE = _HEADER.size
+HEADER_SIZE, PLACED_SIZE = _HEADER.size, _PLACED.size
 LOG_OVERHEAD = 12  # the base offset and the length, which the length does not count
 MAGIC_AT, CRC_AT, CRC_FROM = 16, 17, 21
-_ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 21, 35
 NO_TIMESTAMP = NO_PRODUCER = NO_EPOCH = NO_SEQUENCE = -1
 MAGIC = 2
 
@@ -46,12 +46,14 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
-@frozen
-class BatchHeader:
-    """What a broker needs to know of a batch, of any format; v0 and v1 know less and say -1."""
+class BatchHeader(NamedTuple):
+    """What a broker needs to know of a batch, of any format; v0 and v1 know less and say -1.
+
+    A tuple in the order of the bytes, because one is made for every batch that comes by.
+    """
 
     base_offset: int
-    size: int
+    length: int
     leader_epoch: int
     magic: int
     crc: int
@@ -63,6 +65,11 @@ class BatchHeader:
     producer_epoch: int = NO_EPOCH
     base_sequence: int = NO_SEQUENCE
     count: int = 1
+
+    @property
+    def size(self) -> int:
+        """How many bytes the whole batch has."""
+        return LOG_OVERHEAD + self.length
 
     @property
     def last_offset(self) -> int:
@@ -138,10 +145,10 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     if magic == MAGIC:
         if len(data) - position < HEADER_SIZE:
             raise CorruptBatch(f"only {len(data) - position} bytes of a header of {HEADER_SIZE}")
-        base, length, epoch, _, crc, attributes, last, *rest = _HEADER.unpack_from(data, position)
-        if length < HEADER_SIZE - LOG_OVERHEAD:
-            raise CorruptBatch(f"a length of {length}, less than the header")
-        return BatchHeader(base, LOG_OVERHEAD + length, epoch, MAGIC, crc, attributes, last, *rest)
+        header = BatchHeader._make(_HEADER.unpack_from(data, position))
+        if header.length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatch(f"a length of {header.length}, less than the header")
+        return header
     if magic in (0, 1):
         return _read_message(data, position)
     raise UnsupportedForMessageFormat(f"message format {magic} is not known, only 0 to {MAGIC}")
@@ -155,19 +162,32 @@ def crc_matches(data: Buffer, header: BatchHeader, position: int = 0) -> bool:
     return zlib.crc32(view[position + MAGIC_AT : position + header.size]) == header.crc
 
 
-def assign(data: bytearray | memoryview, position: int, base_offset: int, epoch: int) -> None:
-    """Write what the leader decides, in place; the CRC does not cover it (KIP-101)."""
-    _OFFSET.pack_into(data, position, base_offset)
-    _EPOCH.pack_into(data, position + LOG_OVERHEAD, epoch)
+def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
+    """The first bytes of the batch with what the leader decides; the CRC does not cover them.
+
+    The rest of the batch, from `PLACED_SIZE` on, goes to disk as it came (KIP-101).
+    """
+    return _PLACED.pack(base_offset, header.length, leader_epoch)
 
 
-def stamp(data: bytearray | memoryview, header: BatchHeader, position: int, now_ms: int) -> None:
-    """Set LogAppendTime, in place; attributes and max timestamp are under the CRC (KIP-32)."""
+def stamped(
+    data: Buffer, position: int, header: BatchHeader, base_offset: int, epoch: int, now_ms: int
+) -> bytes:
+    """The whole header under LogAppendTime: type and max timestamp change, and so the CRC (KIP-32).
+
+    The records from `HEADER_SIZE` on stay as they came.
+    """
     attributes = header.attributes | _LOG_APPEND_TIME
-    Struct(">h").pack_into(data, position + _ATTRIBUTES_AT, attributes)
-    _MAX_TIMESTAMP.pack_into(data, position + _MAX_TIMESTAMP_AT, now_ms)
-    covered = memoryview(data)[position + CRC_FROM : position + header.size]
-    _CRC.pack_into(data, position + CRC_AT, crc32c(covered))
+    fields = header._replace(
+        base_offset=base_offset,
+        leader_epoch=epoch,
+        attributes=attributes,
+        max_timestamp=now_ms,
+    )
+    packed = bytearray(_HEADER.pack(*fields))
+    records = memoryview(data)[position + HEADER_SIZE : position + header.size]
+    _CRC.pack_into(packed, CRC_AT, crc32c(records, crc32c(memoryview(packed)[CRC_FROM:])))
+    return bytes(packed)
 
 
 def encode_batch(
@@ -309,6 +329,4 @@ def _read_message(data: Buffer, position: int) -> BatchHeader:
     if length < smallest:
         raise CorruptBatch(f"a length of {length}, less than a message of format {magic} has")
     stamped = timestamp if magic else NO_TIMESTAMP
-    return BatchHeader(
-        offset, LOG_OVERHEAD + length, NO_EPOCH, magic, crc, attributes & 0x0F, 0, stamped, stamped
-    )
+    return BatchHeader(offset, length, NO_EPOCH, magic, crc, attributes & 0x0F, 0, stamped, stamped)
