@@ -64,7 +64,7 @@ class BatchHeader(NamedTuple):
     producer_id: int = NO_PRODUCER
     producer_epoch: int = NO_EPOCH
     base_sequence: int = NO_SEQUENCE
-    count: int = 1
+    record_count: int = 1
 
     @property
     def size(self) -> int:
@@ -245,11 +245,11 @@ def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
     payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
     body = decompress(header.codec, payload)
     place = 0
-    for _ in range(header.count):
+    for _ in range(header.record_count):
         record, place = _decode_record(body, place, header)
         yield record
     if place != len(body):
-        raise CorruptBatch(f"{len(body) - place} bytes behind the last of {header.count} records")
+        raise CorruptBatch(f"{len(body) - place} bytes behind the last of {header.record_count} records")
 
 
 def batches(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
