@@ -249,7 +249,7 @@ def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
         record, place = _decode_record(body, place, header)
         yield record
     if place != len(body):
-        raise CorruptBatch(f"{len(body) - place} bytes behind the last of {header.record_count} records")
+        raise CorruptBatch(f"{len(body) - place} bytes behind {header.record_count} records")
 
 
 def batches(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
