@@ -6,10 +6,7 @@ only the wire turns it into an error code.
 
 from typing import ClassVar
 
-from attrs import frozen
 
-
-@frozen
 class Refusal(Exception):
     """A guard was false.
 
