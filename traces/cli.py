@@ -1,5 +1,6 @@
 """`highwater check`: judge what clients did and saw, promise by promise."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,34 +8,71 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from traces.ingest.run import Run, process_files, read_trace
+from traces.ingest.history import Reading, read_history
+from traces.ingest.run import process_files, read_trace
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, write_json
 from traces.verdict import VIOLATED
 
 
-@click.command()
+@click.command(short_help="Judge recorded client histories, promise by promise.")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH…"
 )
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write verdicts, counts and witnesses to FILE.",
+)
 @click.option("--strict", is_flag=True, help="What the configuration permits is violated, too.")
+@click.option(
+    "--sub-via",
+    type=click.Choice(["assign", "subscribe"]),
+    default="assign",
+    show_default=True,
+    help="How the consumers of an .edn history got their partitions.",
+)
+@click.option(
+    "--ww-deps",
+    is_flag=True,
+    help="The .edn history may be read with write-write edges. Cycles of such edges are legal in "
+    "Kafka, which does not order transactions across partitions, so no verdict depends on it.",
+)
+@click.option(
+    "--cleanup-policy",
+    type=click.Choice(["delete", "compact"]),
+    default="delete",
+    show_default=True,
+    help="The cleanup policy of the topics of an .edn history.",
+)
 @click.pass_context
 def check(
-    ctx: click.Context, paths: tuple[Path, ...], json_file: Path | None, strict: bool
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    json_file: Path | None,
+    strict: bool,
+    sub_via: str,
+    ww_deps: bool,
+    cleanup_policy: str,
 ) -> None:
-    """Judge recorded runs: is anything lost, doubled, reordered, skipped, made up?
+    """Judge recorded client histories, promise by promise.
 
-    PATH is the folder of a run in trace format v1, or a folder of such folders. Exits with 0 when
-    nothing is violated, 1 when something is, 2 when an input cannot be read.
+    PATH is the folder of a run in trace format v1 (meta.json and one file per process), a Jepsen
+    history (.edn), or a folder of such runs. Each promise holds, is violated, was broken as the
+    configuration in meta.json allows, or is not checked, with the reason.
+
+    Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged.
     """
+    reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
+    judged = [Judged(path) for path in runs_of(paths)]
+    with progress() as bar:
+        read_all(judged, reading, bar)
+        judge_all([one for one in judged if one.run is not None], strict, bar)
     console = Console()
-    judged = [Judged(path) for path in sorted_runs(paths)]
-    with progress(console) as bar:
-        _read_all(judged, bar)
-        _judge_all([one for one in judged if one.run is not None], strict, bar)
     for one in judged:
         show(console, one)
     if json_file is not None:
@@ -43,74 +81,89 @@ def check(
     ctx.exit(2 if BAD_INPUT in verdicts else 1 if VIOLATED in verdicts else 0)
 
 
-def sorted_runs(paths: tuple[Path, ...]) -> list[Path]:
-    """The runs that these paths name; a path that holds none is an error of the user."""
+def runs_of(paths: tuple[Path, ...]) -> list[Path]:
+    """The runs that these paths name; a path that holds none is a mistake of its owner."""
     runs: list[Path] = []
     for path in paths:
-        found = list(runs_in(path))
+        found = list(_runs_at(path))
         if not found:
             raise click.UsageError(
-                f"{path}: expected a run folder (with meta.json) or a folder of them"
+                f"{path}: expected the folder of a run (with meta.json), an .edn file, "
+                "or a folder of them"
             )
         runs += found
-    return runs
+    return list(dict.fromkeys(runs))
 
 
-def runs_in(path: Path) -> Iterator[Path]:
-    """The run at a path, or the runs right below it."""
-    if (path / "meta.json").is_file():
+def _runs_at(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        if path.suffix == ".edn":
+            yield path
+    elif (path / "meta.json").is_file() or process_files(path):
         yield path
-    elif path.is_dir():
+    else:
         for below in sorted(path.iterdir()):
-            if (below / "meta.json").is_file() or (below.is_dir() and process_files(below)):
+            if below.suffix == ".edn" or (below.is_dir() and (below / "meta.json").is_file()):
                 yield below
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Progress]:
-    """A line that says what is being done, gone when it is done."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+def progress() -> Iterator[Progress]:
+    """A line on stderr that says what is being done, gone when it is done."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield bar
-    _ = console
 
 
-def _read_all(judged: list[Judged], bar: Progress) -> None:
-    for n, one in enumerate(judged, 1):
-        task = bar.add_task(f"reading {one.path.name} ({n} of {len(judged)})", total=None)
+def read_all(judged: list[Judged], reading: Reading, bar: Progress) -> None:
+    """Read every run; one that cannot be read keeps the reason."""
+    task = bar.add_task("reading", total=len(judged))
+    for one in judged:
+        bar.update(task, description=f"reading {one.path.name}")
         try:
-            one.run = read_trace(one.path)
+            if one.path.suffix == ".edn":
+                one.run = read_history(one.path, reading)
+            else:
+                one.run = read_trace(one.path)
         except BadInput as error:
             one.error = error
         except OSError as error:
             what = error.strerror or str(error)
             one.error = BadInput([Problem(str(error.filename or one.path), None, "", what)], 1)
-        bar.remove_task(task)
+        bar.advance(task)
+    bar.remove_task(task)
 
 
-def _judge_all(judged: list[Judged], strict: bool, bar: Progress) -> None:
+def judge_all(judged: list[Judged], strict: bool, bar: Progress) -> None:
+    """Judge all runs in one Spark session and one job."""
     if not judged:
         return
+    task = bar.add_task("starting Spark", total=None)
     import pyarrow.parquet as pq
 
     from traces.session import session
     from traces.spark import find, read_ops
-    from traces.verdict import judge, tally
 
-    runs: list[Run] = [one.run for one in judged if one.run is not None]
-    task = bar.add_task("starting Spark", total=None)
-    with tempfile.TemporaryDirectory(prefix="highwater-") as folder, session() as spark:
+    with tempfile.TemporaryDirectory(prefix="highwater-", dir=_scratch()) as folder:
         rows = 0
-        for number, run in enumerate(runs):
-            table = run.table(number)
+        for number, one in enumerate(judged):
+            table = one.table(number)
             rows += table.num_rows
             pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
-        bar.update(task, description=f"judging {len(runs)} runs, {rows} rows")
-        contexts = {number: run.context for number, run in enumerate(runs)}
-        found = [
-            row.asDict(recursive=True) for row in find(read_ops(spark, folder), contexts).collect()
-        ]
-    tallies = tally(found)
+        contexts = {n: one.run.context for n, one in enumerate(judged) if one.run is not None}
+        with session() as spark:
+            bar.update(task, description=f"judging {len(judged)} runs, {rows:,} rows")
+            found = find(read_ops(spark, folder), contexts).collect()
+    bar.update(task, description="weighing what was found")
+    answers = [row.asDict(recursive=True) for row in found]
     for number, one in enumerate(judged):
-        assert one.run is not None
-        one.verdicts = judge(one.run, tallies.get(number, {}), strict)
+        one.settle([row for row in answers if row["run"] == number], strict)
+    bar.remove_task(task)
+
+
+def _scratch() -> str | None:
+    """Where the table of operations lives while it is judged."""
+    cache = os.environ.get("HIGHWATER_CACHE")
+    if cache:
+        Path(cache).mkdir(parents=True, exist_ok=True)
+    return cache

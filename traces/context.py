@@ -4,11 +4,12 @@
 because one run may hold producers that were promised different things.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 from numpy.typing import NDArray
 
 from traces.meta import Meta
@@ -72,19 +73,20 @@ class Context:
     compacted: Ints
     order: Ints
     reset_latest: Ints
-    ignored: frozenset[str] = field(default=frozenset())
+    processes: Ints
 
 
-def context(meta: Meta, names: Names, *, jepsen: bool, positions_known: bool) -> Context:
-    """Lay the configuration out by number."""
+def context(meta: Meta, names: Names, processing: Iterable[int]) -> Context:
+    """Lay the configuration out by number; `processing` groups tell what they processed."""
+    recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
     topics = [meta.topics.get(name) for name in names.topics.names]
     groups = [_group_settings(meta, name) for name in names.groups.names]
     acks = {"all": 0, "-1": 0, "0": 1, "1": 1}
     return Context(
-        jepsen=jepsen,
+        jepsen=False,
         complete=meta.complete,
-        positions_known=positions_known,
+        positions_known=True,
         weak_acks=_array([None if p.acks is None else acks.get(p.acks) for p in producers]),
         idempotent=_array([p.idempotence for p in producers]),
         in_flight=_array([p.max_in_flight for p in producers]),
@@ -94,6 +96,32 @@ def context(meta: Meta, names: Names, *, jepsen: bool, positions_known: bool) ->
         compacted=_array([t and _compacted(t.cleanup_policy) for t in topics]),
         order=_array([order for order, _ in groups]),
         reset_latest=_array([latest for _, latest in groups]),
+        processes=_array([number in recorded for number in range(len(groups))]),
+    )
+
+
+def history_context(names: Names, *, subscribed: bool, compacted: bool) -> Context:
+    """What every Jepsen history assumes: acks=all, clean elections, and no excuse for anything.
+
+    A class counts whatever the settings of the clients are, so they are those that excuse nothing.
+    When consumers get their partitions by subscription, their positions are not known.
+    """
+    producers, topics = (len(names.processes.names) + 1), (len(names.topics.names) + 1)
+    groups = len(names.groups.names) + 1
+    return Context(
+        jepsen=True,
+        complete=True,
+        positions_known=not subscribed,
+        weak_acks=np.full(producers, 0),
+        idempotent=np.full(producers, 1),
+        in_flight=np.full(producers, 1),
+        retries=np.full(producers, 0),
+        unclean=np.full(topics, 0),
+        min_isr=np.full(topics, 2),
+        compacted=np.full(topics, int(compacted)),
+        order=np.full(groups, int(Order.UNKNOWN)),
+        reset_latest=np.full(groups, UNSET),
+        processes=np.full(groups, 0),
     )
 
 

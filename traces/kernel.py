@@ -1,8 +1,8 @@
 """From rows to findings: pure functions of Arrow record batches, the same with and without Spark.
 
-`judge` is what `DataFrame.mapInArrow` runs after the one shuffle by partition. It answers with a
-few rows per partition and check: how much was looked at, how much was found under which clause of
-the configuration, and the first few witnesses.
+A kernel is what `DataFrame.mapInArrow` runs after a shuffle by partition, group or producer. It
+answers with a few rows per key and check: how much was looked at, how much was found under which
+clause of the configuration, and the first few witnesses.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import traces.checks.log
-from traces.checks.base import REGISTRY, Found
-from traces.checks.partition import Partition, firsts
+from traces.checks.base import Check, Found
+from traces.checks.catalogue import CHECKS
+from traces.checks.partition import Partition, Rows, firsts
 from traces.context import Context, Ints
-from traces.schema import Op
 
 WITNESSES = 10
 EVENT: dict[str, Any] = {
@@ -31,40 +30,54 @@ EVENT: dict[str, Any] = {
     "generation": pa.int64(),
     "inv": pa.int64(),
     "ret": pa.int64(),
+    "flags": pa.int16(),
+    "unit": pa.int64(),
+}
+_FINDING: dict[str, Any] = {
+    "run": pa.int32(),
+    "check": pa.string(),
+    "kind": pa.string(),
+    "clause": pa.int64(),
+    "found": pa.int64(),
+    "seen": pa.int64(),
+    "extra": pa.int64(),
 }
 FINDINGS = pa.schema(
-    [
-        ("run", pa.int32()),
-        ("check", pa.string()),
-        ("kind", pa.string()),
-        ("clause", pa.int64()),
-        ("found", pa.int64()),
-        ("seen", pa.int64()),
-        ("extra", pa.int64()),
-        ("events", pa.list_(pa.struct(list(EVENT.items())))),
-    ]
+    [*_FINDING.items(), ("events", pa.list_(pa.struct(list(EVENT.items()))))]  # type: ignore
 )
-FINDINGS_DDL = (
-    "run int, check string, kind string, clause bigint, found bigint, seen bigint, extra bigint, "
-    "events array<struct<process:int,seq:bigint,op:tinyint,outcome:tinyint,topic:int,"
-    "partition:int,offset:bigint,id:bigint,group:int,generation:bigint,inv:bigint,ret:bigint>>"
-)
+_SQL = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint"}
+
+
+def _ddl(fields: Mapping[str, Any], colon: str) -> str:
+    return ", ".join(f"{name}{colon}{_SQL.get(str(t), str(t))}" for name, t in fields.items())
+
+
+FINDINGS_DDL = f"{_ddl(_FINDING, ' ')}, events array<struct<{_ddl(EVENT, ':')}>>"
+
+BY_PARTITION = ("run", "topic", "partition")
+BY_GROUP = ("run", "group")
+BY_PRODUCER = ("run", "tid", "producer")
+SCOPES: Mapping[str, tuple[tuple[str, ...], type[Rows]]] = {
+    "partition": (BY_PARTITION, Partition),
+    "group": (BY_GROUP, Rows),
+    "producer": (BY_PRODUCER, Rows),
+}
 
 Kernel = Callable[[Iterable[Any]], Iterator[Any]]
 
 
-def partition_kernel(contexts: Mapping[int, Context]) -> Kernel:
-    """The kernel for rows that were brought together by run, topic and partition."""
+def kernel(scope: str, contexts: Mapping[int, Context]) -> Kernel:
+    """The kernel for rows that were brought together by the keys of this scope."""
+    keys, view = SCOPES[scope]
+    checks = [c for c in CHECKS.values() if isinstance(c, Check) and c.scope == scope]
 
     def judge(batches: Iterable[Any]) -> Iterator[Any]:
-        columns = sorted_columns(batches, ("run", "topic", "partition"))
+        columns = sorted_columns(batches, keys)
         if columns is None:
             return
-        for part in split(columns, ("run", "topic", "partition")):
+        for part in split(columns, keys):
             run = int(part["run"][0])
-            if part["topic"][0] < 0 or run not in contexts:
-                continue
-            yield findings(run, Partition(part, contexts[run]), "partition")
+            yield findings(run, view(part, contexts[run]), checks)
 
     return judge
 
@@ -75,7 +88,7 @@ def sorted_columns(batches: Iterable[Any], keys: tuple[str, ...]) -> dict[str, I
     if not filled:
         return None
     table = pa.Table.from_batches(filled)
-    columns = {
+    columns: dict[str, Ints] = {
         name: table[name].combine_chunks().to_numpy().astype(np.int64)
         for name in table.column_names
     }
@@ -90,29 +103,37 @@ def split(columns: dict[str, Ints], keys: tuple[str, ...]) -> Iterator[dict[str,
         yield {name: column[start:end] for name, column in columns.items()}
 
 
-def findings(run: int, rows: Any, scope: str) -> Any:
-    """Every check of this scope, applied to one partition, group or producer."""
+def findings(run: int, rows: Rows, checks: Iterable[Check]) -> Any:
+    """Every one of these checks, applied to one partition, group or producer."""
     out: list[dict[str, Any]] = []
-    for check in REGISTRY.values():
-        if check.scope == scope:
-            for found in check.function(rows):
-                out += _as_rows(run, check.id, found, rows)
+    for check in checks:
+        for found in check.function(rows):
+            out += _as_rows(run, check.id, found, rows)
     return pa.RecordBatch.from_pylist(out, schema=FINDINGS)
 
 
-def _as_rows(run: int, check: str, found: Found, rows: Any) -> Iterator[dict[str, Any]]:
-    base = {"run": run, "check": check, "kind": found.kind, "extra": 0}
-    yield base | {"clause": 0, "found": 0, "seen": found.seen, "extra": found.extra, "events": None}
+def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[str, Any]]:
+    blank: dict[str, Any] = {
+        "run": run,
+        "check": check,
+        "kind": found.kind,
+        "clause": 0,
+        "found": 0,
+        "seen": 0,
+        "extra": 0,
+        "events": None,
+    }
+    yield blank | {"seen": found.seen, "extra": found.extra}
+    if found.kind.startswith("#"):  # a fact for a later step, not a finding: all of it
+        yield from (blank | {"events": _events(rows, line)} for line in found.rows)
+        return
     for clause in np.unique(found.clause):
         mine = found.rows[found.clause == clause]
-        yield base | {"clause": int(clause), "found": len(mine), "seen": 0, "events": None}
-        for line in mine[:WITNESSES]:
-            events = [_event(rows, int(row)) for row in line if row >= 0]
-            yield base | {"clause": int(clause), "found": 0, "seen": 0, "events": events}
+        base = blank | {"clause": int(clause)}
+        yield base | {"found": len(mine)}
+        yield from (base | {"events": _events(rows, line)} for line in mine[:WITNESSES])
 
 
-def _event(rows: Any, row: int) -> dict[str, int]:
-    return {name: int(rows.columns[name][row]) for name in EVENT}
-
-
-_ = Op, traces.checks.log
+def _events(rows: Rows, line: Ints) -> list[dict[str, int]]:
+    columns = rows.columns | {"unit": rows.unit}
+    return [{name: int(columns[name][row]) for name in EVENT} for row in line if row >= 0]

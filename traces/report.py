@@ -10,9 +10,20 @@ from rich.table import Table
 from rich.text import Text
 
 from traces.ingest.run import Run
+from traces.jepsen import add_cycles, anomalies
 from traces.problems import BadInput
 from traces.schema import NONE, Op, Outcome
-from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED, Verdict, clause_of, clause_text
+from traces.verdict import (
+    ALLOWED,
+    HOLDS,
+    NOT_CHECKED,
+    VIOLATED,
+    Verdict,
+    clause_of,
+    clause_text,
+    judge,
+    tally,
+)
 
 BAD_INPUT = "bad input"
 _STYLE = {HOLDS: "green", VIOLATED: "bold red", ALLOWED: "yellow", NOT_CHECKED: "dim"}
@@ -36,6 +47,22 @@ class Judged:
             return BAD_INPUT
         said = {verdict.verdict for verdict in self.verdicts}
         return next((v for v in (VIOLATED, ALLOWED, HOLDS) if v in said), NOT_CHECKED)
+
+    def table(self, number: int) -> Any:
+        """The rows of the run, which are no longer needed here once they are handed out."""
+        assert self.run is not None
+        table = self.run.table(number)
+        self.run.columns = {}
+        return table
+
+    def settle(self, findings: list[dict[str, Any]], strict: bool) -> None:
+        """Come to verdicts from what the kernels found in this run."""
+        assert self.run is not None
+        tallies = next(iter(tally(findings).values()), {})
+        add_cycles(tallies, self.run.jepsen)
+        self.verdicts = judge(self.run, tallies, strict)
+        if self.run.jepsen:
+            self.anomalies, self.undecided = anomalies(self.verdicts)
 
     def as_json(self) -> dict[str, Any]:
         """The run as `--json` writes it."""

@@ -76,6 +76,7 @@ class Flag:
     MIXED: Final = 4  # the unit (transaction) both sends and reads
     AUTO: Final = 8  # a commit the client made by itself: its times are those of the report
     UNPLACED: Final = 16  # a send whose partition is unknown, copied to every partition
+    EMPTY: Final = 32  # the call says that it concerns nothing (as against: does not say)
 
 
 # Order is the order of the columns in Parquet. The first block is what every check reads; `key`

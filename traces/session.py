@@ -1,11 +1,14 @@
 """The one Spark session of a command, with settings for a single machine."""
 
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 from pyspark.sql import SparkSession
 
 # Measured: without these a session costs 8-10 CPU-seconds more before it does anything.
@@ -21,26 +24,43 @@ LEAN = {
 }
 
 
+class NoJavaError(click.ClickException):
+    """Spark runs on Java, and there is none."""
+
+    exit_code = 2
+
+    def __init__(self) -> None:
+        super().__init__("Spark needs Java 17 or later: put `java` on PATH or set JAVA_HOME")
+
+
 @contextmanager
 def session(memory: str = "2g") -> Iterator[SparkSession]:
     """A lean local session on all cores, stopped at the end."""
-    cores = os.cpu_count() or 1
+    if not _java():
+        raise NoJavaError
     os.environ["PYSPARK_PYTHON"] = sys.executable
     _let_workers_find_us()
     settings = LEAN | {
         "spark.driver.memory": memory,
+        # C1 only and the serial collector: a session of seconds has nothing to gain from more.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
     builder = SparkSession.builder.master("local[*]").appName("highwater check")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _errors_only_when_it_fails():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java") is not None or bool(home and Path(home, "bin", "java").exists())
 
 
 def _let_workers_find_us() -> None:
@@ -49,3 +69,20 @@ def _let_workers_find_us() -> None:
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+
+
+@contextmanager
+def _errors_only_when_it_fails() -> Generator[None]:
+    """The JVM writes a page of warnings as it starts, which says something only if it does not."""
+    with tempfile.TemporaryFile() as said:
+        ours = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            said.seek(0)
+            os.write(ours, said.read())
+            raise
+        finally:
+            os.dup2(ours, 2)
+            os.close(ours)

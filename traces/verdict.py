@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from traces.checks.base import Check
-from traces.checks.catalogue import CHECKS, UNCHECKED
+from traces.checks.catalogue import CHECKS, Unchecked
 from traces.context import SUBJECT_BITS, Clause
 from traces.ingest.run import Run
 
@@ -28,6 +28,7 @@ class Tally:
     found: dict[int, int] = field(factory=dict[int, int])
     kinds: dict[str, int] = field(factory=dict[str, int])
     witnesses: list[tuple[int, list[Any]]] = field(factory=list[tuple[int, list[Any]]])
+    facts: list[list[Any]] = field(factory=list[list[Any]])
 
     def add(self, row: Mapping[str, Any]) -> None:
         """One row of findings."""
@@ -37,7 +38,9 @@ class Tally:
         if row["found"]:
             self.found[clause] = self.found.get(clause, 0) + row["found"]
             self.kinds[kind] = self.kinds.get(kind, 0) + row["found"]
-        if row["events"]:
+        if row["events"] and kind.startswith("#"):
+            self.facts.append(row["events"])
+        elif row["events"]:
             self.witnesses.append((clause, row["events"]))
 
     def under(self, *clauses: Clause) -> int:
@@ -91,10 +94,9 @@ class Verdict:
 def judge(run: Run, tallies: Mapping[str, Tally], strict: bool = False) -> list[Verdict]:
     """A verdict for every guarantee of the table, checked or not, in the table's order."""
     verdicts: list[Verdict] = []
-    for id, title in CHECKS.items():
-        check = title if isinstance(title, Check) else None
-        if check is None:
-            verdicts.append(Verdict(id, str(title), NOT_CHECKED, UNCHECKED[id]))
+    for id, check in CHECKS.items():
+        if isinstance(check, Unchecked):
+            verdicts.append(Verdict(id, check.title, NOT_CHECKED, check.reason))
         else:
             verdicts.append(_one(run, check, tallies.get(id, Tally()), strict))
     return verdicts
@@ -169,7 +171,7 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.UNCLEAN: f"topics.{topic}.unclean_leader_election = true",
         Clause.MIN_ISR: f"topics.{topic}.min_insync_replicas = 1",
         Clause.IDEMPOTENCE: f"producers.{key}.idempotence = false",
-        Clause.IN_FLIGHT: f"producers.{key}.max_in_flight = {producer.max_in_flight}, not idempotent",
+        Clause.IN_FLIGHT: f"producers.{key}.max_in_flight = {producer.max_in_flight}, retried",
         Clause.RESENT: f"{process} having sent the id in more than one call",
         Clause.COMMIT_ORDER: f"consumers of group {group}: commit_order = {', '.join(orders)}",
         Clause.ISOLATION: "isolation = read_uncommitted",

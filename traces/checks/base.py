@@ -13,6 +13,15 @@ Bools = NDArray[np.bool_]
 NO_ROWS: Ints = np.empty((0, 1), dtype=np.int64)
 NO_CLAUSE: Ints = np.empty(0, dtype=np.int64)
 
+TRUNCATED = (
+    "the log was truncated, as topics.unclean_leader_election = true or "
+    "topics.min_insync_replicas = 1 permits"
+)
+LOSS = (
+    "producers.acks is not all, topics.unclean_leader_election is true, "
+    "or topics.min_insync_replicas is 1"
+)
+
 
 @frozen
 class Found:

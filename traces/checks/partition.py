@@ -44,7 +44,12 @@ class Rows:
     @cached_property
     def ok(self) -> Bools:
         """Rows of calls that certainly happened."""
-        return (self.outcome == Outcome.OK) | (self.txn_state == Txn.PROVED)
+        return self.outcome == Outcome.OK
+
+    @cached_property
+    def done(self) -> Bools:
+        """As `ok`, or nobody answered and a reader has shown since that it happened."""
+        return self.ok | (self.txn_state == Txn.PROVED)
 
     @cached_property
     def unit(self) -> Ints:
@@ -71,7 +76,7 @@ class Partition(Rows):
     def acked(self) -> Ints:
         """Sends that were answered with an offset."""
         s = self.sends
-        return s[self.ok[s] & (self.offset[s] >= 0)]
+        return s[self.done[s] & (self.offset[s] >= 0)]
 
     @cached_property
     def kept(self) -> Bools:
@@ -119,7 +124,7 @@ class Partition(Rows):
         """The offset of each send (aligned with `sends`): acknowledged, else read, else NONE."""
         s = self.sends
         ids, offsets = self.by_read
-        place = np.where(self.ok[s], self.offset[s], NONE)
+        place = np.where(self.done[s], self.offset[s], NONE)
         missing = place == NONE
         at = lookup(ids, self.id[s[missing]])
         place[missing] = np.where(at >= 0, offsets[at] if len(offsets) else NONE, NONE)
@@ -130,20 +135,37 @@ class Partition(Rows):
         """Offsets, sorted, where a record is known to be visible to a read_committed reader.
 
         What the final reading holds is what there is. Without one, whatever was acknowledged or
-        read counts, unless its send failed or its transaction was not committed.
+        read counts, unless its send failed, its transaction was not committed, or a later record
+        of a compacted topic took its place.
         """
         source = self.final if len(self.final) and not self.context.jepsen else self.log
         hidden = self.id[self.sends[(self.outcome[self.sends] == Outcome.FAIL)]]
         undone = self.id[self.sends[~self.kept[self.sends]]]
-        source = source[~np.isin(self.id[source], np.concatenate([hidden, undone]))]
+        gone = self.id[self.sends[self.superseded(self.sends)]]
+        source = source[~np.isin(self.id[source], np.concatenate([hidden, undone, gone]))]
         return np.unique(self.offset[source[self.offset[source] >= self.log_start]])
+
+    def superseded(self, sends: Ints) -> Bools:
+        """Whether compaction may have removed what was sent: a later record has the same key."""
+        if int(self.context.compacted[self.t]) != 1:
+            return np.zeros(len(sends), bool)
+        keyed = self.sends[self.key[self.sends] != NONE]
+        if not len(keyed):
+            return np.ones(len(sends), bool)  # no keys: every hole is taken as compaction
+        place = self.place[np.searchsorted(self.sends, keyed)]
+        order = np.lexsort((place, self.key[keyed]))
+        last = order[np.r_[firsts(self.key[keyed[order]])[1:], True]]
+        at = lookup(self.key[keyed[last]], self.key[sends])
+        newest = np.where(at >= 0, place[last][at], NONE)
+        own = self.place[np.searchsorted(self.sends, sends)]
+        return (own < newest) | (self.key[sends] == NONE)
 
     def between(self, low: Ints, high: Ints) -> Ints:
         """How many visible records lie at offsets from `low` up to, not including, `high`."""
         return np.searchsorted(self.visible, high) - np.searchsorted(self.visible, low)
 
     def may_be_lost(self, acks: Ints) -> Ints:
-        """For each acknowledged row, the clause that permits its loss (checkers.md, section 5.2)."""
+        """For each acknowledged row, the clause that permits its loss."""
         c = self.context
         by_topic = self.topic_clause(len(acks))
         process = self.process[acks]
@@ -198,3 +220,21 @@ def same_place(p: Partition, rows: Ints, among: Ints) -> Bools:
     there = np.zeros(len(both) + 1, bool)
     there[group[len(rows) :]] = True
     return there[group[: len(rows)]]
+
+
+def running_max(values: Ints) -> tuple[Ints, Ints]:
+    """The highest value so far at each place, and where it stands."""
+    best = np.maximum.accumulate(values)
+    new = np.r_[True, best[1:] > best[:-1]][: len(values)]
+    return best, np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
+
+
+def last_before(flags: Bools) -> Ints:
+    """For each row, the last row before it that is flagged, -1 where there is none."""
+    at = np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1))
+    return np.r_[-1, at[:-1]] if len(at) else at
+
+
+def last_upto(flags: Bools) -> Ints:
+    """For each row, the last flagged row up to and including it, -1 where there is none."""
+    return np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1))

@@ -19,6 +19,7 @@ from traces.schema import COLUMNS, NONE, OPS, Txn
 Ints = NDArray[np.int64]
 
 CALL_FIELDS = (
+    "process",
     "seq",
     "op",
     "outcome",
@@ -52,10 +53,9 @@ def _lists(names: Iterable[str]) -> dict[str, list[Any]]:
 
 @define
 class Rows:
-    """The rows of one process, in program order."""
+    """Rows in the order of the calls; the rows of one call stand together."""
 
     names: Names
-    process: int
     calls: dict[str, list[Any]] = field(factory=lambda: _lists((*CALL_FIELDS, "rows")))
     records: dict[str, list[Any]] = field(factory=lambda: _lists(("topic", *RECORD_FIELDS)))
 
@@ -94,7 +94,6 @@ class Rows:
         columns["topic"] = _numbered("topic", self.records["topic"], self.names.topics)
         columns["key"] = _numbered("key", self.records["key"], self.names.keys)
         columns["idx"] = _positions(columns["seq"])
-        columns["process"] = np.full(len(columns["seq"]), self.process)
         return columns
 
 

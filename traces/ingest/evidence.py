@@ -13,7 +13,7 @@ from traces.checks.base import Bools
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
-from traces.schema import NONE, Op, Outcome
+from traces.schema import NONE, Flag, Op, Outcome
 
 Columns = Mapping[str, Ints]
 
@@ -54,6 +54,12 @@ def _processed(columns: Columns) -> Bools:
     return _ops(columns, Op.PROCESS)
 
 
+def _members(columns: Columns) -> Bools:
+    """Polls and processing by clients that somewhere say that they belong to a group."""
+    mine = _ops(columns, Op.POLL, Op.PROCESS)
+    return mine & np.isin(columns["process"], columns["process"][columns["group"] != NONE])
+
+
 def _assigned(columns: Columns) -> Bools:
     return _ops(columns, Op.ASSIGNED)
 
@@ -74,13 +80,15 @@ def _listed(columns: Columns) -> Bools:
 # lack an offset and a return by their nature.
 FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "send": (_sends, ("topic", "partition", "id", "inv")),
-    "acked": (_acked, ("offset", "ret")),
+    "acked": (_acked, ("partition", "offset", "ret")),
+    "stamped": (_sends, ("timestamp",)),
     "transactional": (_transactional, ("txn",)),
     "read": (_reads, ("partition", "offset", "id", "inv", "ret")),
-    "poll": (_polls, ("isolation", "group", "inv", "ret")),
+    "poll": (_polls, ("isolation", "inv", "ret")),
     "scan": (_scans, ("epoch", "isolation")),
     "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
-    "process": (_processed, ("topic", "partition", "offset", "id", "group", "inv")),
+    "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
+    "member": (_members, ("group",)),
     "assigned": (_assigned, ("topic", "partition", "group", "generation", "ret")),
     "rebalance": (_rebalanced, ("topic", "partition", "inv")),
     "init_producer": (_inits, ("tid", "pid", "pepoch", "inv", "ret")),
@@ -98,7 +106,7 @@ SPOKEN = {
 
 @define
 class Evidence:
-    """What is missing of one run: for each thing that a check may need, a reason, if there is one."""
+    """What is missing of one run, as reasons, by the name of what a check may need."""
 
     missing: dict[str, str] = field(factory=dict[str, str])
     counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
@@ -106,7 +114,7 @@ class Evidence:
     def look_at(self, columns: Columns) -> None:
         """Count absent fields."""
         for kind, (select, names) in FIELDS.items():
-            chosen = select(columns)
+            chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
             total = int(np.count_nonzero(chosen))
             if not total:
                 continue

@@ -85,7 +85,7 @@ class _Lines:
 
 
 def read_process_file(path: Path, name: str, names: Names, problems: Problems) -> ProcessFile:
-    """Read one file into columns; whatever is malformed is added to `problems` by line and field."""
+    """Read one file into columns; what is malformed goes to `problems`, by line and field."""
     lines = _Lines(path, problems)
     before = problems.count
     reader = _Reader(names, name)
@@ -172,7 +172,7 @@ class _Reader:
 
     def __attrs_post_init__(self) -> None:
         self.process = self.names.processes.number(self.name)
-        self._rows = Rows(self.names, self.process)
+        self._rows = Rows(self.names)
 
     def add(self, call: Call) -> None:
         """One call in program order."""
@@ -205,11 +205,12 @@ class _Reader:
 
     def _flush(self) -> None:
         self._chunks.append(self._rows.columns())
-        self._rows = Rows(self.names, self.process)
+        self._rows = Rows(self.names)
 
     def _fields(self, call: Call, op: Op) -> dict[str, int | None]:
         get, names = call.get, self.names
         fields: dict[str, int | None] = {
+            "process": self.process,
             "seq": call["seq"],
             "op": op.value,
             "outcome": OUTCOMES[call["outcome"]].value,
@@ -263,7 +264,9 @@ class _Reader:
             for row in placed:
                 rows.sent(row)
         if not records and not placed:
-            rows.call(1, fields)
+            listed = any(name in call for name in ("records", "partitions", "offsets"))
+            flags = fields["flags"] or 0
+            rows.call(1, fields | {"flags": flags | Flag.EMPTY * listed})
             rows.sent({"topic": None})
 
     def _placed_rows(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
+from traces.checks.partition import firsts
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import Evidence
@@ -58,11 +59,13 @@ def read_trace(folder: Path) -> Run:
         )
     problems.raise_any()
     columns = joined([f.columns for f in files if f.columns is not None])
-    columns = place_sends(prove_transactions(columns), meta, names)
+    columns = place_sends(mark_mixed(prove_transactions(columns)), meta, names)
     evidence = Evidence()
     evidence.look_at(columns)
     evidence.settle()
     evidence.look_for_files(meta, files)
+    if len(names.clocks.names) > 1:
+        evidence.missing["one_clock"] = "times of several clocks do not compare"
     _look_for_scans(evidence, meta, names, columns)
     names.files = {names.processes.number(f.name): f.file for f in files}
     return Run(
@@ -71,10 +74,28 @@ def read_trace(folder: Path) -> Run:
         names=names,
         columns=columns,
         evidence=evidence,
-        context=context(meta, names, jepsen=False, positions_known=True),
+        context=context(meta, names, _processing(columns)),
         calls=sum(f.calls for f in files),
         warnings=[warning for f in files for warning in f.warnings],
     )
+
+
+def _processing(columns: dict[str, Ints]) -> list[int]:
+    """Groups that tell which records they have processed, not only which they were given."""
+    return np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist()
+
+
+def mark_mixed(columns: dict[str, Ints]) -> dict[str, Ints]:
+    """Flag the units (transactions) that both send and read: only they can be in a cycle."""
+    unit = np.where(columns["txn"] >= 0, -2 - columns["txn"], columns["seq"])
+    sends = columns["op"] == Op.SEND
+    reads = (columns["op"] == Op.POLL) & (columns["id"] != NONE)
+    order = np.lexsort((unit, columns["process"]))
+    groups = np.empty(len(unit), np.int64)
+    groups[order] = np.cumsum(firsts(columns["process"][order], unit[order]))
+    both = np.intersect1d(groups[sends], groups[reads])
+    columns["flags"] = np.maximum(columns["flags"], 0) | Flag.MIXED * np.isin(groups, both)
+    return columns
 
 
 def _read(path: Path, names: Names, problems: Problems) -> ProcessFile:

@@ -1,4 +1,4 @@
-"""Says what is wrong with a call, by field: the slow path, taken only when the fast one stumbled."""
+"""Says what is wrong with a call, by field: slow, and asked only when the reader stumbled."""
 
 from collections.abc import Iterator
 from typing import Any, cast

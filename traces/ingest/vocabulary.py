@@ -10,10 +10,30 @@ ISOLATIONS: Final = {isolation.name.lower(): isolation for isolation in Isolatio
 
 # What a line may say; everything else is kept beside the table.
 FIELDS: Final = frozenset(
-    (
-        "process seq op outcome invoked_ns returned_ns clock error records partitions offsets "
-        "group member generation transactional_id producer_id producer_epoch txn isolation "
-        "topics query"
-    ).split()
+    [
+        "process",
+        "seq",
+        "op",
+        "outcome",
+        "invoked_ns",
+        "returned_ns",
+        "clock",
+        "error",
+        "records",
+        "partitions",
+        "offsets",
+        "group",
+        "member",
+        "generation",
+        "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "txn",
+        "isolation",
+        "topics",
+        "query",
+    ]
 )
-RECORD_FIELDS: Final = frozenset("topic partition offset id key timestamp epoch sequence".split())
+RECORD_FIELDS: Final = frozenset(
+    ["topic", "partition", "offset", "id", "key", "timestamp", "epoch", "sequence"]
+)

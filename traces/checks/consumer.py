@@ -1,0 +1,156 @@
+"""What a consumer is promised inside one assignment: every visible record, once, in order."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from traces.checks.base import TRUNCATED, Bools, Found, check, witness
+from traces.checks.partition import Partition, last_before
+from traces.context import Clause, Ints, clause, code
+from traces.schema import NONE, Flag, Op
+
+Step = Callable[[Ints, Ints], Bools]
+_MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.FORGET)
+
+
+def _moves(p: Partition) -> Bools:
+    """Rows after which a client's position is not where its last read left it.
+
+    A manual assignment in trace format v1 is one of them: librdkafka starts again at the committed
+    offset, the Java client keeps its position, and the trace does not tell which client it was.
+    """
+    moves = np.isin(p.op, _MOVES)
+    return moves if p.context.jepsen else moves | (p.op == Op.ASSIGN)
+
+
+def _last_move(p: Partition) -> Ints:
+    """For each row, the last move of the same process before it, -1 where there is none."""
+    last = last_before(_moves(p))
+    return np.where((last >= 0) & (p.process[last] == p.process), last, -1)
+
+
+def _shaken(p: Partition, rows: Ints, last_move: Ints) -> Bools:
+    """Whether the partition changed hands while the call ran, so that it may hold reads of both."""
+    move = last_move[rows]
+    inside = (move >= 0) & (p.inv[move] >= p.inv[rows])
+    return inside | p.has(Flag.REBALANCED)[rows]
+
+
+def successive(p: Partition) -> tuple[Ints, Ints]:
+    """Pairs of successive reads of one client: (inside one call, across calls).
+
+    Across calls, the position is where the last *successful* call left it: a call that failed or
+    was never answered is read again. After a move, or a call in which one happened, the position
+    is not known and the next read starts anew.
+    """
+    reads = p.reads
+    if not len(reads):
+        return np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)
+    last_move = _last_move(p)
+    shaken = _shaken(p, reads, last_move)
+    one, two = reads[:-1], reads[1:]
+    same = (p.process[one] == p.process[two]) & (p.seq[one] == p.seq[two])
+    inside = witness(one[same & ~shaken[1:]], two[same & ~shaken[1:]])
+    starts = np.flatnonzero(np.r_[True, ~same])
+    sure = np.zeros(len(p), bool)
+    sure[reads[p.ok[reads]]] = True
+    previous = last_before(sure)[reads[starts]]
+    first = reads[starts]
+    known = (previous >= 0) & (p.process[previous] == p.process[first]) & ~shaken[starts]
+    known &= last_move[first] < previous
+    shaken_before = np.zeros(len(p), bool)
+    shaken_before[reads] = shaken
+    known &= ~shaken_before[previous]
+    across = witness(previous[known], first[known])
+    return inside, across if p.context.positions_known else across[:0]
+
+
+def _moved_by_truncation(p: Partition, found: Ints) -> Ints:
+    """A step back with a change of leader epoch is a truncation, where the topic allows one."""
+    by_topic = p.topic_clause(len(found))
+    before, after = p.epoch[found[:, 0]], p.epoch[found[:, 1]]
+    unknown = (before == NONE) | (after == NONE)
+    undecided = np.where(
+        code(by_topic) == Clause.NOT, by_topic, clause(Clause.UNKNOWN, p.topic[found[:, 0]])
+    )
+    clauses = np.where(before == after, 0, by_topic)
+    return np.where(unknown, undecided, clauses)
+
+
+@check(
+    "C1",
+    "no visible record is skipped within an assignment",
+    formula="successive reads at o, o′ of one client ⇒ no visible record strictly between",
+    needs="read.id read.offset poll.inv rebalance.inv rebalance.topic consumers",
+    spec="AbsLog: views are prefixes",
+    unless=TRUNCATED,
+    kinds="poll-skip int-poll-skip",
+    looks_at="successive reads of one client",
+)
+def skips(p: Partition) -> list[Found]:
+    """The next record is the next visible one; gaps of markers and aborted records are legal."""
+    return _steps(p, ("poll-skip", "int-poll-skip"), lambda one, two: p.between(one + 1, two) > 0)
+
+
+@check(
+    "C2",
+    "a reader does not go back within an assignment",
+    formula="successive reads at o, o′ of one client ⇒ o < o′",
+    needs="read.id read.offset poll.inv rebalance.inv rebalance.topic scan.epoch consumers",
+    spec="AbsLog!AppendOnly, seen by one reader",
+    unless=TRUNCATED,
+    kinds="nonmonotonic-poll int-nonmonotonic-poll",
+    looks_at="successive reads of one client",
+)
+def goes_back(p: Partition) -> list[Found]:
+    """A client that detects a truncation moves back silently (KIP-320); nothing else may."""
+    return _steps(p, ("nonmonotonic-poll", "int-nonmonotonic-poll"), lambda one, two: two <= one)
+
+
+def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
+    inside, across = successive(p)
+    out: list[Found] = []
+    for pairs, kind in ((across, kinds[0]), (inside, kinds[1])):
+        bad = pairs[wrong(p.offset[pairs[:, 0]], p.offset[pairs[:, 1]])]
+        out.append(Found(len(pairs), bad, _moved_by_truncation(p, bad), kind))
+    return out
+
+
+@check(
+    "C3",
+    "reading starts where it was told to",
+    formula="first read after seek or assign to o ⇒ at o or the next visible record",
+    needs="read.offset poll.inv consumers",
+    unless=TRUNCATED,
+    looks_at="reads after a seek, or an assignment with an offset",
+)
+def wrong_start(p: Partition) -> list[Found]:
+    """A seek is exact: the first record after it is the first visible one from there."""
+    if p.context.jepsen:
+        return [Found(0)]
+    move, reads = _last_move(p), p.reads
+    first = reads[np.r_[True, move[reads[1:]] != move[reads[:-1]]][: len(reads)]]
+    told = move[first]
+    sought = (told >= 0) & np.isin(p.op[told], (Op.SEEK, Op.ASSIGN)) & (p.offset[told] != NONE)
+    sought &= p.ok[told] & ~_shaken(p, first, move)
+    first, told = first[sought], told[sought]
+    want, got = np.maximum(p.offset[told], p.log_start), p.offset[first]
+    wrong = (got < want) | (p.between(want, got) > 0)
+    found = witness(told[wrong], first[wrong])
+    return [Found(len(first), found, p.topic_clause(len(found)))]
+
+
+@check(
+    "C4",
+    "only what is assigned is read",
+    formula="a group member reads a partition ⇒ it was not revoked or lost since it was assigned",
+    needs="poll.inv rebalance.inv rebalance.topic consumers",
+    looks_at="reads of group members after a rebalance",
+)
+def read_unassigned(p: Partition) -> list[Found]:
+    """After it gave a partition up, a member is given no more of it."""
+    move = _last_move(p)
+    polls = p.reads[(p.op[p.reads] == Op.POLL) & (move[p.reads] >= 0)]
+    gone = np.isin(p.op[move[polls]], (Op.REVOKED, Op.LOST)) & ~_shaken(p, polls, move)
+    found = witness(move[polls[gone]], polls[gone])
+    return [Found(len(polls), found, np.zeros(len(found), np.int64))]

@@ -1,0 +1,93 @@
+"""Nothing that was acknowledged is lost, nothing comes out that did not go in."""
+
+import numpy as np
+
+from traces.checks.base import LOSS, Found, check, witness
+from traces.checks.partition import Partition, firsts, lookup
+from traces.context import Ints
+from traces.schema import NONE, Flag, Outcome
+
+
+@check(
+    "L3",
+    "nothing acknowledged is missing below what was read",
+    formula="(v, o) acknowledged, o′ > o read, o ≥ log start ⇒ v was read",
+    needs="complete send.id acked.partition",
+    closed="read.id read.offset consumers scan transactional.txn",
+    spec="AbsLog!NoLoss",
+    unless=LOSS,
+    kinds="lost-write",
+)
+def lost_below_frontier(p: Partition) -> list[Found]:
+    """A reader passed the place of an acknowledged record, and nobody was ever given it."""
+    kept = p.sends[p.done[p.sends] & p.kept[p.sends]]
+    place = p.place[np.isin(p.sends, kept)]
+    frontier = p.offset[p.delivered].max(initial=NONE)
+    below = (place >= p.log_start) & (place != NONE) & (place <= frontier)
+    lost = below & ~np.isin(p.id[kept], p.id[p.delivered]) & ~p.superseded(kept)
+    return [_losses(p, kept, kept[lost], "lost-write")]
+
+
+@check(
+    "L4",
+    "everything acknowledged is in the log at the end",
+    formula="(v, o) acknowledged, the final scan reached the end ⇒ v in the scan",
+    needs="complete send.id acked.partition",
+    closed="read.id scan transactional.txn",
+    spec="AbsLog!NoLoss",
+    unless=LOSS,
+    kinds="unseen",
+)
+def lost_at_the_end(p: Partition) -> list[Found]:
+    """After all is over, the final reading lacks a record whose sender was told that it is safe."""
+    kept = p.sends[(p.outcome[p.sends] == Outcome.OK) & p.kept[p.sends]]
+    kept = kept[~p.has(Flag.UNPLACED)[kept]]
+    retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.log_start)
+    final = p.delivered if p.context.jepsen else p.final
+    lost = retained & ~np.isin(p.id[kept], p.id[final]) & ~p.superseded(kept)
+    return [_losses(p, kept, kept[lost], "unseen")]
+
+
+def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
+    """Each loss with what is read in its place, if anything is."""
+    reads = p.reads[np.argsort(p.offset[p.reads], kind="stable")]
+    reads = reads[firsts(p.offset[reads])]
+    at = lookup(p.offset[reads], p.offset[lost])
+    instead = np.where(at >= 0, reads[at] if len(reads) else NONE, NONE)
+    return Found(len(promised), witness(lost, instead), p.may_be_lost(lost), kind)
+
+
+@check(
+    "L5",
+    "nothing is read that nobody sent",
+    formula="v read ⇒ some send of v to this partition was attempted",
+    needs="read.id",
+    closed="send.id producers",
+    kinds="phantom-read",
+)
+def phantoms(p: Partition) -> list[Found]:
+    """A record came out of the log that no client ever tried to put in."""
+    unsent = p.reads[~np.isin(p.id[p.reads], p.id[p.sends])]
+    one = unsent[np.unique(p.id[unsent], return_index=True)[1]]
+    return [Found(len(p.reads), witness(one), np.zeros(len(one), np.int64), "phantom-read")]
+
+
+@check(
+    "L6",
+    "a send that certainly failed has no effect",
+    formula="every send of v failed ⇒ v was read by nobody",
+    needs="send.id read.id",
+    closed="producers",
+    kinds="G1a",
+)
+def failed_but_read(p: Partition) -> list[Found]:
+    """The client said *certainly not stored*, and yet somebody was given the record."""
+    failed = p.sends[p.outcome[p.sends] == Outcome.FAIL]
+    other = p.sends[p.outcome[p.sends] != Outcome.FAIL]
+    failed = failed[~np.isin(p.id[failed], p.id[other])]
+    failed = failed[np.unique(p.id[failed], return_index=True)[1]]
+    reads = p.reads[np.unique(p.id[p.reads], return_index=True)[1]]
+    at = lookup(p.id[reads], p.id[failed])
+    hit = at >= 0
+    found = witness(failed[hit], reads[at[hit]])
+    return [Found(len(p.sends), found, np.zeros(len(found), np.int64), "G1a")]

@@ -1,0 +1,193 @@
+"""The log of one partition grows with time: appends, watermarks and answers do not go back."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traces.checks.base import LOSS, TRUNCATED, Found, check, witness
+from traces.checks.partition import Partition, firsts, lookup, running_max
+from traces.context import Ints
+from traces.schema import NONE, Op, Outcome
+
+
+def clocks(p: Partition, rows: Ints) -> Iterator[Ints]:
+    """The rows of each clock domain: times of different clocks do not compare."""
+    for one in np.unique(p.clock[rows]):
+        yield rows[p.clock[rows] == one]
+
+
+@check(
+    "L9",
+    "appends follow real time",
+    formula="send a returned before send b began ⇒ offset(a) < offset(b)",
+    needs="send.id acked.offset send.inv acked.ret one_clock scan",
+    spec="AbsLog!AppendOnly",
+    unless=LOSS,
+    kinds="append-order-realtime",
+    looks_at="acknowledged sends",
+)
+def append_order(p: Partition) -> list[Found]:
+    """A send that began after another had been acknowledged is stored after it.
+
+    Kafka does not advertise this order between producers, but one leader with one log cannot
+    break it; where it is broken, the tail that held the first record was cut off in between.
+    """
+    placed = p.sends[(p.place != NONE) & (p.outcome[p.sends] != Outcome.FAIL)]
+    place = p.place[np.searchsorted(p.sends, placed)]
+    found = [_overtaken(p, rows, place[np.isin(placed, rows)]) for rows in clocks(p, placed)]
+    pairs = np.concatenate(found) if found else np.empty((0, 2), np.int64)
+    return [Found(len(placed), pairs, p.may_be_lost(pairs[:, 0]), "append-order-realtime")]
+
+
+def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
+    """Pairs: the acknowledged send with the highest offset so far, and a later, lower one."""
+    done = (p.outcome[rows] == Outcome.OK) & (p.ret[rows] != NONE)
+    order = np.argsort(p.ret[rows[done]], kind="stable")
+    earlier, offsets = rows[done][order], place[done][order]
+    best, at = running_max(offsets)
+    before = np.searchsorted(p.ret[earlier], p.inv[rows], side="left") - 1
+    known = (before >= 0) & (p.inv[rows] != NONE)
+    later = np.flatnonzero(known)
+    worse = best[before[later]] > place[later]
+    later = later[worse]
+    return witness(earlier[at[before[later]]], rows[later])
+
+
+@check(
+    "L10",
+    "nothing is read before it is sent",
+    formula="v read ⇒ the read did not return before the first send of v began",
+    needs="read.id read.ret send.id send.inv one_clock producers",
+    kinds="G1c-realtime",
+)
+def future_reads(p: Partition) -> list[Found]:
+    """A reader was given a record that its producer had not even begun to send."""
+    sends = p.sends[p.inv[p.sends] != NONE]
+    sends = sends[np.lexsort((p.inv[sends], p.id[sends]))]
+    sends = sends[firsts(p.id[sends])]
+    at = lookup(p.id[sends], p.id[p.reads])
+    reads, begun = p.reads[at >= 0], sends[at[at >= 0]]
+    early = (
+        (p.ret[reads] != NONE) & (p.ret[reads] < p.inv[begun]) & (p.clock[reads] == p.clock[begun])
+    )
+    found = witness(reads[early], begun[early])
+    found = found[np.unique(p.id[found[:, 0]], return_index=True)[1]]
+    return [Found(len(reads), found, np.zeros(len(found), np.int64), "G1c-realtime")]
+
+
+@check(
+    "L11",
+    "the high watermark does not go back",
+    formula="high watermarks reported to one client for one partition do not decrease",
+    needs="mark.offset",
+    spec="Truncation",
+    unless=TRUNCATED,
+    kinds="hw-regression",
+    looks_at="high watermarks (the format has no field for them)",
+)
+def high_watermark_back(p: Partition) -> list[Found]:
+    """What was below the high watermark was promised to stay."""
+    marks = p.where(Op.MARK)
+    one, two = marks[:-1], marks[1:]
+    back = (p.process[one] == p.process[two]) & (p.offset[two] < p.offset[one])
+    found = witness(one[back], two[back])
+    return [Found(len(marks), found, p.topic_clause(len(found)), "hw-regression")]
+
+
+@check(
+    "L12",
+    "leader epochs grow along the log",
+    formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading",
+    needs="scan.epoch complete",
+    spec="Truncation",
+    looks_at="scanned records with a leader epoch",
+)
+def epochs_back(p: Partition) -> list[Found]:
+    """Each leader appends after all that its predecessors left; KIP-101 and KIP-279 keep it so."""
+    rows = p.final[p.epoch[p.final] != NONE]
+    rows = rows[np.lexsort((rows, p.offset[rows]))]
+    back = p.epoch[rows[1:]] < p.epoch[rows[:-1]]
+    found = witness(rows[:-1][back], rows[1:][back])
+    return [Found(len(rows), found, np.zeros(len(found), np.int64))]
+
+
+@check(
+    "L16",
+    "a query by time finds the first record of that time",
+    formula="answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call",
+    needs="list_offsets.offset list_offsets.inv list_offsets.ret",
+    closed="stamped.timestamp",
+    kinds="offset-for-time-wrong",
+    looks_at="queries by time",
+)
+def wrong_offset_for_time(p: Partition) -> list[Found]:
+    """The answer is the first record that was certainly there, or one that came while asking."""
+    asked = p.where(Op.LIST_OFFSETS)
+    asked = asked[p.ok[asked] & (p.timestamp[asked] != NONE)]
+    rows = p.sends[(p.timestamp[p.sends] != NONE) & p.kept[p.sends] & (p.place != NONE)]
+    place = p.place[np.searchsorted(p.sends, rows)]
+    seen = (place >= p.log_start) & (p.outcome[rows] != Outcome.FAIL)
+    rows, place = rows[seen], place[seen]
+    wrong = [q for q in asked if not _answers(p, int(q), rows, place)]
+    found = witness(np.array(wrong, dtype=np.int64))
+    return [Found(len(asked), found, np.zeros(len(found), np.int64), "offset-for-time-wrong")]
+
+
+def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
+    late_enough = p.timestamp[rows] >= p.timestamp[query]
+    sure = late_enough & (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
+    first = int(place[sure].min(initial=np.iinfo(np.int64).max))
+    answer = int(p.offset[query])
+    if answer == first or (answer == NONE and not sure.any()):
+        return True
+    maybe = place[late_enough & ~sure & (p.inv[rows] <= p.ret[query])]
+    return bool(np.any((maybe == answer) & (maybe < first)))
+
+
+@check(
+    "L20",
+    "answers about offsets do not go back",
+    formula="one client: query 1 ≺ query 2 ⇒ answer 1 ≤ answer 2 (earliest and latest each)",
+    needs="list_offsets.offset list_offsets.topic",
+    unless=TRUNCATED,
+    looks_at="queries for earliest or latest",
+)
+def answers_back(p: Partition) -> list[Found]:
+    """The end of a log falls only when its tail is cut off; its start never falls."""
+    rows = p.where(Op.EARLIEST, Op.LATEST)
+    rows = rows[p.ok[rows] & (p.offset[rows] != NONE)]
+    rows = rows[np.lexsort((rows, p.process[rows], p.op[rows]))]
+    one, two = rows[:-1], rows[1:]
+    same = (p.op[one] == p.op[two]) & (p.process[one] == p.process[two])
+    back = same & (p.offset[two] < p.offset[one])
+    found = witness(one[back], two[back])
+    ends = p.op[found[:, 0]] == Op.LATEST
+    clauses = np.where(ends, p.topic_clause(len(found)), 0)
+    return [Found(len(rows), found, clauses)]
+
+
+@check(
+    "C7",
+    "an empty poll is up to date",
+    formula="send acknowledged at o before an empty poll began ⇒ its high watermark is above o",
+    needs="mark.offset acked.ret poll.inv one_clock",
+    kinds="stale-read",
+    looks_at="high watermarks of empty polls (the format has no field for them)",
+)
+def stale_reads(p: Partition) -> list[Found]:
+    """A poll said that there was nothing more, although a higher record had been acknowledged."""
+    marks = p.where(Op.MARK)
+    marks = marks[~np.isin(_calls(p, marks), _calls(p, p.reads)) & (p.inv[marks] != NONE)]
+    acks = p.acked[p.kept[p.acked] & (p.ret[p.acked] != NONE)]
+    acks = acks[np.argsort(p.ret[acks], kind="stable")]
+    best, at = running_max(p.offset[acks])
+    before = np.searchsorted(p.ret[acks], p.inv[marks], side="left") - 1
+    marks, before = marks[before >= 0], before[before >= 0]
+    stale = best[before] >= p.offset[marks] if len(acks) else np.zeros(len(marks), bool)
+    found = witness(marks[stale], acks[at[before[stale]]] if len(acks) else marks[stale])
+    return [Found(len(p.where(Op.MARK)), found, p.topic_clause(len(found)), "stale-read")]
+
+
+def _calls(p: Partition, rows: Ints) -> Ints:
+    """One number per call, for rows of this partition."""
+    return np.cumsum(firsts(p.process, p.seq))[rows]

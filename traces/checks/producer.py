@@ -1,0 +1,139 @@
+"""What a producer is promised: its order, and that nobody writes in its name after it is fenced."""
+
+import numpy as np
+
+from traces.checks.base import Found, check, witness
+from traces.checks.partition import Partition, Rows, firsts, running_max
+from traces.context import Clause, Ints, clause, code
+from traces.schema import NONE, Op, Outcome
+
+
+@check(
+    "P1",
+    "a producer's records keep their order",
+    formula="one process: send i before send j to a partition, both stored ⇒ offset(i) < offset(j)",
+    needs="send.id acked.offset",
+    unless="producers.max_in_flight > 1 without idempotence, or the earlier record may be lost",
+    kinds="nonmonotonic-send int-nonmonotonic-send",
+    looks_at="acknowledged sends",
+)
+def reordered(p: Partition) -> list[Found]:
+    """Retries with several requests in flight may overtake each other; idempotence forbids it."""
+    sends = p.sends[p.place != NONE]  # by process, in the order of the calls
+    place = p.place[p.place != NONE]
+    back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (place[1:] < place[:-1])
+    found = witness(sends[:-1][back], sends[1:][back])
+    inside = p.unit[found[:, 0]] == p.unit[found[:, 1]]
+    clauses = _order_clause(p, found)
+    return [
+        Found(len(sends), found[~inside], clauses[~inside], "nonmonotonic-send"),
+        Found(0, found[inside], clauses[inside], "int-nonmonotonic-send"),
+    ]
+
+
+def _order_clause(p: Partition, found: Ints) -> Ints:
+    first = found[:, 0]
+    process, c = p.process[first], p.context
+    idempotent, in_flight = c.idempotent[process], c.in_flight[process]
+    retries = c.retries[process]
+    lost = p.may_be_lost(first)
+    pipelined = (idempotent == 0) & (in_flight > 1) & (retries != 0)
+    unknown = (idempotent == -1) | ((idempotent == 0) & (in_flight == -1))
+    settled = np.where((code(lost) == Clause.NOT) & unknown, clause(Clause.UNKNOWN, process), lost)
+    return np.where(pipelined, clause(Clause.IN_FLIGHT, process), settled)
+
+
+@check(
+    "P3",
+    "a fenced producer writes nothing",
+    formula="InitProducerId of a newer epoch ≺ send of an older one ⇒ the send is not acknowledged",
+    needs="send.inv init_producer.ret init_producer.tid one_clock producers",
+    spec="Transactions: fencing by producer epoch",
+    kinds="fencing-violation",
+    scope="producer",
+    looks_at="sends and init_producer with a producer epoch or a transactional id",
+)
+def zombie_writes(p: Rows) -> list[Found]:
+    """A producer whose successor was already initialised still got its records in."""
+    epoch = _epochs(p)
+    sends = p.where(Op.SEND)
+    sends = sends[(p.outcome[sends] == Outcome.OK) & (epoch[sends] != NONE)]
+    used = np.flatnonzero((epoch != NONE) & (p.outcome == Outcome.OK) & (p.ret != NONE))
+    used = used[np.lexsort((p.ret[used], -epoch[used]))]  # newest epoch first
+    # For each epoch: the earliest sign of any newer one.
+    low, at = running_max(-p.ret[used])
+    newer = np.searchsorted(-epoch[used], -epoch[sends], side="left") - 1
+    sends, newer = sends[newer >= 0], newer[newer >= 0]
+    late = (-low[newer] < p.inv[sends]) & (p.clock[used[at[newer]]] == p.clock[sends])
+    found = witness(used[at[newer[late]]], sends[late])
+    seen = len(p.where(Op.SEND)) if len(np.unique(epoch[epoch != NONE])) else 0
+    return [Found(seen, found, np.zeros(len(found), np.int64), "fencing-violation")]
+
+
+def _epochs(p: Rows) -> Ints:
+    """The epoch in whose name each row was written.
+
+    With a transactional id it is the ordinal of the initialisation that the process last made:
+    clients raise their own epoch silently (KIP-360), but a later initialisation fences it anyway.
+    """
+    if int(p.tid[0]) == NONE:
+        return p.pepoch
+    inits = p.where(Op.INIT_PRODUCER)
+    inits = inits[p.outcome[inits] == Outcome.OK]
+    order = inits[np.lexsort((inits, p.inv[inits]))]
+    rank = np.full(len(p), NONE)
+    rank[order] = np.arange(len(order))
+    starts = firsts(p.process)
+    last = np.maximum.accumulate(np.where((rank != NONE) | starts, np.arange(len(p)), 0))
+    return rank[last]
+
+
+@check(
+    "P4",
+    "producer epochs grow",
+    formula="one transactional id, one producer id: init i ≺ init j ⇒ epoch(i) < epoch(j)",
+    needs="init_producer.pid init_producer.pepoch init_producer.tid init_producer.inv "
+    "init_producer.ret one_clock producers",
+    scope="producer",
+    looks_at="init_producer with a transactional id",
+)
+def epochs_back(p: Rows) -> list[Found]:
+    """Each initialisation fences the one before it, by a higher epoch."""
+    inits = p.where(Op.INIT_PRODUCER)
+    inits = inits[(p.outcome[inits] == Outcome.OK) & (p.tid[inits] != NONE)]
+    inits = inits[np.lexsort((p.inv[inits], p.pid[inits]))]
+    one, two = inits[:-1], inits[1:]
+    after = (p.pid[one] == p.pid[two]) & (p.ret[one] < p.inv[two]) & (p.clock[one] == p.clock[two])
+    after &= (p.pid[one] != NONE) & (p.pepoch[one] != NONE) & (p.pepoch[two] != NONE)
+    back = after & (p.pepoch[two] <= p.pepoch[one])
+    found = witness(one[back], two[back])
+    return [Found(len(inits), found, np.zeros(len(found), np.int64))]
+
+
+@check(
+    "T8",
+    "a transactional id has one transaction at a time",
+    formula="committed transactions of one id: [begin, request to commit] are disjoint",
+    needs="transactional.txn one_clock producers",
+    scope="producer",
+    looks_at="committed transactions",
+)
+def overlapping_transactions(p: Rows) -> list[Found]:
+    """Two processes of one transactional id both committed what they wrote side by side."""
+    begins = p.where(Op.TXN_BEGIN)
+    ends = p.where(Op.TXN_COMMIT)
+    ends = ends[p.outcome[ends] == Outcome.OK]
+    key = p.process * (1 << 40) + p.txn
+    order = np.argsort(key[begins], kind="stable")
+    begins = begins[order]
+    at = np.searchsorted(key[begins], key[ends])
+    whole = (at < len(begins)) & (p.txn[ends] >= 0)
+    whole[whole] &= key[begins[at[whole]]] == key[ends[whole]]
+    ends, begins = ends[whole], begins[at[whole]]
+    order = np.argsort(p.inv[begins], kind="stable")
+    ends, begins = ends[order], begins[order]
+    last, which = running_max(p.inv[ends])
+    both = p.process[begins[1:]] != p.process[ends[which[:-1]]]
+    overlap = both & (last[:-1] > p.ret[begins[1:]]) & (p.ret[begins[1:]] != NONE)
+    found = witness(ends[which[:-1]][overlap], begins[1:][overlap], ends[1:][overlap])
+    return [Found(len(ends), found, np.zeros(len(found), np.int64))]

@@ -1,0 +1,186 @@
+"""Transactions: all of one or nothing of it, and nothing before its time."""
+
+import numpy as np
+
+from traces.checks.base import LOSS, Found, check, witness
+from traces.checks.partition import Partition, firsts, lookup, running_max
+from traces.context import Clause, Ints, clause
+from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+
+
+def _first_sends(p: Partition, sends: Ints) -> Ints:
+    """One row per record, the first attempt, sorted by id."""
+    sends = sends[np.lexsort((sends, p.id[sends]))]
+    return sends[firsts(p.id[sends])]
+
+
+def _one_per_id(p: Partition, found: Ints) -> Ints:
+    return found[np.unique(p.id[found[:, 0]], return_index=True)[1]]
+
+
+@check(
+    "T1",
+    "a committed transaction is there as a whole",
+    formula="T committed, or any v ∈ T read as committed ⇒ every record of T is in the final scan",
+    needs="complete send.id transactional.txn producers",
+    closed="read.id scan",
+    spec="Transactions: atomicity; AbsLog!NoLoss",
+    unless=LOSS,
+    looks_at="sends of committed transactions",
+)
+def torn(p: Partition) -> list[Found]:
+    """Part of a transaction was seen or committed, and another part of it is missing.
+
+    A delayed EndTxn that hits a later transaction tears one apart (KIP-890, KAFKA-17754).
+    """
+    if p.context.jepsen:  # an EDN history's final polls need not show all that was undecided
+        return [Found(0)]
+    state = p.txn_state[p.sends]
+    whole = p.sends[((state == Txn.COMMITTED) | (state == Txn.PROVED))]
+    whole = whole[~p.has(Flag.UNPLACED)[whole] & (p.outcome[whole] != Outcome.FAIL)]
+    gone = whole[~np.isin(p.id[whole], p.id[p.final])]
+    return [Found(len(whole), witness(gone), p.may_be_lost(gone))]
+
+
+@check(
+    "T2",
+    "read_committed waits for the commit",
+    formula="v ∈ T read as committed ⇒ the read did not return before T's commit was requested",
+    needs="send.id read.id poll.isolation poll.ret scan.isolation transactional.txn one_clock "
+    "producers",
+    spec="Transactions: last stable offset",
+    kinds="read-uncommitted-leak",
+    looks_at="read_committed reads of transactions",
+)
+def leaked(p: Partition) -> list[Found]:
+    """A reader of committed records saw one of a transaction that nobody had yet committed."""
+    ended = (p.txn_state[p.sends] != Txn.NOT) & (p.end_inv[p.sends] != NONE)
+    sends = _first_sends(p, p.sends[ended & (p.txn_state[p.sends] != Txn.ABORTED)])
+    reads = p.reads[p.committed_only(p.reads) & (p.ret[p.reads] != NONE)]
+    at = lookup(p.id[sends], p.id[reads])
+    reads, sent = reads[at >= 0], sends[at[at >= 0]]
+    early = (p.ret[reads] < p.end_inv[sent]) & (p.clock[reads] == p.clock[sent])
+    found = _one_per_id(p, witness(reads[early], sent[early]))
+    return [Found(len(reads), found, np.zeros(len(found), np.int64), "read-uncommitted-leak")]
+
+
+@check(
+    "T3",
+    "read_committed stops at the last stable offset",
+    formula="o read as committed at t, committed T has a record below o ⇒ T asked to commit by t",
+    needs="read.offset acked.offset poll.isolation poll.ret scan.isolation transactional.txn "
+    "one_clock producers",
+    spec="Transactions: last stable offset",
+    looks_at="read_committed reads above a transaction's records",
+)
+def beyond_stable(p: Partition) -> list[Found]:
+    """A reader of committed records passed the first record of a transaction still open."""
+    sends = p.acked[(p.txn_state[p.acked] == Txn.COMMITTED) & (p.end_inv[p.acked] != NONE)]
+    sends = sends[np.argsort(p.offset[sends], kind="stable")]
+    latest, at = running_max(p.end_inv[sends])
+    reads = p.reads[p.committed_only(p.reads) & (p.ret[p.reads] != NONE)]
+    below = np.searchsorted(p.offset[sends], p.offset[reads], side="left") - 1
+    reads, below = reads[below >= 0], below[below >= 0]
+    open_then = sends[at[below]] if len(sends) else reads
+    early = (p.clock[open_then] == p.clock[reads]) & (
+        latest[below] > p.ret[reads] if len(sends) else False
+    )
+    found = witness(reads[early], open_then[early])
+    return [Found(len(reads), found, np.zeros(len(found), np.int64))]
+
+
+@check(
+    "T4",
+    "read_committed never sees an aborted record",
+    formula="T aborted, or never asked to commit ⇒ no v ∈ T is read as committed",
+    needs="send.id read.id poll.isolation scan.isolation transactional.txn producers "
+    "producers.whole",
+    spec="Transactions: aborted records are invisible",
+    looks_at="read_committed reads and aborted transactions",
+)
+def aborted_read(p: Partition) -> list[Found]:
+    """The record of a transaction that did not commit was given to a reader of committed ones."""
+    kept = p.id[p.sends[p.txn_state[p.sends] != Txn.ABORTED]]
+    aborted = _first_sends(p, p.sends[p.txn_state[p.sends] == Txn.ABORTED])
+    aborted = aborted[~np.isin(p.id[aborted], kept)]
+    reads = p.reads[p.committed_only(p.reads)]
+    at = lookup(p.id[aborted], p.id[reads])
+    found = _one_per_id(p, witness(reads[at >= 0], aborted[at[at >= 0]]))
+    seen = len(reads) if len(aborted) else 0
+    return [Found(seen, found, np.zeros(len(found), np.int64))]
+
+
+@check(
+    "T5",
+    "a transaction does not read its own records before it commits",
+    formula="one unit reads v ⇒ it did not send v",
+    needs="send.id read.id",
+    unless="isolation is read_uncommitted",
+    kinds="precommitted-read",
+    looks_at="transactions that send and poll",
+)
+def own_reads(p: Partition) -> list[Found]:
+    """What a transaction sent is not committed while it runs, so it cannot poll it."""
+    mixed = p.has(Flag.MIXED)
+    sends = _first_sends(p, p.sends[mixed[p.sends]])
+    reads = p.reads[mixed[p.reads]]
+    at = lookup(p.id[sends], p.id[reads])
+    read, sent = reads[at >= 0], sends[at[at >= 0]]
+    own = (p.process[read] == p.process[sent]) & (p.unit[read] == p.unit[sent])
+    found = _one_per_id(p, witness(read[own], sent[own]))
+    how, process = p.isolation[found[:, 0]], p.process[found[:, 0]]
+    clauses = np.select(
+        [how == Isolation.READ_COMMITTED, how == Isolation.READ_UNCOMMITTED],
+        [np.zeros(len(found), np.int64), clause(Clause.ISOLATION, process)],
+        clause(Clause.UNKNOWN, process),
+    )
+    clauses = np.zeros(len(found), np.int64) if p.context.jepsen else clauses
+    return [Found(len(reads), found, clauses, "precommitted-read")]
+
+
+@check(
+    "T6",
+    "transactions do not read each other in a circle",
+    formula="no cycle of edges T1 → T2 where T1 sent what T2 read",
+    needs="send.id read.id",
+    kinds="G1c G1c-realtime",
+    looks_at="transactions that send and poll",
+)
+def read_edges(p: Partition) -> list[Found]:
+    """Edges between units, for `traces.cycles`: one that sends *and* polls may be in a cycle."""
+    mixed = p.has(Flag.MIXED)
+    sends = _first_sends(p, p.sends)
+    at = lookup(p.id[sends], p.id[p.reads])
+    read, sent = p.reads[at >= 0], sends[at[at >= 0]]
+    edge = (mixed[read] | mixed[sent]) & (
+        (p.process[read] != p.process[sent]) | (p.unit[read] != p.unit[sent])
+    )
+    read, sent = read[edge], sent[edge]
+    order = np.lexsort((p.unit[read], p.process[read], p.unit[sent], p.process[sent]))
+    read, sent = read[order], sent[order]
+    one = firsts(p.process[sent], p.unit[sent], p.process[read], p.unit[read])
+    edges = witness(sent[one], read[one])
+    seen = int(np.count_nonzero(mixed[p.sends])) + int(np.count_nonzero(mixed[p.reads]))
+    return [Found(seen, edges, np.zeros(len(edges), np.int64), "#edge")]
+
+
+@check(
+    "T10",
+    "an input is consumed by one committed transaction of a group",
+    formula="two committed transactions of one group do not both consume (partition, o)",
+    needs="read.offset transactional.txn",
+    spec="ConsumerCommit!AtMostOnce, with transactions",
+    kinds="eos-double-process",
+    looks_at="polls inside transactions of a group",
+)
+def consumed_twice(p: Partition) -> list[Found]:
+    """Exactly once means: the position moves with the transaction, so no other takes it again."""
+    reads = p.where(Op.POLL)
+    done = (p.txn_state[reads] == Txn.COMMITTED) | (p.txn_state[reads] == Txn.PROVED)
+    reads = reads[done & (p.group[reads] != NONE) & (p.offset[reads] != NONE)]
+    reads = reads[np.lexsort((reads, p.offset[reads], p.group[reads]))]
+    one, two = reads[:-1], reads[1:]
+    again = (p.group[one] == p.group[two]) & (p.offset[one] == p.offset[two])
+    again &= (p.process[one] != p.process[two]) | (p.unit[one] != p.unit[two])
+    found = witness(one[again], two[again])
+    return [Found(len(reads), found, np.zeros(len(found), np.int64), "eos-double-process")]

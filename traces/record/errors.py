@@ -1,0 +1,109 @@
+"""Which errors are a certain *no*, and which leave everybody in the dark.
+
+`fail` says that it certainly did not happen. A client may say so only of what it knows: a refusal
+at the call itself; a refusal of the broker that depends on nothing but the record, so that an
+earlier attempt, whose answer was lost, was refused as well; and any refusal before the write, where
+the client makes one attempt only. Time-outs, broken connections and purges are `info`, for the
+request may have been carried out. So is an error that is not in these tables.
+"""
+
+from typing import Final
+
+#: Kafka's names of its errors, by code, as far as producers and consumers meet them.
+NAMES: Final = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    1: "OFFSET_OUT_OF_RANGE",
+    2: "CORRUPT_MESSAGE",
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    5: "LEADER_NOT_AVAILABLE",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    7: "REQUEST_TIMED_OUT",
+    8: "BROKER_NOT_AVAILABLE",
+    9: "REPLICA_NOT_AVAILABLE",
+    10: "MESSAGE_TOO_LARGE",
+    12: "OFFSET_METADATA_TOO_LARGE",
+    13: "NETWORK_EXCEPTION",
+    14: "COORDINATOR_LOAD_IN_PROGRESS",
+    15: "COORDINATOR_NOT_AVAILABLE",
+    16: "NOT_COORDINATOR",
+    17: "INVALID_TOPIC_EXCEPTION",
+    18: "RECORD_LIST_TOO_LARGE",
+    19: "NOT_ENOUGH_REPLICAS",
+    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    21: "INVALID_REQUIRED_ACKS",
+    22: "ILLEGAL_GENERATION",
+    23: "INCONSISTENT_GROUP_PROTOCOL",
+    24: "INVALID_GROUP_ID",
+    25: "UNKNOWN_MEMBER_ID",
+    26: "INVALID_SESSION_TIMEOUT",
+    27: "REBALANCE_IN_PROGRESS",
+    28: "INVALID_COMMIT_OFFSET_SIZE",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    30: "GROUP_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    32: "INVALID_TIMESTAMP",
+    35: "UNSUPPORTED_VERSION",
+    43: "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    44: "POLICY_VIOLATION",
+    45: "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    46: "DUPLICATE_SEQUENCE_NUMBER",
+    47: "INVALID_PRODUCER_EPOCH",
+    48: "INVALID_TXN_STATE",
+    49: "INVALID_PRODUCER_ID_MAPPING",
+    50: "INVALID_TRANSACTION_TIMEOUT",
+    51: "CONCURRENT_TRANSACTIONS",
+    52: "TRANSACTION_COORDINATOR_FENCED",
+    53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    56: "KAFKA_STORAGE_ERROR",
+    59: "UNKNOWN_PRODUCER_ID",
+    74: "FENCED_LEADER_EPOCH",
+    75: "UNKNOWN_LEADER_EPOCH",
+    76: "UNSUPPORTED_COMPRESSION_TYPE",
+    79: "MEMBER_ID_REQUIRED",
+    82: "FENCED_INSTANCE_ID",
+    87: "INVALID_RECORD",
+    88: "UNSTABLE_OFFSET_COMMIT",
+    89: "THROTTLING_QUOTA_EXCEEDED",
+    90: "PRODUCER_FENCED",
+    110: "FENCED_MEMBER_EPOCH",
+    113: "STALE_MEMBER_EPOCH",
+    120: "TRANSACTION_ABORTABLE",
+}
+CODES: Final = {name: code for code, name in NAMES.items()}
+
+
+def _codes(names: str) -> frozenset[int]:
+    return frozenset(CODES[name] for name in names.split())
+
+
+#: A send that the broker refused for what the record is: no attempt can have succeeded.
+REFUSED_RECORD: Final = _codes(
+    "MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_TIMESTAMP INVALID_RECORD "
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_COMPRESSION_TYPE INVALID_TOPIC_EXCEPTION"
+)
+#: A send that the broker refused before it wrote: certain only of a client that never retries.
+#: NOT_ENOUGH_REPLICAS_AFTER_APPEND is not here: its name says why.
+REFUSED_ATTEMPT: Final = _codes(
+    "UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE NOT_LEADER_OR_FOLLOWER NOT_ENOUGH_REPLICAS "
+    "INVALID_REQUIRED_ACKS TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED "
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED POLICY_VIOLATION CORRUPT_MESSAGE"
+)
+#: A commit that the group's coordinator refused. Committing the same offsets twice is the same as
+#: once, so an earlier attempt that the client repeated is the same call.
+REFUSED_COMMIT: Final = _codes(
+    "OFFSET_METADATA_TOO_LARGE ILLEGAL_GENERATION INVALID_GROUP_ID UNKNOWN_MEMBER_ID "
+    "REBALANCE_IN_PROGRESS INVALID_COMMIT_OFFSET_SIZE TOPIC_AUTHORIZATION_FAILED "
+    "GROUP_AUTHORIZATION_FAILED FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH STALE_MEMBER_EPOCH"
+)
+
+
+def send_outcome(code: int | None, retries: int | None) -> str:
+    """What an error in a delivery report says of the record."""
+    if code in REFUSED_RECORD or (code in REFUSED_ATTEMPT and retries == 0):
+        return "fail"
+    return "info"
+
+
+def commit_outcome(code: int | None) -> str:
+    """What an error in the answer to a commit says of the offsets."""
+    return "fail" if code in REFUSED_COMMIT else "info"

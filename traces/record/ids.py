@@ -1,0 +1,40 @@
+"""What names a message: the application's own id, or a header that the recorder adds.
+
+An id belongs to the *logical* message, so that a retry inside a client keeps it. The header's value
+is a number that no two processes share (see `Process`), in decimal digits.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Id = int | str
+#: The application's way to tell the id of a message: of topic, key, value and headers.
+IdOf = Callable[[str, Any, Any, Any], Id | None]
+
+HEADER = "highwater-id"
+
+
+def with_header(headers: Any, number: int) -> list[tuple[str, Any]]:
+    """The headers of a message, and ours behind them."""
+    ours = (HEADER, b"%d" % number)
+    if not headers:
+        return [ours]
+    pairs: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, dict) else headers
+    return [*pairs, ours]
+
+
+def id_in(headers: Any) -> Id | None:
+    """The id that a message carries in its header, if it has one."""
+    for name, value in headers or ():
+        if name == HEADER and value is not None:
+            return int(value) if value.isdigit() else value.decode("utf-8", "replace")
+    return None
+
+
+def text(key: Any) -> str | None:
+    """A key as text; what is not text is kept legible."""
+    if key is None or type(key) is str:
+        return key
+    if isinstance(key, (bytes, bytearray)):
+        return key.decode("utf-8", "backslashreplace")
+    return str(key)

@@ -1,0 +1,117 @@
+"""One process of a run: its program, call by call.
+
+A call is written down twice: when it is made, and when it is answered. What was called and never
+answered is thereby known, even of a process that was killed, and becomes `info`: nobody knows.
+"""
+
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import orjson
+from attrs import define, field
+
+from traces.record.journal import SUFFIX, Journal
+
+Fields = Mapping[str, Any]
+now = time.monotonic_ns
+
+#: Of the 63 bits of an id, so many count the messages of one process; the others name the process.
+COUNTER_BITS = 33
+
+
+@define
+class Process:
+    """One incarnation of one client, and its journal."""
+
+    name: str
+    journal: Journal
+    first_id: int
+    settle: Callable[[Path], object]
+    _seq: "count[int]" = field(factory=count)
+    _ids: "count[int]" = field(init=False)
+    _ended: bool = False
+    _lock: Lock = field(factory=Lock)
+
+    def __attrs_post_init__(self) -> None:
+        self._ids = count(self.first_id)
+
+    def next_id(self) -> int:
+        """An id that no other message of the run has."""
+        return next(self._ids)
+
+    def next_seq(self) -> int:
+        """The next place in the program."""
+        return next(self._seq)
+
+    def call(self, op: str, **fields: Any) -> int:
+        """A call is being made; returns its place in the program."""
+        seq = next(self._seq)
+        self.write({"seq": seq, "op": op, "invoked_ns": now(), **fields})
+        return seq
+
+    def answer(self, seq: int, outcome: str, **fields: Any) -> None:
+        """The call has returned, or its client has given it up."""
+        self.write({"seq": seq, "outcome": outcome, "returned_ns": now(), **fields})
+
+    def note(self, op: str, invoked: int | None = None, **fields: Any) -> None:
+        """A call that has returned well: call and answer in one line."""
+        returned = now()
+        times = {"invoked_ns": invoked or returned, "returned_ns": returned}
+        self.write({"seq": next(self._seq), "op": op, "outcome": "ok", **times, **fields})
+
+    def write(self, line: Fields) -> None:
+        """One line of the journal."""
+        self.journal.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+    def end(self, how: str = "close", invoked: int | None = None) -> None:
+        """The last line; afterwards the file is a process file of trace format v1."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+        self.note(how, invoked)
+        self.journal.close()
+        self.settle(self.journal.path)
+
+
+def open_process(
+    folder: Path, client: str, head: Fields, taken: Iterable[str], settle: Callable[[Path], object]
+) -> Process:
+    """The next incarnation of a client: `p0#0`, after a restart `p0#1`, and so on."""
+    suffixes = tuple(taken)
+    for number in count():
+        name = f"{client}#{number}"
+        if any((folder / f"{name}{suffix}").exists() for suffix in suffixes):
+            continue
+        try:
+            journal = Journal(folder / f"{name}{SUFFIX}")
+        except FileExistsError:
+            continue
+        process = Process(
+            name, journal, secrets.randbits(63 - COUNTER_BITS) << COUNTER_BITS, settle
+        )
+        process.write(
+            {
+                "journal": 1,
+                "process": name,
+                "clock": clock_domain(),
+                "ids": process.first_id,
+                **head,
+            }
+        )
+        return process
+    raise AssertionError("numbers do not end")
+
+
+def clock_domain() -> str:
+    """Names the clock that `now` reads: one per boot of a machine, shared by its containers."""
+    try:
+        return "boot-" + Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    except OSError:
+        return f"host-{socket.gethostname()}"

@@ -1,0 +1,166 @@
+"""From the journal of a process to its file in trace format v1: one line per call, in order.
+
+What was written down and never answered becomes `info`. A journal that its process closed ends
+with `close`. One whose process died ends with `crash`: the lock on it is free, and every line that
+was written is there, so the file is whole. A damaged journal (the machine went down, the disk was
+full) is kept up to the damage and ends with neither: cut off.
+"""
+
+import fcntl
+import heapq
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from attrs import define, field, frozen
+
+from traces.record.journal import SUFFIX
+
+Line = dict[str, Any]
+
+LAST = ("close", "crash")
+
+
+class StillRunningError(Exception):
+    """The process of this journal lives: its recording is not at its end."""
+
+
+class NotAJournalError(Exception):
+    """A file with the suffix of a journal, and something else inside."""
+
+
+@frozen
+class Settled:
+    """A process file that a journal became, and how its journal ended."""
+
+    file: Path
+    calls: int
+    unanswered: int
+    ended: str  # `close`, `crash`, or `cut`
+
+
+def settle(journal: Path, merge: bool = True) -> Settled:
+    """Write the process file of a journal whose process is gone, and remove the journal."""
+    with journal.open("rb") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StillRunningError(journal.name) from None
+        survey = _survey(journal)
+        file = journal.with_name(journal.name.removesuffix(SUFFIX) + ".ndjson")
+        partial = file.with_name(file.name + ".part")
+        with partial.open("wb") as out:
+            for line in _ordered(journal, survey):
+                out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            out.flush()
+            os.fsync(out.fileno())
+        partial.replace(file)
+        journal.unlink(missing_ok=True)
+    return Settled(file, survey.calls, len(survey.unanswered), survey.ended)
+
+
+@define
+class _Survey:
+    """What only the whole journal tells."""
+
+    head: Line
+    unanswered: set[int] = field(factory=set[int])
+    calls: int = 0
+    last_seq: int = -1
+    last_ns: int = 0
+    ended: str = "crash"
+
+
+def _survey(journal: Path) -> _Survey:
+    lines = _lines(journal)
+    head = next(lines, None)
+    if head is None or head.get("journal") != 1:
+        raise NotAJournalError(f"{journal.name}: line 1: expected the head of a journal")
+    survey = _Survey(head)
+    unanswered = survey.unanswered
+    for line in lines:
+        seq = line.get("seq")
+        if seq is None:
+            survey.ended = "cut"
+            break
+        if "op" in line:
+            survey.calls += 1
+            survey.last_seq = max(survey.last_seq, seq)
+            if line["op"] in LAST:
+                survey.ended = line["op"]
+        if "outcome" in line:
+            unanswered.discard(seq)
+        else:
+            unanswered.add(seq)
+        survey.last_ns = max(survey.last_ns, line.get("returned_ns") or line.get("invoked_ns", 0))
+    return survey
+
+
+def _lines(journal: Path) -> Iterator[Line]:
+    """The lines up to the end, or up to a damage, which is told by a line without `seq`."""
+    with journal.open("rb") as lines:
+        for line in lines:
+            written = line.rstrip(b"\0")
+            if not written.endswith(b"\n"):
+                # Killed in the middle of the copy: the call was not made, the answer not used.
+                # But nothing is written behind the end.
+                if lines.read(1):
+                    yield {"damaged": True}
+                return
+            try:
+                found: Any = orjson.loads(written)
+            except orjson.JSONDecodeError:
+                yield {"damaged": True}
+                return
+            yield cast("Line", found)
+
+
+def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
+    """The calls, whole, by `seq`; in memory are only those that wait for an earlier one."""
+    name = survey.head["process"]
+    common = {"process": name, "clock": survey.head["clock"]}
+    waiting: dict[int, Line] = {}
+    ready: list[int] = []
+    due = 0
+    first: Line = {"recorder": {k: v for k, v in survey.head.items() if k not in _OWN}}
+    for line in _lines(journal):
+        seq = line.get("seq")
+        if seq is None:
+            if "journal" in line:
+                continue
+            break
+        call = _merged(waiting.get(seq), line)
+        waiting[seq] = call
+        if "outcome" not in call and seq in survey.unanswered:
+            call["outcome"] = "info"
+        if "outcome" in call:
+            heapq.heappush(ready, seq)
+        while ready and ready[0] == due:
+            yield common | waiting.pop(heapq.heappop(ready)) | first
+            first, due = {}, due + 1
+    while ready:
+        yield common | waiting.pop(heapq.heappop(ready)) | first
+        first = {}
+    if survey.ended == "crash":
+        at = survey.last_ns
+        times = {"invoked_ns": at, "returned_ns": at}
+        seq = survey.last_seq + 1
+        yield common | {"seq": seq, "op": "crash", "outcome": "ok"} | times | first
+
+
+_OWN = ("journal", "process", "clock", "seq")
+
+
+def _merged(call: Line | None, line: Line) -> Line:
+    """A call and its answer; an answer to a send tells where its record went."""
+    if call is None:
+        return line
+    placed = line.pop("at", None)
+    if placed:
+        record = call["records"][0]
+        for name, value in zip(("partition", "offset", "timestamp"), placed, strict=True):
+            if value is not None and value >= 0:
+                record[name] = value
+    return call | line
