@@ -28,6 +28,7 @@ SHORT_HELP = {
     "chaos": "Break a simulated cluster, by seed, and judge every step.",
     "check": "Judge recorded client histories, promise by promise.",
     "conform": "Prove the Python machines equal to the specs, edge by edge.",
+    "dump-log": "Print what is in the files of a partition, as Kafka does.",
     "mutants": "Put known bugs in and show which check kills each.",
     "spec": "Run the TLA+ models and compare with the expected verdicts.",
     "validate": "Ask TLC whether recorded protocol events obey the spec.",

@@ -1,0 +1,208 @@
+"""What the coordinators write down: the records of `__consumer_offsets` and `__transaction_state`.
+
+A key begins with its type, a value with its version; a key without a value deletes. KIP-915 froze
+the versions (what is new since then is tagged), KIP-848 added the types of the new consumer groups.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from attrs import frozen
+
+from refimpl.storage import consumer_group_records as groups
+from refimpl.storage.errors import CorruptBatch
+from refimpl.storage.schema import (
+    ID,
+    INT16,
+    INT32,
+    INT64,
+    NO_ID,
+    STRING,
+    Data,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    MaybeText,
+    Numbers,
+    Reader,
+    Text,
+    Uuid,
+    read,
+    since,
+    tagged,
+    write,
+)
+
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
+
+
+@frozen
+class OffsetCommitKey:
+    """Whose position, in which partition."""
+
+    group: Text
+    topic: Text
+    partition: Int32
+
+
+@frozen(kw_only=True)
+class OffsetCommitValue:
+    """Where a group goes on reading, and of which leader's log that is (KIP-320)."""
+
+    offset: Int64
+    leader_epoch: Annotated[int, INT32, since(3)] = -1
+    metadata: Text
+    commit_timestamp: Int64
+    expire_timestamp: Annotated[int, INT64, since(1, 1)] = -1
+    topic_id: Annotated[Uuid, ID, tagged(0, 4)] = NO_ID
+
+
+@frozen
+class GroupMetadataKey:
+    """A group of the classic protocol."""
+
+    group: Text
+
+
+@frozen(kw_only=True)
+class MemberMetadata:
+    """A member of a classic group, with what it wants and what it was given."""
+
+    member_id: Text
+    group_instance_id: Annotated[str | None, STRING, since(3)] = None
+    client_id: Text
+    client_host: Text
+    rebalance_timeout: Annotated[int, INT32, since(1)] = -1
+    session_timeout: Int32
+    subscription: Data
+    assignment: Data
+
+
+@frozen(kw_only=True)
+class GroupMetadataValue:
+    """A classic group's generation and members."""
+
+    protocol_type: Text
+    generation: Int32
+    protocol: MaybeText
+    leader: MaybeText
+    current_state_timestamp: Annotated[int, INT64, since(2)] = -1
+    members: tuple[MemberMetadata, ...]
+
+
+@frozen
+class TransactionLogKey:
+    """A transactional id."""
+
+    transactional_id: Text
+
+
+@frozen
+class TransactionPartitions:
+    """Partitions of one topic that a transaction wrote to."""
+
+    topic: Text
+    partition_ids: Numbers
+
+
+@frozen(kw_only=True)
+class TransactionLogValue:
+    """Where a transaction stands (KIP-98); which producer id it had, and will have (KIP-890)."""
+
+    producer_id: Int64
+    previous_producer_id: Annotated[int, INT64, tagged(0, 1)] = -1
+    next_producer_id: Annotated[int, INT64, tagged(1, 1)] = -1
+    producer_epoch: Int16
+    next_producer_epoch: Annotated[int, INT16, tagged(3, 1)] = -1
+    transaction_timeout_ms: Int32
+    transaction_status: Int8
+    transaction_partitions: tuple[TransactionPartitions, ...] | None
+    transaction_last_update_timestamp_ms: Int64
+    transaction_start_timestamp_ms: Int64
+    client_transaction_version: Annotated[int, INT16, tagged(2, 1)] = 0
+
+
+@frozen
+class RecordType:
+    """A type of record: what its key and its value hold, and since when the value is flexible."""
+
+    number: int
+    key: type[Any]
+    value: type[Any]
+    newest: int = 0
+    flexible: int = 0
+
+
+GROUP_RECORDS = {
+    kind.number: kind
+    for kind in (
+        RecordType(0, OffsetCommitKey, OffsetCommitValue, 4, 4),
+        RecordType(1, OffsetCommitKey, OffsetCommitValue, 4, 4),
+        RecordType(2, GroupMetadataKey, GroupMetadataValue, 4, 4),
+        RecordType(3, groups.GroupKey, groups.ConsumerGroupMetadata),
+        RecordType(4, groups.GroupKey, groups.ConsumerGroupPartitionMetadata),
+        RecordType(5, groups.MemberKey, groups.ConsumerGroupMemberMetadata),
+        RecordType(6, groups.GroupKey, groups.TargetAssignmentMetadata),
+        RecordType(7, groups.MemberKey, groups.TargetAssignmentMember),
+        RecordType(8, groups.MemberKey, groups.CurrentMemberAssignment),
+        RecordType(16, groups.RegularExpressionKey, groups.RegularExpression),
+    )
+}
+TRANSACTION_RECORDS = {0: RecordType(0, TransactionLogKey, TransactionLogValue, 1, 1)}
+
+
+class UnknownRecordType(CorruptBatch):
+    """A record of a type that we do not know; a newer broker may have written it."""
+
+    kafka_error = "UNSUPPORTED_VERSION"
+
+
+@frozen
+class CoordinatorRecord:
+    """A fact of a coordinator, or with no value the end of one."""
+
+    kind: RecordType
+    key: Any
+    value: Any = None
+    version: int = 0
+
+
+def read_record(
+    kinds: Mapping[int, RecordType], key: bytes, value: bytes | None
+) -> CoordinatorRecord:
+    """The record that key and value hold."""
+    reader = Reader(key)
+    number = reader.number(INT16)
+    if number not in kinds:
+        raise UnknownRecordType(str(number))
+    kind = kinds[number]
+    whose = read(kind.key, reader, 0)
+    if value is None:
+        return CoordinatorRecord(kind, whose)
+    reader = Reader(value)
+    version = reader.number(INT16)
+    if not 0 <= version <= kind.newest:
+        raise CorruptBatch(f"version {version} of {kind.value.__name__}, only 0 to {kind.newest}")
+    content = read(kind.value, reader, version, version >= kind.flexible)
+    return CoordinatorRecord(kind, whose, content, version)
+
+
+def write_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of the record; read back, they are the record."""
+    kind, version = record.kind, record.version
+    key = INT16.packing.pack(kind.number) + write(record.key, 0)
+    if record.value is None:
+        return key, None
+    content = write(record.value, version, version >= kind.flexible)
+    return key, INT16.packing.pack(version) + content
+
+
+def partition_for(name: str, partitions: int) -> int:
+    """The partition that a group or a transactional id lives in: Java's hash of a string."""
+    units = memoryview(name.encode("utf-16-be", "surrogatepass")).tolist()
+    result = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
+    distance = result if result < 0x80000000 else 0x100000000 - result
+    return distance % partitions if distance < 0x80000000 else 0

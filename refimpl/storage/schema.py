@@ -1,0 +1,268 @@
+"""Kafka's message schemas as classes: the annotation of a field says how it is written.
+
+    partition: Annotated[int, INT32]
+    leader_epoch: Annotated[int, INT32, since(3)] = -1
+    topic_id: Annotated[Uuid, ID, tagged(0, 4)] = NO_ID
+
+Fields stand in the order in which they are written. A flexible version (KIP-482) writes lengths as
+unsigned varints and ends each structure with its tagged fields; those that we do not know are
+skipped, those at their default are left out.
+"""
+
+import base64
+import types
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Annotated, Any, NewType, TypeVar, get_args, get_origin, get_type_hints
+
+import attrs
+from attrs import define, frozen
+
+from refimpl.storage.errors import CorruptBatch
+
+Uuid = NewType("Uuid", bytes)
+NO_ID = Uuid(bytes(16))
+LATEST = 0x7FFF
+T = TypeVar("T")
+
+
+@frozen
+class Number:
+    """A fixed number of bytes, big-endian."""
+
+    packing: Struct
+
+
+@frozen
+class Sized:
+    """A length, then that many bytes; a length below zero, or the varint zero, stands for null."""
+
+    length: Number
+    decode: Callable[[bytes], Any]
+    encode: Callable[[Any], bytes]
+
+
+INT8, INT16 = Number(Struct(">b")), Number(Struct(">h"))
+INT32, INT64 = Number(Struct(">i")), Number(Struct(">q"))
+STRING = Sized(INT16, bytes.decode, str.encode)
+BYTES = Sized(INT32, bytes, bytes)
+UINT16 = Number(Struct(">H"))
+ID = Number(Struct(">16s"))
+
+Int8 = Annotated[int, INT8]
+Int16 = Annotated[int, INT16]
+Int32 = Annotated[int, INT32]
+Int64 = Annotated[int, INT64]
+Text = Annotated[str, STRING]
+MaybeText = Annotated[str | None, STRING]
+Data = Annotated[bytes, BYTES]
+Id = Annotated[Uuid, ID]
+Numbers = Annotated[tuple[int, ...], INT32]
+Texts = Annotated[tuple[str, ...], STRING]
+
+
+@frozen
+class Versions:
+    """The versions that have a field, and its tag where it is an optional one."""
+
+    first: int = 0
+    last: int = LATEST
+    tag: int | None = None
+
+
+def since(first: int, last: int = LATEST) -> Versions:
+    """A field that older versions lack, and perhaps newer ones as well."""
+    return Versions(first, last)
+
+
+def tagged(tag: int, first: int = 0) -> Versions:
+    """A field that is written only where it says something, behind all others."""
+    return Versions(first, tag=tag)
+
+
+@frozen
+class Field:
+    """One field of a schema: its attribute, its name in JSON, its type and its versions."""
+
+    name: str
+    json_name: str
+    kind: Any
+    versions: Versions
+    is_array: bool
+    default: Any
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether a byte in front says if the structure is there at all."""
+        return self.default is None and not self.is_array
+
+
+@cache
+def fields_of(schema: type[Any]) -> tuple[Field, ...]:
+    """The fields of a schema class, read once from its annotations."""
+    hints = get_type_hints(schema, include_extras=True)
+    return tuple(_field(a.name, hints[a.name], a.default) for a in attrs.fields(schema))
+
+
+def _field(name: str, hint: Any, default: Any) -> Field:
+    plain, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    versions = next((mark for mark in marks if isinstance(mark, Versions)), Versions())
+    kinds = [mark for mark in marks if isinstance(mark, Number | Sized)]
+    options = get_args(plain) if isinstance(plain, types.UnionType) else (plain,)
+    is_array = any(get_origin(option) is tuple for option in options)
+    inner = next(get_args(o)[0] if is_array else o for o in options if o is not type(None))
+    first, *rest = name.split("_")
+    json_name = first + "".join(map(str.capitalize, rest))
+    return Field(name, json_name, kinds[0] if kinds else inner, versions, is_array, default)
+
+
+@define
+class Reader:
+    """Bytes of a message, and how far they are read."""
+
+    data: bytes
+    position: int = 0
+
+    def take(self, size: int) -> bytes:
+        end = self.position + size
+        if not self.position <= end <= len(self.data):
+            raise CorruptBatch(f"{size} bytes wanted at byte {self.position} of {len(self.data)}")
+        taken, self.position = self.data[self.position : end], end
+        return taken
+
+    def number(self, kind: Number) -> Any:
+        return kind.packing.unpack(self.take(kind.packing.size))[0]
+
+    def uvarint(self) -> int:
+        result = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result
+        raise CorruptBatch(f"a varint of more than five bytes ends at byte {self.position}")
+
+    def length(self, kind: Number, flexible: bool) -> int:
+        return self.uvarint() - 1 if flexible else self.number(kind)
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint."""
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def read(schema: type[T], reader: Reader, version: int, flexible: bool = False) -> T:
+    """A message of this version; what the version lacks keeps its default."""
+    values: dict[str, Any] = {}
+    optional: dict[int, Field] = {}
+    for field in fields_of(schema):
+        if not field.versions.first <= version <= field.versions.last:
+            continue
+        if field.versions.tag is not None:
+            optional[field.versions.tag] = field
+        else:
+            values[field.name] = _read_field(field, reader, version, flexible)
+    for _ in range(reader.uvarint() if flexible else 0):
+        tag, content = reader.uvarint(), Reader(reader.take(reader.uvarint()))
+        if tag in optional:
+            values[optional[tag].name] = _read_field(optional[tag], content, version, flexible)
+    return schema(**values)
+
+
+def _read_field(field: Field, reader: Reader, version: int, flexible: bool) -> Any:
+    if not field.is_array:
+        return _read_value(field, reader, version, flexible)
+    count = reader.length(INT32, flexible)
+    if count < 0:
+        return None
+    return tuple(_read_value(field, reader, version, flexible) for _ in range(count))
+
+
+def _read_value(field: Field, reader: Reader, version: int, flexible: bool) -> Any:
+    match field.kind:
+        case Number() as number:
+            return reader.number(number)
+        case Sized(length, decode, _):
+            size = reader.length(length, flexible)
+            return None if size < 0 else decode(reader.take(size))
+        case schema:
+            if field.may_be_missing and reader.number(INT8) < 0:
+                return None
+            return read(schema, reader, version, flexible)
+
+
+def write(message: Any, version: int, flexible: bool = False) -> bytes:
+    """The message in this version; what the version lacks is left out."""
+    parts: list[bytes] = []
+    optional: list[bytes] = []
+    for field in fields_of(message.__class__):
+        value = getattr(message, field.name)
+        if not field.versions.first <= version <= field.versions.last:
+            continue
+        if field.versions.tag is None:
+            parts.append(_write_field(field, value, version, flexible))
+        elif value != field.default:
+            content = _write_field(field, value, version, flexible)
+            optional.append(uvarint(field.versions.tag) + uvarint(len(content)) + content)
+    if flexible:
+        parts += (uvarint(len(optional)), *optional)
+    return b"".join(parts)
+
+
+def _write_field(field: Field, value: Any, version: int, flexible: bool) -> bytes:
+    if not field.is_array:
+        return _write_value(field, value, version, flexible)
+    head = _length(INT32, -1 if value is None else len(value), flexible)
+    return head + b"".join(_write_value(field, item, version, flexible) for item in value or ())
+
+
+def _write_value(field: Field, value: Any, version: int, flexible: bool) -> bytes:
+    match field.kind:
+        case Number(packing):
+            return packing.pack(value)
+        case Sized(length, _, encode):
+            content = b"" if value is None else encode(value)
+            return _length(length, -1 if value is None else len(content), flexible) + content
+        case _:
+            if value is None:
+                return INT8.packing.pack(-1)
+            there = INT8.packing.pack(1) if field.may_be_missing else b""
+            return there + write(value, version, flexible)
+
+
+def _length(kind: Number, length: int, flexible: bool) -> bytes:
+    return uvarint(length + 1) if flexible else kind.packing.pack(length)
+
+
+def as_json(message: Any, version: int) -> dict[str, Any]:
+    """The message as Kafka's tools print it: fields of this version, bytes and ids in base 64."""
+    shown: dict[str, Any] = {}
+    for field in fields_of(message.__class__):
+        value = getattr(message, field.name)
+        there = field.versions.first <= version <= field.versions.last
+        if there and (field.versions.tag is None or value != field.default):
+            shown[field.json_name] = _json_field(field, value, version)
+    return shown
+
+
+def _json_field(field: Field, value: Any, version: int) -> Any:
+    if value is None or not field.is_array:
+        return _json_value(field, value, version)
+    return [_json_value(field, item, version) for item in value]
+
+
+def _json_value(field: Field, value: Any, version: int) -> Any:
+    match value:
+        case bytes() if field.kind is ID:
+            return base64.urlsafe_b64encode(value).decode().rstrip("=")
+        case bytes():
+            return base64.b64encode(value).decode()
+        case None | int() | str():
+            return value
+        case _:
+            return as_json(value, version)
