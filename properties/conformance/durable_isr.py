@@ -5,10 +5,8 @@ its followers have, and what was acknowledged. So the binding tells every decisi
 and asks the leader as it would be had it heard from everybody (`_informed`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
-
-from attrs import evolve
 
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.tla import Value
@@ -57,24 +55,32 @@ class DurableIsr(Binding):
             else:
                 self.replicas[r - 1].become_follower(now.epoch, now.leader)
 
-    def _informed(self, l: int) -> Replica:
-        """The leader as it would be had it heard from every follower, and led for ever.
+    def _informed(self, l: int, followers: Iterable[int]) -> Replica:
+        """The leader as it would be had it heard from these followers, and led for ever.
 
         Led for ever, because the start of its epoch stands in for what may have been acknowledged
         before it, and here it knows that.
         """
         leader = self.replicas[l - 1]
-        ends = {f: self._common(f, l) for f in self.ids if f != l}
-        return evolve(leader, epoch=0, high_watermark=len(self.acked), ends=ends)
+        return Replica(
+            id=l,
+            log=leader.log,
+            high_watermark=len(self.acked),
+            epoch=0,
+            leader=leader.leader,
+            isr=leader.isr,
+            ends={f: self._common(f, l) for f in followers},
+            up=leader.up,
+            min_isr=self.min_isr,
+        )
 
     def _common(self, f: int, l: int) -> int:
-        """How much of f's log is the leader's too."""
+        """How much of f's log, from its start, is in the leader's too."""
         mine, theirs = self.replicas[f - 1].log, self.replicas[l - 1].log
-        return max(
-            n
-            for n in range(mine.end + 1)
-            if n == 0 or theirs.agrees(n, mine.records[n - 1].epoch)
-        )
+        for end in range(mine.end, 0, -1):
+            if theirs.agrees(end, mine.records[end - 1].epoch):
+                return end
+        return 0
 
     # The leader
 
@@ -86,16 +92,16 @@ class DurableIsr(Binding):
 
     def acknowledge(self, l: int) -> None:
         """One record at a time, as producers are told; the high watermark may be further on."""
-        leader = self._informed(l)
+        leader = self._informed(l, self.replicas[l - 1].isr - {l})
         leader.advance_high_watermark()
         told = leader.log.records[: len(self.acked) + 1]
         self.acked = tuple([_number(record) for record in told])
 
     def fetch(self, f: int, l: int) -> None:
         leader, follower = self.replicas[l - 1], self.replicas[f - 1]
-        request = follower.fetch_request()
         if follower.leader != l or follower.log == leader.log:
             raise OtherAction
+        request = follower.fetch_request()
         rounds = self.max_records if self._common(f, l) < follower.log.end else 1
         for _ in range(rounds):  # the spec cuts everything in one step
             follower.take_answer(leader.answer_fetch(request, 1))
@@ -113,7 +119,7 @@ class DurableIsr(Binding):
 
     def expand_isr(self, l: int, f: int) -> None:
         leader, follower = self.replicas[l - 1], self.replicas[f - 1]
-        isr = self._informed(l).expand_isr(f)
+        isr = self._informed(l, (f,)).expand_isr(f)
         if self._common(f, l) < follower.log.end:
             raise InvalidRequest  # it has to cut first, so its fetch would not be counted
         self.state.expand_isr(l, leader.epoch, f, follower.incarnation)

@@ -1,7 +1,7 @@
 """The machines of a scope, held against the graph one label at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
@@ -18,14 +18,17 @@ from refimpl.errors import Refusal
 
 @define(eq=False)
 class Machines:
-    """One system and its graph. `reached` counts, per label, the edges found to be right."""
+    """One system and its graph; `method` says who asks, for the story."""
 
     scope: Scope
     method: str
     system: Binding = field(init=False)
     plain: dict[int, Callable[[], None]] = field(init=False)
+    """What each label calls; labels of actions that choose are in `choosing`."""
     choosing: dict[int, Callable[..., None]] = field(init=False)
+    refusal: str = field(default="", init=False)
     reached: Counter[int] = field(factory=Counter[int], init=False)
+    """Per label, how many edges `judge` found to be right."""
     _looks: list[tuple[Callable[[Any], Value], dict[Value, int]]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -42,9 +45,7 @@ class Machines:
             method = getattr(self.system, snake_case(label.name))
             calls[number] = partial(method, *label.params.values())
         looks = binding.variables()
-        self._looks = [
-            (looks[name], graph.intern[i]) for i, name in enumerate(graph.variables)
-        ]
+        self._looks = [(looks[name], graph.intern[i]) for i, name in enumerate(graph.variables)]
 
     def where(self) -> int | None:
         """The number of the state that the machines are in, None if the spec never gets there."""
@@ -55,36 +56,42 @@ class Machines:
             return None
         return self.scope.graph.state_ids.get(key)
 
-    def candidates(self, label: int) -> Iterable[Callable[[], None]]:
-        """The calls that a label stands for: one, or one for each choice."""
+    def outcomes(self, state: int, label: int) -> Iterator[int | str]:
+        """Try a label in this state, each choice of it: where it leads, or what is wrong with it.
+
+        Nothing comes of what is refused. Who asks for a further outcome has put the machines back.
+        """
+        allowed = self.scope.graph.out[state].get(label, ())
+        for call in self._candidates(label):
+            try:
+                call()
+            except NoSuchChoice:
+                return
+            except Refusal as refusal:
+                self.refusal = f"refuses it: {type(refusal).__name__}"
+            except Exception as crash:
+                yield f"crashes: {type(crash).__name__}: {crash}"
+            else:
+                to = self.where()
+                yield to if to in allowed else f"takes it: {self.changed_since(state)}"
+
+    def _candidates(self, label: int) -> Iterable[Callable[[], None]]:
         plain = self.plain.get(label)
         if plain is not None:
             return (plain,)
         return (partial(self.choosing[label], choice=choice) for choice in count())
 
     def judge(self, state: int, label: int, memory: Memory) -> Discrepancy | None:
-        """Try a label in a state, every choice of it, and go back: is it as in the spec?"""
+        """Try a label and go back: does it lead to all that the spec allows, and nowhere else?"""
         allowed = self.scope.graph.out[state].get(label, ())
         missing = set(allowed)
-        refusal: Refusal | None = None
-        for call in self.candidates(label):
-            try:
-                call()
-            except NoSuchChoice:
-                break
-            except Refusal as refused:
-                refusal = refused
-                continue
-            except Exception as crash:
-                return self.crashed(state, label, crash)
-            to = self.where()
-            if to not in allowed:
-                return self.differs(state, label, f"takes it: {self.changed_since(state)}")
-            missing.discard(to)
+        for outcome in self.outcomes(state, label):
+            if isinstance(outcome, str):
+                return self.differs(state, label, outcome)
+            missing.discard(outcome)
             memory.restore()
         if missing:
-            why = "no choice leads there" if refusal is None else f"refuses it: {_why(refusal)}"
-            return self.differs(state, label, why)
+            return self.differs(state, label, self.refusal)
         self.reached[label] += len(allowed)
         return None
 
@@ -93,9 +100,6 @@ class Machines:
     def changed_since(self, state: int) -> str:
         """What the machines changed, seen from a state of the spec."""
         return changes(self.scope.graph.state(state), self.system.abstract())
-
-    def crashed(self, state: int, label: int, crash: Exception) -> Discrepancy:
-        return self.differs(state, label, f"crashes: {type(crash).__name__}: {crash}")
 
     def differs(self, state: int, label: int, code: str) -> Discrepancy:
         """A label that the machines treat differently, after the shortest path to the state."""
@@ -107,10 +111,13 @@ class Machines:
 
     def told(self, state: int, step: str, spec: str, code: str) -> Discrepancy:
         graph = self.scope.graph
-        path = tuple(str(graph.actions[label]) for label, _ in graph.shortest_path(state))
+        path = tuple([str(graph.actions[label]) for label, _ in graph.shortest_path(state)])
         return Discrepancy(self.scope.name, self.method, path, graph.state(state), step, spec, code)
 
-
-def _why(refusal: Refusal) -> str:
-    """A refusal's own name, which is more exact than the error that clients know."""
-    return type(refusal).__name__
+    def sharing(self, state: int, memory: Memory) -> Discrepancy | None:
+        """Whether two parts of the machines hold the same mutable object."""
+        if not memory.shared:
+            return None
+        thing = memory.shared[0]
+        code = f"two parts hold the same {type(thing).__name__}, {thing}"
+        return self.told(state, "look closely", "no part changes with another", code)

@@ -8,7 +8,7 @@ On the way an object that can be reached twice shows. If two machines share it, 
 secretly a step of the other.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -16,101 +16,82 @@ from typing import Any, TypeAlias
 import attrs
 from attrs import define, field
 
-Fields: TypeAlias = tuple[str, ...]
-Getter: TypeAlias = Callable[[Any], tuple[Any, ...]]
+Fields: TypeAlias = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
 
-_VALUES = frozenset({int, bool, str, float, type(None), frozenset})
+#: Classes whose objects never change. Frozen ones of attrs join them when they are met.
+_values: set[type] = {int, bool, str, float, type(None), frozenset}
 
 
 @define
 class Memory:
     """What a system was made of when this was taken."""
 
-    objects: list[tuple[Any, Getter, tuple[Any, ...]]] = field(factory=list[Any])
+    objects: list[tuple[Any, Fields, tuple[Any, ...]]] = field(factory=list[Any])
     containers: list[tuple[Any, Any]] = field(factory=list[Any])
-    shared: list[str] = field(factory=list[str])
-    """Paths that end at an object which another path has reached already."""
+    shared: list[Any] = field(factory=list[Any])
+    """Whatever was reached a second time, by another way."""
 
     @classmethod
     def of(cls, system: object) -> "Memory":
         """Remember everything that can be reached from here."""
         memory = cls()
-        memory._visit(system, "system", {})
+        memory._visit(system, set())
         return memory
 
-    def _visit(self, thing: Any, path: str, known: dict[int, str]) -> None:
-        kind: Any = type(thing)  # pyright: ignore[reportUnknownVariableType]
+    def _visit(self, thing: Any, known: set[int]) -> None:
+        kind: Any = type(thing)
+        inner: Any
         if kind is tuple:
-            self._visit_all(enumerate(thing), path, known)
+            inner = thing
+        elif id(thing) in known:
+            self.shared.append(thing)
             return
-        if _is_value(kind):
-            return
-        if id(thing) in known:
-            self.shared.append(f"{path} is {known[id(thing)]}")
-            return
-        known[id(thing)] = path
-        if kind is list:
+        elif kind is list:
+            inner = thing
             self.containers.append((thing, thing[:]))
-            self._visit_all(enumerate(thing), path, known)
         elif kind is dict:
+            inner = thing.values()
             self.containers.append((thing, thing.copy()))
-            self._visit_all(thing.items(), path, known)
         elif kind is set:
+            inner = ()
             self.containers.append((thing, thing.copy()))
+        elif attrs.has(kind) and kind.__setattr__ is not object.__setattr__:
+            _values.add(kind)
+            return
         else:
-            names, get = _shape(kind) if attrs.has(kind) else _fields(tuple(vars(thing)))
-            values = get(thing)
-            self.objects.append((thing, get, values))
-            for name, value in zip(names, values, strict=True):
-                if type(value) not in _VALUES:
-                    self._visit(value, f"{path}.{name}", known)
-
-    def _visit_all(self, items: Iterable[Any], path: str, known: dict[int, str]) -> None:
-        for key, item in items:
-            if type(item) not in _VALUES:
-                self._visit(item, f"{path}[{key}]", known)
+            fields = _slots(kind) if attrs.has(kind) else _named(tuple(vars(thing)))
+            inner = fields[1](thing)
+            self.objects.append((thing, fields, inner))
+        known.add(id(thing))
+        for one in inner:
+            if type(one) not in _values:
+                self._visit(one, known)
 
     def changed(self) -> bool:
         """Whether anything is not as it was."""
-        return any(get(thing) != values for thing, get, values in self.objects) or any(
+        return any(get(thing) != then for thing, (_, get), then in self.objects) or any(
             now != then for now, then in self.containers
         )
 
     def restore(self) -> None:
         """Put everything back as it was."""
-        for thing, get, values in self.objects:
-            if get(thing) != values:
-                for name, value in zip(_names(thing), values, strict=True):
+        for thing, (names, get), then in self.objects:
+            if get(thing) != then:
+                for name, value in zip(names, then, strict=True):
                     setattr(thing, name, value)
         for now, then in self.containers:
             if now != then:
-                if type(now) is list:
-                    now[:] = then
-                else:
-                    now.clear()
-                    now.update(then)
+                now.clear()
+                (now.extend if type(now) is list else now.update)(then)
 
 
 @cache
-def _is_value(kind: type) -> bool:
-    """Whether things of this class never change."""
-    if kind in _VALUES:
-        return True
-    return attrs.has(kind) and kind.__setattr__ is not object.__setattr__
-
-
-def _names(thing: Any) -> Fields:
-    kind: type = type(thing)
-    return _shape(kind)[0] if attrs.has(kind) else tuple(vars(thing))
+def _slots(kind: type) -> Fields:
+    return _named(tuple(one.name for one in attrs.fields(kind)))
 
 
 @cache
-def _shape(kind: type) -> tuple[Fields, Getter]:
-    return _fields(tuple(one.name for one in attrs.fields(kind)))
-
-
-@cache
-def _fields(names: Fields) -> tuple[Fields, Getter]:
+def _named(names: tuple[str, ...]) -> Fields:
     if len(names) == 1:
         only = attrgetter(names[0])
         return names, lambda thing: (only(thing),)

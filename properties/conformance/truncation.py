@@ -76,9 +76,9 @@ class Truncation(Binding):
     def _request(self, f: int, l: int) -> tuple[FetchRequest, bool]:
         """What f asks of l, and whether their logs agree, before anybody has changed."""
         follower = self.replicas[f - 1]
-        request = follower.fetch_request()
         if follower.leader != l:
             raise OtherAction
+        request = follower.fetch_request()
         return request, self.replicas[l - 1].log.agrees(request.end, request.last_epoch)
 
     def fetch(self, f: int, l: int) -> None:
@@ -194,10 +194,7 @@ class Truncation(Binding):
         self.state.register(r, crashed=False, incarnation=replica.incarnation)
 
     def load(self, state: Mapping[str, Value]) -> None:
-        self.decisions = [
-            LeaderAndIsr(e, made["leader"] or None, made["isr"])
-            for e, made in enumerate(state["leaderAndIsr"], start=1)
-        ]
+        self.decisions = list(_decisions(state["leaderAndIsr"]))
         now = self.decisions[-1]
         self.state = PartitionState(
             epoch=now.epoch,
@@ -207,10 +204,7 @@ class Truncation(Binding):
             incarnations=_some(state["incarnation"]),
         )
         self.replicas = tuple(self._loaded(state, r) for r in self.ids)
-        self.late = {
-            FetchRequest(m["from"], m["incarnation"], m["epoch"], m["end"], m["last"])
-            for m in state["late"]
-        }
+        self.late = set(map(_fetch_request, state["late"]))
         self.committed = state["committed"]
 
     def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
@@ -227,6 +221,17 @@ class Truncation(Binding):
             incarnation=state["incarnation"][r - 1],
             up=up,
         )
+
+
+@cache
+def _decisions(made: tuple[Rec, ...]) -> tuple[LeaderAndIsr, ...]:
+    numbered = enumerate(made, start=1)
+    return tuple([LeaderAndIsr(e, one["leader"] or None, one["isr"]) for e, one in numbered])
+
+
+@cache
+def _fetch_request(m: Rec) -> FetchRequest:
+    return FetchRequest(m["from"], m["incarnation"], m["epoch"], m["end"], m["last"])
 
 
 def _some(numbers: tuple[int, ...]) -> dict[int, int]:

@@ -1,0 +1,179 @@
+"""Real paths: the machines walk through the graph from the initial state and are never reloaded.
+
+What the exhaustive check cannot see shows here: state that the spec does not have (a cache of
+epochs), and objects that two machines came to share on the way. `tour` takes every edge of a small
+graph by such a path, `stroll` as many as it is given time for.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from attrs import define, evolve, field
+
+from properties.conformance.discrepancy import Discrepancy
+from properties.conformance.machines import Machines
+from properties.conformance.memory import Memory
+from properties.conformance.scope import Scope
+
+#: How many states the tour looks at to find an edge that is still missing, before it starts again.
+HORIZON = 64
+#: How long a stroll goes on before it starts again.
+STROLL = 60
+#: How often a stroll tries what the spec forbids.
+FORBIDDEN = 0.25
+
+
+@define
+class Run:
+    """The machines and the spec, side by side; `taken` are the edges they have taken together."""
+
+    machines: Machines
+    state: int = field(init=False)
+    tried: list[int] = field(init=False)
+    """The labels since the beginning; refused ones too, as they may have left a trace."""
+    taken: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]], init=False)
+    steps: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.again()
+
+    @property
+    def scope(self) -> Scope:
+        return self.machines.scope
+
+    def again(self) -> None:
+        """Begin a new path, with new machines."""
+        self.machines.reset()
+        self.state = self.scope.graph.initial[0]
+        self.tried = []
+
+    def step(self, label: int, target: int | None = None) -> Discrepancy | None:
+        """Try a label. What the spec allows must be done, what it forbids refused.
+
+        Where an action chooses, `target` says which of its outcomes to take.
+        """
+        self.steps += 1
+        self.tried.append(label)
+        allowed = self.scope.graph.out[self.state].get(label, ())
+        memory = Memory.of(self.machines.system) if len(allowed) > 1 else None
+        for outcome in self.machines.outcomes(self.state, label):
+            if isinstance(outcome, str):
+                return self._differs(label, outcome)
+            if memory is None or target in (outcome, None):
+                self.taken.add((self.state, label, outcome))
+                self.state = outcome
+                return None
+            memory.restore()
+        if allowed:
+            return self._differs(label, self.machines.refusal)
+        if self.machines.where() != self.state:
+            code = f"{self.machines.refusal}, but {self.machines.changed_since(self.state)}"
+            return self._differs(label, code)
+        return None
+
+    def sharing(self) -> Discrepancy | None:
+        """Whether two parts of the machines hold the same mutable object by now."""
+        found = self.machines.sharing(self.state, Memory.of(self.machines.system))
+        return found and evolve(found, path=self._path(self.tried))
+
+    def _differs(self, label: int, code: str) -> Discrepancy:
+        found = self.machines.differs(self.state, label, code)
+        return evolve(found, path=self._path(self.tried[:-1]))
+
+    def _path(self, labels: Sequence[int]) -> tuple[str, ...]:
+        return tuple([str(self.scope.graph.actions[label]) for label in labels])
+
+    def reached(self) -> Counter[int]:
+        """Per label, how many edges were taken."""
+        return Counter(label for _, label, _ in self.taken)
+
+
+def stroll(run: Run, random: Random, steps: int) -> Iterator[Discrepancy | None]:
+    """A random walk: mostly what the spec allows, and by preference what was not taken yet."""
+    graph = run.scope.graph
+    labels = range(len(graph.actions))
+    for _ in range(steps):
+        steps_here = graph.out[run.state]
+        if not steps_here or len(run.tried) >= STROLL:
+            yield run.sharing()
+            run.again()
+        elif random.random() < FORBIDDEN:
+            yield run.step(random.choice(labels))
+        else:
+            edges = [(label, to) for label, targets in steps_here.items() for to in targets]
+            fresh = [edge for edge in edges if (run.state, *edge) not in run.taken]
+            yield run.step(*random.choice(fresh or edges))
+    yield run.sharing()
+
+
+def tour(run: Run) -> Iterator[Discrepancy | None]:
+    """Every edge, by as few restarts as a greedy traveller needs."""
+    graph = run.scope.graph
+    missing = [
+        [(label, to) for label, targets in steps.items() for to in targets] for steps in graph.out
+    ]
+    for goal, edges in enumerate(missing):
+        while edges:
+            run.again()
+            for label, to in graph.shortest_path(goal):
+                yield run.step(label, to)
+            while route := _nearest(run, missing):
+                for label, to in route:
+                    source = run.state
+                    yield run.step(label, to)
+                    if (label, to) in missing[source]:
+                        missing[source].remove((label, to))
+            yield run.sharing()
+
+
+def _nearest(run: Run, missing: Sequence[list[tuple[int, int]]]) -> Sequence[tuple[int, int]]:
+    """The shortest way from here over the nearest edge that was not taken yet."""
+    here = missing[run.state]
+    if here:
+        loops = [edge for edge in here if edge[1] == run.state]
+        onward = [edge for edge in here if missing[edge[1]]]
+        return (loops or onward or here)[:1]
+    out = run.scope.graph.out
+    ways: dict[int, tuple[tuple[int, int], ...]] = {run.state: ()}
+    waiting = deque([run.state])
+    while waiting and len(ways) < HORIZON:
+        state = waiting.popleft()
+        for label, targets in out[state].items():
+            for to in targets:
+                if to in ways:
+                    continue
+                ways[to] = (*ways[state], (label, to))
+                if missing[to]:
+                    return (*ways[to], missing[to][0])
+                waiting.append(to)
+    return ()
+
+
+def shorten(run: Run, labels: Sequence[int]) -> Discrepancy | None:
+    """The shortest difference found by leaving out steps of a path that ends in one.
+
+    None if the path, gone again, does not end in one.
+    """
+    shortest, found = list(labels), _replay(run, labels)
+    size = len(shortest) // 2
+    while found and size:
+        start = 0
+        while start < len(shortest):
+            without = shortest[:start] + shortest[start + size :]
+            fails = _replay(run, without)
+            if fails:
+                found, shortest = fails, run.tried[:]
+            else:
+                start += size
+        size //= 2
+    return found
+
+
+def _replay(run: Run, labels: Sequence[int]) -> Discrepancy | None:
+    run.again()
+    for label in labels:
+        found = run.step(label)
+        if found:
+            return found
+    return run.sharing()
