@@ -1,0 +1,92 @@
+"""The network: late, twice, in another order, in one direction only, or not at all."""
+
+from collections.abc import Iterable
+from heapq import heappush
+from random import Random
+
+from attrs import define, field
+
+from chaos.messages import Message
+
+CALM_JITTER_MS = 5
+
+Link = tuple[int, int]
+Entry = tuple[int, int, int, Message]
+
+
+@define(eq=False)
+class Timeline:
+    """What will happen, in order: (when, a number that settles ties, node, message)."""
+
+    now: int = 0
+    number: int = 0
+    heap: list[Entry] = field(factory=list[Entry])
+
+    def at(self, when: int, node: int, message: Message) -> None:
+        """Let a node have a message at a time, past the network."""
+        self.number += 1
+        heappush(self.heap, (when, self.number, node, message))
+
+
+@define(eq=False)
+class Network:
+    """Links between nodes.
+
+    A pair in `cut` lets nothing through in that direction. Everything else is a matter of dice,
+    so messages overtake each other as soon as there is jitter.
+    """
+
+    timeline: Timeline
+    dice: Random
+    delay_ms: int
+    jitter_ms: int
+    drop: float
+    duplicate: float
+    cut: set[Link] = field(factory=set[Link])
+    cuts: dict[Link, int] = field(factory=dict[Link, int])
+    lost: int = 0
+
+    def send(self, message: Message) -> None:
+        """Carry a message from its second field to its third."""
+        source, target = message[1], message[2]
+        if self.cut and (source, target) in self.cut:
+            self.lost += 1
+            return
+        random = self.dice.random
+        if self.drop and random() < self.drop:
+            self.lost += 1
+            return
+        timeline = self.timeline
+        timeline.number = number = timeline.number + 1
+        arrives = timeline.now + self.delay_ms + int(random() * self.jitter_ms)
+        heappush(timeline.heap, (arrives, number, target, message))
+        if self.duplicate and random() < self.duplicate:
+            timeline.number += 1
+            arrives += int(random() * (10 + 6 * self.jitter_ms))
+            heappush(timeline.heap, (arrives, timeline.number, target, message))
+
+    def reaches(self, one: int, other: int) -> bool:
+        """Whether two nodes can talk, in both directions, at this moment."""
+        return not self.cut or ((one, other) not in self.cut and (other, one) not in self.cut)
+
+    def cut_links(self, links: Iterable[Link]) -> None:
+        """Let nothing through on these links, until as many heals have come as cuts."""
+        for link in links:
+            self.cuts[link] = self.cuts.get(link, 0) + 1
+        self.cut = set(self.cuts)
+
+    def heal_links(self, links: Iterable[Link]) -> None:
+        """Take one cut back for each of these links."""
+        for link in links:
+            left = self.cuts.get(link, 0) - 1
+            if left > 0:
+                self.cuts[link] = left
+            else:
+                self.cuts.pop(link, None)
+        self.cut = set(self.cuts)
+
+    def heal(self) -> None:
+        """Be a good network from now on."""
+        self.cut, self.cuts = set(), {}
+        self.drop = self.duplicate = 0.0
+        self.jitter_ms = min(self.jitter_ms, CALM_JITTER_MS)

@@ -1,0 +1,285 @@
+"""What must hold, judged at the transitions that could break it.
+
+Each oracle bears the name of the property in the specs. What a configuration does not promise is
+not judged but counted; and only for the cause that the configuration names (an unclean election,
+the last in-sync replica having lost its page cache), never for a loss of another cause.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from attrs import define, field, frozen
+
+from chaos.swarm import Swarm
+from refimpl.abstract_log import AbstractLog
+from refimpl.controller import PartitionState
+from refimpl.errors import Refusal
+from refimpl.group import Coordinator, OffsetCommit
+from refimpl.log import Record
+from refimpl.replica import Replica
+
+
+@frozen
+class Violation(Exception):
+    """A promise was broken: which, and how it was seen."""
+
+    oracle: str
+    what: str
+
+    def __str__(self) -> str:
+        """Both, on a line."""
+        return f"{self.oracle}: {self.what}"
+
+
+@define(eq=False)
+class PartitionOracle:
+    """Judges one partition, with the abstract log beside it.
+
+    After a loss that the configuration permits a new era begins: `era` is the first leader epoch
+    that is judged again, and until a leader of it is there (`unsettled`) the log is in suspense.
+    """
+
+    name: str
+    swarm: Swarm
+    state: PartitionState
+    replicas: dict[int, Replica]
+    counts: Counter[str]
+    log: AbstractLog = field(init=False)
+    era: int = 0
+    unsettled: bool = False
+    leaders: dict[int, int] = field(factory=dict[int, int])
+    written: dict[tuple[int, int], tuple[Record, int]] = field(
+        factory=dict[tuple[int, int], tuple[Record, int]]
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Permit loss only where the configuration does."""
+        self.log = AbstractLog(loss_allowed=self.swarm.unclean or self._last_may_lose)
+
+    @property
+    def _last_may_lose(self) -> bool:
+        return self.swarm.lossy and not self.swarm.elr
+
+    # Replication
+
+    def wrote(self, replica: Replica, offset: int) -> None:
+        """A leader has appended: in its own epoch, behind no newer one."""
+        records = replica.log.records
+        record = records[offset]
+        before = records[offset - 1].epoch if offset else 0
+        if record.epoch < before:
+            raise self._broken("EpochsAscend", f"{record.epoch} behind {before} at {offset}")
+        if self.leaders.get(record.epoch, 0) != replica.id:
+            raise self._broken("OneLeaderPerEpoch", f"{replica.id} writes in {record.epoch}")
+        if (record.epoch, offset) in self.written:
+            raise self._broken("LogMatching", f"epoch {record.epoch} has two records at {offset}")
+        self.written[record.epoch, offset] = record, before
+
+    def copied(self, replica: Replica, start: int) -> None:
+        """A follower has appended: what its leader wrote there, behind what it wrote it behind."""
+        records = replica.log.records
+        before = records[start - 1].epoch if start else 0
+        for offset in range(start, len(records)):
+            record = records[offset]
+            if self.written.get((record.epoch, offset)) != (record, before):
+                raise self._broken(
+                    "LogMatching",
+                    f"replica {replica.id} has epoch {record.epoch} at {offset} behind {before}",
+                )
+            before = record.epoch
+
+    def moved(self, replica: Replica, old: int) -> None:
+        """A high watermark has moved: up to the log end, over what is or becomes committed."""
+        new = replica.high_watermark
+        if new > replica.log.end:
+            raise self._broken(
+                "HighWatermarkInLog", f"{new} at replica {replica.id}, log end {replica.log.end}"
+            )
+        if new <= old or not self._judges(replica.epoch):
+            return
+        records, known = replica.log.records, len(self.log.committed)
+        if not self.log.agrees(old, records[old : min(new, known)]):
+            raise self._broken(
+                "AppendOnly", f"replica {replica.id} commits others at {old}..{min(new, known)}"
+            )
+        if new > known:
+            self._commit(replica, known, new)
+
+    def _commit(self, replica: Replica, known: int, new: int) -> None:
+        if not replica.leads:
+            raise self._broken(
+                "ViewsArePrefixes", f"follower {replica.id} sees {new}, committed is {known}"
+            )
+        for record in replica.log.records[known:new]:
+            self.log.commit(record)
+        self._isr_holds_committed()
+
+    def cut(self, replica: Replica, before: int) -> None:
+        """A follower has cut its log: nothing that is committed, if it may lead next."""
+        end = replica.log.end
+        if end < before:
+            self.counts["truncations"] += 1
+            if (
+                end < len(self.log.committed)
+                and replica.id in self.state.isr
+                and self._judges(replica.epoch)
+            ):
+                raise self._broken(
+                    "CommittedInIsr",
+                    f"replica {replica.id}, in sync, cut to {end} of {len(self.log.committed)}",
+                )
+
+    def became_leader(self, replica: Replica) -> None:
+        """A replica leads: nobody else does in this epoch."""
+        if self.leaders.setdefault(replica.epoch, replica.id) != replica.id:
+            raise self._broken(
+                "OneLeaderPerEpoch",
+                f"{replica.id} and {self.leaders[replica.epoch]} in {replica.epoch}",
+            )
+        if self.unsettled and replica.epoch >= self.era:
+            self._settle(replica)
+
+    def decided(self) -> None:
+        """The controller has decided: whoever is in sync now may lead, and holds everything."""
+        self._isr_holds_committed()
+
+    def elected_unclean(self) -> None:
+        """Somebody leads of whom nothing is known: what it lacks is lost."""
+        if not self.swarm.unclean:
+            raise self._broken("UncleanElection", "it is not enabled")
+        self._suspend("unclean elections", self.state.epoch)
+
+    def restarted(self, replica: Replica) -> None:
+        """A broker is back with what its disk kept."""
+        if replica.id not in self.state.isr or self.unsettled or self._holds_committed(replica):
+            return
+        if not (self._last_may_lose and self.state.isr == frozenset((replica.id,))):
+            raise self._broken("CommittedInIsr", f"replica {replica.id} is in sync, and lost some")
+        self._suspend("last in-sync replicas that lost records", self.state.epoch + 1)
+
+    def acked(self, replica: Replica, offset: int, value: object) -> None:
+        """A producer is told that its record is safe."""
+        if not self._judges(replica.epoch):
+            return
+        committed = self.log.committed
+        if offset >= len(committed) or _value(committed[offset]) != value:
+            raise self._broken("AckedSurvives", f"{value} is not committed at {offset}")
+
+    def read(self, replica: Replica, offset: int, records: Sequence[Record]) -> None:
+        """A consumer is given records: committed ones, in their places."""
+        if self._judges(replica.epoch) and not self.log.agrees(offset, records):
+            raise self._broken("ViewsArePrefixes", f"replica {replica.id} serves {offset} wrongly")
+
+    def unavailable(self) -> bool:
+        """Whether nobody is left who may lead: with ELR, once all of it has crashed."""
+        state = self.state
+        return (
+            self.swarm.elr
+            and not self.swarm.unclean
+            and state.leader is None
+            and not state.isr | state.elr
+        )
+
+    def _isr_holds_committed(self) -> None:
+        if self.unsettled:
+            return
+        for member in self.state.isr:
+            if not self._holds_committed(self.replicas[member]):
+                raise self._broken(
+                    "CommittedInIsr",
+                    f"replica {member} ends at {self.replicas[member].log.end} or differs; "
+                    f"{len(self.log.committed)} are committed",
+                )
+
+    def _holds_committed(self, replica: Replica) -> bool:
+        """By LogMatching the last record stands for all before it."""
+        committed, records = self.log.committed, replica.log.records
+        known = len(committed)
+        return not known or (len(records) >= known and records[known - 1] == committed[-1])
+
+    def _judges(self, epoch: int) -> bool:
+        return epoch >= self.era and not self.unsettled
+
+    def _suspend(self, cause: str, era: int) -> None:
+        self.counts[cause] += 1
+        self.era, self.unsettled = era, True
+
+    def _settle(self, leader: Replica) -> None:
+        """A leader of the new era is there: the log is what it has of it."""
+        committed, records = self.log.committed, leader.log.records
+        common = 0
+        while common < min(len(committed), len(records)) and committed[common] == records[common]:
+            common += 1
+        if common < len(committed):
+            self.counts["allowed losses"] += len(committed) - common
+            try:
+                self.log.lose(common)
+            except Refusal:
+                raise self._broken("AppendOnly", f"records from {common} on are lost") from None
+        for record in records[common : leader.high_watermark]:
+            self.log.commit(record)
+        self.unsettled = False
+
+    def _broken(self, oracle: str, what: str) -> Violation:
+        return Violation(oracle, f"{self.name}: {what}")
+
+
+def _value(record: object) -> object:
+    return record.value if isinstance(record, Record) else None
+
+
+@define(eq=False)
+class GroupOracle:
+    """Judges one group on one partition."""
+
+    name: str
+    swarm: Swarm
+    partition: PartitionOracle
+    group: Coordinator
+    counts: Counter[str]
+    processed: list[int] = field(factory=list[int])
+    passed: int = 0
+    generation: int = 0
+
+    def rebalanced(self) -> None:
+        """Members came or went: a newer generation, never an older one."""
+        group = self.group
+        if group.generation <= self.generation:
+            raise self._broken("OneOwner", f"generation {group.generation} again")
+        self.generation = group.generation
+
+    def joined(self, member: int, generation: int) -> None:
+        """A member believes to own the partition: in the group's generation it does."""
+        if generation == self.group.generation and member != self.group.owner:
+            raise self._broken("OneOwner", f"member {member} besides {self.group.owner}")
+
+    def did(self, offset: int) -> None:
+        """A record was processed."""
+        processed = self.processed
+        while len(processed) <= offset:
+            processed.append(0)
+        processed[offset] += 1
+        if processed[offset] > 1:
+            self.counts["redeliveries"] += 1
+            if self.swarm.commit_when == "before" and not self.partition.era:
+                raise self._broken("AtMostOnce", f"{offset} is processed again")
+
+    def committed(self, commit: OffsetCommit, before: int) -> None:
+        """The coordinator took a commit: of the generation in force, forward, and of work done."""
+        group = self.group
+        if commit.generation != self.generation:
+            raise self._broken("CommitFenced", f"generation {commit.generation} commits")
+        if group.committed < before:
+            raise self._broken("CommittedMonotone", f"from {before} back to {group.committed}")
+        if self.swarm.commit_when != "after" or self.partition.era:
+            return
+        processed = self.processed
+        while self.passed < len(processed) and processed[self.passed]:
+            self.passed += 1
+        if group.committed > self.passed:
+            raise self._broken(
+                "AtLeastOnce", f"{group.committed} is committed, {self.passed} is not processed"
+            )
+
+    def _broken(self, oracle: str, what: str) -> Violation:
+        return Violation(oracle, f"group g on {self.name}: {what}")

@@ -1,0 +1,75 @@
+"""A fault script: what goes wrong, when, and for how long.
+
+A seed expands to a script, and the script is what is made smaller when a run fails. Who is hit may
+be named by role ("leader of partition 0"), so that a shorter script still means the same.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from attrs import asdict, frozen
+
+from chaos.swarm import Swarm
+
+
+@frozen
+class Fault:
+    """One fault.
+
+    `who` is a broker 1..3, or 0 for whoever leads `partition`; a member 1.. for member faults.
+    `how` says more: the part of the page cache that survives a crash, or which links are cut.
+    """
+
+    at_ms: int
+    what: str
+    who: int = 0
+    partition: int = 0
+    for_ms: int = 0
+    part: float = 0.0
+    how: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fault as a script file holds it."""
+        return asdict(self)
+
+
+Script = tuple[Fault, ...]
+
+# Which links of a broker are cut; "from" and "to" are seen from the broker.
+CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
+
+
+def expand(swarm: Swarm) -> Script:
+    """The script that belongs to a configuration."""
+    dice = Random(swarm.seed * 2 + 1)
+    faults: list[Fault] = []
+    at = float(swarm.gap_ms)
+    while swarm.faults and at < swarm.fault_ms:
+        faults.append(_fault(swarm, int(at), dice))
+        at += dice.expovariate(1.0 / swarm.gap_ms)
+    return tuple(faults)
+
+
+def _fault(swarm: Swarm, at_ms: int, dice: Random) -> Fault:
+    what = dice.choice(swarm.faults)
+    partition = dice.randrange(swarm.partitions)
+    who = 0 if dice.random() < 0.4 else dice.randrange(1, 4)
+    for_ms = int(dice.expovariate(1.0 / dice.choice((50, 200, 500)))) + 10
+    part = dice.choice((0.0, 0.0, 0.5, 1.0))
+    how = ""
+    if what == "cut":
+        how = dice.choice(CUTS)
+    elif what == "noise":
+        how = dice.choice(("drop", "duplicate", "delay"))
+    elif what == "elect":
+        who, for_ms = dice.randrange(1, 4), 0
+    elif what.startswith("member"):
+        who = dice.randrange(1, swarm.consumers + 1)
+        for_ms = int(dice.expovariate(1.0 / swarm.member_session_ms)) + 20
+    return Fault(at_ms, what, who, partition, for_ms, part, how)
+
+
+def read_script(values: Sequence[dict[str, Any]]) -> Script:
+    """Read what `as_json` wrote."""
+    return tuple(Fault(**value) for value in values)
