@@ -1,6 +1,6 @@
 """After the faults: everything is healed, and the cluster has to get well within a bound."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import define
 
@@ -131,6 +131,9 @@ class Judge:
                 name = self.world.partitions[partition].name
                 raise Violation("NoDuplicates", f"{name}: an idempotent record is there twice")
 
+    def _names(self, partitions: Iterable[int]) -> list[str]:
+        return [self.world.partitions[partition].name for partition in partitions]
+
     def _write_down(self, found: dict[int, list[Record]]) -> None:
         for consumer in self.consumers:
             consumer.close()
@@ -139,6 +142,7 @@ class Judge:
             return
         for producer in self.producers:
             history.note(producer.process, "close")
+        history.note("scan#0", "assign", partitions=self._names(found))
         for partition, records in found.items():
             scanned = [
                 {
@@ -150,6 +154,5 @@ class Judge:
                 }
                 for offset, record in enumerate(records)
             ]
-            name = self.world.partitions[partition].name
-            history.note("scan#0", "scan", records=scanned, partitions=[name])
+            history.note("scan#0", "scan", records=scanned, partitions=self._names((partition,)))
         history.note("scan#0", "close")

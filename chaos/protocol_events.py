@@ -12,6 +12,9 @@ from attrs import define, field
 
 from refimpl.events import Event, Header, Json, as_set
 
+# Members of a group, at most: those that a run does without never join.
+MEMBERS = 3
+
 Changes = dict[str, Any]
 # {variable: value}, or {variable: (who, value)} for one that is a function of who.
 
@@ -74,11 +77,11 @@ class Recorder:
     groups: list[Trace]
 
     @classmethod
-    def of(cls, partitions: int, members: int) -> "Recorder":
+    def of(cls, partitions: int) -> "Recorder":
         """Traces for so many partitions, before anything has happened."""
         return cls(
             [Trace("Truncation", f"orders:{p}", _truncation()) for p in range(partitions)],
-            [Trace("ConsumerCommit", f"g/orders:{p}", _group(members)) for p in range(partitions)],
+            [Trace("ConsumerCommit", f"g/orders:{p}", _group()) for p in range(partitions)],
         )
 
     def lines(self, run: str, bounds: Mapping[str, Mapping[str, Json]]) -> Iterator[bytes]:
@@ -99,8 +102,8 @@ def _truncation() -> Changes:
     }
 
 
-def _group(members: int) -> Changes:
-    nothing = [0] * members
+def _group() -> Changes:
+    nothing = [0] * MEMBERS
     return {
         "generation": 0,
         "owner": 0,

@@ -29,6 +29,24 @@ class Fault:
     part: float = 0.0
     how: str = ""
 
+    def __str__(self) -> str:
+        """The fault in words, for people."""
+        whom = f"leader of orders:{self.partition}" if not self.who else f"broker {self.who}"
+        if self.what.startswith("member"):
+            whom = f"member {self.who}"
+        last = f" for {self.for_ms} ms" if self.for_ms else ""
+        match self.what:
+            case "crash":
+                return f"crash {whom}{last}, {self.part:.0%} of its page cache survives"
+            case "cut":
+                return f"cut {whom} off ({self.how.replace('_', ' ')}){last}"
+            case "noise":
+                return f"{self.how} messages{last}"
+            case "elect":
+                return f"elect broker {self.who} for orders:{self.partition}"
+            case _:
+                return f"{self.what.removeprefix('member_')} {whom}{last}"
+
     def as_json(self) -> dict[str, Any]:
         """The fault as a script file holds it."""
         return asdict(self)

@@ -53,6 +53,11 @@ class Run:
     events: int = 0
 
     @property
+    def complete(self) -> bool:
+        """Whether the run came to its end and everything was read once more."""
+        return self.judge.done and not any(p.unavailable() for p in self.world.partitions)
+
+    @property
     def now_ms(self) -> int:
         """How far simulated time has come."""
         return self.world.timeline.now
@@ -121,7 +126,7 @@ def build(
         for p in range(swarm.partitions)
     ]
     world = World(swarm, dice, timeline, network, partitions, judged, counts)
-    world.recorder = Recorder.of(swarm.partitions, swarm.consumers) if events else None
+    world.recorder = Recorder.of(swarm.partitions) if events else None
     world.history = History(timeline) if history else None
     return _people(world, swarm, script, states, groups)
 
