@@ -44,6 +44,7 @@ class Binding(ABC):
     """Constants whose value is what the machines implement."""
     abstractions: ClassVar[tuple[Callable[[Any], Value], ...]]
 
+    @abstractmethod
     def __init__(self, constants: Mapping[str, Value]) -> None:
         """The initial state."""
 

@@ -41,9 +41,10 @@ class Discrepancy:
 
 def changes(before: Mapping[str, Value], after: Mapping[str, Value]) -> str:
     """What a step changed, variable by variable."""
-    return "; ".join(
-        change for name in after for change in _change(name, before[name], after[name])
-    ) or "nothing changes"
+    return (
+        "; ".join(change for name in after for change in _change(name, before[name], after[name]))
+        or "nothing changes"
+    )
 
 
 def _change(name: str, before: Value, after: Value) -> Sequence[str]:

@@ -5,6 +5,9 @@ its followers have, and what was acknowledged. So the binding tells every decisi
 and asks the leader as it would be had it heard from everybody (`_informed`).
 """
 
+# Parameters are named as in the spec, where a leader is `l`.
+# ruff: noqa: E741
+
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 

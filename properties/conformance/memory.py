@@ -8,7 +8,7 @@ On the way an object that can be reached twice shows. If two machines share it, 
 secretly a step of the other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -39,8 +39,8 @@ class Memory:
         return memory
 
     def _visit(self, thing: Any, known: set[int]) -> None:
-        kind: Any = type(thing)
-        inner: Any
+        kind: type = type(thing)
+        inner: Iterable[Any]
         if kind is tuple:
             inner = thing
         elif id(thing) in known:
@@ -60,8 +60,8 @@ class Memory:
             return
         else:
             fields = _slots(kind) if attrs.has(kind) else _named(tuple(vars(thing)))
-            inner = fields[1](thing)
-            self.objects.append((thing, fields, inner))
+            inner = values = fields[1](thing)
+            self.objects.append((thing, fields, values))
         known.add(id(thing))
         for one in inner:
             if type(one) not in _values:
@@ -82,7 +82,14 @@ class Memory:
         for now, then in self.containers:
             if now != then:
                 now.clear()
-                (now.extend if type(now) is list else now.update)(then)
+                _fill(now, then)
+
+
+def _fill(container: Any, contents: Any) -> None:
+    if isinstance(container, list):
+        container[:] = contents
+    else:
+        container.update(contents)
 
 
 @cache

@@ -9,6 +9,7 @@ from properties.conformance.binding import Binding
 from properties.tla import Graph, InputError, SpecTree, Value, load_graph, parse
 from properties.tla.specs import Config
 
+
 @frozen(eq=False)
 class Scope:
     """Everything that a check of one configuration stands on."""

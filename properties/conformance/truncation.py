@@ -1,19 +1,26 @@
 """Truncation: replicas of one partition, and the controller's record of it.
 
 The controller's decisions reach replicas late, so the binding keeps all of them, as the spec does.
-It keeps the requests under way whose sender has moved on, and the ghost `committed`.
+It keeps the requests under way whose sender has moved on, and the ghost `committed`. Answers that
+were lost it keeps as well, and brings them too late: the spec says that they are void, and so has
+nothing to say about them.
 """
 
+# Parameters are named as in the spec, where a leader is `l`.
+# ruff: noqa: E741
+
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import ClassVar
 
 from properties.conformance.binding import Binding, Bound, Environment, NoSuchChoice, OtherAction
 from properties.tla import Rec, Value
 from refimpl.controller import LeaderAndIsr, PartitionState, first_live
-from refimpl.errors import InvalidRequest, NotLeaderOrFollower
+from refimpl.errors import InvalidRequest, Refusal
 from refimpl.log import Log, Record
-from refimpl.replica import FetchRequest, Replica
+from refimpl.replica import FetchAnswer, FetchRequest, Replica
+
 
 class Truncation(Binding):
     """Replicas 1..N and the controller."""
@@ -41,6 +48,7 @@ class Truncation(Binding):
             replica.become_follower(1, 1)
         self.decisions = [self.state.decision]
         self.late: set[FetchRequest] = set()
+        self.lost: dict[int, FetchAnswer] = {}
         self.committed: tuple[int, ...] = ()
 
     # The leader
@@ -81,25 +89,36 @@ class Truncation(Binding):
         request = follower.fetch_request()
         return request, self.replicas[l - 1].log.agrees(request.end, request.last_epoch)
 
+    def _deliver(self, f: int, answer: FetchAnswer) -> None:
+        """Bring an answer, and bring it again: a second copy must change nothing."""
+        self.replicas[f - 1].take_answer(answer)
+        with suppress(Refusal):
+            self.replicas[f - 1].take_answer(answer)
+
+    def _deliver_lost(self, r: int) -> None:
+        """An answer that comes after its follower has moved on to a new epoch is void."""
+        lost = self.lost.pop(r, None)
+        if lost is not None:
+            with suppress(Refusal):
+                self.replicas[r - 1].take_answer(lost)
+
     def fetch(self, f: int, l: int) -> None:
         request, agrees = self._request(f, l)
         if not agrees:
             raise OtherAction
-        answer = self.replicas[l - 1].answer_fetch(request, self.max_fetch)
-        self.replicas[f - 1].take_answer(answer)
+        self._deliver(f, self.replicas[l - 1].answer_fetch(request, self.max_fetch))
 
     def fetch_lost(self, f: int, l: int) -> None:
         request, agrees = self._request(f, l)
         if not agrees:
             raise OtherAction
-        self.replicas[l - 1].answer_fetch(request, self.max_fetch)
+        self.lost[f] = self.replicas[l - 1].answer_fetch(request, self.max_fetch)
 
     def truncate(self, f: int, l: int) -> None:
         request, agrees = self._request(f, l)
         if agrees:
             raise OtherAction
-        answer = self.replicas[l - 1].answer_fetch(request, self.max_fetch)
-        self.replicas[f - 1].take_answer(answer)
+        self._deliver(f, self.replicas[l - 1].answer_fetch(request, self.max_fetch))
 
     def late_fetch(self, f: int, l: int, choice: int) -> None:
         requests = sorted(
@@ -131,6 +150,7 @@ class Truncation(Binding):
         left_behind = self._left_behind(self.replicas[r - 1])
         self.replicas[r - 1].become_leader(e, decision.isr)
         self.late |= left_behind
+        self._deliver_lost(r)
 
     def become_follower(self, r: int, e: int) -> None:
         decision = self._told(e)
@@ -139,6 +159,7 @@ class Truncation(Binding):
         left_behind = self._left_behind(self.replicas[r - 1])
         self.replicas[r - 1].become_follower(e, decision.leader)
         self.late |= left_behind
+        self._deliver_lost(r)
 
     # The controller
 
@@ -188,6 +209,7 @@ class Truncation(Binding):
             raise Environment
         left_behind = self._left_behind(replica)
         replica.restart(checkpoint, kept)
+        self.lost.pop(r, None)  # its connection ended with it
         self.late |= left_behind
         # Its session ends and begins within the step, before the controller decides anything.
         self.state.alive -= {r}
@@ -204,6 +226,7 @@ class Truncation(Binding):
             incarnations=_some(state["incarnation"]),
         )
         self.replicas = tuple(self._loaded(state, r) for r in self.ids)
+        self.lost = {}
         self.late = set(map(_fetch_request, state["late"]))
         self.committed = state["committed"]
 
@@ -276,7 +299,7 @@ def up(c: Truncation) -> Value:
 
 
 def late(c: Truncation) -> Value:
-    return frozenset([_request(m) for m in c.late]) if c.late else frozenset()
+    return frozenset([_request(m) for m in c.late])
 
 
 @cache

@@ -75,14 +75,18 @@ class Run:
     def sharing(self) -> Discrepancy | None:
         """Whether two parts of the machines hold the same mutable object by now."""
         found = self.machines.sharing(self.state, Memory.of(self.machines.system))
-        return found and evolve(found, path=self._path(self.tried))
+        return found and self.on_this_path(found)
 
     def _differs(self, label: int, code: str) -> Discrepancy:
-        found = self.machines.differs(self.state, label, code)
-        return evolve(found, path=self._path(self.tried[:-1]))
+        self.tried.pop()
+        found = self.on_this_path(self.machines.differs(self.state, label, code))
+        self.tried.append(label)
+        return found
 
-    def _path(self, labels: Sequence[int]) -> tuple[str, ...]:
-        return tuple([str(self.scope.graph.actions[label]) for label in labels])
+    def on_this_path(self, found: Discrepancy) -> Discrepancy:
+        """A difference after the path that was really gone, not the shortest one to its state."""
+        actions = self.scope.graph.actions
+        return evolve(found, path=tuple([str(actions[label]) for label in self.tried]))
 
     def reached(self) -> Counter[int]:
         """Per label, how many edges were taken."""
