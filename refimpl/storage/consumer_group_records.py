@@ -107,7 +107,9 @@ class ConsumerGroupMemberMetadata:
     subscribed_topic_regex: MaybeText
     rebalance_timeout_ms: Int32 = -1
     server_assignor: MaybeText
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0)] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0)] = (
+        ClassicMemberMetadata(0, ())
+    )
 
 
 @frozen(kw_only=True)
@@ -139,7 +141,7 @@ class OwnedPartitions:
 
     topic_id: Id
     partitions: Numbers
-    assignment_epochs: Annotated[tuple[int, ...] | None, INT32, tagged(0)] = None
+    assignment_epochs: Annotated[tuple[int, ...] | None, INT32, tagged(0)] = ()
 
 
 @frozen

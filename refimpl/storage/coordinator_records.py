@@ -11,6 +11,7 @@ from attrs import frozen
 
 from refimpl.storage import consumer_group_records as groups
 from refimpl.storage.errors import CorruptBatch
+from refimpl.storage.java_text import string_hash
 from refimpl.storage.schema import (
     ID,
     INT16,
@@ -137,9 +138,9 @@ class RecordType:
 GROUP_RECORDS = {
     kind.number: kind
     for kind in (
-        RecordType(0, OffsetCommitKey, OffsetCommitValue, 4, 4),
-        RecordType(1, OffsetCommitKey, OffsetCommitValue, 4, 4),
-        RecordType(2, GroupMetadataKey, GroupMetadataValue, 4, 4),
+        RecordType(0, OffsetCommitKey, OffsetCommitValue, newest=0, flexible=1),
+        RecordType(1, OffsetCommitKey, OffsetCommitValue, newest=4, flexible=4),
+        RecordType(2, GroupMetadataKey, GroupMetadataValue, newest=4, flexible=4),
         RecordType(3, groups.GroupKey, groups.ConsumerGroupMetadata),
         RecordType(4, groups.GroupKey, groups.ConsumerGroupPartitionMetadata),
         RecordType(5, groups.MemberKey, groups.ConsumerGroupMemberMetadata),
@@ -149,7 +150,9 @@ GROUP_RECORDS = {
         RecordType(16, groups.RegularExpressionKey, groups.RegularExpression),
     )
 }
-TRANSACTION_RECORDS = {0: RecordType(0, TransactionLogKey, TransactionLogValue, 1, 1)}
+TRANSACTION_RECORDS = {
+    0: RecordType(0, TransactionLogKey, TransactionLogValue, newest=1, flexible=1)
+}
 
 
 class UnknownRecordType(CorruptBatch):
@@ -183,7 +186,7 @@ def read_record(
     reader = Reader(value)
     version = reader.number(INT16)
     if not 0 <= version <= kind.newest:
-        raise CorruptBatch(f"version {version} of {kind.value.__name__}, only 0 to {kind.newest}")
+        raise CorruptBatch(f"Found an unknown record version {version} for {number} type")
     content = read(kind.value, reader, version, version >= kind.flexible)
     return CoordinatorRecord(kind, whose, content, version)
 
@@ -199,10 +202,9 @@ def write_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 
 def partition_for(name: str, partitions: int) -> int:
-    """The partition that a group or a transactional id lives in: Java's hash of a string."""
-    units = memoryview(name.encode("utf-16-be", "surrogatepass")).tolist()
-    result = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
-    distance = result if result < 0x80000000 else 0x100000000 - result
-    return distance % partitions if distance < 0x80000000 else 0
+    """The partition that a group or a transactional id lives in.
+
+    As in Kafka, the one number whose absolute value does not fit counts as zero.
+    """
+    distance = abs(string_hash(name))
+    return distance % partitions if distance < 2**31 else 0

@@ -11,7 +11,7 @@ from refimpl.storage.dump_findings import Findings
 from refimpl.storage.dump_records import optional_long
 from refimpl.storage.errors import CorruptFile, UnsupportedFormat
 from refimpl.storage.legacy import decode_messages
-from refimpl.storage.logfile import base_offset_of, batches_of, mapped
+from refimpl.storage.logfile import base_offset_of, batches_of, mapped, placed_at
 
 _OFFSET_ENTRY, _TIME_ENTRY, _ABORTED = Struct(">ii"), Struct(">qi"), Struct(">hqqqq")
 _SNAPSHOT, _PRODUCER = Struct(">hIi"), Struct(">qhiqiqiq")
@@ -92,7 +92,8 @@ def _hold_against(
         last = -1 if header is None else header.last_offset
         findings.lost_offsets[whole].append((offset, last))
         return
-    largest = max(_timestamps(log, position, header), default=-1)
+    with placed_at(log_path, position):
+        largest = max(_timestamps(log, position, header), default=-1)
     if largest != timestamp:
         findings.wrong_timestamps[whole].append((timestamp, largest))
     if previous >= timestamp:

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 from attrs import frozen
 
-from refimpl.storage.batch import BatchHeader, Buffer
 from refimpl.storage.coordinator_json import group_record, transaction_record
 from refimpl.storage.dump_findings import Findings
 from refimpl.storage.dump_indexes import (
@@ -20,8 +19,8 @@ from refimpl.storage.dump_indexes import (
     transaction_index_lines,
 )
 from refimpl.storage.dump_records import Decoder, as_text, batch_line, record_lines
-from refimpl.storage.errors import CorruptBatch, CorruptFile, StorageDamage
-from refimpl.storage.logfile import base_offset_of, batches_of, mapped
+from refimpl.storage.errors import CorruptFile, StorageDamage
+from refimpl.storage.logfile import base_offset_of, batches_of, mapped, placed_at
 
 BROKEN = 1
 MEBIBYTE = 1024 * 1024
@@ -46,29 +45,21 @@ def log_lines(path: Path, wishes: Wishes, findings: Findings) -> Iterator[str]:
     yield _title(path)
     log, end, last_offset = mapped(path)[: wishes.limit], 0, -1
     for position, header in batches_of(path, log):
-        line = batch_line(log, position, header)
-        findings.damaged |= line.endswith("false")
-        yield line
-        end = position + header.size
-        for offset, line in _record_lines(path, log, position, header, wishes):
-            if offset != last_offset + 1:
-                findings.gaps[path.absolute()].append((last_offset, offset))
-            last_offset = offset
+        with placed_at(path, position):
+            line = batch_line(log, position, header)
+            findings.damaged |= line.endswith("false")
             yield line
+            end = position + header.size
+            if not wishes.deep:
+                continue
+            for offset, line in record_lines(log, position, header, wishes.decoder, wishes.bare):
+                if offset != last_offset + 1:
+                    findings.gaps[path.absolute()].append((last_offset, offset))
+                last_offset = offset
+                yield line
     if end < len(log) and wishes.limit == EVERYTHING:
         findings.damaged = True
         yield f"Found {len(log) - end} invalid bytes at the end of {path.name}"
-
-
-def _record_lines(
-    path: Path, log: Buffer, position: int, header: BatchHeader, wishes: Wishes
-) -> Iterator[tuple[int, str]]:
-    if not wishes.deep:
-        return
-    try:
-        yield from record_lines(log, position, header, wishes.decoder, wishes.bare)
-    except CorruptBatch as broken:
-        raise CorruptFile(str(path), position, broken.why) from None
 
 
 def _title(path: Path) -> str:
@@ -153,7 +144,7 @@ def dump_log(
         click.echo(f"Dumping {path}")
         try:
             for line in lines_of(path, wishes, findings):
-                click.echo(line)
+                click.echo(line, color=True)  # a payload is shown as it is, escapes and all
         except StorageDamage as damage:
             findings.damaged = True
             click.echo(f"Error: {damage}", err=True)

@@ -1,6 +1,5 @@
 """Batches and records as DumpLogSegments prints them: its words, in its order."""
 
-import re
 from collections.abc import Callable, Iterator
 from struct import Struct
 
@@ -17,6 +16,7 @@ from refimpl.storage.batch import (
 )
 from refimpl.storage.control import ControlType, control_type
 from refimpl.storage.errors import CorruptBatch
+from refimpl.storage.java_text import decoded
 from refimpl.storage.kraft_records import CONTROL_MESSAGES
 from refimpl.storage.legacy import Message, decode_messages
 from refimpl.storage.schema import Reader, as_json, read
@@ -24,23 +24,16 @@ from refimpl.storage.schema import Reader, as_json, read
 INDENT = "|"
 _SEQUENCES = 1 << 31
 _MARKER = Struct(">hi")
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
-_REPLACED = "\ufffd".encode()
 
 #: Key and payload as text, or None for what is not shown.
 Shown = tuple[str | None, str | None]
 Decoder = Callable[[Record], Shown]
 
 
-def text(data: bytes) -> str:
-    """Bytes as Java reads UTF-8: half of a surrogate pair counts as one broken character."""
-    return _SURROGATE.sub(_REPLACED, data).decode(errors="replace")
-
-
 def as_text(record: Record) -> Shown:
     """Key and value as text."""
     key, value = record.key, record.value
-    return None if key is None else text(key), None if value is None else text(value)
+    return None if key is None else decoded(key), None if value is None else decoded(value)
 
 
 def batch_line(data: Buffer, position: int, header: BatchHeader) -> str:
@@ -58,13 +51,20 @@ def _of_batch(header: BatchHeader) -> str:
     return (
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset}"
         f" count: {header.record_count}"
-        f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence}"
+        f" baseSequence: {header.base_sequence} lastSequence: {_last_sequence(header)}"
         f" producerId: {header.producer_id} producerEpoch: {header.producer_epoch}"
         f" partitionLeaderEpoch: {header.leader_epoch}"
         f" isTransactional: {_bool(header.is_transactional)}"
         f" isControl: {_bool(header.is_control)}"
         f" deleteHorizonMs: {optional_long(header.delete_horizon_ms)}"
     )
+
+
+def _last_sequence(header: BatchHeader) -> int:
+    """A damaged header may hold a sequence below zero, which does not wrap around."""
+    if header.base_sequence >= 0:
+        return header.last_sequence
+    return header.base_sequence + (header.last_offset_delta if header.base_sequence < -1 else 0)
 
 
 def timestamp_type(header: BatchHeader) -> str:

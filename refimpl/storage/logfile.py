@@ -1,6 +1,7 @@
 """A log file as a tool reads it: from the start, batch by batch, and without recovery."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -29,17 +30,24 @@ def mapped(path: Path) -> memoryview:
         return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
 
 
+@contextmanager
+def placed_at(path: Path, position: int) -> Generator[None]:
+    """What is found broken in here is broken in this file, at this position."""
+    try:
+        yield
+    except UnsupportedForMessageFormat as newer:
+        raise UnsupportedFormat(str(path), position, newer.why) from None
+    except CorruptBatch as broken:
+        raise CorruptFile(str(path), position, broken.why) from None
+
+
 def batches_of(path: Path, data: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each whole batch; a torn one at the end is left to the caller."""
     while len(data) - position > MAGIC_AT:
         size = LOG_OVERHEAD + int.from_bytes(data[position + 8 : position + 12], signed=True)
         if position + size > len(data) and size > LOG_OVERHEAD:
             return
-        try:
+        with placed_at(path, position):
             header = read_header(data, position)
-        except UnsupportedForMessageFormat as newer:
-            raise UnsupportedFormat(str(path), position, newer.why) from None
-        except CorruptBatch as broken:
-            raise CorruptFile(str(path), position, broken.why) from None
         yield position, header
         position += header.size

@@ -6,7 +6,8 @@
 
 Fields stand in the order in which they are written. A flexible version (KIP-482) writes lengths as
 unsigned varints and ends each structure with its tagged fields; those that we do not know are
-skipped, those at their default are left out.
+skipped, those at their default are left out. A structure that may be null is always tagged here,
+and a varint in front says whether it is there.
 """
 
 import base64
@@ -20,6 +21,7 @@ import attrs
 from attrs import define, frozen
 
 from refimpl.storage.errors import CorruptBatch
+from refimpl.storage.java_text import decoded
 
 Uuid = NewType("Uuid", bytes)
 NO_ID = Uuid(bytes(16))
@@ -45,7 +47,7 @@ class Sized:
 
 INT8, INT16 = Number(Struct(">b")), Number(Struct(">h"))
 INT32, INT64 = Number(Struct(">i")), Number(Struct(">q"))
-STRING = Sized(INT16, bytes.decode, str.encode)
+STRING = Sized(INT16, decoded, str.encode)
 BYTES = Sized(INT32, bytes, bytes)
 UINT16 = Number(Struct(">H"))
 ID = Number(Struct(">16s"))
@@ -90,12 +92,8 @@ class Field:
     kind: Any
     versions: Versions
     is_array: bool
+    nullable: bool
     default: Any
-
-    @property
-    def may_be_missing(self) -> bool:
-        """Whether a byte in front says if the structure is there at all."""
-        return self.default is None and not self.is_array
 
 
 @cache
@@ -114,7 +112,10 @@ def _field(name: str, hint: Any, default: Any) -> Field:
     inner = next(get_args(o)[0] if is_array else o for o in options if o is not type(None))
     first, *rest = name.split("_")
     json_name = first + "".join(map(str.capitalize, rest))
-    return Field(name, json_name, kinds[0] if kinds else inner, versions, is_array, default)
+    nullable = type(None) in options
+    return Field(
+        name, json_name, kinds[0] if kinds else inner, versions, is_array, nullable, default
+    )
 
 
 @define
@@ -179,7 +180,7 @@ def _read_field(field: Field, reader: Reader, version: int, flexible: bool) -> A
         return _read_value(field, reader, version, flexible)
     count = reader.length(INT32, flexible)
     if count < 0:
-        return None
+        return _null(field)
     return tuple(_read_value(field, reader, version, flexible) for _ in range(count))
 
 
@@ -189,11 +190,16 @@ def _read_value(field: Field, reader: Reader, version: int, flexible: bool) -> A
             return reader.number(number)
         case Sized(length, decode, _):
             size = reader.length(length, flexible)
-            return None if size < 0 else decode(reader.take(size))
+            return _null(field) if size < 0 else decode(reader.take(size))
         case schema:
-            if field.may_be_missing and reader.number(INT8) < 0:
+            if field.nullable and not field.is_array and reader.uvarint() == 0:
                 return None
             return read(schema, reader, version, flexible)
+
+
+def _null(field: Field) -> None:
+    if not field.nullable:
+        raise CorruptBatch(f"non-nullable field {field.json_name} was serialized as null")
 
 
 def write(message: Any, version: int, flexible: bool = False) -> bytes:
@@ -230,8 +236,8 @@ def _write_value(field: Field, value: Any, version: int, flexible: bool) -> byte
             return _length(length, -1 if value is None else len(content), flexible) + content
         case _:
             if value is None:
-                return INT8.packing.pack(-1)
-            there = INT8.packing.pack(1) if field.may_be_missing else b""
+                return uvarint(0)
+            there = uvarint(1) if field.nullable and not field.is_array else b""
             return there + write(value, version, flexible)
 
 
