@@ -1,6 +1,7 @@
 """The verbs that this room brings to `highwater`."""
 
+from properties.conformance.command import conform
 from properties.tla.spec_command import spec
 from properties.tla.validate_command import validate
 
-__all__ = ["spec", "validate"]
+__all__ = ["conform", "spec", "validate"]

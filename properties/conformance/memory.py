@@ -39,7 +39,7 @@ class Memory:
         return memory
 
     def _visit(self, thing: Any, known: set[int]) -> None:
-        kind: type = type(thing)
+        kind: Any = thing.__class__
         inner: Iterable[Any]
         if kind is tuple:
             inner = thing
@@ -59,7 +59,7 @@ class Memory:
             _values.add(kind)
             return
         else:
-            fields = _slots(kind) if attrs.has(kind) else _named(tuple(vars(thing)))
+            fields = _slots(kind) if attrs.has(kind) else _named(tuple(thing.__dict__))
             inner = values = fields[1](thing)
             self.objects.append((thing, fields, values))
         known.add(id(thing))

@@ -46,7 +46,7 @@ class Truncation(Binding):
         self.replicas[0].become_leader(1, self.state.isr)
         for replica in self.replicas[1:]:
             replica.become_follower(1, 1)
-        self.decisions = [self.state.decision]
+        self.decisions: list[LeaderAndIsr] = [self.state.decision]
         self.late: set[FetchRequest] = set()
         self.lost: dict[int, FetchAnswer] = {}
         self.committed: tuple[int, ...] = ()

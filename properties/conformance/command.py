@@ -1,0 +1,143 @@
+"""`highwater conform`: are the Python machines the specs, edge by edge?"""
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import orjson
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from properties.conformance import scopes
+from properties.conformance.discrepancy import Discrepancy
+from properties.conformance.report import Budget, Report, Tick, check
+from properties.tla import InputError
+from properties.tla.errors import Unusable
+
+_PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+@click.command()
+@click.argument("modules", nargs=-1, metavar="[MODULE]...")
+@click.option("--scope", "cfgs", multiple=True, metavar="CFG", help="Only this configuration.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the random walks.")
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    default=Budget().stroll_steps,
+    show_default=True,
+    help="Length of the random walks in each scope.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the figures of every action with its arguments, and all differences, as JSON.",
+)
+def conform(
+    modules: tuple[str, ...],
+    cfgs: tuple[str, ...],
+    seed: int,
+    steps: int,
+    json_file: Path | None,
+) -> None:
+    """Prove the Python machines equal to the specs, edge by edge.
+
+    For each configuration the whole state graph is laid out, and the machines must take every step
+    that the spec allows, to the same state, and refuse every other without a trace: from each state
+    (exhaustive), on random walks, on a tour over all edges without reloading, and driven by
+    Hypothesis. Exit code 0: no difference; 1: one is found, and told as the shortest path to it;
+    2: bad input or a missing tool.
+    """
+    console = Console()
+    budget = Budget(seed=seed, stroll_steps=steps)
+    reports: list[Report] = []
+    try:
+        for scope in scopes.load(scopes.scopes(modules, cfgs)):
+            with _progress(console, scope.name) as tick:
+                report = check(scope, budget, tick)
+            _show(report, console)
+            reports.append(report)
+    except InputError as wrong:
+        raise Unusable(str(wrong)) from None
+    if json_file is not None:
+        told = [report.as_json() for report in reports]
+        json_file.write_bytes(orjson.dumps(told, option=_PRETTY))
+    differences = [one for report in reports for one in report.discrepancies]
+    _summary(reports, differences, console)
+    if differences:
+        raise SystemExit(1)
+
+
+@contextmanager
+def _progress(console: Console, name: str) -> Generator[Tick]:
+    """A live bar on a terminal, silence elsewhere: the table comes when the scope is done."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    shown = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
+        task = progress.add_task(name)
+
+        def tick(method: str, done: int, total: int) -> None:
+            progress.update(task, description=f"{name}: {method}", completed=done, total=total)
+
+        yield tick
+
+
+def _show(report: Report, console: Console) -> None:
+    """One line per action: how many edges it has, and how many of them each method reached."""
+    scope, edges = report.scope, report.edges()
+    labels = scope.graph.actions
+    heads = ("bindings", "edges", *(one.method for one in report.found))
+    title = f"{scope.name}: {len(scope.graph.states):,} states, {edges.total():,} edges"
+    grid = Grid(box=SIMPLE, title=title, title_justify="left", title_style="bold")
+    grid.add_column(no_wrap=True)
+    for head in heads:
+        grid.add_column(head, justify="right", no_wrap=True)
+
+    def per_action(counts: Counter[int]) -> Counter[str]:
+        summed: Counter[str] = Counter()
+        for number, count in counts.items():
+            summed[labels[number].name] += count
+        return summed
+
+    columns = [per_action(edges), *(per_action(one.reached) for one in report.found)]
+    for action in dict.fromkeys(label.name for label in labels):
+        numbers = [number for number, label in enumerate(labels) if label.name == action]
+        live = sum(edges[number] > 0 for number in numbers)
+        bindings = f"{live}/{len(numbers)}"
+        grid.add_row(action, bindings, *(f"{column[action]:,}" for column in columns))
+    grid.add_section()
+    grid.add_row("CPU s", "", "", *(f"{one.cpu_s:.1f}" for one in report.found))
+    speeds = (f"{one.edges / one.cpu_s:,.0f}" if one.cpu_s else "" for one in report.found)
+    grid.add_row("edges/CPU s", "", "", *speeds)
+    found = ("1" if one.discrepancy else "0" for one in report.found)
+    grid.add_row("discrepancies", "", "", *found)
+    console.print(grid)
+
+
+def _summary(
+    reports: Sequence[Report], differences: Sequence[Discrepancy], console: Console
+) -> None:
+    if differences:
+        shortest = min(differences, key=lambda one: len(one.path))
+        module, _, cfg = shortest.scope.partition("/")
+        console.print(f"\nThe machines and {module}.tla differ:", style="bold red")
+        console.print(shortest.story(), highlight=False, markup=False, soft_wrap=True)
+        console.print(f"see it again: highwater conform {module} --scope {cfg}", highlight=False)
+    edges = sum(report.scope.graph.edge_count for report in reports)
+    reached = sum(report.found[0].edges for report in reports)
+    cpu_s = sum(one.cpu_s for report in reports for one in report.found)
+    console.print(
+        f"{len(reports)} scopes, {edges:,} edges, {reached:,} of them reproduced, "
+        f"{len(differences)} discrepancies, {cpu_s:.1f} CPU s",
+        highlight=False,
+    )

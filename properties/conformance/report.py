@@ -1,0 +1,171 @@
+"""What each method found in a scope, and how much of the scope it reached."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from attrs import define, field, frozen
+
+from properties.conformance.discrepancy import Discrepancy
+from properties.conformance.exhaustive import exhaustive
+from properties.conformance.machines import Machines
+from properties.conformance.scope import Scope
+from properties.conformance.stateful import Edge, search
+from properties.conformance.walks import Run, shorten, stroll, tour
+
+#: The largest graphs, in edges, of which the tour and Hypothesis are asked.
+SMALL = 60_000
+
+
+@frozen
+class Budget:
+    """How long the methods that have no end of their own go on."""
+
+    seed: int = 1
+    stroll_steps: int = 20_000
+    rounds: int = 2
+    examples: int = 40
+    steps: int = 30
+
+
+@define
+class Found:
+    """What one method did in one scope."""
+
+    method: str
+    reached: Counter[int] = field(factory=Counter[int])
+    cpu_s: float = 0.0
+    steps: int = 0
+    discrepancy: Discrepancy | None = None
+
+    @property
+    def edges(self) -> int:
+        return self.reached.total()
+
+
+@define
+class Report:
+    """All methods in one scope."""
+
+    scope: Scope
+    found: list[Found] = field(factory=list[Found])
+
+    @property
+    def discrepancies(self) -> list[Discrepancy]:
+        return [one.discrepancy for one in self.found if one.discrepancy]
+
+    def edges(self) -> Counter[int]:
+        """Per label, how many edges the spec has."""
+        counts: Counter[int] = Counter()
+        for steps in self.scope.graph.out:
+            for label, targets in steps.items():
+                counts[label] += len(targets)
+        return counts
+
+    def as_json(self) -> dict[str, Any]:
+        edges = self.edges()
+        return {
+            "scope": self.scope.name,
+            "states": len(self.scope.graph.states),
+            "edges": edges.total(),
+            "bindings": {
+                str(label): {
+                    "edges": edges[number],
+                    **{one.method: one.reached[number] for one in self.found},
+                }
+                for number, label in enumerate(self.scope.graph.actions)
+            },
+            "methods": {
+                one.method: {
+                    "edges": one.edges,
+                    "steps": one.steps,
+                    "cpu_s": round(one.cpu_s, 3),
+                    "edges_per_cpu_s": round(one.edges / one.cpu_s) if one.cpu_s else None,
+                }
+                for one in self.found
+            },
+            "discrepancies": [one.as_json() for one in self.discrepancies],
+        }
+
+
+Tick = Callable[[str, int, int], None]
+
+
+def _silent(method: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
+    """Hold the machines against a scope by every method that its size allows.
+
+    A method that finds a difference ends there; the others are asked all the same, as one may tell
+    a shorter story. `tick` is told the method, how far it is, and how far it will go.
+    """
+    report = Report(scope)
+    methods = [_exhaustively, _strolling]
+    if scope.graph.edge_count <= SMALL:
+        methods += [_touring, _searching]
+    for method in methods:
+        started = time.process_time()
+        found = method(scope, budget, tick)
+        found.cpu_s = time.process_time() - started
+        report.found.append(found)
+    return report
+
+
+def _exhaustively(scope: Scope, budget: Budget, tick: Tick) -> Found:
+    machines = Machines(scope, "exhaustive")
+    states = len(scope.graph.states)
+    steps, first = _first(exhaustive(machines), lambda n: tick("exhaustive", n, states))
+    attempts = steps * len(scope.graph.actions)
+    return Found("exhaustive", machines.reached, steps=attempts, discrepancy=first)
+
+
+def _strolling(scope: Scope, budget: Budget, tick: Tick) -> Found:
+    run = Run(Machines(scope, "walk"))
+    path = stroll(run, Random(budget.seed), budget.stroll_steps)
+    _, first = _first(path, lambda n: tick("walk", n, budget.stroll_steps))
+    return _from_run("walk", run, first)
+
+
+def _touring(scope: Scope, budget: Budget, tick: Tick) -> Found:
+    run = Run(Machines(scope, "tour"))
+    edges = scope.graph.edge_count
+    _, first = _first(tour(run), lambda _: tick("tour", len(run.taken), edges))
+    found = _from_run("tour", run, first)
+    assert first or found.edges == edges, "the tour ended before it had taken every edge"
+    return found
+
+
+def _searching(scope: Scope, budget: Budget, tick: Tick) -> Found:
+    taken: set[Edge] = set()
+    found = Found("Hypothesis")
+    for number in range(budget.rounds):
+        tick("Hypothesis", number, budget.rounds)
+        found.discrepancy = search(scope, taken, budget.examples, budget.steps)
+        if found.discrepancy:
+            break
+    found.reached = Counter(label for _, label, _ in taken)
+    return found
+
+
+def _from_run(method: str, run: Run, first: Discrepancy | None) -> Found:
+    found = Found(method, run.reached(), steps=run.steps)
+    if first:
+        found.discrepancy = shorten(run, run.tried) or first
+    return found
+
+
+def _first(
+    results: Iterator[Discrepancy | None], tick: Callable[[int], None]
+) -> tuple[int, Discrepancy | None]:
+    """How many results there were, and the first difference among them, which is the last one."""
+    number = 0
+    for number, result in enumerate(results):
+        if result:
+            return number, result
+        if number % 1000 == 0:
+            tick(number)
+    return number, None
