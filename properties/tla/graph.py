@@ -27,6 +27,7 @@ from properties.tla.values import Value, parse, to_tla
 
 HEAP_MB = 4096
 LIMIT_S = 900.0
+_MADE_BY = ("GraphDump", "Labels", "SpecNames")
 
 
 @frozen
@@ -111,7 +112,7 @@ def load_graph(module: str, cfg: str, tree: SpecTree | None = None) -> Graph:
 
 def graph_file(module: str, cfg: Path, tree: SpecTree) -> Path:
     """The file of a graph. Filling it compares its state count with TLC's own."""
-    key = tools.digest([*tree.closure(module), cfg], "graph", module, tools.find().fingerprint)
+    key = tools.digest([*tree.closure(module), cfg], "graph", module, tools.find().key(*_MADE_BY))
     folder = cache_folder() / "graphs"
     file = folder / f"{module}-{cfg.stem}-{key}.graph"
     if not file.is_file():

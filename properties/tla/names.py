@@ -19,6 +19,7 @@ from properties.tla.specs import SpecTree, cache_folder
 from properties.tla.tlc import jvm
 
 _LIMIT_S = 60.0
+_MADE_BY = ("SpecNames", "Labels")
 
 
 @frozen
@@ -33,7 +34,7 @@ class SpecNames:
 def spec_names(module: str, tree: SpecTree | None = None) -> SpecNames:
     """The names of a module, from the cache when no spec has changed."""
     tree = tree or SpecTree()
-    key = tools.digest(tree.closure(module), "names", module, tools.find().fingerprint)
+    key = tools.digest(tree.closure(module), "names", module, tools.find().key(*_MADE_BY))
     file = cache_folder() / "names" / f"{module}-{key}.json"
     if not file.is_file():
         write_aside(file, lambda part: part.write_bytes(orjson.dumps(asdict(_asked(module, tree)))))

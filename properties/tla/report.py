@@ -19,12 +19,10 @@ OUT_OF_MEMORY = (1001, 1002)
 
 #: What each kind of violation says, and the exit code that must come with it.
 VIOLATIONS = {
-    2104: (10, re.compile(r"Assumption (?P<name>.+?) is false")),
     2107: (12, re.compile(r"Invariant (?P<name>.+?) is violated by the initial state:")),
     2108: (13, re.compile(r"Property (?P<name>.+?) is violated by the initial state:")),
     2110: (12, re.compile(r"Invariant (?P<name>.+?) is violated\.")),
     2112: (13, re.compile(r"Action property (?P<name>.+?) is violated\.")),
-    2114: (11, re.compile(r"Deadlock reached")),
     2116: (13, re.compile(r"Temporal properties were violated")),
 }
 _IN_INITIAL_STATE = (2107, 2108)

@@ -53,7 +53,7 @@ def heading(step: Step) -> str:
     """The action as in the spec, its arguments by name."""
     if step.action is None:
         return "Init"
-    if step.params is None:
+    if not step.params:
         return step.action
     arguments = ", ".join(f"{name}={to_tla(value)}" for name, value in step.params.items())
     return f"{step.action}({arguments})"

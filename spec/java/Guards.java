@@ -1,5 +1,4 @@
 import java.util.Set;
-import tla2sany.semantic.ASTConstants;
 import tla2sany.semantic.ExprOrOpArgNode;
 import tla2sany.semantic.LetInNode;
 import tla2sany.semantic.LevelConstants;
@@ -52,11 +51,10 @@ final class Guards {
   }
 
   private String inDefinition(OpApplNode node, ExprOrOpArgNode[] args, Context context) {
-    if (node.getOperator().getKind() != ASTConstants.UserDefinedOpKind) return null;
-    OpDefNode definition = (OpDefNode) node.getOperator();
+    OpDefNode definition = Labels.definition(node);
+    if (definition == null) return null;
     Context inner = context;
     for (int i = 0; i < args.length; i++) {
-      if (args[i].getLevel() > LevelConstants.VariableLevel) return null;
       inner = inner.cons(definition.getParams()[i], tool.eval(args[i], context, state));
     }
     return search(definition.getBody(), inner);

@@ -47,6 +47,8 @@ final class Labels {
   }
 
   private static final Set<String> DISJUNCTION = Set.of("\\lor", "$DisjList");
+  private static final Set<String> STANDARD =
+      Set.of("Naturals", "Integers", "Reals", "Sequences", "FiniteSets", "Bags", "TLC");
   private static final String EXISTS = "$BoundedExists";
 
   final List<Label> all = new ArrayList<>();
@@ -135,11 +137,21 @@ final class Labels {
       }
       return false;
     }
-    if (application.getOperator().getKind() != ASTConstants.UserDefinedOpKind) return false;
+    return definition(application) != null;
+  }
+
+  /**
+   * The definition of this project's that an application stands for, or null: for an operator of a
+   * standard module, which only looks like a definition, or where an argument is itself an action.
+   */
+  static OpDefNode definition(OpApplNode application) {
+    if (application.getOperator().getKind() != ASTConstants.UserDefinedOpKind) return null;
+    OpDefNode definition = (OpDefNode) application.getOperator();
+    if (STANDARD.contains(definition.getLocation().source())) return null;
     for (ExprOrOpArgNode argument : application.getArgs()) {
-      if (argument.getLevel() > LevelConstants.VariableLevel) return false;
+      if (argument.getLevel() > LevelConstants.VariableLevel) return null;
     }
-    return true;
+    return definition;
   }
 
   private Label label(OpDefNode definition, Context context) {

@@ -11,7 +11,6 @@ import java.util.StringJoiner;
 import java.util.stream.Collectors;
 import tla2sany.drivers.SANY;
 import tla2sany.modanalyzer.SpecObj;
-import tla2sany.semantic.ASTConstants;
 import tla2sany.semantic.ExprOrOpArgNode;
 import tla2sany.semantic.FormalParamNode;
 import tla2sany.semantic.LetInNode;
@@ -47,7 +46,7 @@ public class SpecNames {
     SpecObj spec = new SpecObj(args[0], new SimpleFilenameToStream());
     SANY.frontEndInitialize(spec, ToolIO.out);
     SANY.frontEndParse(spec, ToolIO.out);
-    if (spec.getParseErrors().isSuccess()) SANY.frontEndSemanticAnalysis(spec, ToolIO.out, false);
+    if (spec.getParseErrors().isSuccess()) SANY.frontEndSemanticAnalysis(spec, ToolIO.out, true);
     if (!spec.getParseErrors().isSuccess() || !spec.getSemanticErrors().isSuccess()) {
       System.err.print(said);
       System.exit(1);
@@ -86,12 +85,13 @@ public class SpecNames {
   private void apply(OpApplNode node, OpDefNode inside) {
     if (BRANCHING.contains(node.getOperator().getName().toString())) {
       for (ExprOrOpArgNode branch : node.getArgs()) descend(branch, inside);
-    } else if (node.getOperator() instanceof OpDefNode
-        && node.getOperator().getKind() == ASTConstants.UserDefinedOpKind) {
-      OpDefNode definition = (OpDefNode) node.getOperator();
-      if (entered.add(definition)) descend(definition.getBody(), definition);
-    } else {
+      return;
+    }
+    OpDefNode definition = Labels.definition(node);
+    if (definition == null) {
       add(inside);
+    } else if (entered.add(definition)) {
+      descend(definition.getBody(), definition);
     }
   }
 

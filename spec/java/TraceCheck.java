@@ -89,7 +89,7 @@ public final class TraceCheck {
   }
 
   private void step(String name, List<?> args, Logged logged) throws Exception {
-    if (name.equals("Init")) {
+    if (name.equals("Init") && event == 1) {
       keep(possible, logged);
       return;
     }

@@ -1,0 +1,183 @@
+"""The state graph: complete, with arguments, as many states as TLC finds, and kept."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from properties.tla import (
+    Graph,
+    InputError,
+    Label,
+    Rec,
+    SpecTree,
+    Tlc,
+    Value,
+    load_graph,
+    spec_actions,
+    spec_variables,
+)
+from properties.tla import graph as graph_module
+from tests.properties.tla.scratch import Scratch
+
+
+@pytest.fixture(scope="module")
+def unordered(tree: SpecTree) -> Graph:
+    return load_graph("Mailbox", "bug_unordered", tree)
+
+
+State = tuple[Value, Value, Value]
+
+
+def steps_of_mailbox(state: State, ordered: bool) -> Iterator[tuple[str, Value, State]]:
+    """The rules of Mailbox with two clerks and two letters, written down once more."""
+    posted, bag, shelf = state
+    count = len(bag) + len(shelf)
+    for clerk in ("ann", "bob"):
+        if count < 2:
+            letter = Rec.of(**{"from": clerk, "number": count + 1})
+            after = posted.replace(**{clerk: posted[clerk] + 1})
+            yield "Post", clerk, (after, bag | {letter}, shelf)
+    for letter in bag:
+        if not ordered or all(letter["number"] <= other["number"] for other in bag):
+            yield "Deliver", letter, (posted, bag - {letter}, (*shelf, letter["number"]))
+
+
+@pytest.mark.parametrize(("cfg", "ordered"), [("ok_ordered", True), ("bug_unordered", False)])
+def test_the_graph_is_all_that_the_rules_allow_and_no_more(
+    tree: SpecTree, cfg: str, ordered: bool
+) -> None:
+    """Also where a promise breaks on the way: TLC alone would stop there."""
+    graph = load_graph("Mailbox", cfg, tree)
+    initial: State = (Rec.of(ann=0, bob=0), frozenset[Value](), ())
+    reached, waiting, expected = {initial}, [initial], set[Value]()
+    for state in waiting:
+        for name, argument, successor in steps_of_mailbox(state, ordered):
+            expected.add((state, name, argument, successor))
+            if successor not in reached:
+                reached.add(successor)
+                waiting.append(successor)
+    found = {
+        (
+            tuple(graph.state(source).values()),
+            graph.actions[label].name,
+            *graph.actions[label].params.values(),
+            tuple(graph.state(target).values()),
+        )
+        for source, label, target in graph.edges()
+    }
+    assert found == expected
+    assert graph.edge_count == len(expected)
+    assert len(graph.states) == len(reached)
+
+
+def test_a_graph_has_as_many_states_as_tlc_finds(tree: SpecTree) -> None:
+    outcome = Tlc(tree).check("Mailbox", "ok_ordered", 60)
+    assert len(load_graph("Mailbox", "ok_ordered", tree).states) == outcome.distinct
+
+
+def test_labels_have_the_arguments_even_of_sets_that_depend_on_the_state(unordered: Graph) -> None:
+    assert {str(label) for label in unordered.actions} == {
+        'Post("ann")',
+        'Post("bob")',
+        'Deliver([from |-> "ann", number |-> 1])',
+        'Deliver([from |-> "ann", number |-> 2])',
+        'Deliver([from |-> "bob", number |-> 1])',
+        'Deliver([from |-> "bob", number |-> 2])',
+        "Drop()",
+    }
+    assert unordered.actions[0] == Label("Post", {"c": "ann"})
+
+
+def test_states_and_values_can_be_found_again(unordered: Graph) -> None:
+    assert unordered.variables == ("posted", "bag", "shelf")
+    for number, ids in enumerate(unordered.states):
+        state = unordered.state(number)
+        assert (
+            tuple(unordered.intern[i][state[name]] for i, name in enumerate(unordered.variables))
+            == ids
+        )
+        assert unordered.state_ids[ids] == number
+    assert unordered.initial == [0]
+
+
+def test_a_shortest_path_leads_there_step_by_step(unordered: Graph) -> None:
+    depths: list[int] = []
+    for target in range(len(unordered.states)):
+        here, path = unordered.initial[0], unordered.shortest_path(target)
+        for label, reached in path:
+            assert reached in unordered.out[here][label]
+            here = reached
+        assert here == target
+        depths.append(len(path))
+    assert depths == sorted(depths)
+    assert max(depths) == 4
+
+
+def test_a_graph_comes_from_the_cache_until_a_module_it_stands_on_changes(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    dumped: list[str] = []
+    dump = graph_module._dump  # pyright: ignore[reportPrivateUsage]
+
+    def counting(module: str, cfg: Path, tree: SpecTree, out: Path) -> None:
+        dumped.append(module)
+        dump(module, cfg, tree, out)
+
+    monkeypatch.setattr(graph_module, "_dump", counting)
+    load_graph("Pile", "ok", scratch.tree)
+    load_graph("Pile", "ok", scratch.tree)
+    assert dumped == ["Pile"]
+    scratch.replace("lib/Sequencing.tla", "to show", "to show again")
+    load_graph("Pile", "ok", scratch.tree)
+    assert dumped == ["Pile"]
+    scratch.replace("Pile/Pile.tla", "at most", "at least")
+    load_graph("Pile", "ok", scratch.tree)
+    assert dumped == ["Pile", "Pile"]
+    assert len(list((cache / "graphs").glob("Pile-ok-*.graph"))) == 1
+
+
+def test_a_graph_with_another_number_of_states_than_tlcs_is_refused(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch.replace("Pile/Pile.tla", "at most", "perhaps")
+    whole = graph_module.read_graph
+
+    def short(file: Path) -> Graph:
+        graph = whole(file)
+        del graph.states[-1]
+        return graph
+
+    monkeypatch.setattr(graph_module, "read_graph", short)
+    with pytest.raises(AssertionError, match="has 3 states, TLC finds 4"):
+        load_graph("Pile", "ok", scratch.tree)
+
+
+def test_a_model_that_does_not_start_has_no_graph_and_says_why(scratch: Scratch) -> None:
+    scratch.replace("Pile/cfg/ok.cfg", "Height = 3", "Height = -")
+    with pytest.raises(InputError, match=r"ok\.cfg: no graph of Pile:\n"):
+        load_graph("Pile", "ok", scratch.tree)
+
+
+def test_names_come_from_the_spec_itself(tree: SpecTree) -> None:
+    assert spec_variables("Mailbox", tree) == ("posted", "bag", "shelf")
+    assert spec_actions("Mailbox", tree) == {"Post": ("c",), "Deliver": ("letter",), "Drop": ()}
+
+
+def test_the_graph_uses_no_other_names_than_the_spec_declares(
+    unordered: Graph, tree: SpecTree
+) -> None:
+    declared = spec_actions("Mailbox", tree)
+    assert {label.name: tuple(label.params) for label in unordered.actions} == declared
+
+
+def test_a_renamed_action_is_noticed_at_once(scratch: Scratch) -> None:
+    assert spec_actions("Pile", scratch.tree) == {"Put": ()}
+    scratch.replace("Pile/Pile.tla", "Put", "Heap")
+    assert spec_actions("Pile", scratch.tree) == {"Heap": ()}
+
+
+def test_a_module_that_cannot_be_parsed_is_shown_with_sanys_words(scratch: Scratch) -> None:
+    scratch.replace("Pile/Pile.tla", "Next == Put", "Next == Puut")
+    with pytest.raises(InputError, match=r"Pile\.tla cannot be read:[^$]*Unknown operator: `Puut'"):
+        spec_actions("Pile", scratch.tree)
