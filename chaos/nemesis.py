@@ -28,6 +28,7 @@ class Nemesis:
     clients: tuple[int, ...]
     paused_until: int = 0
     over: bool = False
+    down: int = 0
 
     def start(self) -> None:
         """Put every fault on the timeline."""
@@ -69,9 +70,16 @@ class Nemesis:
 
     def _end(self, fault: Fault, *, clean: bool) -> None:
         broker, timeline = self._broker(fault), self.world.timeline
-        if broker.up:
+        if broker.up and (self.world.swarm.overlap or self._recovered()):
+            self.down = broker.id
             broker.crash(fault.part, clean=clean)
             timeline.at(timeline.now + fault.for_ms, broker.id, (m.RESTART,))
+
+    def _recovered(self) -> bool:
+        """Whether everybody is up, and who went down last in sync everywhere."""
+        states = self.controller.states
+        back = not self.down or all(self.down in state.isr for state in states)
+        return back and all(broker.up for broker in self.brokers)
 
     def _pause(self, fault: Fault) -> None:
         broker = self._broker(fault)

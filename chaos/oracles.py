@@ -171,11 +171,15 @@ class PartitionOracle:
             raise self._broken("ViewsArePrefixes", f"replica {replica.id} serves {offset} wrongly")
 
     def unavailable(self) -> bool:
-        """Whether nobody is left who may lead: with ELR, once all of it has crashed."""
+        """Whether nobody is left who may lead: with ELR, once all of it has crashed.
+
+        Crashes that do not overlap never get that far while two replicas are required.
+        """
         state = self.state
         return (
             self.swarm.elr
             and not self.swarm.unclean
+            and (self.swarm.overlap or self.swarm.min_isr < 2)
             and state.leader is None
             and not state.isr | state.elr
         )

@@ -4,13 +4,17 @@ A seed expands to a script, and the script is what is made smaller when a run fa
 be named by role ("leader of partition 0"), so that a shorter script still means the same.
 """
 
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from attrs import asdict, frozen
 
-from chaos.swarm import Swarm
+from chaos.swarm import FAULTS, Swarm
+
+# Which links of a broker are cut; "from" and "to" are seen from the broker.
+NOISES = ("drop", "duplicate", "delay")
+CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
+HOWS = {"cut": CUTS, "noise": NOISES}
 
 
 @frozen
@@ -51,11 +55,22 @@ class Fault:
         """The fault as a script file holds it."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Fault":
+        """Read what `as_json` wrote; raises ValueError or TypeError."""
+        fault = cls(**values)
+        if fault.what not in FAULTS:
+            raise ValueError(f"what: expected one of {', '.join(FAULTS)}, found {fault.what!r}")
+        expected = HOWS.get(fault.what, ("",))
+        if fault.how not in expected:
+            raise ValueError(f"how: expected one of {', '.join(expected)}, found {fault.how!r}")
+        numbers: tuple[Any, ...] = (fault.at_ms, fault.who, fault.partition, fault.for_ms)
+        if not all(isinstance(n, int) and n >= 0 for n in numbers) or fault.who > 3:
+            raise ValueError("at_ms, who, partition, for_ms: expected whole numbers; who up to 3")
+        return fault
+
 
 Script = tuple[Fault, ...]
-
-# Which links of a broker are cut; "from" and "to" are seen from the broker.
-CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
 
 
 def expand(swarm: Swarm) -> Script:
@@ -79,15 +94,10 @@ def _fault(swarm: Swarm, at_ms: int, dice: Random) -> Fault:
     if what == "cut":
         how = dice.choice(CUTS)
     elif what == "noise":
-        how = dice.choice(("drop", "duplicate", "delay"))
+        how = dice.choice(NOISES)
     elif what == "elect":
         who, for_ms = dice.randrange(1, 4), 0
     elif what.startswith("member"):
         who = dice.randrange(1, swarm.consumers + 1)
         for_ms = int(dice.expovariate(1.0 / swarm.member_session_ms)) + 20
     return Fault(at_ms, what, who, partition, for_ms, part, how)
-
-
-def read_script(values: Sequence[dict[str, Any]]) -> Script:
-    """Read what `as_json` wrote."""
-    return tuple(Fault(**value) for value in values)

@@ -2,6 +2,7 @@
 script of faults, event by event from one heap."""
 
 import hashlib
+import traceback
 from collections import Counter
 from heapq import heappop, heappush
 from random import Random
@@ -68,6 +69,10 @@ class Run:
             self._loop(hasher)
         except Violation as violation:
             self.violation = violation
+        except Exception as unforeseen:  # a machine may also break in ways that nobody foresaw
+            where = traceback.extract_tb(unforeseen.__traceback__)[-1]
+            name = type(unforeseen).__name__
+            self.violation = Violation(name, f"{unforeseen} in {where.name}, line {where.lineno}")
         return self
 
     def _loop(self, hasher: Any) -> None:
@@ -206,8 +211,8 @@ def run(swarm: Swarm, script: Script | None = None) -> Run:
     return build(swarm, script).go()
 
 
-def trace_hash(swarm: Swarm) -> str:
+def trace_hash(swarm: Swarm, script: Script | None = None) -> str:
     """A hash over every step of a run: equal wherever and whenever the run is repeated."""
     hasher = hashlib.blake2b(digest_size=16)
-    build(swarm).go(hasher)
+    build(swarm, script).go(hasher)
     return hasher.hexdigest()

@@ -5,7 +5,7 @@ an even mixture of everything reaches rarely (swarm testing).
 """
 
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from attrs import asdict, evolve, fields_dict, frozen
 
@@ -57,6 +57,9 @@ class Swarm:
     member_session_ms: int = 300
     read_limit: int = 8
 
+    # Whether a broker may go down while another one is not back in sync
+    overlap: bool = True
+
     # How long, and how wild
     fault_ms: int = 6000
     calm_ms: int = 20000
@@ -76,8 +79,8 @@ class Swarm:
 
         Raises ValueError, with what was expected.
         """
-        known = fields_dict(cls)
-        if name not in known or name in ("seed",):
+        known = {field: of for field, of in fields_dict(cls).items() if field != "seed"}
+        if name not in known:
             raise ValueError(f"there is no setting {name!r}; known are {', '.join(sorted(known))}")
         default = known[name].default
         if isinstance(default, bool):
@@ -92,6 +95,29 @@ class Swarm:
                 raise ValueError(f"{name}: expected {kind}, found {text!r}") from None
         return tuple(filter(None, text.split(","))) if isinstance(default, tuple) else text
 
+    @staticmethod
+    def written(value: Any) -> str:
+        """A setting as a user writes it: what `parse` reads."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        return ",".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
+
+    def check(self) -> None:
+        """Raise ValueError for a setting that makes no sense, with what was expected."""
+        for name, known in (("acks", ("0", "1", "all")), ("faults", FAULTS)):
+            for value in getattr(self, name):
+                _one_of(name, value, known)
+        _one_of("commit_when", self.commit_when, ("after", "before", "polled"))
+        _one_of("min_isr", self.min_isr, (1, 2, 3))
+        _one_of("consumers", self.consumers, (1, 2, 3))
+        _one_of("partitions", self.partitions, tuple(range(1, 10)))
+        for name, field in fields_dict(Swarm).items():
+            value = getattr(self, name)
+            if name.endswith("_ms") and name not in ("delay_ms", "jitter_ms"):
+                _at_least(name, value, 1)
+            elif isinstance(field.default, int | float):
+                _at_least(name, value, 0)
+
     def as_json(self) -> dict[str, Any]:
         """The configuration as a script file holds it."""
         return asdict(self)
@@ -100,10 +126,22 @@ class Swarm:
     def from_json(cls, values: dict[str, Any]) -> "Swarm":
         """Read what `as_json` wrote."""
         lists: dict[str, Any] = {n: tuple(values[n]) for n in ("acks", "faults") if n in values}
-        return cls(**(values | lists))
+        swarm = cls(**(values | lists))
+        swarm.check()
+        return swarm
 
 
 FAULTS = ("crash", "stop", "pause", "cut", "noise", "elect", "member_crash", "member_pause")
+
+
+def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: expected {', '.join(map(str, known))}, found {value}")
+
+
+def _at_least(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int | float) or value < least:
+        raise ValueError(f"{name}: expected at least {least}, found {value}")
 
 
 def _drawn(seed: int, dice: Random) -> dict[str, Any]:
@@ -139,6 +177,7 @@ def _drawn(seed: int, dice: Random) -> dict[str, Any]:
         "work_ms": choice((10, 15, 25)),
         "commit_ms": choice((40, 100, 300)),
         "member_session_ms": choice((150, 300, 600)),
+        "overlap": chance() < 0.7,
         "gap_ms": choice((60, 120, 250, 500)),
         "faults": kinds,
     }

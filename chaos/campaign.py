@@ -1,0 +1,154 @@
+"""Many seeds: in this process or in several, with what was seen on the way."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from multiprocessing import get_context
+from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from time import process_time
+from typing import Any
+
+from attrs import define, field, frozen
+
+from chaos.recording import write_events, write_history
+from chaos.simulator import Run, build
+from chaos.swarm import Swarm
+
+# What a campaign must have met, or its silence means nothing. Name in the counts: in words.
+SOMETIMES: Mapping[str, str] = {
+    "Elect": "an election",
+    "preferred elections": "an election while the leader is well",
+    "unclean elections": "an unclean election",
+    "elections from the ELR": "an election from the ELR",
+    "Fence": "a broker taken out of the ISR",
+    "GoOffline": "a partition without a leader",
+    "ShrinkIsr": "a follower that lags",
+    "ExpandIsr": "a follower that is back in sync",
+    "truncations": "a follower that cuts its log",
+    "Restart": "a broker that restarts",
+    "records lost from page caches": "a page cache that is lost",
+    "last in-sync replicas that lost records": "the last in-sync replica losing records",
+    "allowed losses": "a committed record lost where that is allowed",
+    "sessions resumed": "a broker that was given up and comes back",
+    "void answers": "an answer of an epoch that is over",
+    "fetches out of order": "a fetch that was overtaken",
+    "fetch refused: FENCED_LEADER_EPOCH": "a fetch of an older epoch",
+    "fetch refused: UNKNOWN_LEADER_EPOCH": "a fetch of a newer epoch",
+    "fetch refused: STALE_BROKER_EPOCH": "a fetch of an earlier incarnation",
+    "decisions for an earlier incarnation": "a decision that comes after a restart",
+    "expand refused: INELIGIBLE_REPLICA": "an earlier incarnation kept out of the ISR",
+    "shrink refused: FENCED_LEADER_EPOCH": "a deposed leader that wants to change the ISR",
+    "produce refused: NOT_ENOUGH_REPLICAS": "a write refused for too few replicas in sync",
+    "late acknowledgements": "an acknowledgement nobody waits for",
+    "duplicates recognised": "a retry of an idempotent producer",
+    "sends of unknown outcome": "a producer that never learns",
+    "Rebalance": "a rebalance",
+    "commits of an old generation": "a zombie's commit",
+    "commits overtaken": "a commit that was overtaken",
+    "redeliveries": "a record processed again",
+}
+ENOUGH = 300  # seeds after which each of them must have happened
+
+
+@frozen
+class SeedResult:
+    """What one seed came to."""
+
+    seed: int
+    events: int
+    simulated_ms: int
+    cpu_s: float
+    counts: Mapping[str, int]
+    oracle: str | None = None
+    what: str = ""
+
+
+@frozen
+class Orders:
+    """What to do with each seed: settings held fixed, and what to write where."""
+
+    fixed: Mapping[str, Any] = field(factory=dict[str, Any])
+    histories: Path | None = None
+    events: Path | None = None
+
+    def swarm(self, seed: int) -> Swarm:
+        """The seed's configuration."""
+        return Swarm.draw(seed, **self.fixed)
+
+    def run(self, seed: int) -> Run:
+        """Run a seed and write down what was asked for."""
+        wanted = self.events is not None, self.histories is not None
+        run = build(self.swarm(seed), events=wanted[0], history=wanted[1]).go()
+        if self.events is not None:
+            write_events(run, self.events)
+        if self.histories is not None:
+            write_history(run, self.histories)
+        return run
+
+
+@define
+class Tally:
+    """What a campaign has seen so far."""
+
+    seeds: int = 0
+    events: int = 0
+    simulated_ms: int = 0
+    cpu_s: float = 0.0
+    counts: Counter[str] = field(factory=Counter[str])
+    failed: list[SeedResult] = field(factory=list[SeedResult])
+
+    def add(self, result: SeedResult) -> None:
+        """Count one seed."""
+        self.seeds += 1
+        self.events += result.events
+        self.simulated_ms += result.simulated_ms
+        self.cpu_s += result.cpu_s
+        self.counts.update(result.counts)
+        if result.oracle is not None:
+            self.failed.append(result)
+
+    def never(self) -> list[str]:
+        """What should have happened in so many seeds, and did not."""
+        return [words for name, words in SOMETIMES.items() if not self.counts[name]]
+
+
+def results(seeds: Iterable[int], orders: Orders, jobs: int = 1) -> Iterator[SeedResult]:
+    """The seeds' results, in order."""
+    work = ((orders, seed) for seed in seeds)
+    if jobs == 1:
+        yield from map(_result, work)
+        return
+    with get_context("spawn").Pool(jobs, _leave_interrupts_to_the_parent) as pool:
+        yield from pool.imap(_result, work, chunksize=8)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal(SIGINT, SIG_IGN)
+
+
+def _result(work: tuple[Orders, int]) -> SeedResult:
+    orders, seed = work
+    start = process_time()
+    run = orders.run(seed)
+    oracle, what = (run.violation.oracle, run.violation.what) if run.violation else (None, "")
+    return SeedResult(
+        seed,
+        run.events,
+        run.now_ms,
+        process_time() - start,
+        dict(run.world.counts),
+        oracle,
+        what,
+    )
+
+
+def first_failing_seed(
+    seeds: Iterable[int], *, budget: int = 60_000, **fixed: Any
+) -> SeedResult | None:
+    """The first seed that breaks something, in this process, with the machines as they are now.
+
+    For mutants: a run that spends the event budget counts, as a machine that breaks does.
+    """
+    orders = Orders({"events": budget, **fixed})
+    found = (_result((orders, seed)) for seed in seeds)
+    return next((result for result in found if result.oracle is not None), None)

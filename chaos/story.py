@@ -1,0 +1,76 @@
+"""A run told to people: its faults, and its steps in the specs' words, with times."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from attrs import frozen
+
+from chaos.protocol_events import Step, Trace
+from chaos.script import Script
+from chaos.simulator import Run, build
+
+# Steps that happen all the time; several in a row are told as one line.
+ROUTINE = {
+    *("Write", "Fetch", "FetchLost", "AdvanceHighWatermark"),
+    *("Poll", "Process", "SendCommit", "ReceiveCommit"),
+}
+
+
+@frozen
+class Line:
+    """Something that happened."""
+
+    at_ms: int
+    text: str
+    is_fault: bool = False
+
+
+def tell(run: Run) -> list[Line]:
+    """The story of a failed run: faults and the steps of the partition that the verdict names."""
+    told = build(run.swarm, run.script, events=True).go()
+    recorder = told.world.recorder
+    assert recorder is not None
+    what = told.violation.what if told.violation else ""
+    traces = recorder.groups if what.startswith("group") else recorder.replication
+    chosen = [t for t in traces if what.startswith(_as_in_verdict(t))] or traces[:1]
+    lines = [line for trace in chosen for line in _steps(trace)]
+    return sorted([*_faults(told.script, told.now_ms), *lines], key=lambda line: line.at_ms)
+
+
+def _as_in_verdict(trace: Trace) -> str:
+    name = trace.subject.removeprefix("g/")
+    return f"group g on {name}:" if trace.spec == "ConsumerCommit" else f"{name}:"
+
+
+def _faults(script: Script, end_ms: int) -> Iterator[Line]:
+    for fault in script:
+        if fault.at_ms <= end_ms:
+            yield Line(fault.at_ms, str(fault), is_fault=True)
+
+
+def _steps(trace: Trace) -> Iterator[Line]:
+    known = [step for step in trace.steps if step.action or step.otherwise]
+    for routine, steps in groupby(known, key=lambda step: _action(step) in ROUTINE):
+        if not routine:
+            yield from (Line(step.at_ms, _words(step)) for step in steps)
+            continue
+        row = list(steps)
+        yield Line(row[0].at_ms, _row(row))
+
+
+def _row(steps: list[Step]) -> str:
+    counted: dict[str, int] = {}
+    for step in steps:
+        words = _words(step)
+        counted[words] = counted.get(words, 0) + 1
+    told = (f"{words} ×{n}" if n > 1 else words for words, n in counted.items())
+    return ", ".join(told)
+
+
+def _action(step: Step) -> str:
+    return step.action or step.otherwise or ""
+
+
+def _words(step: Step) -> str:
+    arguments = ", ".join(f"{name}={value}" for name, value in step.params.items())
+    return f"{_action(step)}({arguments})"
