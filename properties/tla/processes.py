@@ -54,15 +54,26 @@ def run(
 
     timer = threading.Timer(limit_s, stop)
     timer.start()
+    _running.add(process)
     try:
         code, output, errors, cpu_s = _collect(process)
     finally:
         timer.cancel()
+        _running.discard(process)
         if process.poll() is None:
             process.kill()
             process.wait()
     wall_s = time.monotonic() - started
     return Finished(tuple(command), code, output, errors, cpu_s, wall_s, late.is_set())
+
+
+_running: set[subprocess.Popen[str]] = set()
+
+
+def stop_all() -> None:
+    """End what still runs, in whatever thread it was started: nobody waits for it any more."""
+    for process in list(_running):
+        process.kill()
 
 
 def _collect(process: subprocess.Popen[str]) -> tuple[int, str, str, float]:

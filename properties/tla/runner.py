@@ -10,6 +10,7 @@ from properties.tla.apalache import Apalache
 from properties.tla.checker import Outcome
 from properties.tla.errors import InputError
 from properties.tla.names import spec_names
+from properties.tla.processes import stop_all
 from properties.tla.replay import with_arguments
 from properties.tla.specs import Config, SpecTree
 from properties.tla.tlc import QUICK_STATES, Tlc
@@ -116,9 +117,11 @@ def run_all(
         try:
             for done in as_completed(running):
                 yield done.result()
-        finally:
+        except BaseException:
             for waiting in running:
                 waiting.cancel()
+            stop_all()
+            raise
 
 
 def _check(job: Job, options: Options) -> Result:

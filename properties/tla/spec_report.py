@@ -37,6 +37,7 @@ def table(results: Sequence[Result]) -> Grid:
     grid = Grid("", "verdict", "length", "distinct", "depth", "CPU s", "", box=SIMPLE)
     for column in grid.columns:
         column.overflow = "fold"
+    grid.columns[0].no_wrap = True
     for column in grid.columns[2:6]:
         column.justify, column.no_wrap = "right", True
     module = ""

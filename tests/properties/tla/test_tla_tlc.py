@@ -1,11 +1,13 @@
 """TLC behind the checker interface: what it says, and what is made of a report that lies."""
 
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from properties.tla import InputError, Outcome, Rec, SpecTree, Status, Tlc
-from properties.tla.processes import Finished
+from properties.tla.processes import Finished, stop_all
 from properties.tla.processes import run as run_process
 from properties.tla.report import Report
 from properties.tla.specs import Config
@@ -198,3 +200,13 @@ def test_both_streams_of_a_process_are_kept_however_much_it_says(tmp_path: Path)
     script = "head -c 300000 /dev/zero | tr '\\0' e >&2; echo out; exit 3"
     finished = run_process(["/bin/sh", "-c", script], tmp_path, 30)
     assert (finished.output, len(finished.errors), finished.code) == ("out\n", 300_000, 3)
+
+
+def test_what_still_runs_can_be_ended_from_another_thread(tmp_path: Path) -> None:
+    """So that an interrupted `highwater spec` leaves no TLC behind."""
+    with ThreadPoolExecutor() as pool:
+        sleeping = pool.submit(run_process, ["/bin/sleep", "30"], tmp_path, 60)
+        while not sleeping.done():
+            stop_all()
+    assert sleeping.result().code == -signal.SIGKILL
+    assert not sleeping.result().timed_out
