@@ -4,8 +4,8 @@ An id belongs to the *logical* message, so that a retry inside a client keeps it
 is a number that no two processes share (see `Process`), in decimal digits.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 Id = int | str
 #: The application's way to tell the id of a message: of topic, key, value and headers.
@@ -19,8 +19,9 @@ def with_header(headers: Any, number: int) -> list[tuple[str, Any]]:
     ours = (HEADER, b"%d" % number)
     if not headers:
         return [ours]
-    pairs: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, dict) else headers
-    return [*pairs, ours]
+    if isinstance(headers, Mapping):
+        return [*cast("Mapping[str, Any]", headers).items(), ours]
+    return [*headers, ours]
 
 
 def id_in(headers: Any) -> Id | None:

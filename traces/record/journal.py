@@ -1,6 +1,6 @@
 """The journal of one process: what it did, in memory that outlives it.
 
-A line is copied into a file that is mapped into memory, so it costs no system call and no thread,
+An entry is copied into a file that is mapped into memory, so it costs no system call and no thread,
 and it is safe from the moment that the copy is made: killing the process loses nothing. Batches
 written with a delay would lose the last calls of a killed process, and a record that was sent and
 not written down is one that a reader must call made up.
@@ -19,7 +19,9 @@ from threading import Lock
 from attrs import define, field
 
 SUFFIX = ".journal"
-STOPPED = b'\n{"stopped":true}\n'
+#: How every journal begins, and how one begins that could not be continued.
+BEGINS = b'{"journal":1,'
+STOPPED = b'{"journal":0,'
 #: How much is mapped at a time; the space is reserved before it is written, so that a full disk
 #: is an error that we can handle and not a signal that ends the application.
 WINDOW = 4 << 20
@@ -31,83 +33,81 @@ class RecordingStoppedWarning(UserWarning):
 
 @define
 class Journal:
-    """Lines appended to a mapped file, by any thread."""
+    """Entries appended to a mapped file, by any thread."""
 
     path: Path
     _descriptor: int = -1
     _map: mmap.mmap | None = None
     _start: int = 0
-    _at: int = WINDOW
+    _size: int = 0
+    _at: int = 0
     _lock: Lock = field(factory=Lock)
 
     def __attrs_post_init__(self) -> None:
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._start = -WINDOW
 
-    def append(self, line: bytes) -> None:
-        """Add one line, its end included."""
-        with self._lock:
-            at = self._at
-            end = at + len(line)
-            if end <= WINDOW and self._map is not None:
-                self._map[at:end] = line
-                self._at = end
-            else:
-                self._append_slowly(line)
+    def append(self, entry: bytes, kind: int = 0) -> None:
+        """Add one entry. Its kind takes the place of its first byte, when all else is there.
+
+        So an entry in the middle of which the process was killed begins with nothing, and is none.
+        """
+        lock = self._lock
+        lock.acquire()
+        at = self._at
+        end = at + len(entry)
+        if end <= self._size:
+            window = self._map
+            window[at:end] = entry  # type: ignore[index]  # there is one, as long as there is room
+            if kind:
+                window[at] = kind  # type: ignore[index]
+            self._at = end
+        else:
+            self._append_slowly(entry, kind)
+        lock.release()
 
     def close(self) -> None:
         """Cut the file to what was written and let go of it."""
         with self._lock:
             if self._descriptor < 0:
                 return
-            if self._map is not None:
-                self._map.close()
-                self._map = None
-            os.ftruncate(
-                self._descriptor, max(self._start, 0) + self._at if self._start >= 0 else 0
-            )
-            os.close(self._descriptor)
-            self._descriptor = -1
+            os.ftruncate(self._descriptor, self._start + self._at)
+            self._let_go()
 
-    def _append_slowly(self, line: bytes) -> None:
-        """Across the end of a window, or at the very start."""
-        while line and self._descriptor >= 0:
-            if self._at == WINDOW:
-                self._next_window()
-                continue
-            assert self._map is not None
-            part = line[: WINDOW - self._at]
-            self._map[self._at : self._at + len(part)] = part
-            self._at += len(part)
-            line = line[len(part) :]
+    def _append_slowly(self, entry: bytes, kind: int) -> None:
+        """At the start of a new window; what is left of the old one is filled with empty lines."""
+        if self._descriptor < 0 or not self._next_window(len(entry)):
+            return
+        assert self._map is not None
+        self._map[: len(entry)] = entry
+        if kind:
+            self._map[0] = kind
+        self._at = len(entry)
 
-    def _next_window(self) -> None:
-        start = self._start + WINDOW
+    def _next_window(self, least: int) -> bool:
+        start, size = self._start + self._size, -(-least // WINDOW) * WINDOW
         try:
-            _reserve(self._descriptor, start)
-            following = mmap.mmap(self._descriptor, WINDOW, offset=start)
+            _reserve(self._descriptor, start, size)
+            following = mmap.mmap(self._descriptor, size, offset=start)
         except OSError as error:
-            self._stop()
+            # The first page is there: that it stops can still be told in it.
+            os.pwrite(self._descriptor, STOPPED, 0)
+            self._let_go()
             message = f"{self.path.name}: recording has stopped: {error.strerror}"
             warnings.warn(message, RecordingStoppedWarning, stacklevel=5)
-            return
+            return False
         if self._map is not None:
-            self._map.close()
-        self._map, self._start, self._at = following, start, 0
+            self._map[self._at :] = b"\n" * (self._size - self._at)
+        self._map, self._start, self._size, self._at = following, start, size, 0
+        return True
 
-    def _stop(self) -> None:
-        """Say so at the end of the file, over the last line: what follows is not written down."""
-        if self._map is not None:
-            self._map[-len(STOPPED) :] = STOPPED
-            self._map.close()
-            self._map = None
+    def _let_go(self) -> None:
         os.close(self._descriptor)
-        self._descriptor = -1
+        self._descriptor, self._map, self._at = -1, None, self._size
 
 
-def _reserve(descriptor: int, start: int) -> None:
+def _reserve(descriptor: int, start: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, start, WINDOW)
+        os.posix_fallocate(descriptor, start, size)
     else:
-        os.pwrite(descriptor, bytes(WINDOW), start)
+        os.pwrite(descriptor, bytes(size), start)

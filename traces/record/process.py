@@ -33,25 +33,16 @@ class Process:
     journal: Journal
     first_id: int
     settle: Callable[[Path], object]
-    _seq: "count[int]" = field(factory=count)
-    _ids: "count[int]" = field(init=False)
+    #: The next place in the program. A message whose id we make is called after its place.
+    next_seq: Callable[[], int] = field(factory=lambda: count().__next__)
+    #: Writes down what is not yet, before the last line.
+    before_end: Callable[[], None] | None = None
     _ended: bool = False
     _lock: Lock = field(factory=Lock)
 
-    def __attrs_post_init__(self) -> None:
-        self._ids = count(self.first_id)
-
-    def next_id(self) -> int:
-        """An id that no other message of the run has."""
-        return next(self._ids)
-
-    def next_seq(self) -> int:
-        """The next place in the program."""
-        return next(self._seq)
-
     def call(self, op: str, **fields: Any) -> int:
         """A call is being made; returns its place in the program."""
-        seq = next(self._seq)
+        seq = self.next_seq()
         self.write({"seq": seq, "op": op, "invoked_ns": now(), **fields})
         return seq
 
@@ -63,7 +54,7 @@ class Process:
         """A call that has returned well: call and answer in one line."""
         returned = now()
         times = {"invoked_ns": invoked or returned, "returned_ns": returned}
-        self.write({"seq": next(self._seq), "op": op, "outcome": "ok", **times, **fields})
+        self.write({"seq": self.next_seq(), "op": op, "outcome": "ok", **times, **fields})
 
     def write(self, line: Fields) -> None:
         """One line of the journal."""
@@ -75,6 +66,8 @@ class Process:
             if self._ended:
                 return
             self._ended = True
+        if self.before_end is not None:
+            self.before_end()
         self.note(how, invoked)
         self.journal.close()
         self.settle(self.journal.path)

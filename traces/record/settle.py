@@ -10,15 +10,15 @@ import fcntl
 import heapq
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
 
 import orjson
 from attrs import define, field, frozen
 
+from traces.record.entries import DamagedError, Line, entries
 from traces.record.journal import SUFFIX
-
-Line = dict[str, Any]
 
 LAST = ("close", "crash")
 
@@ -41,7 +41,7 @@ class Settled:
     ended: str  # `close`, `crash`, or `cut`
 
 
-def settle(journal: Path, merge: bool = True) -> Settled:
+def settle(journal: Path) -> Settled:
     """Write the process file of a journal whose process is gone, and remove the journal."""
     with journal.open("rb") as held:
         try:
@@ -70,51 +70,42 @@ class _Survey:
     calls: int = 0
     last_seq: int = -1
     last_ns: int = 0
-    ended: str = "crash"
+    ended: str = ""
+    died: bool = False
 
 
 def _survey(journal: Path) -> _Survey:
-    lines = _lines(journal)
+    lines = entries(journal)
     head = next(lines, None)
-    if head is None or head.get("journal") != 1:
+    if head is None or "journal" not in head:
         raise NotAJournalError(f"{journal.name}: line 1: expected the head of a journal")
-    survey = _Survey(head)
+    survey = _Survey(head, ended="" if head["journal"] else "cut")
     unanswered = survey.unanswered
-    for line in lines:
-        seq = line.get("seq")
-        if seq is None:
-            survey.ended = "cut"
-            break
-        if "op" in line:
-            survey.calls += 1
-            survey.last_seq = max(survey.last_seq, seq)
-            if line["op"] in LAST:
-                survey.ended = line["op"]
-        if "outcome" in line:
-            unanswered.discard(seq)
-        else:
-            unanswered.add(seq)
-        survey.last_ns = max(survey.last_ns, line.get("returned_ns") or line.get("invoked_ns", 0))
+    try:
+        for line in lines:
+            seq = line["seq"]
+            if "op" in line:
+                survey.calls += 1
+                survey.last_seq = max(survey.last_seq, seq)
+                if line["op"] in LAST:
+                    survey.ended = line["op"]
+            if "outcome" in line:
+                unanswered.discard(seq)
+            else:
+                unanswered.add(seq)
+            last_ns = line.get("returned_ns") or line.get("invoked_ns", 0)
+            survey.last_ns = max(survey.last_ns, last_ns)
+    except DamagedError:
+        survey.ended = "cut"
+    # Nobody closed it, and nothing is damaged: it lived as long as its process.
+    survey.died = not survey.ended
+    survey.ended = survey.ended or "crash"
     return survey
 
 
-def _lines(journal: Path) -> Iterator[Line]:
-    """The lines up to the end, or up to a damage, which is told by a line without `seq`."""
-    with journal.open("rb") as lines:
-        for line in lines:
-            written = line.rstrip(b"\0")
-            if not written.endswith(b"\n"):
-                # Killed in the middle of the copy: the call was not made, the answer not used.
-                # But nothing is written behind the end.
-                if lines.read(1):
-                    yield {"damaged": True}
-                return
-            try:
-                found: Any = orjson.loads(written)
-            except orjson.JSONDecodeError:
-                yield {"damaged": True}
-                return
-            yield cast("Line", found)
+def _up_to_damage(journal: Path) -> Iterator[Line]:
+    with suppress(DamagedError):
+        yield from islice(entries(journal), 1, None)
 
 
 def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
@@ -125,12 +116,8 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
     ready: list[int] = []
     due = 0
     first: Line = {"recorder": {k: v for k, v in survey.head.items() if k not in _OWN}}
-    for line in _lines(journal):
-        seq = line.get("seq")
-        if seq is None:
-            if "journal" in line:
-                continue
-            break
+    for line in _up_to_damage(journal):
+        seq = line["seq"]
         call = _merged(waiting.get(seq), line)
         waiting[seq] = call
         if "outcome" not in call and seq in survey.unanswered:
@@ -143,7 +130,7 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
     while ready:
         yield common | waiting.pop(heapq.heappop(ready)) | first
         first = {}
-    if survey.ended == "crash":
+    if survey.died:
         at = survey.last_ns
         times = {"invoked_ns": at, "returned_ns": at}
         seq = survey.last_seq + 1

@@ -1,0 +1,7 @@
+"""Recorder: one line around a Kafka client, and what it does and sees is a trace."""
+
+from traces.record.ids import HEADER
+from traces.record.run import NotAClientError, recorded
+from traces.record.settle import StillRunningError, settle
+
+__all__ = ["HEADER", "NotAClientError", "StillRunningError", "recorded", "settle"]

@@ -1,0 +1,63 @@
+"""aiokafka, recorded.
+
+Its configuration, its generation, its automatic commits and the identity of its producer stand in
+attributes that are not part of its interface. Where a version has them elsewhere, these things stay
+untold. Its records carry no leader epoch.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from traces.record.aio_consumer import AioConsumer
+from traces.record.aio_producer import AioProducer
+from traces.record.python_words import acks
+from traces.record.wrapper import Fields, Told
+
+PACKAGE = "aiokafka"
+MODULES = ("aiokafka.",)
+CLIENTS = ("AIOKafkaProducer", "AIOKafkaConsumer")
+
+Conf = Mapping[str, Any]
+
+
+def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
+    """The role of a client, and its configuration in the words of meta.json."""
+    if hasattr(client, "getmany"):
+        return "consumer", _described_consumer(client, conf or {})
+    return "producer", _described_producer(client, conf or {})
+
+
+def _described_producer(client: Any, conf: Conf) -> Fields:
+    manager = getattr(client, "_txn_manager", None)
+    transactional = getattr(manager, "transactional_id", None)
+    asked = conf.get("acks", getattr(getattr(client, "_sender", None), "_acks", None))
+    described: Fields = {
+        "idempotence": manager is not None,
+        # One request at a time to each partition, and retries until the time-out.
+        "max_in_flight": 1,
+        "retries": 2**31 - 1,
+    }
+    described |= {} if asked is None else {"acks": acks(asked)}
+    return described | ({"transactional_id": transactional} if transactional else {})
+
+
+def _described_consumer(client: Any, conf: Conf) -> Fields:
+    def of(name: str) -> Any:
+        return conf.get(name, getattr(client, f"_{name}", None))
+
+    auto = bool(of("enable_auto_commit")) and of("group_id") is not None
+    described: Fields = {
+        "isolation": of("isolation_level"),
+        "auto_commit": auto,
+        "auto_offset_reset": of("auto_offset_reset"),
+        "group": of("group_id"),
+        "commit_order": "auto" if auto else None,
+    }
+    return {name: value for name, value in described.items() if value is not None}
+
+
+def wrap(client: Any, conf: Conf | None, told: Told) -> AioProducer | AioConsumer:
+    """The client, recorded."""
+    if hasattr(client, "getmany"):
+        return AioConsumer(client, told)
+    return AioProducer(client, told)

@@ -1,0 +1,92 @@
+"""confluent-kafka: which of its clients are recorded, and how they are configured.
+
+What librdkafka does not tell stays untold: positions that it moves silently, the producer's id and
+epoch, and the delivery of messages for which it is configured to report errors alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from traces.record.confluent_consumer import ConfluentConsumer
+from traces.record.confluent_producer import ConfluentProducer, ConfluentSerializingProducer
+from traces.record.wrapper import Fields, Told
+
+PACKAGE = "confluent-kafka"
+MODULES = ("cimpl", "confluent_kafka")
+PRODUCERS = ("Producer", "SerializingProducer")
+CLIENTS = (*PRODUCERS, "Consumer", "DeserializingConsumer")
+
+Conf = Mapping[str, Any]
+
+
+def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
+    """The role of a client, and its configuration in the words of meta.json, as far as told."""
+    producer = _is_producer(client)
+    role = "producer" if producer else "consumer"
+    if conf is None:
+        return role, {}
+    return role, _described_producer(conf) if producer else _described_consumer(conf)
+
+
+def wrap(client: Any, conf: Conf | None, told: Told) -> "ConfluentProducer | ConfluentConsumer":
+    """The client, recorded; made here, if `client` is a class."""
+    if _is_producer(client):
+        made = client(dict(conf or {})) if isinstance(client, type) else client
+        kind = type(made).__mro__
+        serializing = any(base.__name__ == "SerializingProducer" for base in kind)
+        wrapper = ConfluentSerializingProducer if serializing else ConfluentProducer
+        return wrapper(made, told, conf or {})
+    consumer = ConfluentConsumer(None, told, conf or {})
+    if isinstance(client, type):
+        hooked = dict(conf or {}) | {"on_commit": consumer.on_commit}
+        consumer.take(client(hooked), told_of_commits=True)
+    else:
+        consumer.take(client, told_of_commits=False)
+    return consumer
+
+
+def _is_producer(client: Any) -> bool:
+    kind: type = client if isinstance(client, type) else type(client)
+    return any(base.__name__ in PRODUCERS for base in kind.__mro__)
+
+
+def _described_producer(conf: Conf) -> Fields:
+    transactional = conf.get("transactional.id")
+    idempotent = _true(conf.get("enable.idempotence", bool(transactional)))
+    acks = str(_first(conf, "acks", "request.required.acks", default="all"))
+    in_flight = ("max.in.flight.requests.per.connection", "max.in.flight")
+    described: Fields = {
+        "acks": "all" if acks == "-1" else acks,
+        "idempotence": idempotent,
+        "max_in_flight": int(_first(conf, *in_flight, default=5 if idempotent else 1_000_000)),
+        "retries": int(_first(conf, "retries", "message.send.max.retries", default=2**31 - 1)),
+        "delivery_timeout_ms": int(
+            _first(conf, "delivery.timeout.ms", "message.timeout.ms", default=300_000)
+        ),
+    }
+    return described | ({"transactional_id": transactional} if transactional else {})
+
+
+def _described_consumer(conf: Conf) -> Fields:
+    reset = str(conf.get("auto.offset.reset", "largest"))
+    auto = _true(conf.get("enable.auto.commit", True))
+    described: Fields = {
+        "isolation": conf.get("isolation.level", "read_committed"),
+        "auto_commit": auto,
+        "auto_offset_reset": {"smallest": "earliest", "beginning": "earliest"}.get(
+            reset, "latest" if reset in ("largest", "end") else reset
+        ),
+        "group_protocol": conf.get("group.protocol", "classic"),
+        "assignor": conf.get("partition.assignment.strategy", "range,roundrobin"),
+    }
+    if auto:
+        described["commit_order"] = "auto"
+    return described | ({"group": conf["group.id"]} if "group.id" in conf else {})
+
+
+def _first(conf: Conf, *names: str, default: Any) -> Any:
+    return next((conf[name] for name in names if name in conf), default)
+
+
+def _true(value: Any) -> bool:
+    return value is True or str(value).lower() == "true"

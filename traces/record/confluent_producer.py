@@ -1,0 +1,249 @@
+"""A producer of confluent-kafka, recorded."""
+
+import struct
+from array import array
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from threading import Lock
+from typing import Any, Self
+
+from traces.record.confluent_words import member, offsets_of, told_error
+from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS, SEND, SENT
+from traces.record.errors import send_outcome
+from traces.record.ids import text, with_header
+from traces.record.process import now
+from traces.record.wrapper import Fields, Recorded, Told
+
+#: So many numbers of reports are kept, if the application never lets them be written.
+MOST_REPORTS = 256 * REPORT_FIELDS
+
+Conf = Mapping[str, Any]
+
+
+class ConfluentProducer(Recorded):
+    """A producer of confluent-kafka."""
+
+    def __init__(self, client: Any, told: Told, conf: Conf) -> None:
+        super().__init__(client, told)
+        configured = told.configured
+        self._retries: int | None = configured.get("retries")
+        self._acknowledged = configured.get("acks") not in (None, "0")
+        self._reported: Any = conf.get("on_delivery", conf.get("dr_cb"))
+        self._transactional_id: str | None = configured.get("transactional_id")
+        self._txn = -1
+        self._identity: Fields = {}
+        self._of_txn: Fields = {}
+        self._contexts: dict[str, int] = {}
+        self._context_numbers = count()
+        self._reports: list[int] = []
+        self._reporting = Lock()
+        self._append = told.process.journal.append
+        self._next_seq = told.process.next_seq
+        self._first_id = told.process.first_id
+        told.process.before_end = self._write_reports
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        callback: Any = None,
+        on_delivery: Any = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """As the client's own; recorded from the call to its delivery report."""
+        seq = self._next_seq()
+        if self._id_of is None:
+            id: Any = self._first_id + seq
+            headers = with_header(headers, id)
+        else:
+            id = self._id_of(topic, key, value, headers)
+        self._write_call(seq, topic, id, key, partition)
+        report = partial(self._delivered, seq, on_delivery or callback or self._reported)
+        try:
+            self._hand_over(topic, value, key, partition, report, timestamp, headers)
+        except Exception as refusal:  # nothing was put into the client's queue
+            self._process.answer(seq, "fail", error=told_error(refusal)[1])
+            raise
+
+    def _hand_over(self, topic: str, *rest: Any) -> None:
+        value, key, partition, report, timestamp, headers = rest
+        self._client.produce(topic, value, key, partition, report, None, timestamp, headers)
+
+    def _write_call(self, seq: int, topic: str, id: Any, key: Any, partition: int) -> None:
+        """Before the client is called: from then on the record may be in the log."""
+        if type(key) is str:
+            key = key.encode()
+        context = self._contexts.get(topic)
+        if context is None:
+            context = self._new_context(topic)
+        try:
+            if partition >= 0:
+                raise TypeError  # the compact form has no place for it
+            length = -1 if key is None else len(key)
+            entry = SEND.pack(0, length, context, seq, now(), id)
+        except (TypeError, struct.error):
+            named: Fields = {"topic": topic, "id": id}
+            named |= {} if key is None else {"key": text(key)}
+            named |= {} if partition < 0 else {"partition": partition}
+            call = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [named]}
+            self._process.write(call | self._of_txn)
+        else:
+            self._append(entry if key is None else entry + key, SENT)
+
+    def _new_context(self, topic: str) -> int:
+        """A topic, and the transaction that its sends now belong to, get a number."""
+        number = self._contexts[topic] = next(self._context_numbers)
+        self._process.write({"context": number, "topic": topic, "inside": self._of_txn})
+        return number
+
+    def produce_batch(self, topic: str, messages: Any, *rest: Any, **more: Any) -> Any:
+        """Not recorded by message: the client takes no headers and no report for each."""
+        raise NotImplementedError(
+            "produce_batch cannot be recorded message by message: call produce for each"
+        )
+
+    def _delivered(self, seq: int, user: Any, error: Any, message: Any) -> None:
+        if error is None:
+            partition, offset = message.partition(), message.offset()
+            if self._acknowledged or offset >= 0:
+                reports = self._reports
+                reports.extend((seq, now(), partition, offset, message.timestamp()[1]))
+                if len(reports) >= MOST_REPORTS:
+                    self._write_reports()
+            else:
+                # Nobody was asked to acknowledge: it was sent, and that is all that is known.
+                self._process.answer(seq, "info", at=(partition, None, None))
+        else:
+            code, name = told_error(error)
+            outcome = send_outcome(code, self._retries)
+            self._process.answer(seq, outcome, error=name, at=(message.partition(), None, None))
+        if user is not None:
+            user(error, message)
+
+    def _write_reports(self) -> None:
+        """What was acknowledged since: reports come in bursts, from inside the client's calls."""
+        with self._reporting:
+            numbers = array("q", self._reports)
+            del self._reports[: len(numbers)]
+        if numbers:
+            head = REPORTS.pack(0, len(numbers) // REPORT_FIELDS)
+            self._append(head + numbers.tobytes(), REPORTED)
+
+    def poll(self, *args: Any, **more: Any) -> Any:
+        """As the client's own."""
+        served = self._client.poll(*args, **more)
+        self._write_reports()
+        return served
+
+    def flush(self, *args: Any, **more: Any) -> Any:
+        """As the client's own."""
+        left = self._client.flush(*args, **more)
+        self._write_reports()
+        return left
+
+    def init_transactions(self, *args: Any, **more: Any) -> None:
+        """As the client's own."""
+        self._identity = (
+            {"transactional_id": self._transactional_id} if self._transactional_id else {}
+        )
+        self._transact("init_producer", self._client.init_transactions, args, more)
+
+    def begin_transaction(self, *args: Any, **more: Any) -> None:
+        """As the client's own; a new transaction of the trace begins."""
+        self._txn += 1
+        self._inside({**self._identity, "txn": self._txn})
+        self._transact("txn_begin", self._client.begin_transaction, args, more)
+
+    def send_offsets_to_transaction(
+        self, positions: Any, group_metadata: Any, *args: Any, **more: Any
+    ) -> None:
+        """As the client's own."""
+        fields = {"offsets": offsets_of(positions), **member(group_metadata)}
+        send = self._client.send_offsets_to_transaction
+        self._transact("txn_offsets", send, (positions, group_metadata, *args), more, fields)
+
+    def commit_transaction(self, *args: Any, **more: Any) -> None:
+        """As the client's own; a commit that failed for certain is one that must be aborted."""
+        self._transact("txn_commit", self._client.commit_transaction, args, more)
+
+    def abort_transaction(self, *args: Any, **more: Any) -> None:
+        """As the client's own."""
+        self._transact("txn_abort", self._client.abort_transaction, args, more)
+
+    def _transact(
+        self,
+        op: str,
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+        more: Fields,
+        fields: Fields | None = None,
+    ) -> None:
+        inside = {"txn": self._txn} if op != "init_producer" else {}
+        seq = self._process.call(op, **self._identity, **inside, **(fields or {}))
+        try:
+            call(*args, **more)
+        except Exception as refusal:
+            inner = refusal.args[0] if refusal.args else None
+            must_abort = getattr(inner, "txn_requires_abort", bool)()
+            # The library lets a transaction begin by itself: a refusal of that is a certain one.
+            outcome = "fail" if must_abort or op == "txn_begin" else "info"
+            self._process.answer(seq, outcome, error=told_error(refusal)[1])
+            raise
+        finally:
+            self._write_reports()
+        self._process.answer(seq, "ok")
+        if op in ("txn_commit", "txn_abort"):
+            self._inside({})
+
+    def _inside(self, of_txn: Fields) -> None:
+        """From here on, sends belong to this transaction, or to none."""
+        self._of_txn = of_txn
+        self._contexts = {}
+
+    def close(self, *args: Any) -> Any:
+        """Flush, as the client's own close does, and end the recording."""
+        invoked = now()
+        closing = getattr(self._client, "close", self._client.flush)
+        closed = closing(*args)
+        self._process.end("close", invoked)
+        return closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.close()
+
+
+class ConfluentSerializingProducer(ConfluentProducer):
+    """As a producer; its key comes before its value."""
+
+    def produce(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        topic: str,
+        key: Any = None,
+        value: Any = None,
+        partition: int = -1,
+        on_delivery: Any = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """As the client's own."""
+        super().produce(topic, value, key, partition, None, on_delivery, timestamp, headers)
+
+    def _hand_over(self, topic: str, *rest: Any) -> None:
+        value, key, partition, report, timestamp, headers = rest
+        # Its signature has no `callback`, so names tell what is what.
+        self._client.produce(
+            topic,
+            key=key,
+            value=value,
+            partition=partition,
+            on_delivery=report,
+            timestamp=timestamp,
+            headers=headers,
+        )

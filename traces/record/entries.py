@@ -1,0 +1,93 @@
+"""The entries of a journal: lines of JSON, and two compact forms for what happens most.
+
+A send is written down before the client is called, so its cost is added to every message. Its entry
+and those of delivery reports are packed numbers; everything else is a line of JSON.
+"""
+
+import struct
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+Line = dict[str, Any]
+
+#: The first byte of an entry. A line of JSON begins as such; what was not written is zero.
+SENT: Final = 1
+REPORTED: Final = 2
+_JSON, _FILLING = b"{", b"\n"
+
+#: Kind (written last), length of the key or -1, number of the send's context, seq, time, id.
+SEND: Final = struct.Struct("<bhiqqq")
+#: Kind (written last), number of reports; each is seq, time, partition, offset, timestamp.
+REPORTS: Final = struct.Struct("<bi")
+REPORT_FIELDS: Final = 5
+LONGEST_KEY: Final = 2**15 - 1
+
+
+class DamagedError(Exception):
+    """Something else than an entry, where there is more to come: the machine itself went down."""
+
+
+def entries(journal: Path) -> Iterator[Line]:
+    """All entries as lines, up to the end, or up to the one in the middle of which all ended.
+
+    A line of a send has no outcome; that of a delivery report has, and tells in `at` the partition,
+    the offset and the time of the record.
+    """
+    contexts: dict[int, Line] = {}
+    with journal.open("rb") as file:
+        while first := file.read(1):
+            if first == _JSON:
+                line = file.readline()
+                found = _json(first + line)
+                if found is None:
+                    _only_nothing_follows(file)
+                    return
+                if "context" in found:
+                    contexts[found.pop("context")] = found
+                else:
+                    yield found
+            elif first[0] == SENT:
+                yield _send(file, contexts)
+            elif first[0] == REPORTED:
+                yield from _reports(file)
+            elif first != _FILLING:
+                _only_nothing_follows(file, first)
+                return
+
+
+def _json(line: bytes) -> Line | None:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _send(file: BinaryIO, contexts: dict[int, Line]) -> Line:
+    _, length, context, seq, invoked, id = SEND.unpack(b"\0" + file.read(SEND.size - 1))
+    about = contexts[context]
+    record: Line = {"topic": about["topic"], "id": id}
+    if length >= 0:
+        record["key"] = file.read(length).decode("utf-8", "backslashreplace")
+    line = {"seq": seq, "op": "send", "invoked_ns": invoked, "records": [record]}
+    return line | about["inside"]
+
+
+def _reports(file: BinaryIO) -> Iterator[Line]:
+    count = REPORTS.unpack(b"\0" + file.read(REPORTS.size - 1))[1]
+    numbers = array("q", file.read(8 * REPORT_FIELDS * count))
+    for i in range(0, len(numbers), REPORT_FIELDS):
+        seq, returned, *at = numbers[i : i + REPORT_FIELDS]
+        yield {"seq": seq, "outcome": "ok", "returned_ns": returned, "at": at}
+
+
+def _only_nothing_follows(file: BinaryIO, first: bytes = b"\0") -> None:
+    """What is mapped and not written is zero; anything else behind the end is damage."""
+    if first != b"\0":
+        raise DamagedError
+    while block := file.read(1 << 20):
+        if block.count(0) != len(block):
+            raise DamagedError

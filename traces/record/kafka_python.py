@@ -1,0 +1,52 @@
+"""kafka-python, recorded.
+
+Its generation, its automatic commits and the identity of its producer stand in attributes that are
+not part of its interface. Where a version has them elsewhere, these things stay untold.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from traces.record.kafka_python_consumer import KafkaPythonConsumer
+from traces.record.kafka_python_producer import KafkaPythonProducer
+from traces.record.python_words import acks, retries
+from traces.record.wrapper import Fields, Told
+
+PACKAGE = "kafka-python"
+MODULES = ("kafka.",)
+CLIENTS = ("KafkaProducer", "KafkaConsumer")
+
+Conf = Mapping[str, Any]
+
+
+def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
+    """The role of a client, and its configuration in the words of meta.json."""
+    config: Conf = {**client.config, **(conf or {})}
+    if not hasattr(client, "poll"):
+        transactional = config.get("transactional_id")
+        described: Fields = {
+            "acks": acks(config["acks"]),
+            "idempotence": bool(config["enable_idempotence"]),
+            "max_in_flight": config["max_in_flight_requests_per_connection"],
+            "retries": retries(config["retries"]),
+            "delivery_timeout_ms": config["delivery_timeout_ms"],
+        }
+        return "producer", described | (
+            {"transactional_id": transactional} if transactional else {}
+        )
+    # Without a group nothing is ever committed, whatever the switch says.
+    auto = bool(config["enable_auto_commit"]) and config["group_id"] is not None
+    described = {
+        "isolation": config["isolation_level"],
+        "auto_commit": auto,
+        "auto_offset_reset": config["auto_offset_reset"],
+    }
+    described |= {"commit_order": "auto"} if auto else {}
+    return "consumer", described | ({"group": config["group_id"]} if config["group_id"] else {})
+
+
+def wrap(client: Any, conf: Conf | None, told: Told) -> KafkaPythonProducer | KafkaPythonConsumer:
+    """The client, recorded."""
+    if hasattr(client, "poll"):
+        return KafkaPythonConsumer(client, told)
+    return KafkaPythonProducer(client, told)

@@ -1,0 +1,108 @@
+"""What all wrapped clients share: they are the client, plus a journal."""
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+from attrs import frozen
+
+from traces.record.ids import Id, IdOf, id_in, text
+from traces.record.process import Process, now
+
+Fields = dict[str, Any]
+
+
+@frozen
+class Told:
+    """What the application told about the recording of one client."""
+
+    process: Process
+    id_of: IdOf | None = None
+    configured: Mapping[str, Any] = {}
+
+
+class Recorded:
+    """A client whose calls are written down; all else is the client's own."""
+
+    def __init__(self, client: Any, told: Told) -> None:
+        self._client = client
+        self._process = told.process
+        self._id_of = told.id_of
+        self._configured = told.configured
+
+    @property
+    def recorded_as(self) -> str:
+        """The name of the process in the trace."""
+        return self._process.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def __len__(self) -> int:
+        return len(self._client)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _id(self, topic: str, key: Any, value: Any, headers: Any) -> Id | None:
+        if self._id_of is not None:
+            return self._id_of(topic, key, value, headers)
+        return id_in(headers)
+
+
+class RecordedConsumer(Recorded):
+    """What consumers of all libraries share: the application tells when it is done with records."""
+
+    @contextmanager
+    def process(self, *messages: Any) -> Generator[None]:
+        """The application handles these records in the block; one that raises has not done so."""
+        invoked = now()
+        yield
+        self._processed(messages, invoked)
+
+    def processed(self, *messages: Any) -> None:
+        """The application is done with these records."""
+        self._processed(messages, None)
+
+    def _processed(self, messages: Iterable[Any], invoked: int | None) -> None:
+        records = [self._record(message) for message in messages]
+        self._process.note("process", invoked, records=records, **self._grouped())
+
+    def _record(self, message: Any) -> Fields:
+        """A message of the library as a record of the trace."""
+        raise NotImplementedError
+
+    def _grouped(self) -> Fields:
+        """The fields that name the group, where there is one."""
+        group = self._configured.get("group")
+        return {"group": group} if group else {}
+
+    def __enter__(self) -> Self:
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._client.__exit__(*raised)
+        self._process.end()
+
+
+def record(
+    topic: str,
+    partition: int,
+    offset: int,
+    id: Id | None,
+    key: Any,
+    timestamp: int | None,
+    epoch: int | None,
+) -> Fields:
+    """A record that was delivered; what is not known is left out."""
+    fields: Fields = {"topic": topic, "partition": partition, "offset": offset}
+    if id is not None:
+        fields["id"] = id
+    if key is not None:
+        fields["key"] = text(key)
+    if timestamp is not None and timestamp >= 0:
+        fields["timestamp"] = timestamp
+    if epoch is not None and epoch >= 0:
+        fields["epoch"] = epoch
+    return fields
