@@ -42,7 +42,7 @@ class MissingExtraError(click.ClickException):
     exit_code = BAD_INPUT
 
     def __init__(self, offer: EntryPoint, package: str) -> None:
-        extra = offer.module.partition(".")[0]
+        extra = offer.module.removeprefix("refimpl.").partition(".")[0]
         super().__init__(
             f"`highwater {offer.name}` needs the package `{package}`, which is not installed. "
             f"It comes with the extra `{extra}`; in a checkout: pip install '.[{extra}]'"

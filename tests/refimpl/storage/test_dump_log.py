@@ -1,0 +1,195 @@
+"""`highwater dump-log`: its words are DumpLogSegments', its exit codes and refusals are ours.
+
+The words are written out here, so that they hold without Kafka; `make test-kafka` holds both tools
+against each other on thousands of files.
+"""
+
+from pathlib import Path
+from struct import pack
+
+import pytest
+from click.testing import CliRunner, Result
+from crc32c import crc32c
+
+from refimpl.__main__ import highwater
+from refimpl.storage.batch import Record, encode_batch
+from refimpl.storage.compression import Codec
+from refimpl.storage.control import EndTxnMarker, encode_marker
+
+NAME = "00000000000000000000"
+NOW = 1_790_000_000_000
+ONE = encode_batch(
+    [Record(0, NOW, b"k", b"v", (("h", b"1"), ("i", None))), Record(1, NOW + 5, None, None)],
+    codec=Codec.GZIP,
+    producer_id=7,
+    producer_epoch=1,
+    base_sequence=2**31 - 1,
+    transactional=True,
+)
+TWO = encode_marker(
+    EndTxnMarker(committed=True, coordinator_epoch=3),
+    producer_id=7,
+    producer_epoch=1,
+    timestamp=NOW,
+    offset=2,
+)
+
+
+def dump(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(highwater, ["dump-log", *map(str, arguments)])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / f"{NAME}.log"
+    path.write_bytes(ONE + TWO)
+    return path
+
+
+def test_batches_and_records_are_shown_as_kafka_shows_them(log: Path) -> None:
+    result = dump(log, "--print-data-log")
+    assert result.exit_code == 0
+    crc, marker_crc = (int.from_bytes(batch[17:21]) for batch in (ONE, TWO))
+    assert result.stdout.splitlines() == [
+        f"Dumping {log}",
+        "Log starting offset: 0",
+        "baseOffset: 0 lastOffset: 1 count: 2 baseSequence: 2147483647 lastSequence: 0 producerId: "
+        "7 producerEpoch: 1 partitionLeaderEpoch: -1 isTransactional: true isControl: false "
+        f"deleteHorizonMs: OptionalLong.empty position: 0 CreateTime: 1790000000005 size: "
+        f"{len(ONE)} magic: 2 compresscodec: gzip crc: {crc} isvalid: true",
+        "| offset: 0 CreateTime: 1790000000000 keySize: 1 valueSize: 1 sequence: 2147483647 "
+        "headerKeys: [h,i] key: k payload: v",
+        "| offset: 1 CreateTime: 1790000000005 keySize: -1 valueSize: -1 sequence: 0 "
+        "headerKeys: []",
+        "baseOffset: 2 lastOffset: 2 count: 1 baseSequence: -1 lastSequence: -1 producerId: 7 "
+        "producerEpoch: 1 partitionLeaderEpoch: -1 isTransactional: true isControl: true "
+        f"deleteHorizonMs: OptionalLong.empty position: {len(ONE)} CreateTime: 1790000000000 size: "
+        f"78 magic: 2 compresscodec: none crc: {marker_crc} isvalid: true",
+        "| offset: 2 CreateTime: 1790000000000 keySize: 4 valueSize: 6 sequence: -1 headerKeys: [] "
+        "endTxnMarker: COMMIT coordinatorEpoch: 3",
+    ]
+
+
+def test_what_a_crash_tore_off_is_counted_and_is_a_finding(log: Path) -> None:
+    log.write_bytes(ONE + TWO[:-1])
+    result = dump(log)
+    assert f"Found 77 invalid bytes at the end of {NAME}.log" in result.stdout
+    assert result.exit_code == 1
+
+
+def test_a_flipped_bit_is_a_finding(log: Path) -> None:
+    log.write_bytes(ONE[:-1] + bytes((ONE[-1] ^ 1,)) + TWO)
+    result = dump(log)
+    assert "isvalid: false" in result.stdout
+    assert result.exit_code == 1
+
+
+def test_a_foreign_file_is_refused_by_name_and_position_and_the_next_one_is_shown(
+    log: Path, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "00000000000000000009.log"
+    foreign.write_bytes(b"PK\x03\x04" + bytes(100))
+    result = dump(foreign, log)
+    assert result.exit_code == 1
+    assert f"Error: {foreign}: at byte 0: " in result.stderr
+    assert "baseOffset: 2" in result.stdout
+
+
+def test_a_log_of_a_newer_format_is_refused(log: Path) -> None:
+    log.write_bytes(ONE + TWO[:16] + b"\x03" + TWO[17:])
+    result = dump(log)
+    assert f"Error: {log}: at byte {len(ONE)}: message format 3 is not known" in result.stderr
+    assert result.exit_code == 1
+
+
+def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
+    result = dump(tmp_path / "no.log")
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
+
+
+def test_an_index_without_its_log_is_bad_input(tmp_path: Path) -> None:
+    index = tmp_path / f"{NAME}.index"
+    index.write_bytes(pack(">ii", 1, 0))
+    result = dump(index)
+    assert result.exit_code == 2
+    assert f"{NAME}.log: No such file" in result.stderr
+
+
+def test_offset_and_time_indexes_are_held_against_the_log(log: Path) -> None:
+    index, times = log.with_suffix(".index"), log.with_suffix(".timeindex")
+    index.write_bytes(pack(">iiii", 1, 0, 2, len(ONE)))
+    times.write_bytes(pack(">qi", NOW + 5, 1))
+    result = dump(index, times)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        f"Dumping {index}",
+        "offset: 1 position: 0",
+        f"offset: 2 position: {len(ONE)}",
+        f"Dumping {times}",
+        "timestamp: 1790000000005 offset: 1",
+    ]
+
+
+def test_an_index_that_does_not_fit_the_log_is_a_finding(log: Path) -> None:
+    index, times = log.with_suffix(".index"), log.with_suffix(".timeindex")
+    index.write_bytes(pack(">iiii", 1, 0, 3, len(ONE)))
+    times.write_bytes(pack(">qiqi", NOW + 6, 1, NOW, 2))
+    result = dump(index, times)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"Mismatches in :{index}",
+        "  Index offset: 3, log offset: 2",
+        f"Found timestamp mismatch in :{times}",
+        f"  Index timestamp: {NOW + 6}, log timestamp: {NOW + 5}",
+        f"Found out of order timestamp in :{times}",
+        f"  Index timestamp: {NOW}, Previously indexed timestamp: {NOW + 6}",
+    ]
+
+
+def test_the_sanity_check_says_passed_or_why_not(log: Path) -> None:
+    index = log.with_suffix(".index")
+    index.write_bytes(pack(">ii", 1, 0))
+    assert f"{index} passed sanity check." in dump(index, "--index-sanity-check").stdout
+    index.write_bytes(pack(">ii", 1, 0) + b"\0")
+    result = dump(index, "--index-sanity-check")
+    assert result.exit_code == 1
+    assert "entries have 8 bytes" in result.stderr
+
+
+def test_the_transaction_index_is_shown_entry_by_entry(tmp_path: Path) -> None:
+    path = tmp_path / f"{NAME}.txnindex"
+    path.write_bytes(pack(">hqqqq", 0, 7, 1, 5, 6))
+    result = dump(path)
+    assert result.stdout.splitlines()[1:] == [
+        "version: 0 producerId: 7 firstOffset: 1 lastOffset: 5 lastStableOffset: 6"
+    ]
+    assert result.exit_code == 0
+
+
+def snapshot(*producers: bytes) -> bytes:
+    body = pack(">i", len(producers)) + b"".join(producers)
+    return pack(">hI", 1, crc32c(body)) + body
+
+
+def test_a_snapshot_is_shown_producer_by_producer(tmp_path: Path) -> None:
+    path = tmp_path / f"{NAME}.snapshot"
+    busy = pack(">qhiqiqiq", 7, 1, 9, 20, 4, NOW, 3, 16)
+    idle = pack(">qhiqiqiq", 8, 0, -1, -1, 0, NOW, -1, -1)
+    path.write_bytes(snapshot(busy, idle))
+    result = dump(path)
+    assert result.stdout.splitlines()[1:] == [
+        "producerId: 7 producerEpoch: 1 coordinatorEpoch: 3 currentTxnFirstOffset: OptionalLong[16]"
+        f" lastTimestamp: {NOW} firstSequence: 5 lastSequence: 9 lastOffset: 20 offsetDelta: 4 "
+        f"timestamp: {NOW}",
+        "producerId: 8 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: "
+        f"OptionalLong.empty lastTimestamp: {NOW}",
+    ]
+
+
+def test_a_damaged_snapshot_is_a_finding(tmp_path: Path) -> None:
+    path = tmp_path / f"{NAME}.snapshot"
+    path.write_bytes(snapshot()[:-1] + b"\1")
+    result = dump(path)
+    assert result.exit_code == 1
+    assert "the snapshot's CRC does not match" in result.stderr
