@@ -3,5 +3,6 @@
 from properties.conformance.command import conform
 from properties.tla.spec_command import spec
 from properties.tla.validate_command import validate
+from properties.verify import verify
 
-__all__ = ["conform", "spec", "validate"]
+__all__ = ["conform", "spec", "validate", "verify"]
