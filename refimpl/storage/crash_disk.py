@@ -164,8 +164,10 @@ class CrashDisk(MemoryDisk):
     ) -> "CrashDisk":
         """The disk that the next start finds; without arguments nothing unflushed was kept."""
         names, folders = self.names_after(keep_names or 0)
-        kept = keep or (lambda _, inode: inode.safe)
-        files = {path: bytearray(kept(path, inode)) for path, inode in names.items()}
+        files = {
+            path: bytearray(keep(path, inode) if keep else inode.safe)
+            for path, inode in names.items()
+        }
         return CrashDisk(files, set(folders))
 
     def copy(self) -> "CrashDisk":

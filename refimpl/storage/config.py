@@ -1,0 +1,58 @@
+"""How a log behaves, by Kafka's names and defaults (4.x).
+
+A field is the topic's name with underscores; the broker's name for the same thing stands beside it.
+"""
+
+from attrs import frozen
+
+from refimpl.storage.batch import TimestampType
+
+_HOUR_MS = 60 * 60 * 1000
+NO_LIMIT = -1
+_LONG_MAX = 2**63 - 1
+
+
+@frozen(kw_only=True)
+class LogConfig:
+    """One topic's settings."""
+
+    #: segment.bytes, log.segment.bytes
+    segment_bytes: int = 1 << 30
+    #: segment.ms, log.roll.ms over log.roll.hours
+    segment_ms: int = 7 * 24 * _HOUR_MS
+    #: segment.index.bytes, log.index.size.max.bytes
+    segment_index_bytes: int = 10 << 20
+    #: index.interval.bytes, log.index.interval.bytes
+    index_interval_bytes: int = 4096
+    #: max.message.bytes, message.max.bytes
+    max_message_bytes: int = 1048588
+    #: message.timestamp.type, log.message.timestamp.type
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    #: message.timestamp.before.max.ms, with log. before it (KIP-937)
+    message_timestamp_before_max_ms: int = _LONG_MAX
+    #: message.timestamp.after.max.ms, with log. before it; an hour since 4.0 (KIP-1030)
+    message_timestamp_after_max_ms: int = _HOUR_MS
+    #: cleanup.policy, log.cleanup.policy
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    #: retention.ms, log.retention.ms over .minutes over .hours; -1 is for ever
+    retention_ms: int = 7 * 24 * _HOUR_MS
+    #: retention.bytes, log.retention.bytes; -1 is without limit
+    retention_bytes: int = NO_LIMIT
+    #: file.delete.delay.ms, log.segment.delete.delay.ms
+    file_delete_delay_ms: int = 60_000
+    #: flush.messages, log.flush.interval.messages
+    flush_messages: int = _LONG_MAX
+    #: flush.ms, log.flush.interval.ms
+    flush_ms: int = _LONG_MAX
+    #: producer.id.expiration.ms, of the broker only
+    producer_id_expiration_ms: int = 24 * _HOUR_MS
+
+    @property
+    def deletes(self) -> bool:
+        """Whether age and size delete segments."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Whether older values of a key are cleaned away."""
+        return "compact" in self.cleanup_policy

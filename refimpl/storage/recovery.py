@@ -1,0 +1,212 @@
+"""Opening a log, cleanly or after a crash: what Kafka calls LogLoader.
+
+After a crash the segments from the recovery point on are read as a whole. The first batch that is
+not whole ends the log, for what follows was never flushed; indexes, producer state and epochs are
+made anew from what is left. Damage *below* the recovery point is no torn write: nothing is cut, the
+partition stays closed, and the error says where. (Kafka cuts there, too.)
+"""
+
+from collections.abc import Callable
+
+from attrs import define
+
+from refimpl.storage.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    NO_EPOCH,
+    NO_PRODUCER,
+    crc_matches,
+    read_header,
+)
+from refimpl.storage.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, read_epochs
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk import Disk
+from refimpl.storage.epoch_cache import EpochCache
+from refimpl.storage.errors import CorruptBatch, CorruptFile, RefusedBatch, UnsupportedFormat
+from refimpl.storage.leftovers import finish_leftovers
+from refimpl.storage.local_log import LocalLog
+from refimpl.storage.offset_index import LARGEST_RELATIVE_OFFSET
+from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.producer_state import ProducerState
+from refimpl.storage.replay import nearest_snapshot, replay_segment, replayed, take
+from refimpl.storage.scan import whole_batches
+from refimpl.storage.segment import LOG, SNAPSHOT, Segment
+
+
+def nothing() -> None:
+    """Where nobody else needs to know."""
+
+
+def open_log(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    clean: bool,
+    recovery_point: int = 0,
+    log_start: int = 0,
+    high_watermark: int = 0,
+    lower_recovery_point: Callable[[], None] = nothing,
+) -> PartitionLog:
+    """The log in this folder; an empty folder is a log that starts at `log_start`."""
+    sizes = finish_leftovers(disk, folder)
+    bases = sorted(int(name[:20]) for name in sizes if name.endswith(LOG))
+    segments = [Segment.open(disk, folder, base, config, now_ms, sizes) for base in bases]
+    local = LocalLog(disk, folder, config, segments, 0, recovery_point, lower_recovery_point)
+    snapshots = sorted(int(name[:20]) for name in sizes if name.endswith(SNAPSHOT))
+    path = f"{folder}/{LEADER_EPOCHS}"
+    known_epochs = LEADER_EPOCHS in sizes
+    epochs = EpochCache.of(disk, folder, read_epochs(disk, path) if known_epochs else ())
+    log = PartitionLog(local, epochs, ProducerState(), log_start, high_watermark, snapshots)
+    if not segments:
+        log.restart_at(log_start, now_ms)
+    elif clean:
+        _trust(log)
+    else:
+        Recovery(log, now_ms).run()
+    if log.end_offset < log_start:
+        # Deleted up to an offset whose records were lost: what came next starts there, too.
+        log.restart_at(log_start, now_ms)
+    _settle(log, high_watermark, known_epochs=known_epochs)
+    return log
+
+
+def _trust(log: PartitionLog) -> None:
+    """After a clean shutdown only the last batches' headers are read."""
+    local = log.local
+    local.end_offset = local.recovery_point = local.active.next_offset()
+    log.producers = replayed(local, log.snapshots, log.log_start_offset)
+
+
+def _settle(log: PartitionLog, high_watermark: int, *, known_epochs: bool) -> None:
+    """Bring the marks and the epochs in line with what the log turned out to hold."""
+    local = log.local
+    for segment in local.segments:
+        if segment.size and not segment.offset_index.file.exists:
+            segment.rebuild_index()
+    if not known_epochs:
+        for segment in local.segments:
+            for _, header in segment.headers() if segment.size else ():
+                log.epochs.note(header.leader_epoch, header.base_offset)
+    log.log_start_offset = max(log.log_start_offset, local.segments[0].base_offset)
+    log.epochs.truncate_end(log.end_offset)
+    log.epochs.truncate_start(log.log_start_offset)
+    log.epochs.write_if_changed()
+    log.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
+    log.producers.advance_high_watermark(log.high_watermark)
+
+
+@define
+class Recovery:
+    """One log's recovery after a crash."""
+
+    log: PartitionLog
+    now_ms: int
+    end_offset: int = 0
+
+    def run(self) -> None:
+        """Read what may be torn, cut the first damage and what is behind it, flush the rest.
+
+        Nothing is changed on disk before everything was read. Later segments go before the cut:
+        a crash in between would otherwise leave a hole.
+        """
+        local = self.log.local
+        first = local.number_of(local.recovery_point)
+        segments = local.segments
+        state = nearest_snapshot(
+            local, self.log.snapshots, segments[first].base_offset, self.log.log_start_offset
+        )
+        for segment in segments[local.number_of(state.end_offset) : first]:
+            replay_segment(state, segment, segments[first].base_offset)
+        cut: int | None = None
+        number = first
+        for number in range(first, len(segments)):
+            cut = self._read(segments[number], state)
+            if cut is not None:
+                break
+        state.end_offset = local.end_offset = self.end_offset
+        self._drop_after(number)
+        if cut is not None:
+            segments[number].cut(cut)
+        self.log.producers = state
+        local.flush()
+
+    def _read(self, segment: Segment, state: ProducerState) -> int | None:
+        """Read a whole segment; where it must be cut, if it must."""
+        segment.reset_indexes()
+        segment.txn_index.reset()
+        position, self.end_offset = 0, segment.base_offset
+        largest_offset = segment.base_offset + LARGEST_RELATIVE_OFFSET
+        epochs = self.log.epochs
+        newest_epoch = NO_EPOCH if epochs.latest is None else epochs.latest
+        try:
+            for position, header, batch in whole_batches(
+                segment.disk, segment.path, 0, segment.size
+            ):
+                last_offset = header.last_offset
+                if not self.end_offset <= last_offset <= largest_offset:
+                    raise CorruptBatch(f"offset {last_offset}, where {self.end_offset} may follow")
+                segment.index(position, header)
+                if header.leader_epoch > newest_epoch:
+                    epochs.note(header.leader_epoch, header.base_offset)
+                    newest_epoch = header.leader_epoch
+                if header.producer_id != NO_PRODUCER:
+                    for aborted in take(state, header, batch):
+                        segment.txn_index.append(aborted)
+                position += header.size
+                self.end_offset = last_offset + 1
+        except RefusedBatch as damage:
+            self._judge(segment, position, damage.why)
+            return position
+        segment.time_index.maybe_append(*segment.largest_timestamp())
+        return None
+
+    def _judge(self, segment: Segment, position: int, why: str) -> None:
+        """Whether a crash can have left these bytes; if not, they are not ours to cut."""
+        log, path = self.log, segment.path
+        if self.end_offset < log.local.recovery_point:
+            raise CorruptFile(
+                path,
+                position,
+                f"{why}; offset {self.end_offset} should be here, for everything below "
+                f"{log.local.recovery_point} was flushed. Without the partition's line in "
+                f"{RECOVERY_POINTS} the log would be cut here",
+            )
+        rest = segment.size - position
+        head = log.disk.read(path, position, HEADER_SIZE)
+        if len(head) == HEADER_SIZE and head[MAGIC_AT] > MAGIC:
+            length = int.from_bytes(head[8:LOG_OVERHEAD], signed=True)
+            plausible = self._follows(head[:8]) and 0 < length <= rest - LOG_OVERHEAD
+            if plausible and not self._is_v2(segment, position, LOG_OVERHEAD + length):
+                raise UnsupportedFormat(path, position, why)
+        if position == 0 and not self._may_be_torn(head):
+            raise CorruptFile(path, position, f"{why}: this is not a log of Kafka's")
+
+    def _may_be_torn(self, head: bytes) -> bool:
+        """Whether this can be the beginning of a batch of ours, the rest lost or still zero."""
+        written = head.rstrip(b"\0")
+        if len(written) <= MAGIC_AT:
+            return self._follows(written[:8])
+        length = int.from_bytes(head[8:LOG_OVERHEAD], signed=True)
+        return head[MAGIC_AT] <= MAGIC and length > 0 and self._follows(head[:8])
+
+    def _follows(self, offset: bytes) -> bool:
+        """Whether a base offset, or the first bytes of one, can come next."""
+        least, most = (int.from_bytes(offset.ljust(8, fill)) for fill in (b"\0", b"\xff"))
+        return most >= self.end_offset and least <= self.end_offset + LARGEST_RELATIVE_OFFSET
+
+    def _is_v2(self, segment: Segment, position: int, size: int) -> bool:
+        """The CRC does not cover the magic byte: if it matches, a bit has flipped there."""
+        batch = bytearray(segment.disk.read(segment.path, position, size))
+        batch[MAGIC_AT] = MAGIC
+        return crc_matches(batch, read_header(batch))
+
+    def _drop_after(self, number: int) -> None:
+        log, local = self.log, self.log.local
+        log.drop_snapshots(taken for taken in log.snapshots if taken > self.end_offset)
+        local.remove(local.segments[:number:-1], self.now_ms)
+        del local.segments[number + 1 :]
+        log.disk.flush_folder(log.folder)

@@ -1,0 +1,61 @@
+"""Producer state from a snapshot and the batches behind it (KIP-98)."""
+
+from collections.abc import Iterable
+
+from refimpl.storage.batch import MAGIC, NO_PRODUCER, BatchHeader, Buffer
+from refimpl.storage.control import read_marker
+from refimpl.storage.errors import StorageDamage
+from refimpl.storage.local_log import LocalLog
+from refimpl.storage.producer_snapshot import read_snapshot
+from refimpl.storage.producer_state import Origin, ProducerState, Staged
+from refimpl.storage.segment import SNAPSHOT, Segment, file_name
+from refimpl.storage.txn_index import AbortedTxn
+
+
+def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int) -> ProducerState:
+    """What is known of the producers at the log's end."""
+    state = nearest_snapshot(log, snapshots, log.end_offset, log_start)
+    for segment in log.segments[log.number_of(state.end_offset) :]:
+        replay_segment(state, segment, log.end_offset)
+    return state
+
+
+def nearest_snapshot(
+    log: LocalLog, snapshots: Iterable[int], end: int, log_start: int
+) -> ProducerState:
+    """The newest snapshot up to this offset that can be read, or nothing, from the log's start.
+
+    A damaged one is passed over: all it says is in the log as well.
+    """
+    for offset in sorted(snapshots, reverse=True):
+        if offset <= end:
+            try:
+                return read_snapshot(
+                    log.disk, f"{log.folder}/{file_name(offset, SNAPSHOT)}", offset
+                )
+            except StorageDamage:
+                continue
+    return ProducerState(end_offset=min(log_start, end))
+
+
+def replay_segment(state: ProducerState, segment: Segment, end: int) -> None:
+    """Take note of a segment's batches from the state's end on."""
+    for position, header in segment.headers():
+        if header.base_offset >= end:
+            break
+        if header.last_offset >= state.end_offset:
+            batch = b""
+            if header.is_control and header.magic == MAGIC:
+                batch = segment.disk.read(segment.path, position, header.size)
+            take(state, header, batch)
+
+
+def take(state: ProducerState, header: BatchHeader, batch: Buffer) -> list[AbortedTxn]:
+    """Take note of one batch of the log; what the transaction index must learn is returned."""
+    if header.producer_id == NO_PRODUCER:
+        state.end_offset = header.next_offset
+        return []
+    staged = Staged()
+    marker = read_marker(batch) if header.is_control else None
+    state.stage(staged, header, header.base_offset, marker, Origin.REPLICATION)
+    return state.commit(staged, header.next_offset)

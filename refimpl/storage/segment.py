@@ -1,0 +1,251 @@
+"""One segment: a `.log` file and its three indexes, named by the first offset it may hold.
+
+KIP-33 (time index), KIP-98 (transaction index). The log alone is the truth; an index that
+contradicts it is made anew.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import define, field
+
+from refimpl.storage.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, Buffer, read_header
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk import Disk
+from refimpl.storage.errors import CorruptFile, RefusedBatch
+from refimpl.storage.offset_index import LARGEST_RELATIVE_OFFSET, OffsetIndex
+from refimpl.storage.scan import headers
+from refimpl.storage.time_index import TimeIndex
+from refimpl.storage.txn_index import TxnIndex
+
+LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
+SNAPSHOT = ".snapshot"
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Twenty digits, so that names sort as offsets do."""
+    return f"{base_offset:020d}{suffix}"
+
+
+@define(eq=False)
+class Segment:
+    """A part of a log; only the last one grows."""
+
+    disk: Disk
+    folder: str
+    base_offset: int
+    config: LogConfig
+    created_ms: int
+    size: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+    txn_index: TxnIndex
+    _largest: tuple[int, int] | None = field(default=None, init=False)
+    _first_timestamp: int | None = field(default=None, init=False)
+    _since_index: int = field(default=0, init=False)
+    _dirty: bool = field(default=False, init=False)
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+        sizes: Mapping[str, int],
+    ) -> "Segment":
+        """The segment in files of these sizes; an index that is not there is made when needed."""
+
+        def named(suffix: str) -> tuple[str, int | None]:
+            name = file_name(base_offset, suffix)
+            return f"{folder}/{name}", sizes.get(name)
+
+        txn_index, txn_index_size = named(TXN_INDEX)
+        offset_index, time_index = named(INDEX), named(TIME_INDEX)
+        return cls(
+            *(disk, folder, base_offset, config, now_ms, named(LOG)[1] or 0),
+            OffsetIndex.open(disk, offset_index[0], base_offset, offset_index[1]),
+            TimeIndex.open(disk, time_index[0], base_offset, time_index[1]),
+            TxnIndex(disk, txn_index, txn_index_size or 0),
+        )
+
+    @classmethod
+    def create(
+        cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, now_ms: int
+    ) -> "Segment":
+        """A new segment, whose `.log` is there from now on."""
+        segment = cls.open(disk, folder, base_offset, config, now_ms, {})
+        disk.append(segment.path)
+        segment._dirty, segment._largest = True, (NO_TIMESTAMP, base_offset)
+        return segment
+
+    @property
+    def path(self) -> str:
+        """The `.log` file."""
+        return f"{self.folder}/{file_name(self.base_offset, LOG)}"
+
+    def append(self, batches: Sequence[BatchHeader], parts: Sequence[Buffer]) -> None:
+        """Write batches that are placed already, then what the indexes should know of them."""
+        self.disk.append(self.path, *parts)
+        self._dirty = True
+        for header in batches:
+            self.index(self.size, header)
+            self.size += header.size
+
+    def index(self, position: int, header: BatchHeader) -> None:
+        """Take note of a batch, and of its place once per `index.interval.bytes`."""
+        last_offset = header.last_offset
+        if header.max_timestamp > self.largest_timestamp()[0]:
+            self._largest = header.max_timestamp, last_offset
+        if position == 0:
+            self._first_timestamp = header.max_timestamp
+        if self._since_index > self.config.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(*self.largest_timestamp())
+            self._since_index = 0
+        self._since_index += header.size
+
+    def reset_indexes(self) -> None:
+        """Begin all indexes anew, in memory, before the log is read from its beginning.
+
+        Their files stay as they are until the next flush: should the log turn out to be damaged,
+        nothing has been touched.
+        """
+        self.offset_index.file.reset()
+        self.time_index.file.reset()
+        self._largest, self._since_index, self._dirty = (NO_TIMESTAMP, self.base_offset), 0, True
+
+    def largest_timestamp(self) -> tuple[int, int]:
+        """The newest timestamp and the offset of its batch's last record; -1 without any.
+
+        Retention deletes by it, so the batch itself must confirm what the index says.
+        """
+        if self._largest is None:
+            timestamp, offset = self.time_index.last()
+            found = self.find(offset)
+            if found is not None and found[1].max_timestamp == timestamp:
+                self._largest = timestamp, offset
+            else:
+                self.rebuild_index()
+        return self._largest or (NO_TIMESTAMP, self.base_offset)
+
+    def must_roll(self, size: int, timestamp: int, last_offset: int, now_ms: int) -> bool:
+        """Whether an append of this size, time and end belongs into a new segment.
+
+        `segment.ms` is counted by the records' own timestamps where there are any, so that old
+        data copied into a new log keep their segments apart (KIP-33).
+        """
+        full = self.config.segment_index_bytes
+        return (
+            self.size > self.config.segment_bytes - size
+            or (self.size > 0 and self._waited_ms(timestamp, now_ms) > self.config.segment_ms)
+            or self.offset_index.is_full(full)
+            or self.time_index.is_full(full)
+            or last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
+        )
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """The first batch that ends at this offset or later, if this segment has it."""
+        for position, header in self.headers(self._start(offset)):
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    def rebuild_index(self) -> None:
+        """Make offset and time index anew from the log's headers."""
+        self.reset_indexes()
+        for position, header in self.headers():
+            self.index(position, header)
+        self.time_index.maybe_append(*self.largest_timestamp())
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from this position on."""
+        reached = position
+        try:
+            for reached, header in headers(self.disk, self.path, position, self.size):
+                yield reached, header
+                reached += header.size
+        except RefusedBatch as damage:
+            raise CorruptFile(self.path, reached, damage.why) from None
+
+    def next_offset(self) -> int:
+        """The offset behind the last record; reads what the index does not cover."""
+        end = self.base_offset
+        for _, header in self.headers(self._start(self.base_offset + LARGEST_RELATIVE_OFFSET)):
+            end = header.next_offset
+        return end
+
+    def truncate(self, offset: int) -> int:
+        """Cut from the batch that holds this offset on, for good; return where the segment ends.
+
+        The cut is flushed: otherwise a crash could put old bytes behind the new ones that are
+        written next, and where their sizes agree nothing would tell them apart.
+        """
+        found = self.find(offset)
+        self.offset_index.truncate(offset)
+        self.time_index.truncate(offset)
+        self.txn_index.truncate(offset)
+        self.cut(self.size if found is None else found[0])
+        self._restore_largest()
+        return offset if found is None else min(offset, found[1].base_offset)
+
+    def cut(self, size: int) -> None:
+        """Cut the `.log` to this size, for good."""
+        self.disk.truncate(self.path, size)
+        self.size, self._dirty = size, True
+        self.flush()
+
+    def flush(self) -> None:
+        """Make log and indexes survive a crash."""
+        if self._dirty:
+            self.disk.flush(self.path)
+            self.offset_index.file.flush()
+            self.time_index.file.flush()
+            self.txn_index.flush()
+            self._dirty = False
+
+    def close(self) -> None:
+        """Nothing is appended any more: the largest timestamp goes into the index, for retention
+        to find."""
+        self.time_index.maybe_append(*self.largest_timestamp())
+        self._dirty = True
+        self.flush()
+
+    def files(self) -> list[str]:
+        """What is there of the segment, the log first: without it the rest is an orphan."""
+        indexes = (self.offset_index.file, self.time_index.file)
+        there = [index.path for index in indexes if index.exists]
+        return [self.path, *there, *([self.txn_index.path] if self.txn_index.size else [])]
+
+    def _start(self, offset: int) -> int:
+        """Where to begin looking for an offset: a batch that index and log agree on.
+
+        Kafka before 4.0 notes one entry for several batches that came together: their last offset,
+        and where the first of them begins.
+        """
+        entry_offset, position = self.offset_index.lookup(offset)
+        if position == 0:
+            return 0
+        try:
+            header = read_header(self.disk.read(self.path, position, HEADER_SIZE))
+            if self.base_offset <= header.last_offset <= entry_offset:
+                return position
+        except RefusedBatch:
+            pass
+        self.rebuild_index()
+        return self.offset_index.lookup(offset)[1]
+
+    def _restore_largest(self) -> None:
+        timestamp, offset = self._largest = self.time_index.last()
+        self._since_index = 0
+        for _, header in self.headers(self._start(offset)):
+            if header.max_timestamp > timestamp:
+                timestamp, offset = self._largest = header.max_timestamp, header.last_offset
+
+    def _waited_ms(self, timestamp: int, now_ms: int) -> int:
+        if self._first_timestamp is None:
+            first = next(self.headers(), None)
+            self._first_timestamp = first[1].max_timestamp if first else NO_TIMESTAMP
+        if self._first_timestamp == NO_TIMESTAMP:
+            return now_ms - self.created_ms
+        return timestamp - self._first_timestamp

@@ -1,0 +1,107 @@
+"""What a log accepts, from a producer and from a leader.
+
+KIP-32 and KIP-937 (timestamps), KIP-74, KIP-98, KIP-724 (old formats are read and no longer
+written), KAFKA-18723. Everything is decided from the 61 bytes of the header and the CRC. Kafka also
+opens each batch and looks at every record; here a batch that lies about its records is found by its
+reader.
+"""
+
+from refimpl.storage.batch import (
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    TimestampType,
+    batches,
+    crc_matches,
+    read_header,
+)
+from refimpl.storage.config import LogConfig
+from refimpl.storage.errors import (
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnexpectedOffset,
+    UnsupportedForMessageFormat,
+)
+from refimpl.storage.producer_state import Origin
+
+Found = list[tuple[int, BatchHeader]]
+
+
+def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Found:
+    """The batches that a producer or a coordinator sent, all of them acceptable or none."""
+    found = list(batches(data))
+    if not found:
+        raise InvalidRecord("no batch at all")
+    for position, header in found:
+        if header.magic != MAGIC:
+            raise UnsupportedForMessageFormat(f"format {header.magic} is not written any more")
+        if header.size > config.max_message_bytes:
+            raise MessageTooLarge(f"{header.size} bytes, above {config.max_message_bytes}")
+        if not crc_matches(data, header, position):
+            raise CorruptBatch(f"the CRC of the batch at byte {position} does not match")
+        _check_claims(header, origin)
+        if config.message_timestamp_type is TimestampType.CREATE_TIME:
+            _check_clock(header, config, now_ms)
+    return found
+
+
+def from_leader(data: Buffer, next_offset: int, leader_epoch: int) -> Found:
+    """The batches of a fetch that continue the log.
+
+    The last one may be cut off; it comes again. So do batches of a newer leader than the one that
+    we asked: they may not fit behind what we have (KAFKA-18723).
+    """
+    found: Found = []
+    position, expected = 0, next_offset
+    while len(data) - position > LOG_OVERHEAD:
+        length = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], signed=True)
+        if length > len(data) - position - LOG_OVERHEAD:
+            break
+        header = read_header(data, position)
+        if header.leader_epoch > leader_epoch:
+            break
+        if not crc_matches(data, header, position):
+            raise CorruptBatch(f"the CRC of the batch at byte {position} does not match")
+        if header.base_offset < expected:
+            raise UnexpectedOffset(f"offset {header.base_offset}, where {expected} must follow")
+        if header.last_offset_delta < 0:
+            raise CorruptBatch(f"a last offset before the first, at byte {position}")
+        found.append((position, header))
+        position += header.size
+        expected = header.next_offset
+    return found
+
+
+def _check_claims(header: BatchHeader, origin: Origin) -> None:
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecord(
+            f"{header.record_count} records with a last offset delta of {header.last_offset_delta}"
+        )
+    if header.attributes & 0x07 > 4:
+        raise InvalidRecord(f"codec {header.attributes & 0x07} is not known")
+    if origin is Origin.CLIENT:
+        if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
+            raise InvalidRecord(f"sequence {header.base_sequence} of an idempotent producer")
+        if header.is_control:
+            raise InvalidRecord("clients do not write control records")
+        if header.base_offset != 0:
+            raise InvalidRecord(f"base offset {header.base_offset}, which only leaders assign")
+        if header.is_transactional and header.producer_id == NO_PRODUCER:
+            raise InvalidRecord("a transactional batch without producer id")
+    if header.delete_horizon_ms is not None:
+        raise InvalidRecord("a delete horizon, which only compaction sets")
+
+
+def _check_clock(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    for timestamp in (header.base_timestamp, header.max_timestamp):
+        if timestamp == NO_TIMESTAMP:
+            continue
+        if now_ms - timestamp > config.message_timestamp_before_max_ms:
+            raise InvalidTimestamp(f"{timestamp} is too far before now, {now_ms}")
+        if timestamp - now_ms > config.message_timestamp_after_max_ms:
+            raise InvalidTimestamp(f"{timestamp} is too far after now, {now_ms}")
