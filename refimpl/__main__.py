@@ -30,6 +30,7 @@ SHORT_HELP = {
     "conform": "Prove the Python machines equal to the specs, edge by edge.",
     "dump-log": "Print what is in the files of a partition, as Kafka does.",
     "mutants": "Put known bugs in and show which check kills each.",
+    "record-scan": "End a recording by reading everything that the log holds.",
     "spec": "Run the TLA+ models and compare with the expected verdicts.",
     "validate": "Ask TLC whether recorded protocol events obey the spec.",
     "verify": "Run everything, in order, with one summary at the end.",

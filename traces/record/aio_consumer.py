@@ -25,7 +25,7 @@ class AioConsumer(RecordedConsumer):
         if topics:  # as given when the client was made
             self.subscribe(sorted(topics))
 
-    def _record(self, message: Any) -> Fields:
+    def record_of(self, message: Any) -> Fields:
         topic, key = message.topic, message.key
         id = self._id(topic, key, message.value, message.headers)
         stamp = message.timestamp
@@ -55,7 +55,7 @@ class AioConsumer(RecordedConsumer):
         return answer
 
     def _polled(self, messages: Iterable[Any], invoked: int) -> None:
-        records = [self._record(message) for message in messages]
+        records = [self.record_of(message) for message in messages]
         if records:
             about = {**self._isolation, **self._grouped()}
             self._process.note("poll", invoked, records=records, **about)

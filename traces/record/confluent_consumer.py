@@ -49,10 +49,10 @@ class ConfluentConsumer(RecordedConsumer):
         return messages
 
     def _polled(self, messages: Iterable[Any], invoked: int) -> None:
-        records = [self._record(message) for message in messages]
+        records = [self.record_of(message) for message in messages]
         self._process.note("poll", invoked, records=records, **self._isolation, **self._grouped())
 
-    def _record(self, message: Any) -> Fields:
+    def record_of(self, message: Any) -> Fields:
         topic, key = message.topic(), message.key()
         headers = message.headers()
         if self._id_of is None and headers is not None and headers[-1][0] == HEADER:

@@ -25,7 +25,7 @@ class KafkaPythonConsumer(RecordedConsumer):
         if topics:  # as given when the client was made
             self.subscribe(sorted(topics))
 
-    def _record(self, message: Any) -> Fields:
+    def record_of(self, message: Any) -> Fields:
         topic, key, headers = message.topic, message.key, message.headers
         id = self._id(topic, key, message.value, headers)
         return record(
@@ -47,7 +47,7 @@ class KafkaPythonConsumer(RecordedConsumer):
         return answer
 
     def _polled(self, messages: Iterable[Any], invoked: int) -> None:
-        records = [self._record(message) for message in messages]
+        records = [self.record_of(message) for message in messages]
         self._process.note("poll", invoked, records=records, **self._isolation, **self._grouped())
 
     def __iter__(self) -> Iterator[Any]:

@@ -53,7 +53,10 @@ def recorded(
     role, configured = adapter.describe(client, conf)
     if commit_order is not None and role == "consumer":
         configured["commit_order"] = commit_order
-    head = {"role": role, "client": _client_version(adapter.PACKAGE), "configured": configured}
+    client_version = _client_version(adapter.PACKAGE)
+    head = {"role": role, "client": client_version, "configured": configured}
+    if id is not None:
+        head["ids"] = None  # the application's own
     process = open_process(folder, name or role, head, TAKEN, settle)
     _open.append(process)
     return adapter.wrap(client, conf, Told(process, id, configured))

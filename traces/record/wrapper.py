@@ -65,10 +65,10 @@ class RecordedConsumer(Recorded):
         self._processed(messages, None)
 
     def _processed(self, messages: Iterable[Any], invoked: int | None) -> None:
-        records = [self._record(message) for message in messages]
+        records = [self.record_of(message) for message in messages]
         self._process.note("process", invoked, records=records, **self._grouped())
 
-    def _record(self, message: Any) -> Fields:
+    def record_of(self, message: Any) -> Fields:
         """A message of the library as a record of the trace."""
         raise NotImplementedError
 

@@ -1,0 +1,67 @@
+"""What the cluster tells about its topics, in the words of meta.json."""
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+from traces.record.scan import Library
+
+PATIENCE_S = 30
+
+
+class NoLibraryError(Exception):
+    """confluent-kafka is not installed."""
+
+
+class ClusterError(Exception):
+    """The cluster does not answer, or does not know what it is asked for."""
+
+
+def library() -> Library:
+    """confluent-kafka, which is nobody's dependency: most who record have it, others add it."""
+    try:
+        ck: Any = import_module("confluent_kafka")
+        admin: Any = import_module("confluent_kafka.admin")
+    except ModuleNotFoundError as missing:
+        raise NoLibraryError from missing
+    eof = ck.KafkaError._PARTITION_EOF
+    return Library(ck.Consumer, admin.AdminClient, ck.TopicPartition, admin.ConfigResource, eof)
+
+
+def describe(
+    used: Library, conf: Mapping[str, Any], wanted: Iterable[str]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The topics' settings, and the names of partitions that have no leader just now."""
+    ck: Any = import_module("confluent_kafka")
+    client = used.admin({"client.id": "highwater-record-scan", **conf})
+    names = sorted(wanted)
+    try:
+        found = client.list_topics(timeout=PATIENCE_S).topics
+        unknown = [name for name in names if name not in found or found[name].error is not None]
+        if unknown:
+            raise ClusterError(f"the cluster has no topic {', '.join(unknown)}")
+        resources = [used.resource("topic", name) for name in names]
+        answers = client.describe_configs(resources, request_timeout=PATIENCE_S)
+        configs = {r.name: future.result(PATIENCE_S) for r, future in answers.items()}
+    except ck.KafkaException as error:
+        raise ClusterError(f"the cluster does not answer: {error.args[0].str()}") from error
+    topics = {name: _topic(found[name], configs[name]) for name in names}
+    headless = [
+        f"{name}:{number}"
+        for name in names
+        for number, partition in found[name].partitions.items()
+        if partition.leader < 0
+    ]
+    return topics, headless
+
+
+def _topic(metadata: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    replicas = [len(partition.replicas) for partition in metadata.partitions.values()]
+    return {
+        "partitions": len(metadata.partitions),
+        "replication_factor": min(replicas, default=0),
+        "min_insync_replicas": int(config["min.insync.replicas"].value),
+        "cleanup_policy": config["cleanup.policy"].value,
+        "unclean_leader_election": config["unclean.leader.election.enable"].value == "true",
+        "message_timestamp_type": config["message.timestamp.type"].value,
+    }

@@ -1,0 +1,77 @@
+"""`meta.json` of a recorded run: what stands there stays, what the recorder knows is put in."""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from traces.record.survey import Process
+
+FILE = "meta.json"
+
+
+class BadMetaError(Exception):
+    """There is a `meta.json`, and it is not one."""
+
+
+def read(run: Path) -> dict[str, Any]:
+    """What stands in `meta.json`, or nothing where there is none."""
+    file = run / FILE
+    if not file.exists():
+        return {}
+    try:
+        found: Any = orjson.loads(file.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise BadMetaError(f"{FILE}:{error.lineno}: expected JSON: {error.msg}") from error
+    if not isinstance(found, dict):
+        raise BadMetaError(f"{FILE}: expected an object")
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+def merged(
+    before: Mapping[str, Any],
+    run: str,
+    processes: Iterable[Process],
+    names: Iterable[str],
+    topics: Mapping[str, Any],
+    complete: bool,
+) -> dict[str, Any]:
+    """The new `meta.json`. Hand-written faults, notes and settings survive."""
+    processes = list(processes)
+    clients = sorted({process.client for process in processes if process.client})
+    meta: dict[str, Any] = {"format": 1, "run": run, **before}
+    meta |= {
+        "source": "; ".join([f"highwater recorder {version('highwatermark')}", *clients]),
+        "complete": complete,
+        "topics": {**before.get("topics", {}), **topics},
+        "processes": sorted(names),
+    }
+    for role in ("producer", "consumer"):
+        told = [process for process in processes if process.role == role]
+        meta[f"{role}s"] = {**before.get(f"{role}s", {}), **_by_client(told)}
+    meta.setdefault("faults", [])
+    return meta
+
+
+def _by_client(processes: Iterable[Process]) -> dict[str, Any]:
+    """One entry for all incarnations of a client that were configured alike."""
+    clients: dict[str, list[Process]] = {}
+    for process in processes:
+        clients.setdefault(process.name.partition("#")[0], []).append(process)
+    configured: dict[str, Any] = {}
+    for client, incarnations in clients.items():
+        alike = all(one.configured == incarnations[0].configured for one in incarnations)
+        if alike:
+            configured[client] = incarnations[0].configured
+        else:
+            configured |= {one.name: one.configured for one in incarnations}
+    return configured
+
+
+def write(run: Path, meta: Mapping[str, Any]) -> None:
+    """Replace `meta.json` as a whole."""
+    partial = run / f"{FILE}.part"
+    partial.write_bytes(orjson.dumps(meta, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    partial.replace(run / FILE)

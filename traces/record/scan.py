@@ -1,0 +1,157 @@
+"""The final scan: everything that the log holds, read once more when all clients have stopped.
+
+It is what makes a loss decidable. Each partition is read by assignment from its earliest offset to
+the end that it had when the scan began; a scan that does not get there is no final one.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define, field, frozen
+
+from traces.record.confluent_consumer import ConfluentConsumer
+from traces.record.confluent_words import offsets_of
+from traces.record.ids import IdOf
+from traces.record.process import Process, now
+from traces.record.wrapper import Told
+
+#: Records in a line; a partition that holds more has several lines, and the last tells its end.
+MOST_RECORDS = 100_000
+AT_ONCE = 10_000
+GROUP = "highwater-record-scan"  # never joined, never committed for: librdkafka asks for a name
+
+Partitions = Mapping[str, int]
+Progress = Callable[[int], None]
+
+
+@frozen
+class Library:
+    """The parts of confluent-kafka that a scan needs; loaded when it is called for."""
+
+    consumer: Any
+    admin: Any
+    partition: Any
+    resource: Any
+    eof: int
+
+
+@define
+class Partition:
+    """One partition on the way to its end."""
+
+    name: str
+    begin: int
+    end: int
+    at: int = 0
+    records: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+
+    @property
+    def done(self) -> bool:
+        return self.at >= self.end
+
+
+@define
+class Scan:
+    """One reading of all partitions, in one isolation."""
+
+    library: Library
+    process: Process
+    isolation: str
+    conf: Mapping[str, Any]
+    id_of: IdOf | None
+    stalled_after_s: float
+    progress: Progress
+    _partitions: dict[str, Partition] = field(factory=dict[str, Partition])
+    _began: int = 0
+
+    def run(self, topics: Partitions) -> list[str]:
+        """Read it all; returns the partitions whose end was not reached."""
+        conf = {
+            "client.id": "highwater-record-scan",
+            **self.conf,
+            "group.id": GROUP,
+            "isolation.level": self.isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+        client = self.library.consumer(conf)
+        # A wrapper without a journal of its own: it knows how a message becomes a record.
+        reader = ConfluentConsumer(client, Told(self.process, self.id_of, {}), {})
+        try:
+            self._list(client, topics)
+            self._read(client, reader)
+        finally:
+            client.close()
+        self.process.end()
+        return [p.name for p in self._partitions.values() if not p.done]
+
+    def _list(self, client: Any, topics: Partitions) -> None:
+        make = self.library.partition
+        invoked = now()
+        for topic, count in topics.items():
+            for number in range(count):
+                begin, end = client.get_watermark_offsets(make(topic, number), timeout=30)
+                name = f"{topic}:{number}"
+                self._partitions[name] = Partition(name, begin, end, at=begin)
+        about = {"isolation": self.isolation}
+        for query, side in (("earliest", "begin"), ("latest", "end")):
+            listed = {name: getattr(p, side) for name, p in self._partitions.items()}
+            self.process.note("list_offsets", invoked, query=query, offsets=listed, **about)
+
+    def _read(self, client: Any, reader: ConfluentConsumer) -> None:
+        places = [
+            self.library.partition(*_placed(p.name), p.begin) for p in self._partitions.values()
+        ]
+        invoked = now()
+        client.assign(places)
+        self.process.note(
+            "assign", invoked, partitions=list(self._partitions), offsets=offsets_of(places)
+        )
+        self._began = now()
+        left = set(self._partitions)
+        for name in [name for name in left if self._partitions[name].done]:
+            self._end(self._partitions[name])
+            left.discard(name)
+        moved = now()
+        while left and now() - moved < self.stalled_after_s * 1e9:
+            for message in client.consume(AT_ONCE, 1.0):
+                partition = self._take(message, reader)
+                if partition is not None:
+                    moved = now()
+                    if partition.done and partition.name in left:
+                        self._end(partition)
+                        left.discard(partition.name)
+
+    def _take(self, message: Any, reader: ConfluentConsumer) -> Partition | None:
+        """One message, or the news that there are no more just now; control records end so."""
+        error = message.error()
+        if error is not None and error.code() != self.library.eof:
+            return None
+        partition = self._partitions[f"{message.topic()}:{message.partition()}"]
+        if partition.done:
+            return partition
+        if error is not None:
+            partition.at = max(partition.at, message.offset())
+            return partition
+        if message.offset() < partition.end:
+            partition.records.append(reader.record_of(message))
+            self.progress(1)
+            if len(partition.records) == MOST_RECORDS:
+                self._write(partition, {})
+        partition.at = message.offset() + 1
+        return partition
+
+    def _end(self, partition: Partition) -> None:
+        reached = {"partitions": [partition.name], "offsets": {partition.name: partition.end}}
+        self._write(partition, reached)
+
+    def _write(self, partition: Partition, more: Mapping[str, Any]) -> None:
+        about = {"isolation": self.isolation, **more}
+        self.process.note("scan", self._began, **about, records=partition.records)
+        partition.records = []
+
+
+def _placed(name: str) -> tuple[str, int]:
+    topic, _, number = name.rpartition(":")
+    return topic, int(number)
