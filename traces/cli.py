@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,7 +108,7 @@ def _runs_at(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
+def progress() -> Generator[Progress]:
     """A line on stderr that says what is being done, gone when it is done."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,8 +34,11 @@ class NoJavaError(click.ClickException):
 
 
 @contextmanager
-def session(memory: str = "2g") -> Iterator[SparkSession]:
-    """A lean local session on all cores, stopped at the end."""
+def session(memory: str = "2g") -> Generator[SparkSession]:
+    """A lean local session on all cores, stopped at the end; one that is there is left alone."""
+    if (warm := SparkSession.getActiveSession()) is not None:
+        yield warm
+        return
     if not _java():
         raise NoJavaError
     os.environ["PYSPARK_PYTHON"] = sys.executable

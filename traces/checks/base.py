@@ -65,6 +65,30 @@ class Check:
 
 REGISTRY: dict[str, Check] = {}
 
+# Things that are needed together. A word of `needs` or `closed` that is none of these is the name
+# of something that `traces.ingest.evidence` may find missing.
+BUNDLES = {
+    "SENDS": "send.topic send.id acked.partition producers",
+    "ACKS": "SENDS acked.offset",
+    "READS": "read.topic read.partition read.offset read.id consumers scan",
+    "TXNS": "transactional.txn ending.txn isolation",
+    "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers",
+    "MEMBERS": "member.group consumers",
+    "PROCESSED": "process.topic process.partition process.offset process.id",
+    "MOVES": "rebalance.topic rebalance.partition rebalance.inv assign.topic poll.inv",
+    "ANSWERS": "fetched.topic fetched.inv",
+    # Which records a reader could have been given.
+    "VISIBLE": "SENDS READS TXNS",
+}
+
+
+def expanded(words: str) -> tuple[str, ...]:
+    """The names behind words and bundles, each once."""
+    out: dict[str, None] = {}
+    for word in words.split():
+        out |= dict.fromkeys(expanded(BUNDLES[word]) if word in BUNDLES else (word,))
+    return tuple(out)
+
 
 def check(
     id: str,
@@ -91,11 +115,11 @@ def check(
             id=id,
             title=title,
             formula=formula,
-            needs=tuple(needs.split()),
+            needs=expanded(needs),
             function=function,
             spec=spec,
             unless=unless,
-            closed=tuple(closed.split()),
+            closed=expanded(closed),
             kinds=tuple(kinds.split()),
             scope=scope,
             looks_at=looks_at,

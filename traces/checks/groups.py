@@ -7,6 +7,8 @@ from traces.checks.partition import Partition, Rows, firsts, last_upto, lookup, 
 from traces.context import Clause, Ints, Order, clause
 from traces.schema import NONE, Flag, Op, Outcome
 
+UNKNOWN_START = int(np.iinfo(np.int64).max)
+
 
 def _commits(p: Rows) -> Ints:
     """Commits of a group that were answered with success."""
@@ -20,7 +22,7 @@ def _commits(p: Rows) -> Ints:
     "G1",
     "a partition has one owner in a generation",
     formula="assigned to two members in one (group, generation) ⇒ the same member",
-    needs="assigned.group assigned.generation assigned.topic consumers",
+    needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
     kinds="dual-ownership",
     looks_at="assignments with a generation",
 )
@@ -40,8 +42,8 @@ def two_owners(p: Partition) -> list[Found]:
     "G4",
     "a commit of an old generation is refused",
     formula="a member was assigned in generation g′ ≺ commit of generation g < g′ ⇒ not ok",
-    needs="commit.group commit.generation commit.inv assigned.generation assigned.ret one_clock "
-    "consumers",
+    needs="COMMITS commit.generation commit.inv assigned.group assigned.generation "
+    "assigned.ret one_clock",
     spec="ConsumerCommit (Fence)",
     scope="group",
     looks_at="commits and assignments with a generation",
@@ -66,7 +68,8 @@ def unfenced_commits(p: Rows) -> list[Found]:
     "G5",
     "a committed offset does not go back",
     formula="commits of one (group, generation, partition) in order ⇒ offsets do not decrease",
-    needs="commit.group commit.generation commit.offset commit.inv consumers",
+    needs="COMMITS commit.generation",
+    closed="commit.inv assign.topic",
     spec="ConsumerCommit!CommittedMonotone",
     unless=TRUNCATED,
     kinds="offset-commit-regression",
@@ -95,8 +98,8 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Ints:
     "G6",
     "a commit is not beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
-    needs="commit.group commit.offset commit.ret member.group poll.inv read.offset one_clock "
-    "consumers",
+    needs="VISIBLE COMMITS ANSWERS",
+    closed="MEMBERS READS commit.ret poll.inv one_clock",
     spec="ConsumerCommit!AtLeastOnce",
     unless="",
     kinds="commit-beyond-position",
@@ -136,8 +139,8 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     "G8",
     "what is committed was processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
-    needs="commit.group commit.offset read.id read.offset",
-    closed="process.offset process.id process.topic member.group consumers consumers.whole",
+    needs="VISIBLE COMMITS ANSWERS",
+    closed="MEMBERS PROCESSED READS consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",
     looks_at="records below a group's committed offset",
@@ -159,7 +162,7 @@ def _skipped(p: Partition, group: int, commit: int) -> Found:
     done = np.flatnonzero(mine & (p.op == Op.PROCESS) & p.ok & (p.id != NONE))
     if not int(p.context.processes[group]):
         done = delivered
-    start = p.offset[delivered].min(initial=p.offset[commit])
+    start = min(int(p.offset[delivered].min(initial=p.offset[commit])), _began(p, group))
     source = p.final if len(p.final) else p.log
     source = source[np.isin(p.offset[source], p.visible)]
     below = (p.offset[source] >= start) & (p.offset[source] < p.offset[commit])
@@ -171,6 +174,17 @@ def _skipped(p: Partition, group: int, commit: int) -> Found:
     was_given = lookup(given, p.id[missed]) >= 0
     found = witness(np.full(len(missed), commit), missed)
     return Found(len(records), found, _skip_clause(p, group, was_given))
+
+
+def _began(p: Partition, group: int) -> int:
+    """Where the group began, by the first answer to what it had committed, if it asked."""
+    asked = np.flatnonzero((p.group == group) & (p.op == Op.COMMITTED) & p.ok & (p.inv != NONE))
+    if not len(asked):
+        return UNKNOWN_START
+    first = int(p.offset[asked[np.argmin(p.inv[asked])]])
+    if first == NONE:  # nothing yet, so by the reset policy
+        return p.log_start if int(p.context.reset_latest[group]) == 0 else UNKNOWN_START
+    return first
 
 
 def _skip_clause(p: Partition, group: int, was_given: Ints) -> Ints:
@@ -194,7 +208,7 @@ def _skip_clause(p: Partition, group: int, was_given: Ints) -> Ints:
     "G9",
     "nothing is delivered twice",
     formula="a group is given (o, v) at most once",
-    needs="member.group read.id read.offset consumers",
+    needs="READS MEMBERS PROCESSED",
     spec="ConsumerCommit!AtMostOnce",
     unless="consumers.commit_order is not commit_then_process, or it was processed once at most",
     looks_at="records given to a group",
@@ -234,8 +248,9 @@ def _again_clause(p: Partition, found: Ints, twice: Ints) -> Ints:
     "G10",
     "a new owner goes on where the group had committed",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
-    needs="read.offset commit.group commit.offset commit.ret member.group poll.inv one_clock "
-    "consumers",
+    needs="VISIBLE",
+    closed="COMMITS MEMBERS MOVES ANSWERS commit.inv read.topic read.partition read.offset "
+    "read.ret one_clock",
     unless=TRUNCATED,
     kinds="group-delivery-gap",
     looks_at="first reads of a member, with a committed offset known",

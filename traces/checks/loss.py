@@ -4,7 +4,7 @@ import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
 from traces.checks.partition import Partition, firsts, lookup
-from traces.context import Ints
+from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Outcome
 
 
@@ -12,8 +12,8 @@ from traces.schema import NONE, Flag, Outcome
     "L3",
     "nothing acknowledged is missing below what was read",
     formula="(v, o) acknowledged, o′ > o read, o ≥ log start ⇒ v was read",
-    needs="complete send.id acked.partition",
-    closed="read.id read.offset consumers scan transactional.txn",
+    needs="complete SENDS acked.offset TXNS",
+    closed="READS",
     spec="AbsLog!NoLoss",
     unless=LOSS,
     kinds="lost-write",
@@ -32,8 +32,8 @@ def lost_below_frontier(p: Partition) -> list[Found]:
     "L4",
     "everything acknowledged is in the log at the end",
     formula="(v, o) acknowledged, the final scan reached the end ⇒ v in the scan",
-    needs="complete send.id acked.partition",
-    closed="read.id scan transactional.txn",
+    needs="complete SENDS TXNS",
+    closed="READS",
     spec="AbsLog!NoLoss",
     unless=LOSS,
     kinds="unseen",
@@ -54,15 +54,18 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
     reads = reads[firsts(p.offset[reads])]
     at = lookup(p.offset[reads], p.offset[lost])
     instead = np.where(at >= 0, reads[at] if len(reads) else NONE, NONE)
-    return Found(len(promised), witness(lost, instead), p.may_be_lost(lost), kind)
+    deleted = (p.offset[lost] != NONE) & (p.offset[lost] < p.retained_from)
+    unknown = clause(Clause.UNKNOWN, p.process[lost])
+    clauses = np.where(deleted, unknown, p.may_be_lost(lost))
+    return Found(len(promised), witness(lost, instead), clauses, kind)
 
 
 @check(
     "L5",
     "nothing is read that nobody sent",
     formula="v read ⇒ some send of v to this partition was attempted",
-    needs="read.id",
-    closed="send.id producers",
+    needs="READS",
+    closed="send.topic send.id producers producers.whole",
     kinds="phantom-read",
 )
 def phantoms(p: Partition) -> list[Found]:
@@ -76,8 +79,8 @@ def phantoms(p: Partition) -> list[Found]:
     "L6",
     "a send that certainly failed has no effect",
     formula="every send of v failed ⇒ v was read by nobody",
-    needs="send.id read.id",
-    closed="producers",
+    needs="READS",
+    closed="send.topic send.id producers",
     kinds="G1a",
 )
 def failed_but_read(p: Partition) -> list[Found]:

@@ -20,7 +20,7 @@ def clocks(p: Partition, rows: Ints) -> Iterator[Ints]:
     "L9",
     "appends follow real time",
     formula="send a returned before send b began ⇒ offset(a) < offset(b)",
-    needs="send.id acked.offset send.inv acked.ret one_clock scan",
+    needs="ACKS READS send.inv acked.ret one_clock",
     spec="AbsLog!AppendOnly",
     unless=LOSS,
     kinds="append-order-realtime",
@@ -57,7 +57,8 @@ def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
     "L10",
     "nothing is read before it is sent",
     formula="v read ⇒ the read did not return before the first send of v began",
-    needs="read.id read.ret send.id send.inv one_clock producers",
+    needs="READS read.ret one_clock",
+    closed="SENDS send.inv",
     kinds="G1c-realtime",
 )
 def future_reads(p: Partition) -> list[Found]:
@@ -79,7 +80,7 @@ def future_reads(p: Partition) -> list[Found]:
     "L11",
     "the high watermark does not go back",
     formula="high watermarks reported to one client for one partition do not decrease",
-    needs="mark.offset",
+    needs="mark.offset consumers",
     spec="Truncation",
     unless=TRUNCATED,
     kinds="hw-regression",
@@ -98,7 +99,7 @@ def high_watermark_back(p: Partition) -> list[Found]:
     "L12",
     "leader epochs grow along the log",
     formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading",
-    needs="scan.epoch complete",
+    needs="scan.epoch complete READS",
     spec="Truncation",
     looks_at="scanned records with a leader epoch",
 )
@@ -115,8 +116,9 @@ def epochs_back(p: Partition) -> list[Found]:
     "L16",
     "a query by time finds the first record of that time",
     formula="answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call",
-    needs="list_offsets.offset list_offsets.inv list_offsets.ret",
-    closed="stamped.timestamp",
+    needs="list_offsets.topic list_offsets.offset list_offsets.inv list_offsets.ret "
+    "asked.timestamp TXNS consumers",
+    closed="SENDS stamped.timestamp",
     kinds="offset-for-time-wrong",
     looks_at="queries by time",
 )
@@ -148,7 +150,7 @@ def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
     "L20",
     "answers about offsets do not go back",
     formula="one client: query 1 ≺ query 2 ⇒ answer 1 ≤ answer 2 (earliest and latest each)",
-    needs="list_offsets.offset list_offsets.topic",
+    needs="list_offsets.topic list_offsets.offset asked.timestamp consumers",
     unless=TRUNCATED,
     looks_at="queries for earliest or latest",
 )
@@ -170,7 +172,7 @@ def answers_back(p: Partition) -> list[Found]:
     "C7",
     "an empty poll is up to date",
     formula="send acknowledged at o before an empty poll began ⇒ its high watermark is above o",
-    needs="mark.offset acked.ret poll.inv one_clock",
+    needs="mark.offset ACKS READS TXNS acked.ret poll.inv one_clock",
     kinds="stale-read",
     looks_at="high watermarks of empty polls (the format has no field for them)",
 )

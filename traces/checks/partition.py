@@ -112,6 +112,13 @@ class Partition(Rows):
         return int(self.offset[asked[self.ok[asked]]].max(initial=0))
 
     @cached_property
+    def retained_from(self) -> int:
+        """Below this offset a record may have been deleted by retention, for all that is known."""
+        if len(self.where(Op.EARLIEST)) or self.context.jepsen:
+            return self.log_start
+        return int(self.offset[self.final].min(initial=np.iinfo(np.int64).max))
+
+    @cached_property
     def by_read(self) -> tuple[Ints, Ints]:
         """Read ids, sorted, and the lowest offset at which each was read."""
         order = self.reads[np.lexsort((self.offset[self.reads], self.id[self.reads]))]
@@ -131,6 +138,12 @@ class Partition(Rows):
         return place
 
     @cached_property
+    def _surely_visible(self) -> Ints:
+        """Records whose send, and so its transaction, is known, or that were read as committed."""
+        committed = self.reads[self.committed_only(self.reads)]
+        return np.concatenate([self.id[self.sends], self.id[committed]])
+
+    @cached_property
     def visible(self) -> Ints:
         """Offsets, sorted, where a record is known to be visible to a read_committed reader.
 
@@ -139,6 +152,8 @@ class Partition(Rows):
         of a compacted topic took its place.
         """
         source = self.final if len(self.final) and not self.context.jepsen else self.log
+        if not self.context.jepsen:
+            source = source[np.isin(self.id[source], self._surely_visible)]
         hidden = self.id[self.sends[(self.outcome[self.sends] == Outcome.FAIL)]]
         undone = self.id[self.sends[~self.kept[self.sends]]]
         gone = self.id[self.sends[self.superseded(self.sends)]]

@@ -22,8 +22,8 @@ def _one_per_id(p: Partition, found: Ints) -> Ints:
     "T1",
     "a committed transaction is there as a whole",
     formula="T committed, or any v ∈ T read as committed ⇒ every record of T is in the final scan",
-    needs="complete send.id transactional.txn producers",
-    closed="read.id scan",
+    needs="complete SENDS TXNS",
+    closed="READS",
     spec="Transactions: atomicity; AbsLog!NoLoss",
     unless=LOSS,
     looks_at="sends of committed transactions",
@@ -46,8 +46,7 @@ def torn(p: Partition) -> list[Found]:
     "T2",
     "read_committed waits for the commit",
     formula="v ∈ T read as committed ⇒ the read did not return before T's commit was requested",
-    needs="send.id read.id poll.isolation poll.ret scan.isolation transactional.txn one_clock "
-    "producers",
+    needs="VISIBLE read.ret ending.inv one_clock",
     spec="Transactions: last stable offset",
     kinds="read-uncommitted-leak",
     looks_at="read_committed reads of transactions",
@@ -68,8 +67,7 @@ def leaked(p: Partition) -> list[Found]:
     "T3",
     "read_committed stops at the last stable offset",
     formula="o read as committed at t, committed T has a record below o ⇒ T asked to commit by t",
-    needs="read.offset acked.offset poll.isolation poll.ret scan.isolation transactional.txn "
-    "one_clock producers",
+    needs="VISIBLE acked.offset read.ret ending.inv one_clock",
     spec="Transactions: last stable offset",
     looks_at="read_committed reads above a transaction's records",
 )
@@ -93,8 +91,8 @@ def beyond_stable(p: Partition) -> list[Found]:
     "T4",
     "read_committed never sees an aborted record",
     formula="T aborted, or never asked to commit ⇒ no v ∈ T is read as committed",
-    needs="send.id read.id poll.isolation scan.isolation transactional.txn producers "
-    "producers.whole",
+    needs="VISIBLE",
+    closed="producers producers.whole",
     spec="Transactions: aborted records are invisible",
     looks_at="read_committed reads and aborted transactions",
 )
@@ -114,7 +112,7 @@ def aborted_read(p: Partition) -> list[Found]:
     "T5",
     "a transaction does not read its own records before it commits",
     formula="one unit reads v ⇒ it did not send v",
-    needs="send.id read.id",
+    needs="VISIBLE",
     unless="isolation is read_uncommitted",
     kinds="precommitted-read",
     looks_at="transactions that send and poll",
@@ -142,7 +140,7 @@ def own_reads(p: Partition) -> list[Found]:
     "T6",
     "transactions do not read each other in a circle",
     formula="no cycle of edges T1 → T2 where T1 sent what T2 read",
-    needs="send.id read.id",
+    needs="VISIBLE",
     kinds="G1c G1c-realtime",
     looks_at="transactions that send and poll",
 )
@@ -168,7 +166,7 @@ def read_edges(p: Partition) -> list[Found]:
     "T10",
     "an input is consumed by one committed transaction of a group",
     formula="two committed transactions of one group do not both consume (partition, o)",
-    needs="read.offset transactional.txn",
+    needs="VISIBLE MEMBERS",
     spec="ConsumerCommit!AtMostOnce, with transactions",
     kinds="eos-double-process",
     looks_at="polls inside transactions of a group",

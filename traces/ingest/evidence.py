@@ -35,15 +35,15 @@ def _transactional(columns: Columns) -> Bools:
 
 
 def _reads(columns: Columns) -> Bools:
-    return _ops(columns, Op.POLL, Op.SCAN) & (columns["topic"] >= 0)
+    return _ops(columns, Op.POLL, Op.SCAN)
 
 
 def _polls(columns: Columns) -> Bools:
-    return _ops(columns, Op.POLL) & (columns["topic"] >= 0)
+    return _ops(columns, Op.POLL)
 
 
 def _scans(columns: Columns) -> Bools:
-    return _ops(columns, Op.SCAN) & (columns["topic"] >= 0)
+    return _ops(columns, Op.SCAN)
 
 
 def _commits(columns: Columns) -> Bools:
@@ -55,9 +55,8 @@ def _processed(columns: Columns) -> Bools:
 
 
 def _members(columns: Columns) -> Bools:
-    """Polls and processing by clients that somewhere say that they belong to a group."""
-    mine = _ops(columns, Op.POLL, Op.PROCESS)
-    return mine & np.isin(columns["process"], columns["process"][columns["group"] != NONE])
+    """Polls and processing by members of a group (marked beforehand: see `Evidence.members`)."""
+    return _ops(columns, Op.POLL, Op.PROCESS) & (columns["member_of"] != 0)
 
 
 def _assigned(columns: Columns) -> Bools:
@@ -72,6 +71,26 @@ def _inits(columns: Columns) -> Bools:
     return _ops(columns, Op.INIT_PRODUCER) & (columns["outcome"] == Outcome.OK)
 
 
+def _begun(columns: Columns) -> Bools:
+    return _ops(columns, Op.TXN_BEGIN) & (columns["outcome"] == Outcome.OK)
+
+
+def _ended(columns: Columns) -> Bools:
+    return _ops(columns, Op.TXN_COMMIT, Op.TXN_ABORT)
+
+
+def _assigns(columns: Columns) -> Bools:
+    return _ops(columns, Op.ASSIGN, Op.SEEK) & (columns["outcome"] == Outcome.OK)
+
+
+def _fetched(columns: Columns) -> Bools:
+    return _ops(columns, Op.COMMITTED) & (columns["outcome"] == Outcome.OK)
+
+
+def _asked(columns: Columns) -> Bools:
+    return _ops(columns, Op.LIST_OFFSETS)
+
+
 def _listed(columns: Columns) -> Bools:
     return _ops(columns, Op.LIST_OFFSETS, Op.EARLIEST, Op.LATEST)
 
@@ -80,19 +99,24 @@ def _listed(columns: Columns) -> Bools:
 # lack an offset and a return by their nature.
 FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "send": (_sends, ("topic", "partition", "id", "inv")),
-    "acked": (_acked, ("partition", "offset", "ret")),
     "stamped": (_sends, ("timestamp",)),
     "transactional": (_transactional, ("txn",)),
-    "read": (_reads, ("partition", "offset", "id", "inv", "ret")),
-    "poll": (_polls, ("isolation", "inv", "ret")),
-    "scan": (_scans, ("epoch", "isolation")),
+    "acked": (_acked, ("partition", "offset", "ret")),
+    "read": (_reads, ("topic", "partition", "offset", "id", "inv", "ret", "isolation")),
+    "poll": (_polls, ("inv", "ret")),
+    "scan": (_scans, ("epoch",)),
     "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
     "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
     "member": (_members, ("group",)),
     "assigned": (_assigned, ("topic", "partition", "group", "generation", "ret")),
+    "assign": (_assigns, ("topic", "offset")),
     "rebalance": (_rebalanced, ("topic", "partition", "inv")),
+    "fetched": (_fetched, ("topic", "inv", "group")),
     "init_producer": (_inits, ("tid", "pid", "pepoch", "inv", "ret")),
+    "begin": (_begun, ("txn", "inv", "ret", "tid")),
+    "ending": (_ended, ("txn", "inv", "tid")),
     "list_offsets": (_listed, ("topic", "partition", "offset", "inv", "ret")),
+    "asked": (_asked, ("timestamp",)),
 }
 SPOKEN = {
     "inv": "invoked_ns",
@@ -111,8 +135,11 @@ class Evidence:
     missing: dict[str, str] = field(factory=dict[str, str])
     counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
 
-    def look_at(self, columns: Columns) -> None:
-        """Count absent fields."""
+    def look_at(self, columns: Columns, members: Ints) -> None:
+        """Count absent fields; `members` are processes that are configured to be in a group."""
+        named = columns["process"][columns["group"] != NONE]
+        member_of = np.isin(columns["process"], np.concatenate([named, members]))
+        columns = {**columns, "member_of": member_of.astype(np.int64)}
         for kind, (select, names) in FIELDS.items():
             chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
             total = int(np.count_nonzero(chosen))
@@ -130,6 +157,9 @@ class Evidence:
                 kind, _, name = need.partition(".")
                 spoken = SPOKEN.get(name, name)
                 self.missing[need] = f"{spoken} is missing on {lacking} of {total} {kind} rows"
+        # Isolation decides nothing where there are no transactions.
+        if self.counts.get("transactional.txn") and "read.isolation" in self.missing:
+            self.missing["isolation"] = self.missing["read.isolation"]
 
     def look_for_files(self, meta: Meta, files: Iterable[ProcessFile]) -> None:
         """Name the processes that must have existed and of which there is no (whole) file."""

@@ -50,7 +50,7 @@ def read_history(path: Path, reading: Reading) -> Run:
     columns = history.columns()
     columns = mark_mixed(prove_transactions(columns, delivered=True))
     evidence = Evidence()
-    evidence.look_at(columns)
+    evidence.look_at(columns, np.empty(0, np.int64))
     evidence.settle()
     names.files = dict.fromkeys(range(len(names.processes.names)), path.name)
     return Run(

@@ -164,6 +164,7 @@ class _Reader:
     seq: int = -1
     gaps: int = 0
     gap_line: int = 0
+    vague_end: bool = False
     ends: dict[int, tuple[Txn, int]] = field(factory=dict[int, tuple[Txn, int]])
     extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
     _rows: Rows = field(init=False)
@@ -200,6 +201,7 @@ class _Reader:
         columns = joined(self._chunks)
         # A file that is whole and holds no request to commit proves that there was none.
         whole = self.last_op in (Op.CLOSE, Op.CRASH) and not torn and not self.gaps
+        whole = whole and not self.vague_end
         write_transactions(columns, self.ends, Txn.ABORTED if whole else Txn.UNKNOWN)
         return columns
 
@@ -236,6 +238,7 @@ class _Reader:
     def _end(self, op: Op, fields: dict[str, int | None]) -> None:
         txn, known = fields["txn"], Txn.ABORTED
         if txn is None:
+            self.vague_end = True
             return
         if op is Op.TXN_COMMIT:
             outcome = fields["outcome"]
@@ -255,6 +258,11 @@ class _Reader:
             rows.record_list(records)
         query = get("query")
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
+        if op is Op.COMMITTED and "offsets" not in call:
+            placed = []  # no answer is not the answer that there is none
+        if op is Op.SCAN and "records" not in call:
+            rows.call(1, fields)
+            rows.sent({"topic": None})
         if op is Op.SCAN:
             fields = fields | {"op": Op.SCAN_END.value}
         elif op is Op.LIST_OFFSETS and query in ("earliest", "latest"):

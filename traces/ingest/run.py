@@ -61,7 +61,7 @@ def read_trace(folder: Path) -> Run:
     columns = joined([f.columns for f in files if f.columns is not None])
     columns = place_sends(mark_mixed(prove_transactions(columns)), meta, names)
     evidence = Evidence()
-    evidence.look_at(columns)
+    evidence.look_at(columns, _configured_members(meta, names))
     evidence.settle()
     evidence.look_for_files(meta, files)
     if len(names.clocks.names) > 1:
@@ -83,6 +83,12 @@ def read_trace(folder: Path) -> Run:
 def _processing(columns: dict[str, Ints]) -> list[int]:
     """Groups that tell which records they have processed, not only which they were given."""
     return np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist()
+
+
+def _configured_members(meta: Meta, names: Names) -> Ints:
+    """Processes that are in a group by meta.json, whatever their lines say."""
+    grouped = [meta.consumer(name).group is not None for name in names.processes.names]
+    return np.flatnonzero(grouped)
 
 
 def mark_mixed(columns: dict[str, Ints]) -> dict[str, Ints]:
@@ -139,6 +145,7 @@ def place_sends(columns: dict[str, Ints], meta: Meta, names: Names) -> dict[str,
         {name: column[rows] for name, column in columns.items()}
         | {
             "partition": np.full(len(rows), partition),
+            "offset": np.full(len(rows), NONE),  # of a partition that nobody knows
             "flags": columns["flags"][rows] | Flag.UNPLACED,
         }
         for topic in np.unique(columns["topic"][lost])

@@ -1,0 +1,41 @@
+"""Reads and judges a trace in this process, and says what came of it."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.traces.world import Line, write
+from traces import local
+from traces.ingest.history import Reading, read_history
+from traces.ingest.run import read_trace
+from traces.report import Judged
+
+
+def judged(path: Path, *, strict: bool = False, reading: Reading | None = None) -> Judged:
+    """One run, by the kernels themselves, without Spark."""
+    one = Judged(path)
+    one.run = (
+        read_history(path, reading or Reading()) if path.suffix == ".edn" else read_trace(path)
+    )
+    context = one.run.context
+    one.settle(local.find(one.table(0), {0: context}), strict)
+    return one
+
+
+def judged_lines(
+    folder: Path, lines: dict[str, list[Line]], meta: dict[str, Any], *, strict: bool = False
+) -> Judged:
+    """A trace given as lines."""
+    return judged(write(folder, lines, meta), strict=strict)
+
+
+def verdicts(one: Judged) -> dict[str, str]:
+    return {verdict.check: verdict.verdict for verdict in one.verdicts}
+
+
+def counts(one: Judged) -> dict[str, int]:
+    """How often each promise was broken, allowed or not."""
+    return {verdict.check: verdict.count for verdict in one.verdicts if verdict.count}
+
+
+def said(one: Judged, verdict: str) -> set[str]:
+    return {v.check for v in one.verdicts if v.verdict == verdict}

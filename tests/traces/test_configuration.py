@@ -1,0 +1,168 @@
+"""The same events, another configuration: what was promised decides what is a violation."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.traces.judging import judged_lines
+from tests.traces.mutations import MUTATIONS, told
+from tests.traces.world import world
+from traces.verdict import Verdict
+
+Setting = tuple[str, Any]
+
+
+def verdict(
+    folder: Path, mutation: str, id: str, *settings: Setting, strict: bool = False
+) -> Verdict:
+    """What check `id` says of a lie under these settings (None takes one away)."""
+    lines, meta = told(world(7), MUTATIONS[mutation])
+    for path, value in settings:
+        kind, name = path.split(".")
+        for one in meta[kind].values():
+            one.pop(name) if value is None else one.update({name: value})
+    judged = judged_lines(folder, lines, deepcopy(meta), strict=strict)
+    return {v.check: v for v in judged.verdicts}[id]
+
+
+CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
+    ("lose", "L4", (), "violated", "producers.acks is not all"),
+    ("lose", "L4", (("producers.acks", "1"),), "allowed", "acks = 1"),
+    ("lose", "L4", (("producers.acks", "0"),), "allowed", "acks = 0"),
+    ("lose", "L4", (("producers.acks", "-1"),), "violated", "acks"),
+    ("lose", "L4", (("producers.acks", None),), "not checked", "meta.json does not tell"),
+    (
+        "lose",
+        "L4",
+        (("topics.unclean_leader_election", True),),
+        "allowed",
+        "topics.t.unclean_leader_election = true",
+    ),
+    (
+        "lose",
+        "L4",
+        (("topics.min_insync_replicas", 1),),
+        "allowed",
+        "topics.t.min_insync_replicas = 1",
+    ),
+    ("lose", "L4", (("topics.min_insync_replicas", None),), "not checked", "does not tell"),
+    # What makes the loss legal is known, whatever else is not.
+    (
+        "lose",
+        "L4",
+        (("producers.acks", "1"), ("topics.unclean_leader_election", None)),
+        "allowed",
+        "acks = 1",
+    ),
+    ("store_twice", "L2", (), "violated", "idempotence"),
+    ("store_twice", "L2", (("producers.idempotence", False),), "allowed", "idempotence = false"),
+    ("store_twice", "L2", (("producers.idempotence", None),), "not checked", "does not tell"),
+    ("swap_offsets", "P1", (), "violated", "max_in_flight"),
+    ("swap_offsets", "P1", (("producers.idempotence", False),), "allowed", "max_in_flight = 5"),
+    (
+        "swap_offsets",
+        "P1",
+        (("producers.idempotence", False), ("producers.max_in_flight", 1)),
+        "violated",
+        "max_in_flight",
+    ),
+    (
+        "swap_offsets",
+        "P1",
+        (("producers.idempotence", False), ("producers.retries", 0)),
+        "violated",
+        "max_in_flight",
+    ),
+    (
+        "swap_offsets",
+        "P1",
+        (("producers.idempotence", False), ("producers.max_in_flight", None)),
+        "not checked",
+        "does not tell",
+    ),
+    ("commit_back", "G5", (), "violated", "truncated"),
+    (
+        "commit_back",
+        "G5",
+        (("topics.unclean_leader_election", True),),
+        "allowed",
+        "unclean_leader_election = true",
+    ),
+    ("forget_to_process", "G8", (), "violated", "commit_order"),
+    (
+        "forget_to_process",
+        "G8",
+        (("consumers.commit_order", "commit_then_process"),),
+        "allowed",
+        "commit_order = commit_then_process",
+    ),
+    ("forget_to_process", "G8", (("consumers.auto_commit", True),), "allowed", "group g"),
+    ("forget_to_process", "G8", (("consumers.commit_order", None),), "not checked", "tell"),
+    # What nobody was given cannot be excused by the order of commit and processing.
+    (
+        "skip",
+        "G8",
+        (("consumers.commit_order", "commit_then_process"),),
+        "violated",
+        "commit_order",
+    ),
+    ("deliver_again", "G9", (), "violated", "commit_then_process"),
+    (
+        "deliver_again",
+        "G9",
+        (("consumers.commit_order", "process_then_commit"),),
+        "allowed",
+        "commit_order = process_then_commit",
+    ),
+    ("phantom", "L5", (("topics.unclean_leader_election", True),), "violated", "never allowed"),
+    ("deny", "L6", (("producers.acks", "1"),), "violated", "never allowed"),
+    ("show_aborted", "T4", (("topics.min_insync_replicas", 1),), "violated", "never allowed"),
+]
+
+
+@pytest.mark.parametrize(("mutation", "id", "settings", "expected", "words"), CASES)
+def test_the_configuration_decides(
+    tmp_path: Path,
+    mutation: str,
+    id: str,
+    settings: tuple[Setting, ...],
+    expected: str,
+    words: str,
+) -> None:
+    found = verdict(tmp_path, mutation, id, *settings)
+    assert (found.verdict, found.count > 0) == (expected, True)
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(("mutation", "id", "settings", "expected", "words"), CASES)
+def test_strict_asks_for_no_excuse(
+    tmp_path: Path,
+    mutation: str,
+    id: str,
+    settings: tuple[Setting, ...],
+    expected: str,
+    words: str,
+) -> None:
+    assert verdict(tmp_path, mutation, id, *settings, strict=True).verdict == "violated"
+
+
+def test_a_loss_that_nothing_permits_is_not_hidden_by_one_that_acks_permit(tmp_path: Path) -> None:
+    """Two producers, two promises: each loss is weighed by its own."""
+    w = world(7)
+    lines, meta = told(w, MUTATIONS["lose"])
+    sent = [x for p in ("p0#0", "p1#0") for x in lines[p] if x["op"] == "send"]
+    kept = {r["id"] for x in lines["scan-read_committed#0"] for r in x.get("records", ())}
+    first = next(x["process"] for x in sent if x["records"][0]["id"] not in kept)
+    other = "p1#0" if first == "p0#0" else "p0#0"
+    victim = next(x["records"][0]["id"] for x in sent if x["process"] == other)
+    for line in (
+        x for mine in lines.values() for x in mine if x["op"] in ("scan", "poll", "process")
+    ):
+        line["records"] = [r for r in line["records"] if r["id"] != victim]
+    meta["producers"][other.partition("#")[0]]["acks"] = "1"
+    found = {v.check: v for v in judged_lines(tmp_path, lines, meta).verdicts}["L4"]
+    assert (found.verdict, found.count) == ("violated", 2)
+    assert found.reason.startswith("1 found; would be allowed only if producers.acks is not all")
+    assert found.reason.endswith(f"(1 permitted by producers.{other[:2]}.acks = 1)")

@@ -1,0 +1,115 @@
+"""The law of evidence: taking some away turns a verdict into *not checked*, or leaves it."""
+
+import json
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.traces.evidence import Lines, removals, without
+from tests.traces.judging import judged_lines, verdicts
+from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.world import world
+from traces.ingest.run import Run
+
+
+def judge(trace: tuple[Lines, dict[str, Any]]) -> dict[str, str]:
+    with TemporaryDirectory() as folder:
+        return verdicts(judged_lines(Path(folder), *trace))
+
+
+@pytest.mark.parametrize("name", [None, *MUTATIONS])
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=2)
+def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None, seed: int) -> None:
+    w = world(seed, steps=20)
+    try:
+        trace = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+    except NotHere:
+        assume(False)
+        return
+    before, random = judge(trace), Random(seed)
+    for what, remove in random.sample(list(removals(trace, random)), 12):
+        after = judge(without(trace, remove))
+        turned = {
+            id: (before[id], after[id])
+            for id in before
+            if after[id] not in (before[id], "not checked")
+        }
+        assert not turned, what
+
+
+def evidence_of(folder: Path, lines: Lines, meta: dict[str, Any]) -> dict[str, str]:
+    run = judged_lines(folder, lines, meta).run
+    assert isinstance(run, Run)
+    return run.evidence.missing
+
+
+def test_a_configured_client_without_a_file_is_missed(tmp_path: Path) -> None:
+    w = world(1)
+    del w.meta["processes"], w.lines["p1#0"]
+    missing = evidence_of(tmp_path, w.lines, w.meta)
+    assert missing["producers"] == "no file of p1"
+    assert "consumers" not in missing
+
+
+def test_an_incarnation_between_two_others_is_missed(tmp_path: Path) -> None:
+    w = world(1)
+    del w.meta["processes"]
+    w.lines["c0#2"] = [
+        {"process": "c0#2", "seq": 0, "op": "close", "outcome": "ok"},
+    ]
+    missing = evidence_of(tmp_path, w.lines, w.meta)
+    assert missing["consumers"] == "no file of c0#1"
+
+
+def test_lines_that_are_missing_in_a_file_are_missed(tmp_path: Path) -> None:
+    w = world(1)
+    del w.lines["p0#0"][1]
+    one = judged_lines(tmp_path, w.lines, w.meta)
+    assert one.run is not None
+    assert one.run.evidence.missing["producers"] == "lines are missing in the file of p0#0"
+    assert [str(x) for x in one.run.warnings] == [
+        "p0#0.ndjson:2: seq: 1 lines are missing before it"
+    ]
+    # A record that nobody is known to have sent may have been sent on the missing line.
+    assert verdicts(one)["L5"] == "not checked"
+
+
+def test_without_a_complete_scan_nothing_can_be_called_lost(tmp_path: Path) -> None:
+    w = world(1)
+    w.meta["complete"] = False
+    one = judged_lines(tmp_path, w.lines, w.meta)
+    lost = {v.check: v for v in one.verdicts}["L4"]
+    assert lost.verdict == "not checked"
+    assert lost.reason == "meta.json does not say that the run is complete"
+
+
+def test_a_partition_without_its_scan_leaves_the_run_incomplete(tmp_path: Path) -> None:
+    w = world(1)
+    for process in [p for p in w.lines if p.startswith("scan")]:
+        w.lines[process] = [x for x in w.lines[process] if x.get("partitions") != ["t:1"]]
+        for seq, line in enumerate(w.lines[process]):
+            line["seq"] = seq
+    one = judged_lines(tmp_path, w.lines, w.meta)
+    lost = {v.check: v for v in one.verdicts}["L4"]
+    assert (lost.verdict, lost.reason) == ("not checked", "there is no final scan of t:1")
+
+
+def test_times_of_two_clocks_are_not_compared(tmp_path: Path) -> None:
+    """Shifted by an hour, the clock of one client says nothing about order."""
+    w = world(1)
+    lines: Lines = json.loads(json.dumps(w.lines))
+    for line in lines["p0#0"]:
+        line |= {"clock": "elsewhere"}
+        line["invoked_ns"] += 10**12
+        line["returned_ns"] += 10**12
+    one = judged_lines(tmp_path, lines, w.meta)
+    reasons = {v.check: (v.verdict, v.reason) for v in one.verdicts}
+    for id in ("L9", "L10", "T2", "T3", "P3", "G4", "G6"):
+        assert reasons[id] == ("not checked", "times of several clocks do not compare")
+    assert reasons["L4"][0] == "holds"

@@ -1,0 +1,57 @@
+"""A world that keeps its promises breaks none; one lie breaks exactly those that it is about."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.traces.judging import judged_lines, said
+from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.world import world
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+
+SEEDS = st.integers(0, 10**9)
+
+# Checks that only histories with fields beyond trace format v1, or with polls inside transactions,
+# can break; their lies are told in the histories of test_histories.py.
+ELSEWHERE = {"L11", "L16", "C7", "T5", "T6", "T10"}
+
+
+@given(SEEDS)
+@settings(max_examples=25)
+def test_a_world_that_keeps_its_promises_breaks_none(seed: int) -> None:
+    w = world(seed)
+    with TemporaryDirectory() as folder:
+        one = judged_lines(Path(folder), w.lines, w.meta, strict=True)
+    assert said(one, "violated") == set()
+    implemented = {id for id, check in CHECKS.items() if isinstance(check, Check)}
+    assert said(one, "holds") == implemented - ELSEWHERE
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+@given(seed=SEEDS)
+@settings(max_examples=6)
+def test_a_lie_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> None:
+    w, mutation = world(seed), MUTATIONS[name]
+    try:
+        lines, meta = told(w, mutation)
+    except NotHere:
+        assume(False)
+        return
+    with TemporaryDirectory() as folder:
+        one = judged_lines(Path(folder), lines, meta)
+    violated = said(one, "violated")
+    assert mutation.must <= violated
+    assert violated <= mutation.must | mutation.may
+    for verdict in one.verdicts:
+        if verdict.verdict == "violated":
+            assert verdict.witnesses
+
+
+def test_there_is_a_lie_for_every_check() -> None:
+    implemented = {id for id, check in CHECKS.items() if isinstance(check, Check)}
+    told_here = {id for mutation in MUTATIONS.values() for id in mutation.must | mutation.may}
+    assert implemented == told_here | ELSEWHERE
