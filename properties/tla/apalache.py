@@ -57,7 +57,9 @@ class Runner:
         return cls((docker, "run", *options, image), folder.name)
 
     def run(self, arguments: tuple[str, ...], folder: Path, limit_s: float) -> Finished:
-        finished = run([*self.command, *arguments], folder, limit_s)
+        # A container's CPU time is not its client's: only the clock can limit it.
+        patience_s = limit_s if self.container else None
+        finished = run([*self.command, *arguments], folder, limit_s, patience_s)
         if finished.timed_out and self.container is not None:
             # Only the client was killed; the container goes on until it is told.
             stop = [self.command[0], "kill", self.container]
@@ -108,7 +110,7 @@ def judge(finished: Finished, logs: str, asked: ApalacheCheck, limit_s: float) -
         Status.FAILED, cpu_s=finished.cpu_s, wall_s=finished.wall_s, command=finished.command
     )
     if finished.timed_out:
-        return outcome.because(Status.TIMED_OUT, f"not finished in {limit_s:g} s")
+        return outcome.because(Status.TIMED_OUT, finished.spent(limit_s))
     match = _OUTCOME.search(finished.output)
     said = match[1] if match else None
     if said not in _MEANS:

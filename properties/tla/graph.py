@@ -131,7 +131,7 @@ def _dump(module: str, cfg: Path, tree: SpecTree, out: Path) -> None:
         command = [*jvm(tree, scratch, HEAP_MB), "GraphDump", module, str(model), str(out)]
         told = run(command, tree.folder(module), LIMIT_S)
         if told.timed_out:
-            raise InputError(f"{cfg}: the graph of {module} is not complete after {LIMIT_S:g} s")
+            raise InputError(f"{cfg}: the graph of {module} is {told.spent(LIMIT_S)}")
         if told.code != 0:
             said = (told.errors.strip() or told.output.strip())[-3000:]
             raise InputError(f"{cfg}: no graph of {module}:\n{said}")

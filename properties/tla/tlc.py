@@ -86,7 +86,7 @@ def judge(finished: Finished, report: Report, limit_s: float) -> Outcome:
         command=finished.command,
     )
     if finished.timed_out:
-        return outcome.because(Status.TIMED_OUT, f"not finished in {limit_s:g} s")
+        return outcome.because(Status.TIMED_OUT, finished.spent(limit_s))
     if report.first(*OUT_OF_MEMORY) or "OutOfMemoryError" in finished.errors:
         return outcome.because(Status.FAILED, "TLC ran out of memory; raise --heap-mb")
     violation = report.violation()

@@ -88,7 +88,7 @@ def validate(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if told.timed_out:
-        raise InputError(f"{module}: the traces are not judged after {LIMIT_S:g} s")
+        raise InputError(f"{module}: the judgement of traces is {told.spent(LIMIT_S)}")
     if told.code != 0:
         _check_values(traces)
         raise InputError(f"{module}: TLC cannot judge the traces:\n{told.errors.strip()[-3000:]}")
