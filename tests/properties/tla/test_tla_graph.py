@@ -71,6 +71,30 @@ def test_the_graph_is_all_that_the_rules_allow_and_no_more(
     assert len(graph.states) == len(reached)
 
 
+RANGES = """\
+---- MODULE Ranges ----
+EXTENDS Naturals
+VARIABLES n, seen
+Init == n = 0 /\\ seen = {}
+Grow == n' = n + 1 /\\ seen' = {n + 1} \\cup seen
+Same == seen' = 1..n /\\ UNCHANGED n
+Next == Grow \\/ Same
+Small == n < 4
+====
+"""
+
+
+def test_equal_values_are_one_value_however_the_spec_arrives_at_them(tmp_path: Path) -> None:
+    """TLC prints 1..3 and {1, 2, 3} differently. A constraint bounds this model."""
+    (tmp_path / "Ranges/cfg").mkdir(parents=True)
+    (tmp_path / "Ranges/Ranges.tla").write_text(RANGES)
+    (tmp_path / "Ranges/cfg/ok.cfg").write_text("INIT Init\nNEXT Next\nCONSTRAINT Small\n")
+    graph = load_graph("Ranges", "ok", SpecTree(tmp_path))
+    assert graph.values == [[0, 1, 2, 3], [frozenset(range(1, n + 1)) for n in range(4)]]
+    assert len(graph.states) == 4
+    assert all(s in graph.out[s][1] for s in range(4))
+
+
 def test_a_graph_has_as_many_states_as_tlc_finds(tree: SpecTree) -> None:
     outcome = Tlc(tree).check("Mailbox", "ok_ordered", 60)
     assert len(load_graph("Mailbox", "ok_ordered", tree).states) == outcome.distinct

@@ -86,7 +86,7 @@ def test_each_rejected_trace_names_the_event_and_the_fault(tmp_path: Path, tree:
     assert wrong_kind.why == 'shelf: the spec has <<1>>, the event "none"'
     assert guard.event == 3
     assert guard.why == (
-        "the guard of Deliver is false: `Ordered => Oldest(letter)` (Mailbox.tla, line 37)"
+        "the guard of Deliver is false: `Ordered => Oldest(letter)` (Mailbox.tla, line 38)"
     )
     assert guard.before == {
         "posted": Rec.of(ann=1, bob=1),

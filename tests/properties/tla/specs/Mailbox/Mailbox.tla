@@ -26,8 +26,9 @@ Init ==
 Count == Cardinality(bag) + Len(shelf)
 Oldest(letter) == \A other \in bag : letter.number <= other.number
 
+(* The guard is true in two ways at first, and TLC then takes the step twice. *)
 Post(c) ==
-    /\ Count < Letters
+    /\ Count < Letters \/ Count = 0
     /\ posted' = [posted EXCEPT ![c] = @ + 1]
     /\ bag' = bag \cup {[from |-> c, number |-> Count + 1]}
     /\ UNCHANGED shelf
