@@ -46,7 +46,8 @@ class Truncation(Binding):
         self.replicas[0].become_leader(1, self.state.isr)
         for replica in self.replicas[1:]:
             replica.become_follower(1, 1)
-        self.decisions: list[LeaderAndIsr] = [self.state.decision]
+        self.decisions: dict[int, LeaderAndIsr] = {}  # by epoch, as they were made
+        self._record()
         self.late: set[FetchRequest] = set()
         self.lost: dict[int, FetchAnswer] = {}
         self.committed: tuple[int, ...] = ()
@@ -70,14 +71,14 @@ class Truncation(Binding):
         isr = leader.shrink_isr(f)
         self.state.shrink_isr(l, leader.epoch, f)
         leader.adopt_isr(isr)
-        self.decisions[-1] = self.state.decision
+        self._record()
 
     def expand_isr(self, l: int, f: int) -> None:
         leader = self.replicas[l - 1]
         isr = leader.expand_isr(f)
         self.state.expand_isr(l, leader.epoch, f, leader.seen.get(f, 0))
         leader.adopt_isr(isr)
-        self.decisions[-1] = self.state.decision
+        self._record()
 
     # A follower and its leader
 
@@ -139,9 +140,9 @@ class Truncation(Binding):
         return {replica.fetch_request()}
 
     def _told(self, e: int) -> LeaderAndIsr:
-        if e > len(self.decisions):
+        if e not in self.decisions:
             raise OtherAction
-        return self.decisions[e - 1]
+        return self.decisions[e]
 
     def become_leader(self, r: int, e: int) -> None:
         decision = self._told(e)
@@ -163,6 +164,9 @@ class Truncation(Binding):
 
     # The controller
 
+    def _record(self) -> None:
+        self.decisions[self.state.epoch] = self.state.decision
+
     def _decide(self) -> None:
         if self.state.epoch >= self.max_epoch:
             raise Bound
@@ -170,7 +174,7 @@ class Truncation(Binding):
     def elect(self, r: int) -> None:
         self._decide()
         self.state.elect(r)
-        self.decisions.append(self.state.decision)
+        self._record()
 
     def fence(self, b: int, r: int) -> None:
         self._decide()
@@ -178,7 +182,7 @@ class Truncation(Binding):
         self.state.unfence(b)  # heard of again at once: the spec knows no sessions
         if not decided:
             raise InvalidRequest
-        self.decisions.append(self.state.decision)
+        self._record()
 
     def go_offline(self, b: int) -> None:
         self._decide()
@@ -190,12 +194,12 @@ class Truncation(Binding):
         self.state.unfence(b)
         if not decided:
             raise InvalidRequest
-        self.decisions.append(self.state.decision)
+        self._record()
 
     def elect_unclean(self, r: int) -> None:
         self._decide()
         self.state.elect_unclean(r)
-        self.decisions.append(self.state.decision)
+        self._record()
 
     # The environment
 
@@ -216,8 +220,8 @@ class Truncation(Binding):
         self.state.register(r, crashed=False, incarnation=replica.incarnation)
 
     def load(self, state: Mapping[str, Value]) -> None:
-        self.decisions = list(_decisions(state["leaderAndIsr"]))
-        now = self.decisions[-1]
+        self.decisions = dict(_decisions(state["leaderAndIsr"]))
+        now = self.decisions[len(self.decisions)]
         self.state = PartitionState(
             epoch=now.epoch,
             leader=now.leader,
@@ -237,7 +241,7 @@ class Truncation(Binding):
             log=Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])]),
             high_watermark=state["highWatermark"][r - 1],
             epoch=epoch,
-            leader=self.decisions[epoch - 1].leader if up else None,
+            leader=self.decisions[epoch].leader if up else None,
             isr=state["isr"][r - 1],
             ends=_some(state["ends"][r - 1]),
             seen=_some(state["seen"][r - 1]),
@@ -247,9 +251,11 @@ class Truncation(Binding):
 
 
 @cache
-def _decisions(made: tuple[Rec, ...]) -> tuple[LeaderAndIsr, ...]:
-    numbered = enumerate(made, start=1)
-    return tuple([LeaderAndIsr(e, one["leader"] or None, one["isr"]) for e, one in numbered])
+def _decisions(made: tuple[Rec, ...]) -> Mapping[int, LeaderAndIsr]:
+    return {
+        e: LeaderAndIsr(e, one["leader"] or None, one["isr"])
+        for e, one in enumerate(made, start=1)
+    }
 
 
 @cache
@@ -286,7 +292,7 @@ def ends(c: Truncation) -> Value:
 
 
 def leader_and_isr(c: Truncation) -> Value:
-    return tuple([_decision(made.leader, made.isr) for made in c.decisions])
+    return tuple([_decision(made.leader, made.isr) for made in c.decisions.values()])
 
 
 @cache
