@@ -36,7 +36,7 @@ lint: setup ## Check style, types and import rules
 	$(BIN)/pyright
 
 pytest: java setup
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 spec: java setup ## Run the TLA+ models against their expected verdicts
 	$(HIGHWATER) spec $(ARGS)
