@@ -168,6 +168,7 @@ class Broker:
             self.world.counts["fetches out of order"] += 1
             return
         replica = hosted.replica
+        known = replica.seen.get(follower, 0)
         try:
             answer = replica.answer_fetch(request, self.world.swarm.fetch_limit)
         except Refusal as refusal:
@@ -179,6 +180,7 @@ class Broker:
             place = self._place(hosted, request, answer.diverging is not None)
         self.world.network.send((m.FETCHED, self.id, follower, partition, number, answer, place))
         if answer.diverging is None:
+            hosted.oracle.heard(replica, follower, known)
             self._heard(hosted, follower, request.end)
 
     def _place(self, hosted: Hosted, request: FetchRequest, diverging: bool) -> Any:

@@ -1,6 +1,6 @@
 """Carries the fault script out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define
 
@@ -86,10 +86,17 @@ class Nemesis:
         broker.paused_until = self.world.timeline.now + fault.for_ms
 
     def _elect(self, fault: Fault) -> None:
-        broker, state = fault.who, self.controller.states[fault.partition]
+        """Let another one lead while the leader is well; and soon the same one again."""
+        leader = self.controller.states[fault.partition].leader
+        self._lead(fault.partition, fault.who)
+        if fault.for_ms and leader is not None:
+            self._later(fault, lambda: self._lead(fault.partition, leader))
+
+    def _lead(self, partition: int, broker: int) -> None:
+        state = self.controller.states[partition]
         if broker in state.isr and broker in state.alive:
             self.world.counts["preferred elections"] += 1
-            self.controller.elect(fault.partition, broker)
+            self.controller.elect(partition, broker)
 
     def _member_crash(self, fault: Fault) -> None:
         consumer, timeline = self.consumers[fault.who - 1], self.world.timeline
@@ -102,12 +109,10 @@ class Nemesis:
         consumer.paused_until = self.world.timeline.now + fault.for_ms
 
     def _cut(self, fault: Fault) -> None:
-        network, timeline = self.world.network, self.world.timeline
+        network = self.world.network
         links = self._links(fault, self._broker(fault).id)
         network.cut_links(links)
-        timeline.at(
-            timeline.now + fault.for_ms, m.NEMESIS, (m.FAULT, lambda: network.heal_links(links))
-        )
+        self._later(fault, lambda: network.heal_links(links))
 
     def _links(self, fault: Fault, broker: int) -> list[Link]:
         others = [b for b in m.BROKERS if b != broker]
@@ -131,22 +136,29 @@ class Nemesis:
             (n, broker) for n in back.get(fault.how, ())
         ]
 
+    def _slow(self, fault: Fault) -> None:
+        network, by_ms = self.world.network, int(fault.part * 1000)
+        links = self._links(fault, self._broker(fault).id)
+        network.slow_links(links, by_ms)
+        self._later(fault, lambda: network.slow_links(links, -by_ms))
+
     def _noise(self, fault: Fault) -> None:
         """Everybody's messages are lost, doubled or late, for a while."""
-        network, timeline = self.world.network, self.world.timeline
-        if fault.how == "drop":
-            network.drop += 0.3
-        elif fault.how == "duplicate":
-            network.duplicate += 0.4
-        else:
-            network.jitter_ms += 150
-        timeline.at(timeline.now + fault.for_ms, m.NEMESIS, (m.FAULT, lambda: self._silence(fault)))
+        self._raise(fault.how, 1)
+        self._later(fault, lambda: self._raise(fault.how, -1))
 
-    def _silence(self, fault: Fault) -> None:
+    def _raise(self, noise: str, sign: int) -> None:
         network = self.world.network
-        if fault.how == "drop":
-            network.drop -= 0.3
-        elif fault.how == "duplicate":
-            network.duplicate -= 0.4
-        else:
-            network.jitter_ms -= 150
+        match noise:
+            case "drop":
+                network.drop += sign * 0.3
+            case "duplicate":
+                network.duplicate += sign * 0.4
+            case "stray":
+                network.stray += sign * 0.2
+            case _:
+                network.jitter_ms += sign * 150
+
+    def _later(self, fault: Fault, end: Callable[[], None]) -> None:
+        timeline = self.world.timeline
+        timeline.at(timeline.now + fault.for_ms, m.NEMESIS, (m.FAULT, end))

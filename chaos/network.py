@@ -9,6 +9,8 @@ from attrs import define, field
 from chaos.messages import Message
 
 CALM_JITTER_MS = 5
+# How late a stray message may be: long enough for its sender to crash and to be back in sync.
+STRAY_MS = 1200
 
 Link = tuple[int, int]
 Entry = tuple[int, int, int, Message]
@@ -42,6 +44,8 @@ class Network:
     jitter_ms: int
     drop: float
     duplicate: float
+    stray: float
+    slow: dict[Link, int] = field(factory=dict[Link, int])
     cut: set[Link] = field(factory=set[Link])
     cuts: dict[Link, int] = field(factory=dict[Link, int])
     lost: int = 0
@@ -59,10 +63,15 @@ class Network:
         timeline = self.timeline
         timeline.number = number = timeline.number + 1
         arrives = timeline.now + self.delay_ms + int(random() * self.jitter_ms)
+        if self.slow and (source, target) in self.slow:
+            arrives += self.slow[source, target]
+        if self.stray and random() < self.stray:
+            arrives += int(random() * STRAY_MS)
         heappush(timeline.heap, (arrives, number, target, message))
         if self.duplicate and random() < self.duplicate:
             timeline.number += 1
-            arrives += int(random() * (10 + 6 * self.jitter_ms))
+            late = STRAY_MS if random() < 0.5 else 10 + 6 * self.jitter_ms
+            arrives += int(random() * late)
             heappush(timeline.heap, (arrives, timeline.number, target, message))
 
     def reaches(self, one: int, other: int) -> bool:
@@ -85,8 +94,16 @@ class Network:
                 self.cuts.pop(link, None)
         self.cut = set(self.cuts)
 
+    def slow_links(self, links: Iterable[Link], by_ms: int) -> None:
+        """Let everything on these links take longer by so much; or, by less, faster again."""
+        for link in links:
+            self.slow[link] = self.slow.get(link, 0) + by_ms
+            if self.slow[link] <= 0:
+                del self.slow[link]
+
     def heal(self) -> None:
         """Be a good network from now on."""
         self.cut, self.cuts = set(), {}
-        self.drop = self.duplicate = 0.0
+        self.drop = self.duplicate = self.stray = 0.0
+        self.slow = {}
         self.jitter_ms = min(self.jitter_ms, CALM_JITTER_MS)

@@ -114,6 +114,26 @@ class PartitionOracle:
             self.log.commit(record)
         self._isr_holds_committed()
 
+    def heard(self, leader: Replica, follower: int, known: int) -> None:
+        """A leader has counted a follower's end: one of this epoch, that the follower has.
+
+        `known` is the incarnation that it had heard of before.
+        """
+        replica, seen = self.replicas[follower], leader.seen.get(follower, 0)
+        if replica.epoch < leader.epoch or seen < known:
+            raise self._broken(
+                "EndsAreTrue",
+                f"leader {leader.id} of epoch {leader.epoch} counts replica {follower} of epoch "
+                f"{replica.epoch}, incarnation {seen} after {known}",
+            )
+        same = replica.epoch == leader.epoch and replica.incarnation == seen
+        if same and leader.ends[follower] > replica.log.end:
+            raise self._broken(
+                "EndsAreTrue",
+                f"leader {leader.id} counts {leader.ends[follower]} at replica {follower}, "
+                f"which ends at {replica.log.end}",
+            )
+
     def cut(self, replica: Replica, before: int) -> None:
         """A follower has cut its log: nothing that is committed, if it may lead next."""
         end = replica.log.end

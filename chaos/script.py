@@ -12,9 +12,9 @@ from attrs import asdict, frozen
 from chaos.swarm import FAULTS, Swarm
 
 # Which links of a broker are cut; "from" and "to" are seen from the broker.
-NOISES = ("drop", "duplicate", "delay")
+NOISES = ("drop", "duplicate", "delay", "stray")
 CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
-HOWS = {"cut": CUTS, "noise": NOISES}
+HOWS = {"cut": CUTS, "slow": CUTS, "noise": NOISES}
 
 
 @frozen
@@ -22,7 +22,8 @@ class Fault:
     """One fault.
 
     `who` is a broker 1..3, or 0 for whoever leads `partition`; a member 1.. for member faults.
-    `how` says more: the part of the page cache that survives a crash, or which links are cut.
+    `part` is how much of the page cache survives a crash, or how slow links are, in seconds; `how`
+    says which links, or which noise.
     """
 
     at_ms: int
@@ -44,10 +45,14 @@ class Fault:
                 return f"crash {whom}{last}, {self.part:.0%} of its page cache survives"
             case "cut":
                 return f"cut {whom} off ({self.how.replace('_', ' ')}){last}"
+            case "slow":
+                links = self.how.replace("_", " ")
+                return f"slow {whom} down ({links}) by {self.part * 1000:.0f} ms{last}"
             case "noise":
                 return f"{self.how} messages{last}"
             case "elect":
-                return f"elect broker {self.who} for orders:{self.partition}"
+                again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
+                return f"elect broker {self.who} for orders:{self.partition}{again}"
             case _:
                 return f"{self.what.removeprefix('member_')} {whom}{last}"
 
@@ -88,15 +93,17 @@ def _fault(swarm: Swarm, at_ms: int, dice: Random) -> Fault:
     what = dice.choice(swarm.faults)
     partition = dice.randrange(swarm.partitions)
     who = 0 if dice.random() < 0.4 else dice.randrange(1, 4)
-    for_ms = int(dice.expovariate(1.0 / dice.choice((50, 200, 500)))) + 10
+    for_ms = int(dice.expovariate(1.0 / dice.choice((10, 50, 200, 500)))) + 1
     part = dice.choice((0.0, 0.0, 0.5, 1.0))
     how = ""
     if what == "cut":
         how = dice.choice(CUTS)
+    elif what == "slow":
+        how, part = dice.choice(CUTS), dice.choice((0.1, 0.3, 1.0))
     elif what == "noise":
         how = dice.choice(NOISES)
     elif what == "elect":
-        who, for_ms = dice.randrange(1, 4), 0
+        who, for_ms = dice.randrange(1, 4), dice.choice((0, 10, 30, 100))
     elif what.startswith("member"):
         who = dice.randrange(1, swarm.consumers + 1)
         for_ms = int(dice.expovariate(1.0 / swarm.member_session_ms)) + 20

@@ -23,6 +23,7 @@ SIMPLER: tuple[dict[str, Any], ...] = (
     {"consumers": 1},
     {"drop": 0.0},
     {"duplicate": 0.0},
+    {"stray": 0.0},
     {"idempotence": False},
     {"jitter_ms": 0},
     {"delay_ms": 1},

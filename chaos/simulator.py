@@ -115,7 +115,9 @@ def build(
     script = expand(swarm) if script is None else script
     dice = Random(swarm.seed * 2)
     timeline = Timeline()
-    network = Network(timeline, dice, swarm.delay_ms, swarm.jitter_ms, swarm.drop, swarm.duplicate)
+    network = Network(
+        timeline, dice, swarm.delay_ms, swarm.jitter_ms, swarm.drop, swarm.duplicate, swarm.stray
+    )
     counts: Counter[str] = Counter()
     states = [_state(swarm) for _ in range(swarm.partitions)]
     replicas = [

@@ -40,6 +40,7 @@ class Swarm:
     jitter_ms: int = 4
     drop: float = 0.0
     duplicate: float = 0.0
+    stray: float = 0.0
 
     # Producers: one for each entry of `acks`
     acks: tuple[str, ...] = ("all",)
@@ -131,7 +132,7 @@ class Swarm:
         return swarm
 
 
-FAULTS = ("crash", "stop", "pause", "cut", "noise", "elect", "member_crash", "member_pause")
+FAULTS = ("crash", "stop", "pause", "cut", "slow", "noise", "elect", "member_crash", "member_pause")
 
 
 def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
@@ -156,17 +157,18 @@ def _drawn(seed: int, dice: Random) -> dict[str, Any]:
         "unclean": chance() < 0.15,
         "tick_ms": choice((10, 20, 30)),
         "fetch_timeout_ms": choice((40, 80, 160)),
-        "fetch_limit": choice((1, 3, 10, 50)),
+        "fetch_limit": choice((1, 1, 3, 10, 50)),
         "lag_ms": choice((60, 150, 300, 600)),
         "session_ms": session_ms,
         "heartbeat_ms": session_ms // choice((2, 3, 4)),
         "checkpoint_ms": choice((50, 200, 1000)),
         "lossy": chance() < 0.4,
-        "flush_ms": choice((30, 100, 400, 1500)),
+        "flush_ms": choice((100, 400, 1500, 5000)),
         "delay_ms": choice((0, 1, 2, 5)),
         "jitter_ms": choice((1, 3, 10, 40)),
         "drop": choice((0.0, 0.0, 0.01, 0.05)),
         "duplicate": choice((0.0, 0.0, 0.02, 0.1)),
+        "stray": choice((0.0, 0.0, 0.01, 0.05)),
         "acks": acks,
         "idempotence": chance() < 0.4,
         "produce_ms": choice((15, 25, 50)),
