@@ -67,6 +67,8 @@ def check(
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged.
     """
+    if json_file is not None and not json_file.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {json_file.parent}", param_hint="--json")
     reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
     judged = [Judged(path) for path in runs_of(paths)]
     with progress() as bar:

@@ -23,7 +23,7 @@ def add_cycles(tallies: dict[str, Tally], jepsen: bool) -> None:
     if tally is None:
         return
     reads = Reads()
-    for edge in tally.facts:
+    for edge in sorted(tally.facts, key=_place):
         reads.add(edge)
     future = tallies.get("L10", Tally()).total
     if witness := reads.cycle():
@@ -32,6 +32,11 @@ def add_cycles(tallies: dict[str, Tally], jepsen: bool) -> None:
         tally.found, tally.kinds = {0: 1}, {_IN_TIME: 1}
     if witness:
         tally.witnesses = [(0, witness)]
+
+
+def _place(edge: list[Mapping[str, int]]) -> list[tuple[int, ...]]:
+    """An order of edges that nothing but the trace decides."""
+    return [(e["process"], e["seq"], e["topic"], e["partition"], e["offset"]) for e in edge]
 
 
 def anomalies(verdicts: Iterable[Verdict]) -> tuple[list[str], list[str]]:

@@ -39,19 +39,20 @@ def read_line(line: str) -> Any:
 
 def _by_library(line: str) -> Any:
     try:
-        return _unwrapped(edn_format.loads(line))
+        return unwrapped(edn_format.loads(line))
     except (ValueError, RuntimeError, TypeError, SyntaxError) as error:
         raise NotEdn(str(error)) from error
 
 
-def _unwrapped(value: Any) -> Any:
+def unwrapped(value: Any) -> Any:
+    """The library's value as plain Python: keywords as strings, sets as lists."""
     if isinstance(value, (Keyword, Symbol)):
         return str(value)
     if isinstance(value, (dict, ImmutableDict)):
         items = cast("dict[Any, Any]", value).items()
-        return {_unwrapped(k): _unwrapped(v) for k, v in items}
+        return {unwrapped(k): unwrapped(v) for k, v in items}
     if isinstance(value, (list, tuple, ImmutableList, frozenset)):
-        return [_unwrapped(v) for v in cast("list[Any]", value)]
+        return [unwrapped(v) for v in cast("list[Any]", value)]
     return value
 
 

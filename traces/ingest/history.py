@@ -12,7 +12,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from traces.context import Ints, history_context
-from traces.ingest.columns import Malformed, Rows, joined
+from traces.ingest.columns import Rows, joined
 from traces.ingest.edn import NotEdn, read_line
 from traces.ingest.evidence import Evidence
 from traces.ingest.run import Run, mark_mixed, prove_transactions
@@ -25,6 +25,16 @@ from traces.schema import NONE, Flag, Op, Outcome, Txn
 _CHUNK = 100_000
 _CALLS = (":send", ":poll", ":txn")
 _LISTS = {":assign": Op.ASSIGN, ":subscribe": Op.SUBSCRIBE}
+_NUMBERS = (
+    ":index",
+    ":time",
+    ":end-txn-time",
+    ":timestamp",
+    ":generation",
+    ":producer-id",
+    ":producer-epoch",
+)
+_EXPECTED = "expected a whole number of at least 0"
 _SILENT = (":crash", ":debug-topic-partitions")
 
 Line = dict[str, Any]
@@ -107,6 +117,10 @@ class _History:
     def take(self, number: int, line: Line) -> None:
         """One line: an invocation waits for its completion."""
         self.number = number
+        for name in _NUMBERS:
+            if not _natural(line.get(name)):
+                self._wrong(name, f"{_EXPECTED}, found {line[name]!r}")
+                line[name] = None
         process, kind = line.get(":process"), line.get(":type")
         if type(process) is not int:
             if process is None:
@@ -152,16 +166,13 @@ class _History:
     def _pair(self, opened: Line, closed: Line, kind: str) -> None:
         try:
             self._write(opened, closed, OUTCOMES[kind[1:]])
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
+        except ValueError as error:
+            self._wrong(":value", str(error))
+        except (TypeError, LookupError, AttributeError) as error:
             self._wrong(":value", f"not what :f {closed.get(':f')} takes ({error})")
-            self._rows = Rows(self.names)
         self.calls += 1
         if self.calls % _CHUNK == 0:
-            try:
-                self._flush()
-            except Malformed as error:
-                self._wrong(error.field, "expected a whole number of at least 0")
-                self._rows = Rows(self.names)
+            self._flush()
 
     def _write(self, opened: Line, closed: Line, outcome: Outcome) -> None:
         f, value = closed[":f"], closed.get(":value")
@@ -244,6 +255,9 @@ class _History:
         self._put(Op.ASSIGNED, [(k, {}) for k in closed.get(":assigned") or []], fields)
 
     def _put(self, op: Op, rows: list[tuple[Any, Line]], fields: dict[str, int | None]) -> None:
+        for _, row in rows:
+            if not _natural(row.get("offset")):
+                raise ValueError(f"{_EXPECTED} as offset, found {row['offset']!r}")
         if rows:
             self._rows.call(len(rows), fields | {"op": op.value})
             for key, row in rows:
@@ -259,6 +273,10 @@ class _History:
         }[outcome]
         end = closed.get(":end-txn-time", fields["inv"]) if transactional else None
         self._states.append((fields["seq"] or 0, state.value, NONE if end is None else end))
+
+
+def _natural(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 2**63)
 
 
 def _text(value: Any) -> str | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from traces.checks.partition import firsts
 from traces.context import Context, Ints, context
@@ -24,6 +24,15 @@ from traces.problems import Problem, Problems
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 
+@frozen
+class Extra:
+    """Fields of a call that the format does not know, as JSON."""
+
+    process: str
+    seq: int
+    fields: str
+
+
 @define
 class Run:
     """What the checks of one run stand on."""
@@ -36,8 +45,8 @@ class Run:
     context: Context
     calls: int
     warnings: list[Problem] = field(factory=list[Problem])
+    extra: list[Extra] = field(factory=list[Extra])
     jepsen: bool = False
-    scope: frozenset[str] = frozenset()
 
     def table(self, number: int) -> Any:
         """The `ops` table, with the run's number on each row."""
@@ -77,6 +86,7 @@ def read_trace(folder: Path) -> Run:
         context=context(meta, names, _processing(columns)),
         calls=sum(f.calls for f in files),
         warnings=[warning for f in files for warning in f.warnings],
+        extra=[Extra(f.name, seq, fields) for f in files for seq, fields in f.extra],
     )
 
 

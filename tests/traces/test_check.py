@@ -1,0 +1,170 @@
+"""`highwater check`: what a user types, sees and gets."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from tests.traces.mutations import MUTATIONS, told
+from tests.traces.world import world, write
+from traces.checks.catalogue import CHECKS
+from traces.cli import check
+
+DATA = Path(__file__).parent / "data"
+HISTORIES = DATA / "histories"
+EXPECTED: dict[str, dict[str, Any]] = json.loads((HISTORIES / "expected.json").read_text())
+VERDICTS = {"holds", "violated", "allowed", "not checked"}
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(check, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def report(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_text())["runs"]
+
+
+def test_the_json_is_what_it_is_said_to_be(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    result = run(DATA / "recordings", "--json", out)
+    assert result.exit_code == 0, result.output
+    runs = report(out)
+    assert [Path(one["path"]).name for one in runs] == ["auto-commit", "healthy-acks-all"]
+    assert [one["verdict"] for one in runs] == ["allowed", "holds"]
+    for one in runs:
+        assert list(one["checks"]) == list(CHECKS)
+        assert one["anomalies"] == []
+        for answer in one["checks"].values():
+            assert set(answer) == {"verdict", "reason", "count", "witnesses"}
+            assert answer["verdict"] in VERDICTS
+            assert answer["reason"]
+            assert len(answer["witnesses"]) <= 10
+            assert all(1 <= len(w["events"]) <= 4 for w in answer["witnesses"])
+    skipped = runs[0]["checks"]["G8"]
+    assert (skipped["verdict"], skipped["count"]) == ("allowed", 440)
+    commit, record = skipped["witnesses"][0]["events"]
+    assert commit["op"] in ("commit", "committed")
+    assert commit["offset"] > record["offset"]
+    assert (commit["partition"], commit["group"]) == (record["partition"], "g")
+    assert {"file", "process", "seq", "op", "outcome", "id"} <= set(record)
+
+
+def test_every_guarantee_of_the_table_is_answered() -> None:
+    ids = [f"L{n}" for n in range(1, 21)] + [f"P{n}" for n in range(1, 7)]
+    ids += [f"T{n}" for n in range(1, 12)] + [f"C{n}" for n in range(1, 8)]
+    ids += [f"G{n}" for n in range(1, 12)] + [f"S{n}" for n in range(1, 6)] + ["A1", "A2"]
+    assert list(CHECKS) == ids
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "policy"),
+    [
+        ([], "assign", "delete"),
+        (["--sub-via", "subscribe"], "subscribe", "delete"),
+        (["--cleanup-policy", "compact"], "assign", "compact"),
+        (["--ww-deps"], "assign", "delete"),
+    ],
+)
+def test_histories_get_their_anomalies_from_the_command_line(
+    options: list[str], mode: str, policy: str, tmp_path: Path
+) -> None:
+    names = [
+        name
+        for name, expected in EXPECTED.items()
+        if (expected["mode"], expected.get("cleanup_policy", "delete")) == (mode, policy)
+        and ("--ww-deps" not in options or expected["ww_deps"])
+    ]
+    assert names
+    out = tmp_path / "out.json"
+    result = run(*(HISTORIES / name for name in names), *options, "--json", out)
+    runs = {Path(one["path"]).name: one for one in report(out)}
+    assert {name: runs[name]["anomalies"] for name in names} == {
+        name: EXPECTED[name]["expected"] for name in names
+    }
+    assert result.exit_code == (0 if all(EXPECTED[name]["valid"] for name in names) else 1)
+
+
+def test_a_violation_ends_with_one_and_shows_its_witness(tmp_path: Path) -> None:
+    w = world(2)
+    lines, meta = told(w, MUTATIONS["lose"])
+    result = run(write(tmp_path / "lossy", lines, meta))
+    assert result.exit_code == 1
+    assert "L4" in result.output
+    assert "violated" in result.output
+    assert "L4 witness 1 of 1" in result.output
+    assert "send ok partition=t:" in result.output
+
+
+def test_strict_ends_with_one_where_the_configuration_permits(tmp_path: Path) -> None:
+    path = DATA / "recordings" / "auto-commit"
+    assert run(path).exit_code == 0
+    assert run(path, "--strict").exit_code == 1
+
+
+def test_what_is_not_checked_is_summed_up_by_its_reason(tmp_path: Path) -> None:
+    output = run(HISTORIES / "basic.edn").output
+    assert "not checked" in output
+    assert "S1 S2 S3 S4 S5: the format has no share groups" in output
+
+
+def test_bad_input_ends_with_two_and_the_other_runs_are_judged(tmp_path: Path) -> None:
+    good, bad = world(1), world(2)
+    write(tmp_path / "runs" / "good", good.lines, good.meta)
+    bad.lines["p0#0"][0]["outcome"] = "perhaps"
+    write(tmp_path / "runs" / "bad", bad.lines, bad.meta)
+    out = tmp_path / "out.json"
+    result = run(tmp_path / "runs", "--json", out)
+    assert result.exit_code == 2
+    message = "p0#0.ndjson:1: outcome: expected one of ok, fail, info, found 'perhaps'"
+    assert message in " ".join(result.output.split())
+    one, two = report(out)
+    assert (one["verdict"], one["errors"], one["checks"]) == ("bad input", [message], {})
+    assert two["verdict"] == "holds"
+
+
+def test_a_folder_of_process_files_without_meta_is_bad_input(tmp_path: Path) -> None:
+    w = world(1)
+    write(tmp_path / "run", w.lines, w.meta)
+    (tmp_path / "run" / "meta.json").unlink()
+    result = run(tmp_path / "run")
+    assert result.exit_code == 2
+    assert "meta.json: No such file or directory" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("name", ["empty", "notes.txt"])
+def test_a_path_that_holds_no_run_is_a_usage_error(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.mkdir() if name == "empty" else path.write_text("nothing to judge")
+    result = run(path)
+    assert result.exit_code == 2
+    assert "expected the folder of a run (with meta.json), an .edn file" in result.output
+
+
+def test_a_path_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    result = run(tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+
+
+def test_a_json_file_that_cannot_be_written_is_an_error_before_the_work(tmp_path: Path) -> None:
+    result = run(HISTORIES / "basic.edn", "--json", tmp_path / "nowhere" / "out.json")
+    assert result.exit_code == 2
+    assert "nowhere" in result.output
+
+
+def test_a_session_that_is_there_is_left_alone(spark: SparkSession) -> None:
+    run(HISTORIES / "basic.edn")
+    assert spark.range(3).count() == 3
+
+
+def test_no_table_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+    assert run(HISTORIES / "basic.edn").exit_code == 0
+    assert list((tmp_path / "cache").iterdir()) == []
+    shutil.rmtree(tmp_path / "cache")

@@ -1,0 +1,95 @@
+"""A verdict depends on the trace, not on how its table was cut, shuffled or computed."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.traces.judging import judged
+from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.world import world, write
+from traces import local
+from traces.ingest.history import Reading, read_history
+from traces.ingest.run import Run, read_trace
+from traces.report import Judged
+from traces.spark import find, read_ops
+
+DATA = Path(__file__).parent / "data"
+
+
+def judge_table(run: Run, table: Any) -> dict[str, Any]:
+    one = Judged(run.path, run)
+    one.settle(local.find(table, {0: run.context}), strict=False)
+    return one.as_json()
+
+
+@pytest.mark.parametrize("name", [None, *MUTATIONS])
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=2)
+def test_the_order_of_the_rows_does_not_matter(name: str | None, seed: int) -> None:
+    w = world(seed, steps=20)
+    try:
+        lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+    except NotHere:
+        assume(False)
+        return
+    with TemporaryDirectory() as folder:
+        run = read_trace(write(Path(folder), lines, meta))
+    table = run.table(0)
+    shuffled = table.take(pa.array(np.random.default_rng(seed).permutation(table.num_rows)))
+    assert judge_table(run, table) == judge_table(run, shuffled)
+
+
+def by_spark(spark: SparkSession, runs: list[Run], folder: Path, partitions: int) -> list[Any]:
+    """All runs in one job, each with its own configuration."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    for number, run in enumerate(runs):
+        pq.write_table(run.table(number), folder / f"{number:05}.parquet", row_group_size=7_000)
+    contexts = {number: run.context for number, run in enumerate(runs)}
+    rows = [
+        r.asDict(recursive=True) for r in find(read_ops(spark, str(folder)), contexts).collect()
+    ]
+    answers: list[Any] = []
+    for number, run in enumerate(runs):
+        one = Judged(run.path, run)
+        one.settle([row for row in rows if row["run"] == number], strict=False)
+        answers.append(one.as_json())
+    return answers
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_spark_says_what_the_kernels_say(
+    spark: SparkSession, tmp_path: Path, partitions: int
+) -> None:
+    """Several runs in one job, cut in small row groups, over any number of partitions."""
+    runs = [read_history(path, Reading()) for path in sorted((DATA / "histories").glob("*.edn"))]
+    runs += [read_trace(DATA / "recordings" / "auto-commit")]
+    for seed, name in enumerate(MUTATIONS):
+        try:
+            runs.append(read_trace(write(tmp_path / name, *told(world(seed, 20), MUTATIONS[name]))))
+        except NotHere:
+            continue
+    folder = tmp_path / "ops"
+    folder.mkdir()
+    expected = [judge_table(run, run.table(0)) for run in runs]
+    assert by_spark(spark, runs, folder, partitions) == expected
+    assert sum(one["verdict"] == "violated" for one in expected) > 20
+
+
+@pytest.mark.spark
+def test_one_shuffle_serves_all_checks_of_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    """One exchange per scope, whatever the number of checks (research: nine, one per check)."""
+    run = read_trace(DATA / "recordings" / "auto-commit")
+    pq.write_table(run.table(0), tmp_path / "ops.parquet")
+    plan = find(read_ops(spark, str(tmp_path)), {0: run.context})
+    text = plan._jdf.queryExecution().executedPlan().toString()  # type: ignore
+    assert text.count("Exchange hashpartitioning") == 3
+    assert judged(DATA / "recordings" / "auto-commit").verdict == "allowed"
