@@ -95,7 +95,8 @@ class KafkaPythonConsumer(RecordedConsumer):
         try:
             yield
         finally:
-            self._process.note(op, invoked, partitions=names(partitions), **held)
+            if partitions:  # the first rebalance of all takes nothing, and says so
+                self._process.note(op, invoked, partitions=names(partitions), **held)
 
     def assign(self, partitions: Any) -> None:
         """As the client's own."""

@@ -1,0 +1,197 @@
+"""Three real brokers on the loopback address, to be frozen, killed and started again."""
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.kafka.judge import CLUSTER_ID, Judge, free_port, java
+
+NODES = (1, 2, 3)
+SECONDS_TO_START = 120
+
+# One process is broker and controller at once: three JVMs instead of six. The quorum of
+# controllers survives the loss of one, and that is all that the tests take away at a time.
+SERVER = """\
+process.roles=broker,controller
+node.id={node}
+controller.quorum.voters={voters}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+log.dirs={log_dir}
+offsets.topic.num.partitions=3
+offsets.topic.replication.factor=3
+transaction.state.log.num.partitions=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+replica.lag.time.max.ms=8000
+replica.fetch.wait.max.ms=100
+controller.quorum.election.timeout.ms=1000
+controller.quorum.fetch.timeout.ms=2000
+controlled.shutdown.enable=false
+auto.create.topics.enable=false
+"""
+
+
+@define
+class Node:
+    """One broker, which is a controller as well."""
+
+    id: int
+    folder: Path
+    port: int = field(factory=free_port)
+    controller: int = field(factory=free_port)
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    def start(self) -> None:
+        with (self.folder / "broker.out").open("ab") as output:
+            command = java("kafka.Kafka", self.properties)
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def freeze(self) -> None:
+        """Stop it in the middle of whatever it does; the others do not know yet."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """As a power cut would, but for the disk."""
+        self._signal(signal.SIGKILL)
+        assert self.process is not None
+        self.process.wait()
+
+    def _signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+
+@define
+class Cluster:
+    """Three brokers; what they lead and who is in sync is asked of them, never assumed."""
+
+    nodes: dict[int, Node]
+    admin: AdminClient
+
+    @property
+    def bootstrap(self) -> str:
+        return bootstrap(self.nodes)
+
+    def create(self, topic: str, partitions: int, settings: dict[str, str]) -> None:
+        new = NewTopic(topic, partitions, 3, config=settings)
+        admin: Any = self.admin
+        admin.create_topics([new])[topic].result(60)
+        self.wait_until_healed(topic)
+
+    def partitions(self, topic: str) -> dict[int, Any]:
+        metadata: Any = self.admin.list_topics(topic, timeout=30)
+        return metadata.topics[topic].partitions
+
+    def wait_until_all_are_there(self) -> None:
+        """Until every broker knows of every other; polled."""
+        until = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < until:
+            try:
+                if len(self.admin.list_topics(timeout=5).brokers) == len(NODES):
+                    return
+            except KafkaException:
+                pass
+            time.sleep(0.2)
+        raise RuntimeError("the brokers did not find each other")
+
+    def wait_until_healed(self, topic: str) -> None:
+        """Until every partition has a leader and all its replicas in sync; polled."""
+        until = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < until:
+            try:
+                partitions = list(self.partitions(topic).values())
+            except KafkaException:
+                partitions = list[Any]()
+            if partitions and all(p.leader > 0 and len(p.isrs) == 3 for p in partitions):
+                return
+            time.sleep(0.2)
+        raise RuntimeError(f"{topic} is not whole again")
+
+    def wait_for_another_leader(self, topic: str, gone: int) -> None:
+        """Until no partition is led by the one that is gone; polled."""
+        until = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < until:
+            leaders = {p.leader for p in self.partitions(topic).values()}
+            if gone not in leaders and min(leaders) > 0:
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"{topic} is still led by {gone}")
+
+
+@contextmanager
+def cluster(folder: Path, judge: Judge) -> Generator[Cluster]:
+    """A cluster on empty folders, up; at the end nothing of it runs any more."""
+    nodes = {id: Node(id, folder / f"node-{id}") for id in NODES}
+    voters = ",".join(f"{node.id}@127.0.0.1:{node.controller}" for node in nodes.values())
+    for node in nodes.values():
+        node.folder.mkdir()
+        node.properties.write_text(
+            SERVER.format(
+                node=node.id,
+                voters=voters,
+                port=node.port,
+                controller=node.controller,
+                log_dir=node.folder / "data",
+            )
+        )
+        tool = "kafka.tools.StorageTool"
+        answer = judge.run(tool, "format", "-t", CLUSTER_ID, "-c", node.properties)
+        assert answer.status == 0, answer
+    try:
+        for node in nodes.values():
+            node.start()
+        for node in nodes.values():
+            _wait_for(node)
+        # librdkafka tells the world of every broken connection; here they are broken on purpose.
+        settings: dict[str, Any] = {"bootstrap.servers": bootstrap(nodes), "log_level": 0}
+        running = Cluster(nodes, AdminClient(settings))
+        running.wait_until_all_are_there()
+        yield running
+    finally:
+        for node in nodes.values():
+            if node.process is not None and node.process.poll() is None:
+                node.kill()
+
+
+def bootstrap(nodes: dict[int, Node]) -> str:
+    return ",".join(node.address for node in nodes.values())
+
+
+def _wait_for(node: Node) -> None:
+    """Until the port answers; polled, for the broker tells nobody that it is ready."""
+    until = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < until and node.process is not None and node.process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", node.port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    said = (node.folder / "broker.out").read_text()[-2000:]
+    raise RuntimeError(f"broker {node.id} did not start: {said}")
