@@ -141,8 +141,7 @@ def judge_all(judged: list[Judged], strict: bool, bar: Progress) -> None:
     if not judged:
         return
     task = bar.add_task("starting Spark", total=None)
-    import pyarrow.parquet as pq
-
+    from traces.arrow import pq
     from traces.session import session
     from traces.spark import find, read_ops
 

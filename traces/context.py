@@ -47,9 +47,9 @@ class Order(IntEnum):
 SUBJECT_BITS = 32
 
 
-def clause(code: int, subject: Ints) -> Ints:
+def clause(code: int, subject: Ints | np.int64) -> Ints:
     """A clause and the number of the process, topic or group that it is about, in one integer."""
-    return (np.int64(code) << SUBJECT_BITS) | np.maximum(subject, 0)
+    return np.asarray((np.int64(code) << SUBJECT_BITS) | np.maximum(subject, 0))
 
 
 def code(clauses: Ints) -> Ints:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from traces.arrow import pa
 from traces.checks.base import Check, Found
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition, Rows, firsts
@@ -42,9 +42,7 @@ _FINDING: dict[str, Any] = {
     "seen": pa.int64(),
     "extra": pa.int64(),
 }
-FINDINGS = pa.schema(
-    [*_FINDING.items(), ("events", pa.list_(pa.struct(list(EVENT.items()))))]  # type: ignore
-)
+FINDINGS = pa.schema([*_FINDING.items(), ("events", pa.list_(pa.struct(list(EVENT.items()))))])
 _SQL = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint"}
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from traces.arrow import pa
 from traces.context import Context
 from traces.kernel import SCOPES, kernel
 from traces.schema import NONE, Op

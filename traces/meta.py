@@ -117,7 +117,7 @@ def read_meta(folder: Path) -> Meta:
         topics={n: Topic(**o.some(_TOPIC)) for n, o in whole.objects("topics")},
         producers={n: Producer(**o.some(_PRODUCER)) for n, o in whole.objects("producers")},
         consumers={n: Consumer(**o.some(_CONSUMER)) for n, o in whole.objects("consumers")},
-        faults=tuple(_fault(fault) for fault in whole.get("faults", list) or []),
+        faults=tuple(_fault(fault) for fault in cast("list[Any]", whole.get("faults", list) or [])),
         processes=_names(whole),
     )
     problems.raise_any()

@@ -18,6 +18,7 @@ from traces.verdict import (
     HOLDS,
     NOT_CHECKED,
     VIOLATED,
+    Tally,
     Verdict,
     clause_of,
     clause_text,
@@ -58,7 +59,7 @@ class Judged:
     def settle(self, findings: list[dict[str, Any]], strict: bool) -> None:
         """Come to verdicts from what the kernels found in this run."""
         assert self.run is not None
-        tallies = next(iter(tally(findings).values()), {})
+        tallies: dict[str, Tally] = next(iter(tally(findings).values()), dict[str, Tally]())
         add_cycles(tallies, self.run.jepsen)
         self.verdicts = judge(self.run, tallies, strict)
         if self.run.jepsen:

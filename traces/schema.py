@@ -8,7 +8,7 @@ enough to be shuffled by the billion. What is not known is `NONE`, never guessed
 from enum import IntEnum
 from typing import Any, Final
 
-import pyarrow as pa
+from traces.arrow import pa
 
 NONE: Final = -1
 

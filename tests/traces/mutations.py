@@ -8,6 +8,7 @@ if anything was read above it).
 import json
 from collections.abc import Callable
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from attrs import frozen
@@ -170,7 +171,7 @@ def show_aborted(world: World, lines: Lines) -> Lines:
     for scan in scans(lines, "read_committed"):
         if scan["partitions"] == [f"{TOPIC}:{record['partition']}"]:
             scan["records"].append(dict(record))
-            scan["records"].sort(key=lambda r: r["offset"])
+            scan["records"].sort(key=itemgetter("offset"))
     return lines
 
 

@@ -1,9 +1,9 @@
 """EDN: plain lines fast, all others by the library, and both to the same values."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import edn_format
+import edn_format  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +13,7 @@ from traces.ingest import edn
 from traces.ingest.history import Reading, read_history
 from traces.problems import BadInput
 
+library: Any = edn_format
 WORDS = st.from_regex(r"[a-z][a-z0-9-]{0,8}\??", fullmatch=True)
 PLAIN = st.none() | st.booleans() | st.integers(-(10**12), 10**12)
 TEXTS = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "Z"]), max_size=8).filter(
@@ -40,9 +41,10 @@ def written(value: Any) -> str:
             return value
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, list):
-        return "[" + " ".join(written(x) for x in value) + "]"
+        return "[" + " ".join(written(x) for x in cast("list[Any]", value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{written(k)} {written(v)}" for k, v in value.items()) + "}"
+        items = cast("dict[Any, Any]", value).items()
+        return "{" + ", ".join(f"{written(k)} {written(v)}" for k, v in items) + "}"
     return str(value)
 
 
@@ -54,7 +56,7 @@ def test_a_line_is_read_back_as_it_was_written(value: dict[str, Any]) -> None:
 @given(st.dictionaries(KEYWORDS, VALUES, max_size=5))
 def test_the_fast_way_and_the_library_agree(value: dict[str, Any]) -> None:
     line = written(value)
-    assert edn.read_line(line) == edn.unwrapped(edn_format.loads(line))
+    assert edn.read_line(line) == edn.unwrapped(library.loads(line))
 
 
 @pytest.mark.parametrize(

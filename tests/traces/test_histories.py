@@ -67,7 +67,7 @@ def test_a_hole_is_a_skip_and_a_loss_unless_the_topic_is_compacted() -> None:
     assert found == ["int-poll-skip", "lost-write", "unseen"]
 
 
-CLAIMED_WRONGLY_ELSEWHERE = {
+CLAIMED_WRONGLY_ELSEWHERE: dict[str, tuple[list[str], list[str]]] = {
     # A send that nobody answered happened after all, and its reader is the only one of its key.
     "an undecided send that was read": (
         [

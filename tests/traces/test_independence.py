@@ -5,8 +5,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from tests.traces.judging import judged
 from tests.traces.mutations import MUTATIONS, NotHere, told
 from tests.traces.world import world, write
 from traces import local
+from traces.arrow import pa, pq
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
 from traces.report import Judged
@@ -89,7 +88,7 @@ def test_one_shuffle_serves_all_checks_of_partitions(spark: SparkSession, tmp_pa
     """One exchange per scope, whatever the number of checks (research: nine, one per check)."""
     run = read_trace(DATA / "recordings" / "auto-commit")
     pq.write_table(run.table(0), tmp_path / "ops.parquet")
-    plan = find(read_ops(spark, str(tmp_path)), {0: run.context})
-    text = plan._jdf.queryExecution().executedPlan().toString()  # type: ignore
+    found: Any = find(read_ops(spark, str(tmp_path)), {0: run.context})
+    text: str = found._jdf.queryExecution().executedPlan().toString()
     assert text.count("Exchange hashpartitioning") == 3
     assert judged(DATA / "recordings" / "auto-commit").verdict == "allowed"

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.traces.judging import counts, judged, judged_lines, verdicts
 from tests.traces.world import Line, meta, world, write
+from traces.arrow import pa, pq
 from traces.ingest.run import Run, read_trace
 from traces.problems import BadInput
 from traces.schema import NONE, Op

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traces.checks.base import TRUNCATED, Found, check, witness
+from traces.checks.base import TRUNCATED, Bools, Found, check, witness
 from traces.checks.partition import Partition, Rows, firsts, last_upto, lookup, running_max
 from traces.context import Clause, Ints, Order, clause
 from traces.schema import NONE, Flag, Op, Outcome
@@ -87,7 +87,7 @@ def commit_back(p: Partition) -> list[Found]:
     return [Found(len(rows), found, p.topic_clause(len(found)), "offset-commit-regression")]
 
 
-def _sought(p: Partition, one: Ints, two: Ints) -> Ints:
+def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     """Whether the application itself moved back between two commits of one process."""
     seek = last_upto(p.op == Op.SEEK)[two] if len(p) else two
     same = (p.process[seek] == p.process[two]) & (seek >= 0)
@@ -187,7 +187,7 @@ def _began(p: Partition, group: int) -> int:
     return first
 
 
-def _skip_clause(p: Partition, group: int, was_given: Ints) -> Ints:
+def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
     """Whether the group had promised to process before it commits.
 
     One that commits first may lose what it was given; what it was never given, only one that
@@ -232,7 +232,7 @@ def _processed_twice(p: Partition) -> Ints:
     return np.unique(p.id[done[again]])
 
 
-def _again_clause(p: Partition, found: Ints, twice: Ints) -> Ints:
+def _again_clause(p: Partition, found: Ints, twice: Bools) -> Ints:
     group = p.group[found[:, 0]]
     order, recorded = p.context.order[group], p.context.processes[group] == 1
     permitted, unknown = clause(Clause.COMMIT_ORDER, group), clause(Clause.UNKNOWN, group)

@@ -192,4 +192,4 @@ def stale_reads(p: Partition) -> list[Found]:
 
 def _calls(p: Partition, rows: Ints) -> Ints:
     """One number per call, for rows of this partition."""
-    return np.cumsum(firsts(p.process, p.seq))[rows]
+    return np.cumsum(firsts(p.process, p.seq), dtype=np.int64)[rows]

@@ -9,10 +9,10 @@ from types import NoneType
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from attrs import define, field
 from numpy.typing import NDArray
 
+from traces.arrow import ArrowException, pa
 from traces.names import Dictionary, Names
 from traces.schema import COLUMNS, NONE, OPS, Txn
 
@@ -113,7 +113,7 @@ def _ints(name: str, values: list[Any]) -> Ints:
         raise Malformed(name)
     try:
         filled = pa.array(values, pa.int64()).fill_null(NONE)
-    except (OverflowError, pa.ArrowException) as error:
+    except (OverflowError, ArrowException) as error:
         raise Malformed(name) from error
     numbers = filled.to_numpy()
     if name in NATURAL and np.count_nonzero(numbers < 0) != values.count(None):
@@ -122,7 +122,7 @@ def _ints(name: str, values: list[Any]) -> Ints:
 
 
 def _ids(names: Names, values: list[Any]) -> Ints:
-    kinds = {type(value) for value in values}
+    kinds: set[Any] = {type(value) for value in values}
     if not kinds <= {int, str, NoneType}:
         raise Malformed("id")
     if kinds <= {int, NoneType}:
@@ -138,7 +138,7 @@ def _numbered(name: str, values: list[Any], dictionary: Dictionary) -> Ints:
         raise Malformed(name)
     encoded = pa.array(values, pa.string()).dictionary_encode()
     numbers = [dictionary.number(text) for text in encoded.dictionary.to_pylist()]
-    codes = encoded.indices.fill_null(len(numbers)).to_numpy().astype(np.int64)
+    codes: Ints = encoded.indices.fill_null(len(numbers)).to_numpy().astype(np.int64)
     return np.array([*numbers, NONE], dtype=np.int64)[codes]
 
 

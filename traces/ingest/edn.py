@@ -9,8 +9,7 @@ that holds anything else goes to the library. Keywords come as strings that begi
 import re
 from typing import Any, cast
 
-import edn_format
-from edn_format import ImmutableDict, ImmutableList, Keyword, Symbol
+import edn_format  # pyright: ignore[reportMissingTypeStubs]
 
 # A whole token each; what does not match leaves characters over, and the line goes to the library.
 _TOKEN = re.compile(
@@ -21,7 +20,14 @@ _TAG = re.compile(r"^#jepsen\.history\.Op\s*(?=\{)")
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _WORDS = {"nil": None, "true": True, "false": False}
 
-edn_format.add_tag("jepsen.history.Op", lambda value: value)
+_library: Any = edn_format
+
+
+def _record(value: Any) -> Any:
+    return value
+
+
+_library.add_tag("jepsen.history.Op", _record)
 
 
 class NotEdn(ValueError):
@@ -39,19 +45,19 @@ def read_line(line: str) -> Any:
 
 def _by_library(line: str) -> Any:
     try:
-        return unwrapped(edn_format.loads(line))
+        return unwrapped(_library.loads(line))
     except (ValueError, RuntimeError, TypeError, SyntaxError) as error:
         raise NotEdn(str(error)) from error
 
 
 def unwrapped(value: Any) -> Any:
     """The library's value as plain Python: keywords as strings, sets as lists."""
-    if isinstance(value, (Keyword, Symbol)):
+    if isinstance(value, (_library.Keyword, _library.Symbol)):
         return str(value)
-    if isinstance(value, (dict, ImmutableDict)):
+    if isinstance(value, (dict, _library.ImmutableDict)):
         items = cast("dict[Any, Any]", value).items()
         return {unwrapped(k): unwrapped(v) for k, v in items}
-    if isinstance(value, (list, tuple, ImmutableList, frozenset)):
+    if isinstance(value, (list, tuple, _library.ImmutableList, frozenset)):
         return [unwrapped(v) for v in cast("list[Any]", value)]
     return value
 

@@ -25,19 +25,13 @@ from traces.schema import NONE, Flag, Op, Outcome, Txn
 _CHUNK = 100_000
 _CALLS = (":send", ":poll", ":txn")
 _LISTS = {":assign": Op.ASSIGN, ":subscribe": Op.SUBSCRIBE}
-_NUMBERS = (
-    ":index",
-    ":time",
-    ":end-txn-time",
-    ":timestamp",
-    ":generation",
-    ":producer-id",
-    ":producer-epoch",
-)
+_NATURAL = (":index", ":time", ":end-txn-time")
+_WHOLE = (":timestamp", ":generation", ":producer-id", ":producer-epoch")
 _EXPECTED = "expected a whole number of at least 0"
 _SILENT = (":crash", ":debug-topic-partitions")
 
 Line = dict[str, Any]
+_Map = dict[Any, Any]
 
 
 @frozen
@@ -117,10 +111,12 @@ class _History:
     def take(self, number: int, line: Line) -> None:
         """One line: an invocation waits for its completion."""
         self.number = number
-        for name in _NUMBERS:
+        for name in _NATURAL:
             if not _natural(line.get(name)):
-                self._wrong(name, f"{_EXPECTED}, found {line[name]!r}")
-                line[name] = None
+                self._wrong(name, f"{_EXPECTED}, found {line.pop(name)!r}")
+        for name in _WHOLE:
+            if type(line.get(name)) not in (int, type(None)):
+                self._wrong(name, f"expected a whole number, found {line.pop(name)!r}")
         process, kind = line.get(":process"), line.get(":type")
         if type(process) is not int:
             if process is None:
@@ -183,8 +179,9 @@ class _History:
         elif f in _LISTS:
             self._lists(_LISTS[f], value or [], fields, closed, outcome)
         elif f == ":list-offsets":
-            asked = opened.get(":value") or {}
-            rows = [(k, {"offset": o, "timestamp": asked.get(k)}) for k, o in value.items()]
+            asked: _Map = opened.get(":value") or {}
+            answers: _Map = value or {}
+            rows = [(k, {"offset": o, "timestamp": asked.get(k)}) for k, o in answers.items()]
             self._put(Op.LIST_OFFSETS, rows, fields)
         elif f not in _SILENT:
             self._wrong(":f", f"expected an operation of the Kafka workload, found {f}")
@@ -216,14 +213,18 @@ class _History:
         }
 
     def _steps(self, value: Any, fields: dict[str, int | None], closed: Line) -> None:
-        shaken = {k for entry in closed.get(":rebalance-log") or [] for k in entry.get(":keys", ())}
+        log: list[_Map] = closed.get(":rebalance-log") or []
+        shaken: set[Any] = {k for entry in log for k in entry.get(":keys", ())}
         shared = {"timestamp": closed.get(":timestamp"), "key": _text(closed.get(":record-key"))}
-        for step in value or []:
+        steps: list[list[Any]] = value or []
+        for step in steps:
             if step[0] == ":send":
-                offset, id = step[2] if type(step[2]) is list else (None, step[2])
+                sent: Any = step[2]
+                offset, id = cast("list[Any]", sent) if type(sent) is list else (None, sent)
                 self._put(Op.SEND, [(step[1], {"offset": offset, "id": id} | shared)], fields)
             elif step[0] == ":poll":
-                for k, records in (step[1] if len(step) > 1 else {}).items():
+                polled: dict[Any, list[list[Any]]] = step[1] if len(step) > 1 else {}
+                for k, records in polled.items():
                     rows = [(k, {"offset": offset, "id": id}) for offset, id in records]
                     final = Flag.FINAL | (Flag.REBALANCED if k in shaken else 0)
                     self._put(Op.POLL, rows, fields | {"flags": final})
@@ -250,14 +251,17 @@ class _History:
             (":hw", Op.MARK),
             (":log-start-offsets", Op.EARLIEST),
         ):
-            told = closed.get(name) or {}
+            told: _Map = closed.get(name) or {}
             self._put(op, [(k, {"offset": offset}) for k, offset in told.items()], fields)
-        self._put(Op.ASSIGNED, [(k, {}) for k in closed.get(":assigned") or []], fields)
+        assigned: list[Any] = closed.get(":assigned") or []
+        self._put(Op.ASSIGNED, [(k, {}) for k in assigned], fields)
 
     def _put(self, op: Op, rows: list[tuple[Any, Line]], fields: dict[str, int | None]) -> None:
         for _, row in rows:
             if not _natural(row.get("offset")):
                 raise ValueError(f"{_EXPECTED} as offset, found {row['offset']!r}")
+            if type(row.get("id")) not in (int, str, type(None)):
+                raise ValueError(f"expected a number or a string as value, found {row['id']!r}")
         if rows:
             self._rows.call(len(rows), fields | {"op": op.value})
             for key, row in rows:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-import pyarrow.parquet as pq
 from attrs import define, field
 
+from traces.arrow import pq
 from traces.ingest.columns import Ints, Malformed, Rows, joined, write_transactions
 from traces.ingest.validate import findings
 from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES

@@ -1,0 +1,13 @@
+"""Arrow, at arm's length: its own annotations are partial, so what comes from it is `Any`.
+
+Everything goes back to typed numpy arrays right behind this border.
+"""
+
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+pa: Any = pyarrow
+pq: Any = pyarrow.parquet
+ArrowException = pyarrow.ArrowException
