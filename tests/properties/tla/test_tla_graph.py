@@ -205,3 +205,17 @@ def test_a_module_that_cannot_be_parsed_is_shown_with_sanys_words(scratch: Scrat
     scratch.replace("Pile/Pile.tla", "Next == Put", "Next == Puut")
     with pytest.raises(InputError, match=r"Pile\.tla cannot be read:[^$]*Unknown operator: `Puut'"):
         spec_actions("Pile", scratch.tree)
+
+
+def test_a_module_stands_on_all_it_mentions_and_on_what_those_mention(tmp_path: Path) -> None:
+    for path, text in {
+        "A/A": "EXTENDS B",
+        "B/B": "EXTENDS C",
+        "lib/C": "",
+        "D/D": "EXTENDS A",
+    }.items():
+        file = tmp_path / f"{path}.tla"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    closure = SpecTree(tmp_path).closure("A")
+    assert [file.stem for file in closure] == ["A", "B", "C"]

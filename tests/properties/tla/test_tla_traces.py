@@ -289,3 +289,28 @@ def test_the_verb_exits_with_2_on_bad_input(run: Run, tmp_path: Path) -> None:
     result = run(validate, [file, "--specs", SPECS])
     assert result.exit_code == 2
     assert "no module 'Nope'" in result.output
+
+
+MOVES = """\
+---- MODULE Moves ----
+EXTENDS Naturals
+VARIABLE at
+Init == at = 0
+Move(from, to) == at = from /\\ from < to /\\ at' = to
+Next == \\E from, to \\in 0..9 : Move(from, to)
+====
+"""
+
+
+def test_arguments_go_by_name_and_not_by_the_order_in_the_event(tmp_path: Path) -> None:
+    (tmp_path / "Moves").mkdir()
+    (tmp_path / "Moves/Moves.tla").write_text(MOVES)
+    where = {"spec": "Moves"}
+    lines = [
+        header(constants={}, **where),
+        event(1, "Move", {"to": 4, "from": 0}) | where,
+        event(2, "Move", {"from": 4, "to": 9}, {"at": 9}) | where,
+    ]
+    tree = SpecTree(tmp_path)
+    (verdict,) = validate_all(read_traces([write(tmp_path / "events.ndjson", lines)]), tree)
+    assert verdict.accepted, verdict.why
