@@ -1,8 +1,9 @@
 """The verbs that this room brings to `highwater`."""
 
 from properties.conformance.command import conform
+from properties.mutants.command import mutants
 from properties.tla.spec_command import spec
 from properties.tla.validate_command import validate
 from properties.verify import verify
 
-__all__ = ["conform", "spec", "validate", "verify"]
+__all__ = ["conform", "mutants", "spec", "validate", "verify"]

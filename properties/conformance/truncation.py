@@ -253,8 +253,7 @@ class Truncation(Binding):
 @cache
 def _decisions(made: tuple[Rec, ...]) -> Mapping[int, LeaderAndIsr]:
     return {
-        e: LeaderAndIsr(e, one["leader"] or None, one["isr"])
-        for e, one in enumerate(made, start=1)
+        e: LeaderAndIsr(e, one["leader"] or None, one["isr"]) for e, one in enumerate(made, start=1)
     }
 
 

@@ -72,6 +72,19 @@ class Run:
             return self._differs(label, code)
         return None
 
+    def forbidden(self) -> Discrepancy | None:
+        """Try everything that the spec forbids here."""
+        for label in range(len(self.scope.graph.actions)):
+            if label not in self.scope.graph.out[self.state]:
+                for outcome in self.machines.outcomes(self.state, label):
+                    self.tried.append(label)
+                    return self._differs(label, str(outcome))
+        if self.machines.where() == self.state:
+            return None
+        code = f"together change something: {self.machines.changed_since(self.state)}"
+        found = self.machines.told(self.state, "refused steps", "nothing changes", code)
+        return self.on_this_path(found)
+
     def sharing(self) -> Discrepancy | None:
         """Whether two parts of the machines hold the same mutable object by now."""
         found = self.machines.sharing(self.state, Memory.of(self.machines.system))
@@ -112,22 +125,32 @@ def stroll(run: Run, random: Random, steps: int) -> Iterator[Discrepancy | None]
 
 
 def tour(run: Run) -> Iterator[Discrepancy | None]:
-    """Every edge, by as few restarts as a greedy traveller needs."""
+    """Every edge, by as few restarts as a greedy traveller needs; at each state that is new to it
+    everything that the spec forbids is tried as well."""
     graph = run.scope.graph
     missing = [
         [(label, to) for label, targets in steps.items() for to in targets] for steps in graph.out
     ]
+    known: set[int] = set()
+
+    def go(label: int, to: int) -> Iterator[Discrepancy | None]:
+        source = run.state
+        yield run.step(label, to)
+        if (label, to) in missing[source]:
+            missing[source].remove((label, to))
+        if run.state not in known:
+            known.add(run.state)
+            yield run.forbidden()
+
+    yield run.forbidden()
     for goal, edges in enumerate(missing):
         while edges:
             run.again()
             for label, to in graph.shortest_path(goal):
-                yield run.step(label, to)
+                yield from go(label, to)
             while route := _nearest(run, missing):
                 for label, to in route:
-                    source = run.state
-                    yield run.step(label, to)
-                    if (label, to) in missing[source]:
-                        missing[source].remove((label, to))
+                    yield from go(label, to)
             yield run.sharing()
 
 

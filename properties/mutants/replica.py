@@ -376,7 +376,7 @@ def _extend(self: Log, records: Iterable[Record]) -> None:
 shelve(
     Mutant(
         "follower_adopts_the_leaders_list",
-        "An answer hands out the leader's own list of records, and the follower keeps it: aliasing.",
+        "An answer hands out the leader's own list, and the follower keeps it: aliasing.",
         {(Log, "slice"): _slice, (Log, "extend"): _extend},
         TRUNCATION,
     )

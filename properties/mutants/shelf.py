@@ -6,6 +6,7 @@ from those classes has the bug: the bindings here, and the simulator's brokers.
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeAlias
 
 from attrs import frozen
@@ -54,8 +55,8 @@ def breaks(
 
 def shelf() -> dict[str, Mutant]:
     """All mutants by name, in the order of the files that hold them."""
-    from properties.mutants import controller, group, replica  # noqa: F401
-
+    for room in ("replica", "controller", "group"):
+        import_module(f"properties.mutants.{room}")
     return dict(_shelf)
 
 

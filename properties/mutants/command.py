@@ -1,0 +1,137 @@
+"""`highwater mutants`: put known bugs in, and show which check kills each."""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import click
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from properties.mutants import matrix as matrices
+from properties.mutants.matrix import METHODS, TRACES, Matrix
+from properties.mutants.shelf import Mutant, shelf
+from properties.tla import InputError
+from properties.tla.errors import Unusable
+
+T = TypeVar("T")
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[MUTANT]...")
+@click.option(
+    "--only",
+    type=click.Choice(["machines", "guards"]),
+    help="Only the mutants of the Python machines, or only those of the specs' guards.",
+)
+@click.option("--update", is_flag=True, help="Keep what is found as what is expected.")
+@click.option("--list", "listed", is_flag=True, help="Name the mutants, and what is wrong.")
+def mutants(names: tuple[str, ...], only: str | None, update: bool, listed: bool) -> None:
+    """Put known bugs in and show which check kills each.
+
+    Each mutant of the machines is looked for by every method; each guard of the specs is dropped
+    in turn, and some verdict must change. The kill matrix must be the one that is kept: a mutant
+    that lives is a difference, and so is one that is killed by a method that used to miss it.
+    Exit code 0: all as expected; 1: something differs; 2: bad input or a missing tool.
+    """
+    console = Console()
+    known = shelf()
+    if listed:
+        for mutant in known.values():
+            told = f"{mutant.name}: {mutant.why} {mutant.kafka}".rstrip()
+            console.print(told, highlight=False, soft_wrap=True)
+        return
+    try:
+        chosen = _chosen(names, known)
+        found = _recomputed(chosen, bool(names), only, console)
+    except InputError as wrong:
+        raise Unusable(str(wrong)) from None
+    _show(found, console)
+    if update:
+        _keep(found, console)
+    if _judged(found, console, names=bool(names)):
+        raise SystemExit(1)
+
+
+def _chosen(names: tuple[str, ...], known: dict[str, Mutant]) -> list[Mutant]:
+    for name in names:
+        if name not in known:
+            raise InputError(f"no mutant {name!r}; `highwater mutants --list` names them all")
+    return [known[name] for name in names or known]
+
+
+def _recomputed(chosen: list[Mutant], named: bool, only: str | None, console: Console) -> Matrix:
+    found = Matrix()
+    if only != "guards":
+        rows = matrices.machine_rows(chosen)
+        found.machines.update(_watched(rows, len(chosen), "mutants of the machines", console))
+    if only != "machines" and not named:
+        guards = matrices.all_guards(("AbsLog", "Truncation", "DurableIsr", "ConsumerCommit"))
+        rows = matrices.guard_rows(guards)
+        found.guards.update(_watched(rows, len(guards), "guards of the specs", console))
+    return found
+
+
+def _watched(rows: Iterable[T], total: int, what: str, console: Console) -> Iterator[T]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    started = time.process_time()
+    live = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not live) as progress:
+        task = progress.add_task(what, total=total)
+        for row in rows:
+            yield row
+            progress.advance(task)
+    spent = time.process_time() - started
+    console.print(f"{total} {what}, {spent:.1f} CPU s in this process", highlight=False)
+
+
+def _show(found: Matrix, console: Console) -> None:
+    if found.machines:
+        grid = Grid("", *METHODS, TRACES, box=SIMPLE)
+        for name, row in found.machines.items():
+            grid.add_row(name, *("✓" if row[column] else "–" for column in [*METHODS, TRACES]))
+        grid.add_section()
+        totals = matrices.totals(found.machines)
+        grid.add_row("killed", *(str(totals[column]) for column in [*METHODS, TRACES]))
+        console.print(grid)
+    caught = sum(why is not None for why in found.guards.values())
+    if found.guards:
+        console.print(f"{caught} of {len(found.guards)} dropped guards change a verdict")
+
+
+def _keep(found: Matrix, console: Console) -> None:
+    kept = Matrix.read() if matrices.FILE.is_file() else Matrix()
+    known = shelf()
+    machines = {
+        name: {**kept.machines, **found.machines}[name]
+        for name in known
+        if name in kept.machines or name in found.machines
+    }
+    merged = Matrix(machines, found.guards or kept.guards)
+    merged.write()
+    matrices.PAGE.write_text(matrices.page(merged), encoding="utf-8")
+    console.print(f"written: {matrices.FILE.name} and docs/{matrices.PAGE.name}")
+
+
+def _judged(found: Matrix, console: Console, names: bool) -> bool:
+    """Say everything that is not as it should be; whether there was anything."""
+    expected = Matrix.read() if matrices.FILE.is_file() else Matrix()
+    wrong = matrices.differences(expected, found)
+    wrong += [f"{name}: lives" for name in found.survivors()]
+    wrong += [f"{name}: is said to be equivalent, and is killed" for name in found.revived()]
+    if not names:
+        gone = expected.machines.keys() - found.machines.keys() if found.machines else set[str]()
+        gone |= expected.guards.keys() - found.guards.keys() if found.guards else set[str]()
+        wrong += [f"{name}: in the matrix, and nowhere else" for name in sorted(gone)]
+    for one in wrong:
+        console.print(one, style="red", highlight=False, markup=False, soft_wrap=True)
+    if wrong:
+        console.print("see it again: highwater mutants [MUTANT]", highlight=False, markup=False)
+    return bool(wrong)

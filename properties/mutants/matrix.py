@@ -1,0 +1,163 @@
+"""The kill matrix: which check finds which mutant. Kept as a file, recomputed, compared."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import orjson
+from attrs import field, frozen
+
+from properties.mutants import guards, methods
+from properties.mutants.guards import Guard
+from properties.mutants.shelf import Mutant, shelf
+from properties.tla.specs import CHECKOUT
+
+FILE = Path(__file__).with_name("matrix.json")
+PAGE = CHECKOUT / "docs" / "mutants.md"
+
+METHODS: dict[str, Callable[[Mutant], object]] = {
+    "exhaustive": methods.by_exhaustion,
+    "walk": methods.by_walk,
+    "tour": methods.by_tour,
+    "Hypothesis": methods.by_hypothesis,
+    "chaos": methods.by_chaos,
+}
+TRACES = "TLC on traces"
+
+Row: TypeAlias = dict[str, bool]
+
+
+@frozen
+class Matrix:
+    """Per mutant and method whether it is killed; per guard which verdict misses it."""
+
+    machines: dict[str, Row] = field(factory=dict[str, Row])
+    guards: dict[str, str | None] = field(factory=dict[str, str | None])
+
+    @classmethod
+    def read(cls, file: Path = FILE) -> "Matrix":
+        data = orjson.loads(file.read_bytes())
+        return cls(data["machines"], data["guards"])
+
+    def write(self, file: Path = FILE) -> None:
+        data = {"machines": self.machines, "guards": self.guards}
+        file.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+    def survivors(self) -> list[str]:
+        """What lives through everything, and is not known to be equivalent."""
+        mutants = shelf()
+        machines = [n for n, row in self.machines.items() if not any(row.values())]
+        living = [name for name, why in self.guards.items() if why is None]
+        return [name for name in machines if not mutants[name].equivalent] + [
+            name for name in living if name not in guards.EQUIVALENT
+        ]
+
+    def revived(self) -> list[str]:
+        """What is said to be equivalent, and was killed all the same."""
+        mutants = shelf()
+        return [
+            name
+            for name, row in self.machines.items()
+            if mutants[name].equivalent and any(row.values())
+        ] + [name for name, why in self.guards.items() if why and name in guards.EQUIVALENT]
+
+
+def differences(expected: Matrix, found: Matrix) -> list[str]:
+    """Every cell in which the two are not the same, as a sentence."""
+    return [*_machines(expected, found), *_guards(expected, found)]
+
+
+def _machines(expected: Matrix, found: Matrix) -> Iterator[str]:
+    for name, row in found.machines.items():
+        known = expected.machines.get(name)
+        if known is None:
+            yield f"{name}: not in the matrix"
+            continue
+        for method in row:
+            if row[method] and not known.get(method):
+                yield f"{name}: killed by {method}, which used to miss it"
+            elif known.get(method) and not row[method]:
+                yield f"{name}: no longer killed by {method}"
+
+
+def _guards(expected: Matrix, found: Matrix) -> Iterator[str]:
+    for name, why in found.guards.items():
+        if name not in expected.guards:
+            yield f"{name}: not in the matrix"
+        elif expected.guards[name] != why:
+            yield f"{name}: {expected.guards[name] or 'missed by nothing'} -> {why or 'nothing'}"
+
+
+def machine_rows(mutants: Sequence[Mutant]) -> Iterator[tuple[str, Row]]:
+    """The rows of the Python mutants, one by one; TLC's column comes first, for all at once."""
+    rejected = methods.by_traces(mutants)
+    for mutant in mutants:
+        row = {name: bool(method(mutant)) for name, method in METHODS.items()}
+        yield mutant.name, {**row, TRACES: mutant.name in rejected}
+
+
+def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:
+    for guard in found:
+        yield guard.name, guards.killer(guard)
+
+
+def all_guards(modules: Sequence[str]) -> list[Guard]:
+    """The guards of these modules that are rules, not bounds."""
+    return [g for module in modules for g in guards.guards(module) if not g.is_bound]
+
+
+def page(matrix: Matrix) -> str:
+    """The matrix as a page of the docs."""
+    return "\n".join([*_head(matrix), *_machine_table(matrix), *_guard_table(matrix)]) + "\n"
+
+
+def _head(matrix: Matrix) -> Iterator[str]:
+    killed = sum(any(row.values()) for row in matrix.machines.values())
+    caught = sum(why is not None for why in matrix.guards.values())
+    yield "# Mutants: known bugs, and which check finds each"
+    yield ""
+    yield "Written by `highwater mutants --update`; the figures are held by `highwater mutants`."
+    yield ""
+    yield (
+        f"{killed} of {len(matrix.machines)} mutants of the machines are killed, and "
+        f"{caught} of {len(matrix.guards)} guards of the specs are missed when they are dropped. "
+        "What survives is listed with the reason why nothing can tell it from the original."
+    )
+    yield ""
+
+
+def _machine_table(matrix: Matrix) -> Iterator[str]:
+    mutants = shelf()
+    columns = [*METHODS, TRACES]
+    yield "## The machines"
+    yield ""
+    yield f"| mutant | what is wrong | {' | '.join(columns)} |"
+    yield f"|---|---|{'---|' * len(columns)}"
+    for name, row in matrix.machines.items():
+        mutant = mutants[name]
+        why = mutant.why + (f" ({mutant.kafka})" if mutant.kafka else "")
+        if mutant.equivalent:
+            why += f" *Equivalent:* {mutant.equivalent}"
+        cells = " | ".join("✓" if row[column] else "–" for column in columns)
+        yield f"| `{name}` | {why} | {cells} |"
+    yield ""
+
+
+def _guard_table(matrix: Matrix) -> Iterator[str]:
+    yield "## The guards of the specs"
+    yield ""
+    yield "| guard | dropped, what tells it |"
+    yield "|---|---|"
+    for name, why in matrix.guards.items():
+        told = why or f"nothing: {guards.EQUIVALENT.get(name, 'not explained')}"
+        action, _, text = name.partition(": ")
+        yield f"| {action}: `{_escaped(text)}` | {_escaped(told)} |"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def totals(rows: Mapping[str, Row]) -> dict[str, int]:
+    """How many mutants each method kills."""
+    return {name: sum(row[name] for row in rows.values()) for name in [*METHODS, TRACES]}

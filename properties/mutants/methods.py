@@ -1,0 +1,152 @@
+"""The checks that may find a mutant, each as one question: do you?"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import TypeAlias
+
+from chaos.campaign import Orders
+from properties.conformance.binding import snake_case
+from properties.conformance.discrepancy import Discrepancy
+from properties.conformance.exhaustive import exhaustive
+from properties.conformance.machines import Machines
+from properties.conformance.scope import Scope
+from properties.conformance.scopes import BINDINGS
+from properties.conformance.stateful import search
+from properties.conformance.walks import Run, stroll, tour
+from properties.mutants.shelf import Mutant, applied
+from properties.tla import to_json
+from properties.tla.tracecheck import validate_all
+from properties.tla.tracefile import Event, Trace
+from refimpl.errors import Refusal
+
+#: Where mutants are looked for: small graphs, which together hold every rule of the machines.
+SCOPES = {
+    "AbsLog": ("ok", "ok_loss_allowed"),
+    "Truncation": ("ok_kip320_3_small", "ok_kip320_2_late_restart", "ok_kip320_2"),
+    "DurableIsr": ("bug_unclean_2", "bug_before_kip966", "ok_kip966_1_crash", "bug_unclean"),
+    "ConsumerCommit": (
+        "ok_auto_commit_monotone",
+        "ok_commit_then_process",
+        "ok_process_then_commit",
+    ),
+}
+#: Graphs above so many edges are for the exhaustive check and the walk alone.
+TOURED = 40_000
+
+STROLL_STEPS = 10_000
+EXAMPLES, STEPS = 40, 25
+SEEDS = range(1, 31)
+TRACES, TRACE_EVENTS = 4, 40
+#: How many refused steps a free walk puts up with before it ends.
+PATIENCE = 500
+
+Killer: TypeAlias = Callable[[Mutant], bool]
+
+
+@cache
+def scope(module: str, cfg: str) -> Scope:
+    return Scope.of(BINDINGS[module], cfg)
+
+
+def scopes(mutant: Mutant) -> Iterator[Scope]:
+    """The scopes in which a mutant may show, small ones first."""
+    for module in mutant.modules:
+        for cfg in SCOPES[module]:
+            yield scope(module, cfg)
+
+
+def toured(mutant: Mutant) -> Iterator[Scope]:
+    return (one for one in scopes(mutant) if one.graph.edge_count <= TOURED)
+
+
+def first(mutant: Mutant, check: Callable[[Scope], Discrepancy | None]) -> Discrepancy | None:
+    """The first difference that a check finds in the machines with this bug."""
+    with applied(mutant):
+        return next(filter(None, map(check, scopes(mutant))), None)
+
+
+def by_exhaustion(mutant: Mutant) -> Discrepancy | None:
+    """Every step from every state."""
+    return first(mutant, lambda one: _any(exhaustive(Machines(one, "exhaustive"))))
+
+
+def by_walk(mutant: Mutant) -> Discrepancy | None:
+    """A random walk, never reloaded."""
+
+    def walk(one: Scope) -> Discrepancy | None:
+        return _any(stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS))
+
+    return first(mutant, walk)
+
+
+def by_tour(mutant: Mutant) -> Discrepancy | None:
+    """Every edge by a real path."""
+    with applied(mutant):
+        tours = (_any(tour(Run(Machines(one, "tour")))) for one in toured(mutant))
+        return next(filter(None, tours), None)
+
+
+def by_hypothesis(mutant: Mutant) -> Discrepancy | None:
+    """Hypothesis, with the graph as its oracle."""
+    with applied(mutant):
+        found = (search(one, set(), EXAMPLES, STEPS, shrink=False) for one in toured(mutant))
+        return next(filter(None, found), None)
+
+
+def by_chaos(mutant: Mutant) -> str | None:
+    """The simulator: its oracles judge, or something breaks."""
+    with applied(mutant):
+        for seed in SEEDS:
+            try:
+                run = Orders().run(seed)
+            except Exception as crash:
+                return f"seed {seed}: {type(crash).__name__}"
+            if run.violation is not None:
+                return f"seed {seed}: {run.violation.oracle}"
+    return None
+
+
+def by_traces(mutants: Iterable[Mutant]) -> set[str]:
+    """TLC on recordings of the machines, alone and unwatched: the mutants whose traces it rejects.
+
+    All recordings with the same constants go to TLC together, so one start serves all mutants.
+    """
+    traces = [trace for mutant in mutants for trace in _recordings(mutant)]
+    return {one.trace.run.split(" ")[0] for one in validate_all(traces) if not one.accepted}
+
+
+def _any(results: Iterable[Discrepancy | None]) -> Discrepancy | None:
+    return next(filter(None, results), None)
+
+
+def _recordings(mutant: Mutant) -> Iterator[Trace]:
+    with applied(mutant):
+        for one in toured(mutant):
+            for number in range(TRACES):
+                yield _record(one, f"{mutant.name} {one.cfg} {number}", Random(number))
+
+
+def _record(one: Scope, name: str, random: Random) -> Trace:
+    """What the machines do when nobody compares: random steps, as far as they take them."""
+    system, labels = one.system(), one.graph.actions
+    choosing = Machines(one, "traces").choosing
+    constants = {key: to_json(value) for key, value in one.constants.items()}
+    trace = Trace(Path(name), name, one.binding.module, "the machines", constants)
+    for _ in range(TRACE_EVENTS * PATIENCE):
+        if len(trace.events) >= TRACE_EVENTS:
+            break
+        number = random.randrange(len(labels))
+        label = labels[number]
+        arguments = {"choice": 0} if number in choosing else {}
+        try:
+            getattr(system, snake_case(label.name))(*label.params.values(), **arguments)
+        except Refusal:
+            continue
+        except Exception:  # a crash is for the other methods to see
+            break
+        params = {formal: to_json(value) for formal, value in label.params.items()}
+        after = {variable: to_json(value) for variable, value in system.abstract().items()}
+        trace.events.append(Event(len(trace.events) + 1, label.name, params, after))
+    return trace
