@@ -190,6 +190,21 @@ def stamped(
     return bytes(packed)
 
 
+def emptied(header: BatchHeader) -> bytes:
+    """The batch without its records, for what its header alone says: offsets and sequences."""
+    flags = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+    fields = header._replace(
+        length=HEADER_SIZE - LOG_OVERHEAD,
+        magic=MAGIC,
+        attributes=flags,
+        base_timestamp=NO_TIMESTAMP,
+        record_count=0,
+    )
+    packed = bytearray(_HEADER.pack(*fields))
+    _CRC.pack_into(packed, CRC_AT, crc32c(memoryview(packed)[CRC_FROM:]))
+    return bytes(packed)
+
+
 def encode_batch(
     records: Iterable[Record],
     *,

@@ -38,6 +38,14 @@ class LogConfig:
     retention_ms: int = 7 * 24 * _HOUR_MS
     #: retention.bytes, log.retention.bytes; -1 is without limit
     retention_bytes: int = NO_LIMIT
+    #: delete.retention.ms, log.cleaner.delete.retention.ms
+    delete_retention_ms: int = 24 * _HOUR_MS
+    #: min.cleanable.dirty.ratio, log.cleaner.min.cleanable.ratio
+    min_cleanable_dirty_ratio: float = 0.5
+    #: min.compaction.lag.ms, log.cleaner.min.compaction.lag.ms (KIP-58)
+    min_compaction_lag_ms: int = 0
+    #: max.compaction.lag.ms, log.cleaner.max.compaction.lag.ms (KIP-354)
+    max_compaction_lag_ms: int = _LONG_MAX
     #: file.delete.delay.ms, log.segment.delete.delay.ms
     file_delete_delay_ms: int = 60_000
     #: flush.messages, log.flush.interval.messages

@@ -6,11 +6,11 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from refimpl.storage.batch import MAGIC, BatchHeader, Buffer, decode_records
+from refimpl.storage.batch import BatchHeader, Buffer
 from refimpl.storage.dump_findings import Findings
 from refimpl.storage.dump_records import optional_long
 from refimpl.storage.errors import CorruptFile, UnsupportedFormat
-from refimpl.storage.legacy import decode_messages
+from refimpl.storage.legacy import records_at
 from refimpl.storage.logfile import base_offset_of, batches_of, mapped, placed_at
 
 _OFFSET_ENTRY, _TIME_ENTRY, _ABORTED = Struct(">ii"), Struct(">qi"), Struct(">hqqqq")
@@ -93,17 +93,12 @@ def _hold_against(
         findings.lost_offsets[whole].append((offset, last))
         return
     with placed_at(log_path, position):
-        largest = max(_timestamps(log, position, header), default=-1)
+        records = records_at(log, position, header)
+        largest = max((record.timestamp for record in records), default=-1)
     if largest != timestamp:
         findings.wrong_timestamps[whole].append((timestamp, largest))
     if previous >= timestamp:
         findings.late_timestamps[whole].append((timestamp, previous))
-
-
-def _timestamps(log: Buffer, position: int, header: BatchHeader) -> list[int]:
-    if header.magic >= MAGIC:
-        return [record.timestamp for record in decode_records(log, position)]
-    return [message.record.timestamp for message in decode_messages(log, position)]
 
 
 def transaction_index_lines(path: Path) -> Iterator[str]:

@@ -48,11 +48,11 @@ def _replaced(disk: Disk, folder: str, sizes: dict[str, int], swaps: Collection[
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]
     if not logs:
         return []
-    end = 0
+    start = min(map(_base, logs))
+    end = start + 1  # even if nothing is left in it: the old indexes beside it must go
     for name in logs:
         for _, header in headers(disk, f"{folder}/{name}", 0, sizes[name]):
             end = max(end, header.next_offset)
-    start = min(map(_base, logs))
     parts = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
     return [name for name in sizes if name.endswith(parts) and start <= _base(name) < end]
 

@@ -12,11 +12,13 @@ from struct import Struct
 from attrs import evolve, frozen
 
 from refimpl.storage.batch import (
+    MAGIC,
     BatchHeader,
     Buffer,
     Record,
     TimestampType,
     crc_matches,
+    decode_records,
     read_header,
 )
 from refimpl.storage.compression import Codec, decompress
@@ -52,6 +54,13 @@ def decode_messages(data: Buffer, position: int = 0) -> tuple[Message, ...]:
     if not inner:
         raise CorruptBatch("a wrapper around no message")
     return inner if wrapper.magic == 0 else _numbered(inner, wrapper)
+
+
+def records_at(data: Buffer, position: int, header: BatchHeader) -> Iterator[Record]:
+    """The records of a batch of any format."""
+    if header.magic >= MAGIC:
+        return decode_records(data, position)
+    return (message.record for message in decode_messages(data, position))
 
 
 def _unwrapped(data: bytes) -> Iterator[Message]:
