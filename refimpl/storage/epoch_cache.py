@@ -4,7 +4,7 @@ KIP-101, KIP-279, KIP-320. Written before the first record of an epoch is, so th
 epoch of the log is missing here; what is too much is cut at the next start.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from attrs import define, field
@@ -59,13 +59,15 @@ class EpochCache:
 
     def truncate_end(self, end: int) -> None:
         """Forget the epochs that start at this offset or later."""
-        keep = len(self.starts)
-        while keep and self.starts[keep - 1] >= end:
-            keep -= 1
+        self.forget_from(end)
+        self.write_if_changed()
+
+    def forget_from(self, offset: int) -> None:
+        """The same, in memory."""
+        keep = bisect_left(self.starts, offset)
         if keep < len(self.starts):
             del self.epochs[keep:], self.starts[keep:]
             self._changed = True
-            self.write_if_changed()
 
     def truncate_start(self, start: int) -> None:
         """Forget the epochs that end at the new log start; the one that spans it starts there."""

@@ -27,8 +27,8 @@ class LocalLog:
     segments: list[Segment]
     end_offset: int
     recovery_point: int
-    #: Makes a recovery point that went back known to the next start, before data are cut.
-    lower_recovery_point: Callable[[], None] = lambda: None
+    #: Makes recovery point and log start known to the next start, before data go.
+    write_marks: Callable[[], None] = lambda: None
     doomed: dict[str, int] = field(factory=dict[str, int], init=False)
     _names_changed: bool = field(default=True, init=False)
 
@@ -149,4 +149,4 @@ class LocalLog:
     def _lower(self, offset: int) -> None:
         if self.recovery_point > offset:
             self.recovery_point = offset
-            self.lower_recovery_point()
+            self.write_marks()

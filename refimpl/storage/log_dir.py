@@ -115,8 +115,7 @@ class LogDir:
 
     def checkpoint(self) -> None:
         """Write down where recovery begins, where logs start, and what is replicated."""
-        self._write(RECOVERY_POINTS, lambda log: log.local.recovery_point)
-        self._write(LOG_STARTS, lambda log: log.log_start_offset)
+        self._write_marks()
         self._write(HIGH_WATERMARKS, lambda log: log.high_watermark)
 
     def housekeeping(self, now_ms: int) -> None:
@@ -164,12 +163,13 @@ class LogDir:
             recovery_point=known(RECOVERY_POINTS),
             log_start=known(LOG_STARTS),
             high_watermark=known(HIGH_WATERMARKS),
-            lower_recovery_point=self._lower_recovery_points,
+            write_marks=self._write_marks,
         )
         return log
 
-    def _lower_recovery_points(self) -> None:
+    def _write_marks(self) -> None:
         self._write(RECOVERY_POINTS, lambda log: log.local.recovery_point)
+        self._write(LOG_STARTS, lambda log: log.log_start_offset)
 
     def _write(self, path: str, offset_of: Callable[[PartitionLog], int]) -> None:
         """Write one checkpoint, if it changed; what a damaged partition had is kept."""

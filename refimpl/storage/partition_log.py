@@ -175,12 +175,14 @@ class PartitionLog:
     def advance_log_start(self, offset: int) -> None:
         """DeleteRecords: nothing before this offset is readable any more (KIP-107).
 
-        Files go later, with retention, when all of their records are before the start.
+        Files go later, with retention, when all of their records are before the start. The start
+        is on disk before this returns; Kafka writes it once a minute, and a crash may undo it.
         """
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"offset {offset}, above the high watermark")
         if offset > self.log_start_offset:
             self.log_start_offset = offset
+            self.local.write_marks()
             self.epochs.truncate_start(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
@@ -211,9 +213,9 @@ class PartitionLog:
         if count:
             gone, self.local.segments = self.local.segments[:count], self.local.segments[count:]
             start = self.local.segments[0].base_offset
+            self.advance_log_start(start)
             self.local.remove(gone, now_ms)
             self.drop_snapshots(taken for taken in self.snapshots if taken < start)
-            self.advance_log_start(start)
         return count
 
     def flush(self) -> None:

@@ -49,13 +49,13 @@ def open_log(
     recovery_point: int = 0,
     log_start: int = 0,
     high_watermark: int = 0,
-    lower_recovery_point: Callable[[], None] = nothing,
+    write_marks: Callable[[], None] = nothing,
 ) -> PartitionLog:
     """The log in this folder; an empty folder is a log that starts at `log_start`."""
     sizes = finish_leftovers(disk, folder)
     bases = sorted(int(name[:20]) for name in sizes if name.endswith(LOG))
     segments = [Segment.open(disk, folder, base, config, now_ms, sizes) for base in bases]
-    local = LocalLog(disk, folder, config, segments, 0, recovery_point, lower_recovery_point)
+    local = LocalLog(disk, folder, config, segments, 0, recovery_point, write_marks)
     snapshots = sorted(int(name[:20]) for name in sizes if name.endswith(SNAPSHOT))
     path = f"{folder}/{LEADER_EPOCHS}"
     known_epochs = LEADER_EPOCHS in sizes
@@ -71,6 +71,8 @@ def open_log(
         # Deleted up to an offset whose records were lost: what came next starts there, too.
         log.restart_at(log_start, now_ms)
     _settle(log, high_watermark, known_epochs=known_epochs)
+    if not clean:
+        log.flush()
     return log
 
 
@@ -92,8 +94,8 @@ def _settle(log: PartitionLog, high_watermark: int, *, known_epochs: bool) -> No
             for _, header in segment.headers() if segment.size else ():
                 log.epochs.note(header.leader_epoch, header.base_offset)
     log.log_start_offset = max(log.log_start_offset, local.segments[0].base_offset)
-    log.epochs.truncate_end(log.end_offset)
     log.epochs.truncate_start(log.log_start_offset)
+    log.epochs.truncate_end(log.end_offset)
     log.epochs.write_if_changed()
     log.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
     log.producers.advance_high_watermark(log.high_watermark)
@@ -121,6 +123,7 @@ class Recovery:
         )
         for segment in segments[local.number_of(state.end_offset) : first]:
             replay_segment(state, segment, segments[first].base_offset)
+        self.log.epochs.forget_from(segments[first].base_offset)
         cut: int | None = None
         number = first
         for number in range(first, len(segments)):
@@ -132,7 +135,6 @@ class Recovery:
         if cut is not None:
             segments[number].cut(cut)
         self.log.producers = state
-        local.flush()
 
     def _read(self, segment: Segment, state: ProducerState) -> int | None:
         """Read a whole segment; where it must be cut, if it must."""
@@ -160,9 +162,8 @@ class Recovery:
                 self.end_offset = last_offset + 1
         except RefusedBatch as damage:
             self._judge(segment, position, damage.why)
-            return position
         segment.time_index.maybe_append(*segment.largest_timestamp())
-        return None
+        return None if position == segment.size else position
 
     def _judge(self, segment: Segment, position: int, why: str) -> None:
         """Whether a crash can have left these bytes; if not, they are not ours to cut."""
