@@ -180,7 +180,7 @@ class Broker:
             place = self._place(hosted, request, answer.diverging is not None)
         self.world.network.send((m.FETCHED, self.id, follower, partition, number, answer, place))
         if answer.diverging is None:
-            hosted.oracle.heard(replica, follower, known)
+            hosted.oracle.heard(replica, request, known)
             self._heard(hosted, follower, request.end)
 
     def _place(self, hosted: Hosted, request: FetchRequest, diverging: bool) -> Any:
@@ -214,7 +214,7 @@ class Broker:
         hosted.last_fetch[follower] = now, log_end
         if log_end > replica.high_watermark:
             self._advance_high_watermark(hosted)
-        if follower not in replica.isr and end >= replica.high_watermark:
+        if follower not in replica.isr:
             self._expand_isr(hosted, follower)
 
     def _advance_high_watermark(self, hosted: Hosted) -> None:
@@ -383,8 +383,7 @@ class Broker:
     def _now_leads(self, hosted: Hosted, led: bool, high_watermark: int) -> None:
         replica, now = hosted.replica, self.world.timeline.now
         hosted.oracle.became_leader(replica)
-        if replica.high_watermark != high_watermark:
-            hosted.oracle.moved(replica, high_watermark)
+        hosted.oracle.moved(replica, high_watermark)
         self.world.counts["BecomeLeader"] += 1
         hosted.caught_up = dict.fromkeys(m.BROKERS, now)
         hosted.last_fetch = {}

@@ -138,12 +138,11 @@ class Consumer:
 
     def _work(self, part: Part) -> None:
         """Finish the record in hand, take the next ones, and commit now and then."""
-        if part.current is not None:
-            self._process(part)
+        self._process(part)
         if self.world.swarm.commit_when == "after":
             for _ in range(min(4, len(part.buffer))):
-                self._poll(part)
                 self._process(part)
+                self._poll(part)
         elif part.buffer and part.current is None:
             self._poll(part)
         if not part.buffer:
@@ -186,7 +185,8 @@ class Consumer:
             self._commit(part)
 
     def _process(self, part: Part) -> None:
-        assert part.current is not None
+        if part.current is None:
+            return
         offset, record = part.current
         try:
             part.member.process()

@@ -141,18 +141,19 @@ class ControllerNode:
         self.world.partitions[partition].elected_unclean()
         self._decided(partition, "ElectUnclean", {"r": broker})
 
-    def elect(self, partition: int, broker: int) -> None:
+    def elect(self, partition: int, broker: int) -> bool:
         """Let this one lead, if it may."""
         state = self.states[partition]
         isr = state.isr
         try:
             state.elect(broker)
         except Refusal:
-            return
+            return False
         self.world.counts["Elect" if broker in isr else "elections from the ELR"] += 1
         # Truncation knows no ELR: offline, its ISR still names who was the last in it.
         in_sync = broker in (isr or self.last_isr.get(partition, isr))
         self._decided(partition, "Elect" if in_sync else "ElectUnclean", {"r": broker})
+        return True
 
     def _decided(self, partition: int, action: str, params: dict[str, int]) -> None:
         world = self.world

@@ -93,10 +93,8 @@ class Nemesis:
             self._later(fault, lambda: self._lead(fault.partition, leader))
 
     def _lead(self, partition: int, broker: int) -> None:
-        state = self.controller.states[partition]
-        if broker in state.isr and broker in state.alive:
+        if self.controller.elect(partition, broker):
             self.world.counts["preferred elections"] += 1
-            self.controller.elect(partition, broker)
 
     def _member_crash(self, fault: Fault) -> None:
         consumer, timeline = self.consumers[fault.who - 1], self.world.timeline

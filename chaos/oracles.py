@@ -16,7 +16,7 @@ from refimpl.controller import PartitionState
 from refimpl.errors import Refusal
 from refimpl.group import Coordinator, OffsetCommit
 from refimpl.log import Record
-from refimpl.replica import Replica
+from refimpl.replica import FetchRequest, Replica
 
 
 @frozen
@@ -95,6 +95,8 @@ class PartitionOracle:
             raise self._broken(
                 "HighWatermarkInLog", f"{new} at replica {replica.id}, log end {replica.log.end}"
             )
+        if new < old and replica.leads:
+            raise self._broken("HighWatermarkMonotone", f"leader {replica.id} from {old} to {new}")
         if new <= old or not self._judges(replica.epoch):
             return
         records, known = replica.log.records, len(self.log.committed)
@@ -114,17 +116,18 @@ class PartitionOracle:
             self.log.commit(record)
         self._isr_holds_committed()
 
-    def heard(self, leader: Replica, follower: int, known: int) -> None:
+    def heard(self, leader: Replica, request: FetchRequest, known: int) -> None:
         """A leader has counted a follower's end: one of this epoch, that the follower has.
 
         `known` is the incarnation that it had heard of before.
         """
+        follower = request.replica
         replica, seen = self.replicas[follower], leader.seen.get(follower, 0)
-        if replica.epoch < leader.epoch or seen < known:
+        if request.epoch != leader.epoch or seen < known:
             raise self._broken(
                 "EndsAreTrue",
                 f"leader {leader.id} of epoch {leader.epoch} counts replica {follower} of epoch "
-                f"{replica.epoch}, incarnation {seen} after {known}",
+                f"{request.epoch}, incarnation {seen} after {known}",
             )
         same = replica.epoch == leader.epoch and replica.incarnation == seen
         if same and leader.ends[follower] > replica.log.end:
@@ -137,6 +140,10 @@ class PartitionOracle:
     def cut(self, replica: Replica, before: int) -> None:
         """A follower has cut its log: nothing that is committed, if it may lead next."""
         end = replica.log.end
+        if replica.high_watermark > end:
+            raise self._broken(
+                "HighWatermarkInLog", f"{replica.high_watermark} at replica {replica.id}, cut"
+            )
         if end < before:
             self.counts["truncations"] += 1
             if (
@@ -160,7 +167,15 @@ class PartitionOracle:
             self._settle(replica)
 
     def decided(self) -> None:
-        """The controller has decided: whoever is in sync now may lead, and holds everything."""
+        """The controller has decided: whoever may lead next runs, and holds everything."""
+        state = self.state
+        if state.leader is not None and not {state.leader} <= state.isr <= state.alive:
+            raise self._broken(
+                "LeaderInIsr",
+                f"{state.leader} leads, {sorted(state.isr)} are in sync, {sorted(state.alive)} run",
+            )
+        if state.isr & state.elr:
+            raise self._broken("TypeOK", f"{sorted(state.isr & state.elr)} in the ISR and the ELR")
         self._isr_holds_committed()
 
     def elected_unclean(self) -> None:
@@ -207,7 +222,7 @@ class PartitionOracle:
     def _isr_holds_committed(self) -> None:
         if self.unsettled:
             return
-        for member in self.state.isr:
+        for member in self.state.isr | self.state.elr:
             if not self._holds_committed(self.replicas[member]):
                 raise self._broken(
                     "CommittedInIsr",
