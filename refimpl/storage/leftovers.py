@@ -19,12 +19,9 @@ def finish_leftovers(disk: Disk, folder: str) -> dict[str, int]:
     sizes = disk.list_files(folder)
     cleaned = [_base(name) for name in sizes if name.endswith(CLEANED)]
     split_at = min(cleaned, default=2**63)
-    doomed = [
-        name
-        for name in sizes
-        if name.endswith((DELETED, CLEANED, TEMPORARY))
-        or (name.endswith(SWAP) and _base(name) >= split_at)
-    ]
+    # What is `.cleaned` says that its `.swap` is not complete, so it must not go before it.
+    doomed = [name for name in sizes if name.endswith(SWAP) and _base(name) >= split_at]
+    doomed += [name for name in sizes if name.endswith((DELETED, CLEANED, TEMPORARY))]
     _delete(disk, folder, doomed)
     swaps = [name for name in sizes if name.endswith(SWAP) and name not in doomed]
     if swaps:
@@ -49,7 +46,7 @@ def _replaced(disk: Disk, folder: str, sizes: dict[str, int], swaps: Collection[
     if not logs:
         return []
     start = min(map(_base, logs))
-    end = start + 1  # even if nothing is left in it: the old indexes beside it must go
+    end = start
     for name in logs:
         for _, header in headers(disk, f"{folder}/{name}", 0, sizes[name]):
             end = max(end, header.next_offset)

@@ -218,6 +218,7 @@ def check(model: Compacted, log: PartitionLog) -> None:
         if one.record.offset >= model.clean_to:
             assert one.record.offset in records, "what is not cleaned yet stays"
     check_tombstones(model, records)
+    check_indexes(log)
     seen = [record for record, _ in all_committed_records(log) if record]
     undecided = log.last_stable_offset
     for record in seen:
@@ -245,6 +246,14 @@ def state_of(written: list[Written]) -> dict[bytes, bytes]:
         else:
             state[key] = value
     return state
+
+
+def check_indexes(log: PartitionLog) -> None:
+    for segment in log.local.segments:
+        batch_at = dict(segment.headers())
+        index = segment.offset_index.file
+        for relative, at in (index.get(number) for number in range(index.count)):
+            assert batch_at[at].last_offset == segment.base_offset + relative, "a stale index"
 
 
 def check_tombstones(model: Compacted, records: dict[int, Record]) -> None:

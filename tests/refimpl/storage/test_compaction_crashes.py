@@ -1,0 +1,117 @@
+"""A crash at any moment of a compaction leaves the old segments or the new ones, never a mixture.
+
+Every operation on the disk may be the last. Of what was not flushed nothing is kept, or all of it,
+and names come back in every state that a journal in order allows.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from attrs import evolve
+
+from refimpl.storage.crash_disk import CrashDisk
+from refimpl.storage.disk import Disk
+from refimpl.storage.leftovers import CLEANED, SWAP
+from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.recovery import open_log
+from tests.refimpl.storage.compacted import CONFIG, FOLDER, RETENTION_MS, Compacted, check
+from tests.refimpl.storage.crash_states import Image, digest, disk_of, images
+
+A, B, C = b"a", b"b", b"c"
+
+
+def plain(model: Compacted) -> None:
+    """Values of three keys over several small segments, some of which will be empty."""
+    for number in range(12):
+        model.append([(A, b"%d" % number), (B if number % 2 else C, b"x" * number)])
+    model.roll()
+
+
+def tombstones(model: Compacted) -> None:
+    """A key that comes, goes, and whose tombstone is due."""
+    for number in range(6):
+        model.append([(A, b"v"), (B, b"%d" % number), (A, None)])
+    model.roll()
+    model.clean()
+    model.now_ms += 2 * RETENTION_MS
+    model.append([(B, b"new"), (C, b"new")])
+    model.roll()
+
+
+def transactions(model: Compacted) -> None:
+    """Committed and aborted transactions, and markers whose time has come."""
+    for number in range(8):
+        model.append([(A, b"%d" % number)], producer=1, transactional=True)
+        model.append([(B, b"%d" % number)], producer=2, transactional=True)
+        model.end_transaction(1, committed=number % 2 == 0)
+        model.end_transaction(2, committed=number % 3 == 0)
+    model.roll()
+    model.clean()
+    model.now_ms += 2 * RETENTION_MS
+    model.append([(A, b"new")])
+    model.roll()
+
+
+def reopened(disk: Disk, model: Compacted) -> PartitionLog:
+    return open_log(
+        disk,
+        FOLDER,
+        model.config,
+        model.now_ms,
+        clean=False,
+        recovery_point=model.log.local.recovery_point,
+        high_watermark=model.log.high_watermark,
+    )
+
+
+def states(disk: CrashDisk, run: Callable[[], object]) -> list[Image]:
+    """Every different state that a crash during `run` can leave."""
+    found: dict[bytes, Image] = {}
+
+    def look(_operation: str = "", _path: str = "") -> None:
+        for image in images(disk):
+            found.setdefault(digest(image), image)
+
+    disk.fail = look
+    run()
+    look()
+    disk.fail = None
+    return list(found.values())
+
+
+@pytest.mark.parametrize("prepare", [plain, tombstones, transactions])
+@pytest.mark.parametrize("segment_bytes", [200, 400, 4_000])
+def test_after_a_crash_in_a_compaction_nothing_is_lost_and_nothing_comes_back(
+    prepare: Callable[[Compacted], None], segment_bytes: int
+) -> None:
+    disk = CrashDisk()
+    model = Compacted(disk=disk, config=evolve(CONFIG, segment_bytes=segment_bytes))
+    prepare(model)
+    model.log.flush()
+    left = states(disk, model.clean)
+    interrupted = [
+        image for image in left if any(name.endswith((CLEANED, SWAP)) for name in image[0])
+    ]
+    assert len(interrupted) > 10
+    for image in left:
+        again = disk_of(image)
+        check(model, reopened(again, model))
+        assert not [name for name in again.files if name.endswith((CLEANED, SWAP))]
+    print(f"{len(left)} states")
+
+
+def test_a_crash_while_a_start_finishes_a_swap_is_no_worse() -> None:
+    disk = CrashDisk()
+    model = Compacted(disk=disk)
+    transactions(model)
+    model.log.flush()
+    swapping = [i for i in states(disk, model.clean) if any(name.endswith(SWAP) for name in i[0])]
+    visited = 0
+    for image in swapping[::7]:
+        files, folders = image
+        second = CrashDisk({path: bytearray(data) for path, data in files.items()}, set(folders))
+        for left in states(second, lambda disk=second: reopened(disk, model)):
+            check(model, reopened(disk_of(left), model))
+            visited += 1
+    print(f"{visited} states")
+    assert visited > 100
