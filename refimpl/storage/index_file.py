@@ -1,20 +1,20 @@
 """What the offset index and the time index share: entries of one size, sorted, appended.
 
-Kafka maps these files into memory. Here new entries gather in a page of memory and the rest is read
-from disk, page by page: a search touches a dozen pages of the page cache, and an index of any size
-takes a page of ours. Nothing in an index is believed that the log does not confirm, for it has no
-checksum; it can always be made anew.
+Kafka maps these files into memory. Here a few new entries gather in memory and the rest is read
+from disk: a search touches a dozen places of the page cache, and an index of any size takes the
+same memory. Nothing in an index is believed that the log does not confirm, for it has no checksum;
+it can always be made anew.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from struct import Struct
 
 from attrs import define, field
 
 from refimpl.storage.disk import Disk
 
-_PAGE_ENTRIES = 256
+_PAGE_ENTRIES = 4096
+_GATHERED_ENTRIES = 512
 
 
 @define(eq=False)
@@ -36,13 +36,13 @@ class IndexFile:
         self._unwritten += self.entry.pack(first, second)
         self._last = first, second
         self.count += 1
-        if len(self._unwritten) >= _PAGE_ENTRIES * self.entry.size and not self._held:
+        if len(self._unwritten) >= _GATHERED_ENTRIES * self.entry.size and not self._held:
             self.write()
 
     def last(self) -> tuple[int, int] | None:
         """The last entry, if there is one."""
         if self._last is None and self.count:
-            self._last = self._entries(self.count - 1, 1)[0]
+            self._last = self.get(self.count - 1)
         return self._last
 
     def at_or_below(self, value: int, column: int = 0) -> int:
@@ -51,15 +51,18 @@ class IndexFile:
         if last is None or last[column] <= value:
             return self.count
         pages = range(0, self.count, _PAGE_ENTRIES)
-        page = bisect_right(pages, value, key=lambda start: self._entries(start, 1)[0][column]) - 1
+        page = bisect_right(pages, value, key=lambda start: self.get(start)[column]) - 1
         if page < 0:
             return 0
-        entries = self._entries(pages[page], _PAGE_ENTRIES)
-        return pages[page] + bisect_right(entries, value, key=lambda entry: entry[column])
+        start, unpack, size = pages[page], self.entry.unpack_from, self.entry.size
+        data = self._bytes(start, _PAGE_ENTRIES)
+        entries = range(0, len(data), size)
+        return start + bisect_right(entries, value, key=lambda at: unpack(data, at)[column])
 
     def get(self, number: int) -> tuple[int, int]:
         """The entry with this number."""
-        return self._entries(number, 1)[0]
+        first, second = self.entry.unpack(self._bytes(number, 1))
+        return first, second
 
     def keep(self, count: int) -> None:
         """Drop all entries but the first so many."""
@@ -101,12 +104,14 @@ class IndexFile:
     def _written(self) -> int:
         return self.count - len(self._unwritten) // self.entry.size
 
-    def _entries(self, start: int, length: int) -> Sequence[tuple[int, int]]:
+    def _bytes(self, start: int, length: int) -> bytes:
+        """The bytes of so many entries, fewer at the end."""
         written, size = self._written, self.entry.size
         length = min(length, self.count - start)
         data = b""
         if start < written:
             data = self.disk.read(self.path, start * size, min(length, written - start) * size)
+        if len(data) == length * size:
+            return data
         begin = max(start - written, 0) * size
-        data += self._unwritten[begin : begin + length * size - len(data)]
-        return [(first, second) for first, second in self.entry.iter_unpack(data)]
+        return data + self._unwritten[begin : begin + length * size - len(data)]
