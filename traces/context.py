@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from traces.meta import Meta
+from traces.meta import Meta, Topic
 from traces.names import Names
 
 Ints = NDArray[np.int64]
@@ -32,6 +32,7 @@ class Clause(IntEnum):
     RESENT = 7
     COMMIT_ORDER = 8
     ISOLATION = 9
+    FLUSH = 10
 
 
 class Order(IntEnum):
@@ -71,6 +72,7 @@ class Context:
     unclean: Ints
     min_isr: Ints
     compacted: Ints
+    unflushed: Ints
     order: Ints
     reset_latest: Ints
     processes: Ints
@@ -94,6 +96,7 @@ def context(meta: Meta, names: Names, processing: Iterable[int]) -> Context:
         unclean=_array([t and t.unclean_leader_election for t in topics]),
         min_isr=_array([t and t.min_insync_replicas for t in topics]),
         compacted=_array([t and _compacted(t.cleanup_policy) for t in topics]),
+        unflushed=_array([t is not None and _last_may_lose(t) for t in topics]),
         order=_array([order for order, _ in groups]),
         reset_latest=_array([latest for _, latest in groups]),
         processes=_array([number in recorded for number in range(len(groups))]),
@@ -119,6 +122,7 @@ def history_context(names: Names, *, subscribed: bool, compacted: bool) -> Conte
         unclean=np.full(topics, 0),
         min_isr=np.full(topics, 2),
         compacted=np.full(topics, int(compacted)),
+        unflushed=np.full(topics, 0),
         order=np.full(groups, int(Order.UNKNOWN)),
         reset_latest=np.full(groups, UNSET),
         processes=np.full(groups, 0),
@@ -129,6 +133,11 @@ def _array(values: list[Any]) -> Ints:
     """Unset where None; a spare last entry answers for number NONE (-1)."""
     filled = [UNSET if value is None else int(value) for value in values]
     return np.array([*filled, UNSET], dtype=np.int64)
+
+
+def _last_may_lose(topic: Topic) -> bool:
+    """Whether the last replica in sync may come back without what it had not flushed, and lead."""
+    return bool(topic.flush_loses) and not topic.eligible_leader_replicas
 
 
 def _compacted(policy: str | None) -> bool | None:

@@ -22,6 +22,10 @@ class Topic:
     min_insync_replicas: int | None = None
     cleanup_policy: str | None = None
     unclean_leader_election: bool | None = None
+    # Not Kafka's settings but facts about the cluster: whether a crash loses what was not flushed
+    # (a machine that dies, not a process), and whether KIP-966 keeps such a replica from leading.
+    flush_loses: bool | None = None
+    eligible_leader_replicas: bool | None = None
 
 
 @frozen
@@ -77,6 +81,8 @@ _TOPIC = {
     "min_insync_replicas": int,
     "cleanup_policy": str,
     "unclean_leader_election": bool,
+    "flush_loses": bool,
+    "eligible_leader_replicas": bool,
 }
 _PRODUCER = {"acks": str, "idempotence": bool, "max_in_flight": int, "retries": int}
 _CONSUMER = {

@@ -170,6 +170,7 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.ACKS: f"producers.{key}.acks = {producer.acks}",
         Clause.UNCLEAN: f"topics.{topic}.unclean_leader_election = true",
         Clause.MIN_ISR: f"topics.{topic}.min_insync_replicas = 1",
+        Clause.FLUSH: f"topics.{topic}.flush_loses = true, without eligible_leader_replicas",
         Clause.IDEMPOTENCE: f"producers.{key}.idempotence = false",
         Clause.IN_FLIGHT: f"producers.{key}.max_in_flight = {producer.max_in_flight}, retried",
         Clause.RESENT: f"{process} having sent the id in more than one call",

@@ -48,6 +48,21 @@ CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
         "topics.t.min_insync_replicas = 1",
     ),
     ("lose", "L4", (("topics.min_insync_replicas", None),), "not checked", "does not tell"),
+    # A machine that dies may come back as the last in sync, without its page cache (KIP-966).
+    (
+        "lose",
+        "L4",
+        (("topics.flush_loses", True),),
+        "allowed",
+        "topics.t.flush_loses = true, without eligible_leader_replicas",
+    ),
+    (
+        "lose",
+        "L4",
+        (("topics.flush_loses", True), ("topics.eligible_leader_replicas", True)),
+        "violated",
+        "acks",
+    ),
     # What makes the loss legal is known, whatever else is not.
     (
         "lose",

@@ -196,6 +196,8 @@ class Partition(Rows):
             code = Clause.UNCLEAN
         elif min_isr == 1:
             code = Clause.MIN_ISR
+        elif int(self.context.unflushed[self.t]) == 1:
+            code = Clause.FLUSH
         elif unclean == -1 or min_isr == -1:
             code = Clause.UNKNOWN
         else:

@@ -27,7 +27,9 @@ def _sends(columns: Columns) -> Bools:
 
 
 def _acked(columns: Columns) -> Bools:
-    return _ops(columns, Op.SEND) & (columns["outcome"] == Outcome.OK)
+    """Sends that were answered; with acks=0 nobody waits for an answer, and there is no offset."""
+    asked = columns["unanswered"] == 0
+    return _ops(columns, Op.SEND) & (columns["outcome"] == Outcome.OK) & asked
 
 
 def _transactional(columns: Columns) -> Bools:
@@ -135,11 +137,17 @@ class Evidence:
     missing: dict[str, str] = field(factory=dict[str, str])
     counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
 
-    def look_at(self, columns: Columns, members: Ints) -> None:
-        """Count absent fields; `members` are processes that are configured to be in a group."""
+    def look_at(self, columns: Columns, members: Ints, unanswered: Ints) -> None:
+        """Count absent fields.
+
+        `members` are processes that are configured to be in a group, `unanswered` producers that
+        are configured not to wait for any acknowledgement.
+        """
         named = columns["process"][columns["group"] != NONE]
         member_of = np.isin(columns["process"], np.concatenate([named, members]))
-        columns = {**columns, "member_of": member_of.astype(np.int64)}
+        silent = np.isin(columns["process"], unanswered)
+        marks = {"member_of": member_of.astype(np.int64), "unanswered": silent.astype(np.int64)}
+        columns = {**columns, **marks}
         for kind, (select, names) in FIELDS.items():
             chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
             total = int(np.count_nonzero(chosen))

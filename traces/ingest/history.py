@@ -54,7 +54,8 @@ def read_history(path: Path, reading: Reading) -> Run:
     columns = history.columns()
     columns = mark_mixed(prove_transactions(columns, delivered=True))
     evidence = Evidence()
-    evidence.look_at(columns, np.empty(0, np.int64))
+    nobody = np.empty(0, np.int64)
+    evidence.look_at(columns, members=nobody, unanswered=nobody)
     evidence.settle()
     names.files = dict.fromkeys(range(len(names.processes.names)), path.name)
     return Run(

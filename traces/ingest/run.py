@@ -1,6 +1,6 @@
 """One run: its configuration, its dictionaries, its rows, and what is known to be missing of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,11 @@ def read_trace(folder: Path) -> Run:
     columns = joined([f.columns for f in files if f.columns is not None])
     columns = place_sends(mark_mixed(prove_transactions(columns)), meta, names)
     evidence = Evidence()
-    evidence.look_at(columns, _configured_members(meta, names))
+    evidence.look_at(
+        columns,
+        members=_processes(names, lambda name: meta.consumer(name).group is not None),
+        unanswered=_processes(names, lambda name: meta.producer(name).acks == "0"),
+    )
     evidence.settle()
     evidence.look_for_files(meta, files)
     if len(names.clocks.names) > 1:
@@ -95,10 +99,9 @@ def _processing(columns: dict[str, Ints]) -> list[int]:
     return np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist()
 
 
-def _configured_members(meta: Meta, names: Names) -> Ints:
-    """Processes that are in a group by meta.json, whatever their lines say."""
-    grouped = [meta.consumer(name).group is not None for name in names.processes.names]
-    return np.flatnonzero(grouped)
+def _processes(names: Names, which: Callable[[str], bool]) -> Ints:
+    """The numbers of processes that are configured so, whatever their lines say."""
+    return np.flatnonzero([which(name) for name in names.processes.names])
 
 
 def mark_mixed(columns: dict[str, Ints]) -> dict[str, Ints]:
