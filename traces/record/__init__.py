@@ -2,6 +2,6 @@
 
 from traces.record.ids import HEADER
 from traces.record.run import NotAClientError, recorded
-from traces.record.settle import StillRunningError, settle
+from traces.record.settling import StillRunningError, settle
 
 __all__ = ["HEADER", "NotAClientError", "StillRunningError", "recorded", "settle"]

@@ -17,7 +17,7 @@ from traces.record.meta import BadMetaError, merged, read, write
 from traces.record.process import open_process
 from traces.record.run import TAKEN
 from traces.record.scan import Library, Scan
-from traces.record.settle import NotAJournalError, StillRunningError, settle
+from traces.record.settling import NotAJournalError, StillRunningError, settle
 from traces.record.survey import SCANNER, Survey, scan_files, survey
 
 BAD_INPUT = 2

@@ -28,7 +28,7 @@ LONGEST_KEY: Final = 2**15 - 1
 
 
 class DamagedError(Exception):
-    """Something else than an entry, where there is more to come: the machine itself went down."""
+    """Something else than an entry: not what a journal looks like whose process was killed."""
 
 
 def entries(journal: Path) -> Iterator[Line]:
@@ -39,12 +39,11 @@ def entries(journal: Path) -> Iterator[Line]:
     """
     contexts: dict[int, Line] = {}
     with journal.open("rb") as file:
-        while first := file.read(1):
+        # What is mapped and not written is zero, and so is the kind of an entry that is not whole.
+        while (first := file.read(1)) not in (b"", b"\0"):
             if first == _JSON:
-                line = file.readline()
-                found = _json(first + line)
+                found = _json(first + file.readline())
                 if found is None:
-                    _only_nothing_follows(file)
                     return
                 if "context" in found:
                     contexts[found.pop("context")] = found
@@ -55,15 +54,17 @@ def entries(journal: Path) -> Iterator[Line]:
             elif first[0] == REPORTED:
                 yield from _reports(file)
             elif first != _FILLING:
-                _only_nothing_follows(file, first)
-                return
+                raise DamagedError
 
 
 def _json(line: bytes) -> Line | None:
+    """A line, or None if it was not written to its end."""
+    if not line.endswith(b"\n"):
+        return None
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        return None
+        raise DamagedError from None
 
 
 def _send(file: BinaryIO, contexts: dict[int, Line]) -> Line:
@@ -82,12 +83,3 @@ def _reports(file: BinaryIO) -> Iterator[Line]:
     for i in range(0, len(numbers), REPORT_FIELDS):
         seq, returned, *at = numbers[i : i + REPORT_FIELDS]
         yield {"seq": seq, "outcome": "ok", "returned_ns": returned, "at": at}
-
-
-def _only_nothing_follows(file: BinaryIO, first: bytes = b"\0") -> None:
-    """What is mapped and not written is zero; anything else behind the end is damage."""
-    if first != b"\0":
-        raise DamagedError
-    while block := file.read(1 << 20):
-        if block.count(0) != len(block):
-            raise DamagedError

@@ -10,6 +10,7 @@ import orjson
 from traces.record.survey import Process
 
 FILE = "meta.json"
+RECORDER = "highwater recorder"
 
 
 class BadMetaError(Exception):
@@ -42,8 +43,10 @@ def merged(
     processes = list(processes)
     clients = sorted({process.client for process in processes if process.client})
     meta: dict[str, Any] = {"format": 1, "run": run, **before}
+    # Whoever made the other files is still named; what we said last time is said anew.
+    others = [one for one in str(before.get("source", "")).split("; ") if one and not _ours(one)]
     meta |= {
-        "source": "; ".join([f"highwater recorder {version('highwatermark')}", *clients]),
+        "source": "; ".join([*others, f"{RECORDER} {version('highwatermark')}", *clients]),
         "complete": complete,
         "topics": {**before.get("topics", {}), **topics},
         "processes": sorted(names),
@@ -53,6 +56,10 @@ def merged(
         meta[f"{role}s"] = {**before.get(f"{role}s", {}), **_by_client(told)}
     meta.setdefault("faults", [])
     return meta
+
+
+def _ours(source: str) -> bool:
+    return source.startswith((RECORDER, "confluent-kafka ", "kafka-python ", "aiokafka "))
 
 
 def _by_client(processes: Iterable[Process]) -> dict[str, Any]:

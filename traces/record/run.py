@@ -10,7 +10,7 @@ from typing import Any
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.process import Process, open_process
-from traces.record.settle import settle
+from traces.record.settling import settle
 from traces.record.wrapper import Told
 
 #: Every name that a process of the run has taken, whatever became of its file since.

@@ -1,9 +1,9 @@
 """From the journal of a process to its file in trace format v1: one line per call, in order.
 
 What was written down and never answered becomes `info`. A journal that its process closed ends
-with `close`. One whose process died ends with `crash`: the lock on it is free, and every line that
-was written is there, so the file is whole. A damaged journal (the machine went down, the disk was
-full) is kept up to the damage and ends with neither: cut off.
+with `close`. One whose process was killed ends with `crash`: the lock on it is free, and the kernel
+has kept every line that was written. Where the machine itself went down meanwhile, or the disk was
+full, nobody knows what is missing, and the file ends with neither: cut off.
 """
 
 import fcntl
@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 
 from traces.record.entries import DamagedError, Line, entries
 from traces.record.journal import SUFFIX
+from traces.record.process import clock_domain
 
 LAST = ("close", "crash")
 
@@ -76,10 +77,13 @@ class _Survey:
 
 def _survey(journal: Path) -> _Survey:
     lines = entries(journal)
-    head = next(lines, None)
-    if head is None or "journal" not in head:
-        raise NotAJournalError(f"{journal.name}: line 1: expected the head of a journal")
-    survey = _Survey(head, ended="" if head["journal"] else "cut")
+    head: Line = {}
+    with suppress(DamagedError):
+        head |= next(lines, head)
+    if not {"journal", "process", "clock"} <= head.keys():
+        raise NotAJournalError(f"{journal.name}:1: expected the head of a journal")
+    rebooted = head["clock"] != clock_domain()
+    survey = _Survey(head, ended="cut" if rebooted or not head["journal"] else "")
     unanswered = survey.unanswered
     try:
         for line in lines:

@@ -1,0 +1,1 @@
+"""Importers: other people's recordings as runs in trace format v1."""

@@ -1,0 +1,88 @@
+"""The run folder that an importer writes: process files in trace format v1 and `meta.json`."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+from attrs import define, field
+
+from traces.problems import Problem, Problems
+
+Line = dict[str, Any]
+Fields = Mapping[str, Any]
+
+
+@define
+class Imported:
+    """What came of an import: what was written, what was not, and what the source cannot tell."""
+
+    calls: dict[str, int] = field(factory=dict[str, int])
+    warnings: list[Problem] = field(factory=list[Problem])
+    lost: tuple[str, ...] = ()
+    skipped: dict[str, int] = field(factory=dict[str, int])
+
+    def skip(self, what: str, count: int = 1) -> None:
+        """Something of the source that has no place in a trace; counted, never just dropped."""
+        self.skipped[what] = self.skipped.get(what, 0) + count
+
+
+@define
+class Source:
+    """One file of the source, read line by line."""
+
+    path: Path
+    problems: Problems
+    imported: Imported
+    line: int = 0
+
+    def problem(self, where: str, message: str) -> None:
+        """Something on this line is not what it should be."""
+        self.problems.add(self.path.name, self.line, where, message)
+
+    def warn(self, message: str) -> None:
+        """Something about the whole file that its reader should know."""
+        self.imported.warnings.append(Problem(self.path.name, None, "", message))
+
+    def take(self, fields: Fields, name: str, kind: type, where: str = "") -> Any:
+        """A required field of the right type, or a problem and None."""
+        value: Any = fields.get(name)
+        if type(value) is not kind:
+            found = "is missing" if value is None else f"expected {_WORDS[kind]}, found {value!r}"
+            self.problem(where + name, found)
+            return None
+        if kind is int and value < 0:  # pyright: ignore[reportOptionalOperand]
+            self.problem(where + name, f"expected a whole number of at least 0, found {value!r}")
+            return None
+        return value
+
+    def take_text(self, fields: Fields, name: str) -> str | None:
+        """An optional string."""
+        value = fields.get(name)
+        return None if value is None else self.take(fields, name, str)
+
+
+_WORDS = {int: "a whole number", str: "a string", dict: "an object", list: "a list", bool: "a bool"}
+
+
+def file_name(process: str) -> str:
+    """A process as the name of a file; what a file system minds is replaced."""
+    return re.sub(r"[^\w.#@+=-]", "_", process)
+
+
+def write_run(
+    out: Path, processes: Mapping[str, Iterable[Line]], meta: Fields, imported: Imported
+) -> None:
+    """Write a run folder: each line gets its process and its place in the program."""
+    out.mkdir(parents=True, exist_ok=True)
+    for process, lines in processes.items():
+        with (out / f"{file_name(process)}.ndjson").open("wb") as file:
+            number = 0
+            for number, line in enumerate(lines, 1):
+                placed = {"process": process, "seq": number - 1, **line}
+                file.write(orjson.dumps(placed, option=orjson.OPT_APPEND_NEWLINE))
+        imported.calls[process] = number
+    whole = {"format": 1, "run": out.name, "complete": False, **meta, "lost": list(imported.lost)}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    (out / "meta.json").write_bytes(orjson.dumps(whole, option=options))
