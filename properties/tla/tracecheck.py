@@ -1,31 +1,35 @@
 """Ask TLC's evaluator whether recorded steps are steps of the spec (`spec/java/TraceCheck.java`).
 
-All traces with the same spec and constants are judged in one go, in one JVM. The constants may be
-far beyond what can be explored: only the steps that were recorded are evaluated.
+The constants may be far beyond what can be explored: only the steps that were recorded are
+evaluated, and a JVM judges any number of traces.
 """
 
+import os
 import re
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 from attrs import frozen
 
 from properties.tla.errors import InputError
-from properties.tla.names import SpecNames, spec_names
-from properties.tla.processes import run
+from properties.tla.names import spec_names
+from properties.tla.processes import run, stop_all
 from properties.tla.specs import SpecTree
 from properties.tla.tlc import jvm
-from properties.tla.tracefile import INIT, Event, Trace
-from properties.tla.values import Value, from_json, parse, to_tla
+from properties.tla.tracefile import Event, Trace
+from properties.tla.tracemodel import check_values, write_model
+from properties.tla.values import Value, parse, to_tla
 
 HEAP_MB = 2048
 LIMIT_S = 600.0
+#: Up to about this many events the optimising compiler does not pay for itself.
+QUICK_EVENTS = 10_000
 _ROOT = "HighwaterTraces"
 _PLACE = re.compile(r"line (\d+), col (\d+) to line (\d+), col (\d+) of module (\w+)")
 
@@ -66,99 +70,42 @@ def coverage(verdicts: Iterable[TraceVerdict]) -> Counter[str]:
     return Counter(event.action for verdict in verdicts for event in verdict.taken)
 
 
-def validate(
-    module: str,
-    constants: Mapping[str, Any],
-    traces: Sequence[Trace],
-    tree: SpecTree | None = None,
-) -> list[TraceVerdict]:
-    """Judge traces of one spec under the same constants (as JSON), in the order given."""
+def validate_all(traces: Sequence[Trace], tree: SpecTree | None = None) -> list[TraceVerdict]:
+    """Judge traces of any specs, in the order given.
+
+    TLC holds one model, so those with the same spec and constants are judged together, and such
+    groups side by side.
+    """
     tree = tree or SpecTree()
-    names = spec_names(module, tree)
+    alike: dict[tuple[str, bytes], list[Trace]] = {}
+    for trace in traces:
+        constants = orjson.dumps(trace.constants, option=orjson.OPT_SORT_KEYS)
+        alike.setdefault((trace.spec, constants), []).append(trace)
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        try:
+            judged = list(pool.map(partial(_judge, tree=tree), alike.values()))
+        except BaseException:
+            stop_all()
+            raise
+    of_trace = {id(verdict.trace): verdict for group in judged for verdict in group}
+    return [of_trace[id(trace)] for trace in traces]
+
+
+def _judge(traces: Sequence[Trace], tree: SpecTree) -> list[TraceVerdict]:
+    spec = traces[0].spec
+    quick = sum(len(trace.events) for trace in traces) < QUICK_EVENTS
     scratch = Path(tempfile.mkdtemp(prefix="highwater-traces-"))
     try:
-        (scratch / f"{_ROOT}.tla").write_text(_root(module, names, constants), encoding="utf-8")
-        (scratch / "model.cfg").write_text(_model(names), encoding="utf-8")
-        lines = scratch / "traces"
-        with lines.open("wb") as file:
-            for trace in traces:
-                file.writelines(_lines(trace, names))
-        command = [*jvm(tree, scratch, HEAP_MB), "TraceCheck", _ROOT, "model.cfg", str(lines)]
-        told = run(command, scratch, LIMIT_S)
+        write_model(_ROOT, scratch, spec_names(spec, tree), spec, traces)
+        told = run([*jvm(tree, scratch, HEAP_MB, quick), "TraceCheck", _ROOT], scratch, LIMIT_S)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if told.timed_out:
-        raise InputError(f"{module}: the judgement of traces is {told.spent(LIMIT_S)}")
+        raise InputError(f"{spec}: the judgement of traces is {told.spent(LIMIT_S)}")
     if told.code != 0:
-        _check_values(traces)
-        raise InputError(f"{module}: TLC cannot judge the traces:\n{told.errors.strip()[-3000:]}")
+        check_values(traces)
+        raise InputError(f"{spec}: TLC cannot judge the traces:\n{told.errors.strip()[-3000:]}")
     return _verdicts(told.output, traces, tree)
-
-
-def validate_all(traces: Sequence[Trace], tree: SpecTree | None = None) -> list[TraceVerdict]:
-    """Judge any traces, those with the same spec and constants together."""
-
-    def key(trace: Trace) -> tuple[str, bytes]:
-        return trace.spec, orjson.dumps(trace.constants, option=orjson.OPT_SORT_KEYS)
-
-    verdicts: list[TraceVerdict] = []
-    for (module, _), group in groupby(sorted(traces, key=key), key):
-        alike = list(group)
-        verdicts += validate(module, alike[0].constants or {}, alike, tree)
-    return verdicts
-
-
-def _root(module: str, names: SpecNames, constants: Mapping[str, Any]) -> str:
-    """The spec under its constants, with a Next that TLC has nothing to split in."""
-    given, declared = set(constants), set(names.constants)
-    if given != declared:
-        lacks = "".join(f"; no value for {name}" for name in sorted(declared - given))
-        extra = "".join(f"; {module} has no constant {name}" for name in sorted(given - declared))
-        raise InputError(f"the header's constants are not those of {module}{lacks}{extra}")
-    lines = [f"---- MODULE {_ROOT} ----", f"EXTENDS {module}"]
-    try:
-        for name, value in constants.items():
-            lines.append(f"{_ROOT}_{name} == {to_tla(from_json(value))}")
-    except ValueError as wrong:
-        raise InputError(f"a constant in the header: {wrong}") from None
-    lines += [f"{_ROOT}_Next == UNCHANGED <<{', '.join(names.variables)}>>", "====", ""]
-    return "\n".join(lines)
-
-
-def _model(names: SpecNames) -> str:
-    constants = "".join(f"  {name} <- {_ROOT}_{name}\n" for name in names.constants)
-    return f"INIT Init\nNEXT {_ROOT}_Next\n" + (f"CONSTANTS\n{constants}" if constants else "")
-
-
-def _lines(trace: Trace, names: SpecNames) -> Iterable[bytes]:
-    """A trace as TraceCheck reads it; arguments in formal order."""
-    yield b"[]\n"
-    known = set(names.variables)
-    for event in trace.events:
-        begins = event.action == INIT and event is trace.events[0]
-        formals = () if begins else names.actions.get(event.action)
-        if formals is not None and set(event.params) != set(formals):
-            takes, has = ", ".join(formals), ", ".join(event.params)
-            raise InputError(
-                f"{trace.file}:{event.line}: {event.action} takes ({takes}), the event has ({has})"
-            )
-        if not event.after.keys() <= known:
-            unknown = ", ".join(sorted(event.after.keys() - known))
-            raise InputError(f"{trace.file}:{event.line}: {trace.spec} has no variable {unknown}")
-        args = [event.params[formal] for formal in formals or ()]
-        action = event.action if formals is not None else f"?{event.action}"
-        yield orjson.dumps([action, args, event.after], option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _check_values(traces: Iterable[Trace]) -> None:
-    """Find what cannot be read; done only when something could not, as it takes its time."""
-    for trace in traces:
-        for event in trace.events:
-            for name, value in (*event.params.items(), *event.after.items()):
-                try:
-                    from_json(value)
-                except ValueError as wrong:
-                    raise InputError(f"{trace.file}:{event.line}: {name}: {wrong}") from None
 
 
 def _verdicts(output: str, traces: Sequence[Trace], tree: SpecTree) -> list[TraceVerdict]:

@@ -28,10 +28,10 @@ import util.UniqueString;
  * nondeterministic and an event may log few variables; where several states remain possible, all are
  * followed.
  *
- * <p>Usage: {@code TraceCheck MODULE CFG TRACES}. A line of TRACES is a JSON array: [] begins a trace,
- * [ACTION, [ARGUMENT...], {VARIABLE: VALUE...}] is an event. Prints a line for each trace: {@code ok}, or
- * {@code bad EVENT WHY} with details, then {@code state} with the last state that was in order, parts
- * separated by tabs. An assumption of the spec that the constants break is {@code assume PLACE}.
+ * <p>Usage: {@code TraceCheck MODULE}, in the folder of MODULE.tla, MODULE.cfg and MODULE.traces. A line of
+ * the latter is a JSON array: [] begins a trace, [ACTION, [ARGUMENT...], {VARIABLE: VALUE...}] is an event.
+ * Prints a line for each trace: {@code ok}, or {@code bad EVENT WHY} with details, then {@code state} with
+ * the last state that was in order, parts separated by tabs. An assumption of the spec that the constants break is {@code assume PLACE}.
  */
 public final class TraceCheck {
   private static final int MOST_POSSIBLE = 10_000;
@@ -52,15 +52,15 @@ public final class TraceCheck {
     PrintStream out = System.out;
     System.setOut(System.err);
     FP64.Init(0);
-    String cfg = args[1].replaceFirst("\\.cfg$", "");
+    String module = args[0];
     FastTool tool =
-        new FastTool(System.getProperty("user.dir"), args[0], cfg, new SimpleFilenameToStream());
+        new FastTool(System.getProperty("user.dir"), module, module, new SimpleFilenameToStream());
     for (ExprNode assumption : tool.getAssumptions()) {
       if (tool.isValid(assumption)) continue;
       out.println("assume\t" + assumption.getLocation());
       return;
     }
-    try (BufferedReader traces = Files.newBufferedReader(Path.of(args[2]))) {
+    try (BufferedReader traces = Files.newBufferedReader(Path.of(module + ".traces"))) {
       new TraceCheck(tool, out).judge(traces);
     }
     out.flush();
