@@ -41,18 +41,25 @@ def load(path: Path) -> tuple[Swarm, Script]:
     if fields.get("format") != FORMAT:
         raise BadScript(f"{path}: format: expected {FORMAT}, found {fields.get('format')!r}")
     try:
-        return Swarm.from_json(fields["swarm"]), _script(fields["script"])
-    except KeyError as missing:
-        raise BadScript(f"{path}: {missing.args[0]} is missing") from None
+        swarm, script = _typed(fields, "swarm", dict), _typed(fields, "script", list)
+        return Swarm.from_json(swarm), _script(script)
     except (TypeError, ValueError) as wrong:
         raise BadScript(f"{path}: {wrong}") from None
+
+
+def _typed(fields: dict[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if not isinstance(value, kind):
+        article = "an object" if kind is dict else "a list"
+        raise ValueError(f"{name}: expected {article}, found {value!r}")
+    return value
 
 
 def _script(values: list[dict[str, Any]]) -> Script:
     faults: list[Fault] = []
     for number, value in enumerate(values):
         try:
-            faults.append(Fault.from_json(value))
+            faults.append(Fault.from_json({**value}))
         except (TypeError, ValueError) as wrong:
             raise ValueError(f"script[{number}]: {wrong}") from None
     return tuple(faults)

@@ -126,6 +126,11 @@ class Swarm:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Swarm":
         """Read what `as_json` wrote."""
+        known = fields_dict(cls)
+        for name, value in values.items():
+            if name not in known:
+                raise ValueError(f"there is no setting {name!r}")
+            _of_type(name, value, known[name].default)
         lists: dict[str, Any] = {n: tuple(values[n]) for n in ("acks", "faults") if n in values}
         swarm = cls(**(values | lists))
         swarm.check()
@@ -133,6 +138,14 @@ class Swarm:
 
 
 FAULTS = ("crash", "stop", "pause", "cut", "slow", "noise", "elect", "member_crash", "member_pause")
+
+
+def _of_type(name: str, value: object, like: object) -> None:
+    expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+    kind = "list" if isinstance(like, tuple) else type(like).__name__
+    if type(value).__name__ not in ((kind, "int") if kind == "float" else (kind,)):
+        words = expected.get(kind, "a list" if kind == "list" else "a string")
+        raise ValueError(f"{name}: expected {words}, found {value!r}")
 
 
 def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:

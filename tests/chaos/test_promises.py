@@ -1,0 +1,74 @@
+"""What must hold under which settings, and what may be lost under others."""
+
+from collections import Counter
+from typing import Any
+
+from chaos.campaign import ENOUGH, Orders, Tally, results
+from chaos.simulator import build
+from chaos.swarm import Swarm
+
+
+def campaign(seeds: range, **fixed: Any) -> Tally:
+    tally = Tally()
+    for result in results(seeds, Orders(fixed)):
+        tally.add(result)
+    assert not tally.failed
+    return tally
+
+
+def test_the_machines_keep_every_promise_and_meet_everything_they_are_meant_to_meet() -> None:
+    tally = campaign(range(ENOUGH))
+    assert tally.never() == []
+
+
+def test_nothing_is_lost_where_every_append_is_flushed_and_elections_are_clean() -> None:
+    tally = campaign(range(80), lossy=False, unclean=False, elr=False)
+    assert tally.counts["GoOffline"] > 0
+    assert tally.counts["allowed losses"] == 0
+
+
+def test_nothing_is_lost_with_elr_whatever_the_page_cache_loses() -> None:
+    tally = campaign(range(80), lossy=True, unclean=False, elr=True)
+    assert tally.counts["records lost from page caches"] > 0
+    assert tally.counts["elections from the ELR"] > 0
+    assert tally.counts["allowed losses"] == 0
+
+
+def test_without_elr_the_last_in_sync_replica_may_lose_what_was_committed() -> None:
+    """DurableIsr!bug_before_kip966, met by chance."""
+    tally = campaign(range(80), lossy=True, unclean=False, elr=False)
+    assert tally.counts["allowed losses"] > 0
+
+
+def test_an_unclean_election_may_lose_what_was_committed() -> None:
+    tally = campaign(range(40), lossy=False, unclean=True)
+    assert tally.counts["unclean elections"] > 0
+    assert tally.counts["allowed losses"] > 0
+
+
+def test_a_run_ends_in_a_healed_cluster_that_has_everything() -> None:
+    run = build(Swarm.draw(3, unclean=False, lossy=False, elr=False), history=True).go()
+    assert run.violation is None
+    assert run.complete
+    for oracle in run.world.partitions:
+        assert oracle.state.isr == {1, 2, 3}
+        assert {r.log.end for r in oracle.replicas.values()} == {len(oracle.log.committed)}
+        assert len(oracle.log.committed) > 20
+    assert all(g.group.committed == len(g.partition.log.committed) for g in run.world.groups)
+
+
+def test_a_spent_event_budget_is_reported_as_such() -> None:
+    run = build(Swarm.draw(0, events=500)).go()
+    assert run.violation is not None
+    assert (run.violation.oracle, run.events) == ("EventBudget", 500)
+
+
+def test_each_kind_of_fault_is_met() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(20):
+        counts += build(Swarm.draw(seed, fault_ms=2000)).go().world.counts
+    met = {name.removeprefix("fault: ") for name in counts if name.startswith("fault: ")}
+    assert met == {
+        *("crash", "stop", "pause", "cut", "slow", "noise", "elect"),
+        *("member_crash", "member_pause"),
+    }
