@@ -46,13 +46,19 @@ class ConsumerCommit(Binding):
         commit = candidates[choice]
         self.coordinator.receive_commit(commit)
         self.requests[commit] = True
+        self._answer(commit)
+
+    def _answer(self, commit: OffsetCommit) -> None:
         with suppress(Refusal):  # its sender may have moved on
-            self.members[m - 1].take_answer(commit)
+            self.members[commit.member - 1].take_answer(commit)
 
     # A member
 
     def join(self, m: int) -> None:
         self.members[m - 1].join(*self.coordinator.join(m))
+        for commit, answered in self.requests.items():
+            if answered and commit.member == m:  # an answer comes again, and too late: it is void
+                self._answer(commit)
 
     def poll(self, m: int) -> None:
         self.members[m - 1].poll(self.log_end)

@@ -35,7 +35,26 @@ BOUNDS = frozenset(
 )
 
 #: Guards that may go, and why. `Module.Action: guard`.
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT = {
+    "ConsumerCommit.Process: joined[m] > 0": "who has not joined has position and done at 0, so "
+    "nothing is left to process",
+    "ConsumerCommit.SendCommit: joined[m] > 0": "who has not joined has position and done at 0, "
+    "and offset 0 is not committed",
+    "ConsumerCommit.Crash: joined[m] > 0": "who has not joined has nothing to lose: the step "
+    "changes nothing",
+    "DurableIsr.Restart: r \\notin up": "who runs is not in `crashed`, so its restart changes "
+    "nothing",
+    "Truncation.ShrinkIsr: Leads(l)": "only a leader knows an ISR: `isr` is {} elsewhere, and f "
+    "must be in it",
+    "Truncation.ShrinkIsr: f \\in isr[l]": "the leader of the current epoch and the controller "
+    "have the same ISR; without somebody who is not in it, it is the same set",
+    "Truncation.ExpandIsr: f \\notin isr[l]": "the leader of the current epoch and the controller "
+    "have the same ISR; with somebody who is in it, it is the same set",
+    "Truncation.Truncate: Diverges(f, l)": "where the logs agree the answer is the follower's own "
+    "log end: nothing is cut",
+    "Truncation.Fence: b \\in Decided.isr": "who is not in the ISR does not lead, so the leader "
+    "stays and the ISR too: that is Elect of the same leader",
+}
 
 #: The configurations that are asked, in this order, until one differs: small ones.
 ASKED = {
@@ -53,6 +72,7 @@ ASKED = {
         "bug_unclean_2",
         "ok_kip279_2",
         "ok_kip320_2_outsider",
+        "ok_kip320_2_restart",
     ),
 }
 LIMIT_S = 40.0

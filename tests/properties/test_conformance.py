@@ -1,0 +1,256 @@
+"""The machines are the specs, in the small scopes; the large ones are for `highwater conform`."""
+
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+from attrs import define
+from click.testing import CliRunner
+from hypothesis.stateful import run_state_machine_as_test
+
+from properties.conformance import binding
+from properties.conformance.abs_log import AbsLog
+from properties.conformance.binding import check_names
+from properties.conformance.command import conform
+from properties.conformance.consumer_commit import ConsumerCommit
+from properties.conformance.discrepancy import Discrepancy, changes
+from properties.conformance.exhaustive import exhaustive
+from properties.conformance.machines import Machines
+from properties.conformance.memory import Memory
+from properties.conformance.scope import Scope
+from properties.conformance.scopes import BINDINGS, SCOPES, scopes
+from properties.conformance.stateful import Edge, machine, search
+from properties.conformance.truncation import Truncation
+from properties.conformance.walks import Run, shorten, stroll, tour
+from properties.mutants.shelf import applied, shelf
+from properties.tla import InputError, Rec
+
+pytestmark = pytest.mark.java
+
+SMALL = [
+    ("AbsLog", "ok_loss_allowed"),
+    ("AbsLog", "ok_three_readers"),
+    ("ConsumerCommit", "ok_auto_commit_monotone"),
+    ("DurableIsr", "bug_unclean_2"),
+    ("DurableIsr", "ok_kip966_1_crash"),
+    ("Truncation", "ok_kip320_2_late_restart"),
+    ("Truncation", "ok_kip320_3_small"),
+]
+TOURED = [
+    ("AbsLog", "ok_loss_allowed"),
+    ("ConsumerCommit", "ok_auto_commit_monotone"),
+    ("DurableIsr", "ok_kip966_1_crash"),
+    ("Truncation", "ok_kip320_2_late_restart"),
+]
+
+
+def scope(module: str, cfg: str) -> Scope:
+    return Scope.of(BINDINGS[module], cfg)
+
+
+def first(results: Iterable[Discrepancy | None]) -> Discrepancy | None:
+    return next(filter(None, results), None)
+
+
+@pytest.mark.parametrize(("module", "cfg"), SMALL)
+def test_every_step_from_every_state_is_as_in_the_spec(module: str, cfg: str) -> None:
+    machines = Machines(scope(module, cfg), "exhaustive")
+    found = first(exhaustive(machines))
+    assert found is None, found.story()
+    assert machines.reached.total() == machines.scope.graph.edge_count
+
+
+@pytest.mark.parametrize(("module", "cfg"), TOURED)
+def test_a_tour_takes_every_edge_without_reloading(module: str, cfg: str) -> None:
+    run = Run(Machines(scope(module, cfg), "tour"))
+    found = first(tour(run))
+    assert found is None, found.story()
+    assert len(run.taken) == run.scope.graph.edge_count
+
+
+@pytest.mark.parametrize("module", list(SCOPES))
+def test_random_walks_stay_on_the_graph(module: str) -> None:
+    run = Run(Machines(scope(module, SCOPES[module][0]), "walk"))
+    found = first(stroll(run, Random(7), 4_000))
+    assert found is None, found.story()
+    assert len(run.taken) > 300
+
+
+@pytest.mark.parametrize("module", list(BINDINGS))
+def test_names_are_those_of_the_spec(module: str) -> None:
+    check_names(BINDINGS[module])
+
+
+def test_a_missing_an_extra_and_a_renamed_name_are_told() -> None:
+    class Wrong(AbsLog):
+        def commit(self, entry: int) -> None: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+
+        def compact(self) -> None: ...
+
+        abstractions = ()
+
+    with pytest.raises(InputError) as told:
+        check_names(Wrong)
+    for what in (
+        "no method for Observe",
+        "no action for compact()",
+        "Commit(record) is bound with (entry)",
+        "no abstraction of committed",
+    ):
+        assert what in str(told.value)
+
+
+def test_names_change_case_and_nothing_else() -> None:
+    assert binding.snake_case("BecomeLeader") == "become_leader"
+    assert binding.pascal_case("become_leader") == "BecomeLeader"
+    assert binding.camel_case("high_watermark") == "highWatermark"
+
+
+def test_a_scope_that_the_machines_are_not_written_for_is_refused() -> None:
+    with pytest.raises(InputError, match="Rule is 'hw', and the machines are written for 'kip320'"):
+        Scope.of(Truncation, "bug_hw_2")
+
+
+# ------------------------------------------------------------------------------ Hypothesis
+
+
+@pytest.mark.parametrize(
+    ("module", "cfg"),
+    [
+        ("ConsumerCommit", "ok_auto_commit_monotone"),
+        ("DurableIsr", "ok_kip966_1_crash"),
+        ("Truncation", "ok_kip320_3_small"),
+    ],
+)
+def test_hypothesis_finds_the_whole_enabled_set_as_in_the_spec(module: str, cfg: str) -> None:
+    taken: set[Edge] = set()
+    run_state_machine_as_test(machine(scope(module, cfg), frozenset(), taken))
+    assert len(taken) > 50
+
+
+def test_hypothesis_tells_a_difference_in_the_words_of_the_spec() -> None:
+    with applied(shelf()["commits_on_append"]):
+        found = search(scope("Truncation", "ok_kip320_3_small"), set(), examples=50, steps=20)
+    assert found is not None
+    assert found.path == ("Write(1)",)
+    assert found.step == "AdvanceHighWatermark(1)"
+    assert found.spec == "not allowed here"
+
+
+# ------------------------------------------------------------------------------ how it is told
+
+
+def test_a_bug_is_told_as_the_shortest_story() -> None:
+    with applied(shelf()["truncates_to_high_watermark"]):
+        found = first(exhaustive(Machines(scope("Truncation", "ok_kip320_2"), "exhaustive")))
+    assert found is not None
+    assert found.step.startswith("Truncate(")
+    story = found.story().splitlines()
+    assert story[0] == "Truncation/ok_kip320_2, exhaustive:"
+    assert story[1] == "    1. " + found.path[0]
+    assert len(found.path) < 12
+    assert story[-2].startswith("  spec: log[")
+    assert story[-1].startswith("  code: takes it: log[")
+
+
+def test_a_long_walk_into_a_bug_is_made_short() -> None:
+    with applied(shelf()["one_table_for_two"]):
+        run = Run(Machines(scope("Truncation", "ok_kip320_2"), "walk"))
+        found = first(stroll(run, Random(3), 5_000))
+        assert found is not None
+        short = shorten(run, run.tried)
+    assert short is not None
+    assert len(short.path) <= 3 <= len(found.path)
+
+
+def test_a_refused_step_that_leaves_a_trace_is_told() -> None:
+    class Careless(ConsumerCommit):
+        abstractions = ConsumerCommit.abstractions
+
+        def poll(self, m: int) -> None:
+            self.coordinator.received[m, 9] = 1  # no variable of the spec shows this
+            super().poll(m)
+
+    for name, method in vars(ConsumerCommit).items():
+        if name not in vars(Careless) and callable(method):
+            setattr(Careless, name, method)
+    original = scope("ConsumerCommit", "ok_auto_commit_monotone")
+    careless = Scope(Careless, original.cfg, original.constants, original.graph)
+    found = first(exhaustive(Machines(careless, "exhaustive")))
+    assert found is not None
+    assert found.step == "Poll(1)"
+    assert found.code == "refuses it: UnknownMember, and leaves a trace"
+
+
+def test_changes_are_told_replica_by_replica() -> None:
+    before = {"log": ((1,), ()), "isr": frozenset({1, 2}), "q": Rec.of(a=1)}
+    after = {"log": ((1,), (1,)), "isr": frozenset({1}), "q": Rec.of(a=1)}
+    assert changes(before, after) == "log[2] <<>> -> <<1>>; isr {1, 2} -> {1}"
+    assert changes(before, before) == "nothing changes"
+
+
+# ------------------------------------------------------------------------------ memory
+
+
+@define
+class Part:
+    items: list[int]
+    name: str = ""
+
+
+@define
+class Whole:
+    left: Part
+    right: Part
+
+
+def test_memory_sees_and_undoes_what_changed_deep_inside() -> None:
+    whole = Whole(Part([1]), Part([2]))
+    memory = Memory.of(whole)
+    right = whole.right
+    right.items.append(3)
+    whole.left = Part([9])
+    assert memory.changed()
+    memory.restore()
+    assert whole == Whole(Part([1]), Part([2]))
+    assert whole.right is right
+    assert not memory.changed()
+
+
+def test_memory_finds_what_two_parts_share() -> None:
+    items = [1]
+    assert Memory.of(Whole(Part(items), Part(items))).shared == [items]
+    assert Memory.of(Whole(Part([1]), Part([1]))).shared == []
+
+
+# ------------------------------------------------------------------------------ the command
+
+
+def test_conform_prints_each_action_and_ends_well() -> None:
+    done = CliRunner().invoke(conform, ["AbsLog", "--scope", "ok", "--steps", "500"])
+    assert done.exit_code == 0, done.output
+    assert "AbsLog/ok: 173 states, 1,364 edges" in done.output
+    assert "0 discrepancies" in done.output
+
+
+def test_conform_tells_a_bug_and_the_command_that_shows_it_again() -> None:
+    with applied(shelf()["readers_keep_what_was_lost"]):
+        done = CliRunner().invoke(conform, ["AbsLog", "--scope", "ok_loss_allowed"])
+    assert done.exit_code == 1
+    assert "see it again: highwater conform AbsLog --scope ok_loss_allowed" in done.output
+    assert "then Lose(0)" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["Raft"], "no machines for 'Raft'"), (["--scope", "ok_9"], "no scope 'ok_9'")],
+)
+def test_conform_says_which_names_there_are(arguments: list[str], told: str) -> None:
+    done = CliRunner().invoke(conform, arguments)
+    assert done.exit_code == 2
+    assert told in done.output
+
+
+def test_there_are_three_scopes_of_each_module_and_a_large_one() -> None:
+    assert all(len(cfgs) >= 3 for cfgs in SCOPES.values())
+    assert ("Truncation", "ok_kip320_3") in scopes()
