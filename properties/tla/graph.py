@@ -22,8 +22,9 @@ from properties.tla.memory import uncollected
 from properties.tla.names import write_aside
 from properties.tla.processes import run
 from properties.tla.specs import Config, SpecTree, cache_folder
+from properties.tla.syntax import parse, to_tla
 from properties.tla.tlc import Tlc, jvm
-from properties.tla.values import Value, parse, to_tla
+from properties.tla.values import Value
 
 HEAP_MB = 4096
 LIMIT_S = 900.0

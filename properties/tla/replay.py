@@ -9,12 +9,13 @@ import orjson
 from attrs import evolve
 
 from properties.tla.checker import Outcome, Step
+from properties.tla.event_values import to_json
 from properties.tla.graph import parse_label
 from properties.tla.names import spec_names
 from properties.tla.processes import run
 from properties.tla.specs import Config, SpecTree
 from properties.tla.tlc import jvm
-from properties.tla.values import Value, to_json
+from properties.tla.values import Value
 
 _LIMIT_S = 120.0
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from attrs import define, field, frozen
 
 from properties.tla.checker import Step
-from properties.tla.values import Value, parse
+from properties.tla.syntax import parse
+from properties.tla.values import Value
 
 SUCCESS = 2193
 STATISTICS = 2199

@@ -9,9 +9,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from properties.tla.checker import Outcome, Status
+from properties.tla.event_values import to_json
 from properties.tla.runner import Result
 from properties.tla.story import tell
-from properties.tla.values import Value, to_json
+from properties.tla.values import Value
 
 
 def console() -> Console:

@@ -7,7 +7,8 @@ from typing import TypeAlias, cast
 from attrs import frozen
 
 from properties.tla.checker import Outcome, Step
-from properties.tla.values import ModelValue, Rec, Value, order, to_tla
+from properties.tla.syntax import to_tla
+from properties.tla.values import ModelValue, Rec, Value, order
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _Set: TypeAlias = frozenset[Value]

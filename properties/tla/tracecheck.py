@@ -21,10 +21,11 @@ from properties.tla.errors import InputError
 from properties.tla.names import spec_names
 from properties.tla.processes import run, stop_all
 from properties.tla.specs import SpecTree
+from properties.tla.syntax import parse, to_tla
 from properties.tla.tlc import jvm
 from properties.tla.tracefile import Event, Trace
 from properties.tla.tracemodel import check_values, write_model
-from properties.tla.values import Value, parse, to_tla
+from properties.tla.values import Value
 
 HEAP_MB = 2048
 LIMIT_S = 600.0

@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 
 from properties.tla.errors import InputError
+from properties.tla.event_values import from_json
 from properties.tla.names import SpecNames
+from properties.tla.syntax import to_tla
 from properties.tla.tracefile import INIT, Trace
-from properties.tla.values import from_json, to_tla
 
 
 def write_model(

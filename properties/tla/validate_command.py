@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from properties.tla.errors import InputError, Unusable
+from properties.tla.event_values import from_json, to_json
 from properties.tla.names import spec_actions
 from properties.tla.specs import SpecTree
+from properties.tla.syntax import to_tla
 from properties.tla.tracecheck import TraceVerdict, coverage, validate_all
 from properties.tla.tracefile import Event, Trace, read_traces
-from properties.tla.values import from_json, to_json, to_tla
 
 THIN = 3
 SHOWN = 5
