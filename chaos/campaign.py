@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from signal import SIG_IGN, SIGINT, signal
@@ -47,6 +48,7 @@ SOMETIMES: Mapping[str, str] = {
     "commits overtaken": "a commit that was overtaken",
     "redeliveries": "a record processed again",
 }
+WAVE = 64
 ENOUGH = 300  # seeds after which each of them must have happened
 
 
@@ -119,7 +121,9 @@ def results(seeds: Iterable[int], orders: Orders, jobs: int = 1) -> Iterator[See
         yield from map(_result, work)
         return
     with get_context("spawn").Pool(jobs, _leave_interrupts_to_the_parent) as pool:
-        yield from pool.imap(_result, work, chunksize=8)
+        # In waves, for the pool would draw all seeds at once, and there may be no end of them.
+        while wave := list(islice(work, WAVE * jobs)):
+            yield from pool.imap(_result, wave, chunksize=8)
 
 
 def _leave_interrupts_to_the_parent() -> None:
