@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import process_files, read_trace
 from traces.problems import BadInput, Problem
-from traces.report import BAD_INPUT, Judged, show, write_json
+from traces.report import BAD_INPUT, Judged, show, summarise, write_json
 from traces.verdict import VIOLATED
 
 
@@ -77,6 +77,8 @@ def check(
     console = Console()
     for one in judged:
         show(console, one)
+    if len(judged) > 1:
+        summarise(console, judged)
     if json_file is not None:
         write_json(judged, json_file)
     verdicts = {one.verdict for one in judged}

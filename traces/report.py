@@ -17,6 +17,7 @@ from traces.verdict import (
     ALLOWED,
     HOLDS,
     NOT_CHECKED,
+    NOTHING,
     VIOLATED,
     Tally,
     Verdict,
@@ -142,6 +143,19 @@ def show(console: Console, one: Judged, witnesses: int = 3) -> None:
     _show_unchecked(console, one)
 
 
+def summarise(console: Console, judged: list[Judged]) -> None:
+    """Several runs at a glance."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("run", "verdict", "violated", "allowed"):
+        table.add_column(name, overflow="fold")
+    for one in judged:
+        said = {v: [x.check for x in one.verdicts if x.verdict == v] for v in (VIOLATED, ALLOWED)}
+        cells = (" ".join(said[VIOLATED]), " ".join(said[ALLOWED]))
+        table.add_row(one.path.name, Text(one.verdict, style=_style(one.verdict)), *cells)
+    console.print()
+    console.print(table)
+
+
 def _style(verdict: str) -> str:
     return _STYLE.get(verdict, "bold red")
 
@@ -178,7 +192,8 @@ def _show_unchecked(console: Console, one: Judged) -> None:
     reasons: dict[str, list[str]] = {}
     for v in one.verdicts:
         if v.verdict == NOT_CHECKED:
-            reasons.setdefault(v.reason, []).append(v.check)
+            nothing = v.reason.startswith(NOTHING)
+            reasons.setdefault(NOTHING if nothing else v.reason, []).append(v.check)
     if reasons:
         console.print(Text("not checked", style="dim"))
     for reason, ids in reasons.items():

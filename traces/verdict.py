@@ -16,6 +16,7 @@ from traces.context import SUBJECT_BITS, Clause
 from traces.ingest.run import Run
 
 HOLDS, VIOLATED, ALLOWED, NOT_CHECKED = "holds", "violated", "allowed", "not checked"
+NOTHING = "saw nothing to judge"
 WITNESSES = 10
 
 
@@ -119,7 +120,7 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
     if missing := run.evidence.reasons(check.closed):
         return NOT_CHECKED, "; ".join(missing)
     if not tally.seen:
-        return NOT_CHECKED, f"saw nothing to judge: {check.looks_at}"
+        return NOT_CHECKED, f"{NOTHING}: {check.looks_at}"
     broken = tally.total if strict else tally.under(Clause.NOT)
     if broken:
         return VIOLATED, _broken(run, check, tally, broken)
@@ -128,13 +129,16 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
     if missing := run.evidence.reasons(check.needs):
         return NOT_CHECKED, "; ".join(missing)
     if tally.total:
-        return ALLOWED, permitted(run, tally)
-    return HOLDS, f"{tally.seen} looked at"
+        more = f"; {tally.extra} {check.extra}" if tally.extra else ""
+        return ALLOWED, permitted(run, tally) + more
+    return HOLDS, f"{tally.seen:,} looked at"
 
 
 def _broken(run: Run, check: Check, tally: Tally, broken: int) -> str:
     promise = check.unless_text
     rest = permitted(run, tally) if tally.total > tally.under(Clause.NOT) else ""
+    if tally.extra:
+        rest = f"{rest}; {tally.extra} {check.extra}".lstrip("; ")
     return f"{broken} found; {promise}" + (f" ({rest})" if rest else "")
 
 

@@ -48,7 +48,8 @@ def test_the_json_is_what_it_is_said_to_be(tmp_path: Path) -> None:
             assert all(1 <= len(w["events"]) <= 4 for w in answer["witnesses"])
     skipped = runs[0]["checks"]["G8"]
     assert (skipped["verdict"], skipped["count"]) == ("allowed", 440)
-    commit, record = skipped["witnesses"][0]["events"]
+    record, commit = skipped["witnesses"][0]["events"]
+    assert record["op"] == "poll"
     assert commit["op"] in ("commit", "committed")
     assert commit["offset"] > record["offset"]
     assert (commit["partition"], commit["group"]) == (record["partition"], "g")

@@ -56,6 +56,7 @@ class Check:
     kinds: tuple[str, ...] = ()
     scope: str = "partition"
     looks_at: str = "acknowledged sends and reads"
+    extra: str = ""
 
     @property
     def unless_text(self) -> str:
@@ -102,12 +103,14 @@ def check(
     kinds: str = "",
     scope: str = "partition",
     looks_at: str = "acknowledged sends and reads",
+    extra: str = "",
 ) -> Callable[[Function], Function]:
     """Register a check.
 
     `needs` are fields whose absence may hide a breach, so that nothing can hold without them.
     `closed` are fields (and files) whose absence could *invent* one: then nothing can be said.
-    `kinds` are the names that Jepsen-style reports use for its findings.
+    `kinds` are the names that Jepsen-style reports use for its findings; `looks_at` is what a run
+    must hold for the check to say anything, `extra` what else it counts.
     """
 
     def register(function: Function) -> Function:
@@ -123,6 +126,7 @@ def check(
             kinds=tuple(kinds.split()),
             scope=scope,
             looks_at=looks_at,
+            extra=extra,
         )
         return function
 

@@ -46,7 +46,7 @@ def two_owners(p: Partition) -> list[Found]:
     "assigned.ret one_clock",
     spec="ConsumerCommit (Fence)",
     scope="group",
-    looks_at="commits and assignments with a generation",
+    looks_at="commits by the application, and assignments, with a generation",
 )
 def unfenced_commits(p: Rows) -> list[Found]:
     """A zombie's commit was taken although the group had moved on without it."""
@@ -155,32 +155,35 @@ def skipped(p: Partition) -> list[Found]:
     known = np.isin(p.op, (Op.COMMIT, Op.COMMITTED)) & (p.outcome == Outcome.OK)
     known &= (p.group != NONE) & (p.offset != NONE)
     for group in np.unique(p.group[known]):
-        rows = np.flatnonzero(known & (p.group == group))
-        out.append(_skipped(p, int(group), rows[np.argmax(p.offset[rows])]))
+        out.append(_skipped(p, int(group), np.flatnonzero(known & (p.group == group))))
     return out or [Found(0)]
 
 
-def _skipped(p: Partition, group: int, commit: int) -> Found:
+def _skipped(p: Partition, group: int, commits: Ints) -> Found:
+    commits = commits[np.lexsort((commits, p.inv[commits]))]
+    reach, _ = running_max(p.offset[commits])
     mine = p.group == group
     delivered = np.flatnonzero(mine & (p.op == Op.POLL) & p.ok & (p.id != NONE))
     done = np.flatnonzero(mine & (p.op == Op.PROCESS) & p.ok & (p.id != NONE))
     if not int(p.context.processes[group]):
         done = delivered
-    start = min(int(p.offset[delivered].min(initial=p.offset[commit])), _began(p, group))
+    start = min(int(p.offset[delivered].min(initial=reach[-1])), _began(p, group))
     # Without a final reading only what the group itself was given is known to have been there.
     source = p.final if p.context.complete and len(p.final) else delivered
     source = source[np.isin(p.offset[source], p.visible)]
-    below = (p.offset[source] >= start) & (p.offset[source] < p.offset[commit])
+    below = (p.offset[source] >= start) & (p.offset[source] < reach[-1])
     records = source[below]
     records = records[np.lexsort((records, p.id[records], p.offset[records]))]
     records = records[firsts(p.offset[records], p.id[records])]
     missed = records[~np.isin(p.id[records], p.id[done])]
-    given = np.sort(np.unique(p.id[delivered]))
-    was_given = lookup(given, p.id[missed]) >= 0
+    given = delivered[np.unique(p.id[delivered], return_index=True)[1]]
+    at = lookup(p.id[given], p.id[missed])
+    was_given = at >= 0
     replaced = np.isin(p.offset[missed], p.offset[delivered]) & ~was_given
     clauses = np.where(replaced, p.topic_clause(len(missed)), _skip_clause(p, group, was_given))
-    found = witness(np.full(len(missed), commit), missed)
-    return Found(len(records), found, clauses)
+    covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
+    shown = np.where(was_given, given[at], missed) if len(given) else missed
+    return Found(len(records), witness(shown, covering), clauses)
 
 
 def _began(p: Partition, group: int) -> int:
@@ -219,6 +222,7 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
     spec="ConsumerCommit!AtMostOnce",
     unless="consumers.commit_order is not commit_then_process, or it was processed once at most",
     looks_at="records given to a group",
+    extra="of them processed more than once",
 )
 def redelivered(p: Partition) -> list[Found]:
     """At most once: a commit before processing means that nobody will be given it again."""

@@ -1,0 +1,185 @@
+"""What judging a trace costs, in CPU-seconds of all processes together.
+
+Usage: python bench/bench_check.py [RUN …] [--messages N] [--without-spark]
+
+A RUN is a folder or an .edn file. Without one a trace is made up: N messages over 16 partitions, sent by 8 producers, read and
+processed by a group of 4, and scanned. Spark is warm (its start is timed apart, and the first job
+is not counted), because `highwater check` judges all its runs in one session.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from traces import local
+from traces.arrow import pq
+from traces.ingest.history import Reading, read_history
+from traces.ingest.run import Run, read_trace
+from traces.report import Judged
+from traces.session import session
+from traces.spark import find, read_ops
+
+Answer = TypeVar("Answer")
+PARTITIONS, PRODUCERS, CONSUMERS, POLLED = 16, 8, 4, 200
+
+
+def tree_cpu() -> float:
+    """CPU seconds of this process and all below it, so far."""
+    me = psutil.Process()
+    total = 0.0
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            times: Any = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+def timed(what: str, rows: int, work: Callable[[], Answer]) -> Answer:
+    """Do it, and say what it cost."""
+    cpu, wall = tree_cpu(), time.perf_counter()
+    answer = work()
+    cpu, wall = tree_cpu() - cpu, time.perf_counter() - wall
+    print(f"  {what:<28} {cpu:8.2f} CPU-s {wall:8.2f} s {rows / cpu / 1e6:8.3f} M rows per CPU-s")
+    return answer
+
+
+def made_up(folder: Path, messages: int) -> Path:
+    """A valid trace of this many messages."""
+    folder.mkdir()
+    logs: list[list[int]] = [[] for _ in range(PARTITIONS)]
+    lines: dict[str, list[str]] = {}
+    for id in range(messages):
+        partition = id * 7919 % PARTITIONS
+        record = {"topic": "t", "partition": partition, "offset": len(logs[partition]), "id": id}
+        logs[partition].append(id)
+        put(lines, f"p{id % PRODUCERS}#0", "send", id * 10, records=[record])
+    now = messages * 10
+    for consumer in range(CONSUMERS):
+        name, group = f"c{consumer}#0", {"group": "g", "generation": 1}
+        mine = range(consumer, PARTITIONS, CONSUMERS)
+        put(lines, name, "assigned", now, partitions=[f"t:{p}" for p in mine], **group)
+        for p in mine:
+            for records in chunks(p, logs[p], POLLED):
+                now += 10
+                put(lines, name, "poll", now, records=records, group="g")
+                put(lines, name, "process", now + 3, records=records, group="g")
+            put(lines, name, "commit", now + 6, offsets={f"t:{p}": len(logs[p])}, **group)
+    for p, log in enumerate(logs):
+        now += 10
+        (records,) = chunks(p, log, len(log))
+        ends = {"partitions": [f"t:{p}"], "offsets": {f"t:{p}": len(log)}}
+        put(lines, "scan#0", "scan", now, records=records, **ends)
+    for name, mine in lines.items():
+        put(lines, name, "close", now + 10)
+        (folder / f"{name}.ndjson").write_text("\n".join(mine) + "\n")
+    (folder / "meta.json").write_text(json.dumps(configuration()))
+    return folder
+
+
+def chunks(partition: int, log: list[int], size: int) -> Iterator[list[dict[str, Any]]]:
+    for start in range(0, len(log), size):
+        yield [
+            {"topic": "t", "partition": partition, "offset": offset, "id": id, "epoch": 0}
+            for offset, id in enumerate(log[start : start + size], start)
+        ]
+
+
+def put(lines: dict[str, list[str]], process: str, op: str, now: int, **fields: Any) -> None:
+    mine = lines.setdefault(process, [])
+    call = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
+    mine.append(json.dumps(call | {"invoked_ns": now, "returned_ns": now + 2} | fields))
+
+
+def configuration() -> dict[str, Any]:
+    topic = {"partitions": PARTITIONS, "min_insync_replicas": 2, "unclean_leader_election": False}
+    producer = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 5}
+    consumer = {
+        "group": "g",
+        "commit_order": "process_then_commit",
+        "auto_offset_reset": "earliest",
+    }
+    return {
+        "format": 1,
+        "run": "made up",
+        "complete": True,
+        "topics": {"t": topic},
+        "producers": {f"p{n}": producer for n in range(PRODUCERS)},
+        "consumers": {f"c{n}": consumer for n in range(CONSUMERS)},
+    }
+
+
+def measure(path: Path, spark: Any) -> None:
+    """Read a run, judge it with the kernels alone, and with Spark."""
+    print(path.name)
+    run = read(path)
+    rows = len(run.columns["seq"])
+    print(f"  {run.calls:,} calls, {rows:,} rows")
+    run = timed("read", rows, lambda: read(path))
+    table = run.table(0)
+    found = timed("judge, kernels alone", rows, lambda: local.find(table, {0: run.context}))
+    answer = verdict(run, found)
+    if spark is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            pq.write_table(table, f"{folder}/ops.parquet", compression="zstd")
+            size = Path(folder, "ops.parquet").stat().st_size
+            by_spark = timed("judge, Spark", rows, lambda: collected(spark, folder, run))
+        assert verdict(run, by_spark) == answer
+        print(f"  {size / rows:.1f} B per row in Parquet, verdict {answer}")
+
+
+def read(path: Path) -> Run:
+    return read_history(path, Reading()) if path.suffix == ".edn" else read_trace(path)
+
+
+def collected(spark: Any, folder: str, run: Run) -> list[dict[str, Any]]:
+    rows = find(read_ops(spark, folder), {0: run.context}).collect()
+    return [row.asDict(recursive=True) for row in rows]
+
+
+def verdict(run: Run, found: list[dict[str, Any]]) -> str:
+    one = Judged(run.path, run)
+    one.settle(found, strict=False)
+    return one.verdict
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--messages", type=int, default=250_000)
+    parser.add_argument("--without-spark", action="store_true")
+    given = parser.parse_args()
+    load = psutil.getloadavg()[0]
+    print(f"Python {sys.version.split()[0]}, {psutil.cpu_count()} cores, load {load:.1f}")
+    scratch = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
+    try:
+        paths = given.folders or [made_up(scratch / "made-up", given.messages)]
+        if given.without_spark:
+            for path in paths:
+                measure(path, None)
+            return
+        cpu = tree_cpu()
+        with session(memory="4g") as spark:
+            spark.range(1000).selectExpr("sum(id)").collect()
+            warm = made_up(scratch / "warm", 1_000)
+            run = read_trace(warm)
+            pq.write_table(run.table(0), scratch / "warm.parquet")
+            collected(spark, str(scratch / "warm.parquet"), run)
+            print(f"start of Spark and a first, tiny run: {tree_cpu() - cpu:.1f} CPU-s")
+            for path in paths:
+                measure(path, spark)
+    finally:
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
