@@ -67,6 +67,9 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 soak: java setup ## Run the property tests with thousands of examples
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark and not kafka" $(ARGS)
 
+bench: java setup ## Measure, in CPU seconds and against a yardstick in the same run
+	for bench in bench/bench_*.py; do $(BIN)/python $$bench $(ARGS) || exit 1; done
+
 format: setup ## Put the style right where a tool can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

@@ -124,7 +124,7 @@ def quoted(promise: dict[str, Any]) -> dict[str, Any]:
                 "code": code,
             }
         )
-    broken = []
+    broken: list[dict[str, Any]] = []
     for name in promise["broken"]:
         module, _, cfg = name.partition("/")
         row = next((row for row in table(module) if row["cfg"] == cfg), None)
@@ -157,7 +157,7 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     """Write the pages, or with --check compare."""
-    stale = []
+    stale: list[str] = []
     for path, text in pages().items():
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue

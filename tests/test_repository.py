@@ -1,5 +1,6 @@
 """What a newcomer relies on before reading any code: the locks, the verbs, the links, the words."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -102,23 +103,35 @@ def test_every_direct_dependency_has_its_reason() -> None:
     assert explained == sorted({normalized(bare_name(name)) for name in requirements()})
 
 
+def imported_packages(module: Path) -> set[str]:
+    """The packages of others that a module imports, wherever in it."""
+    ours = {"refimpl", "chaos", "properties", "traces", "tests", "py4j"}
+    found = set[str]()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return {normalized(name) for name in found - ours - sys.stdlib_module_names}
+
+
 @pytest.mark.parametrize("room", ["refimpl", "chaos", "properties", "traces"])
 def test_a_room_imports_only_what_its_own_extra_installs(room: str) -> None:
     project = PYPROJECT["project"]
     extras = project["optional-dependencies"]
-    known = {"refimpl", "chaos", "properties", "traces", "py4j", *sys.stdlib_module_names}
     for module in (ROOT / room).rglob("*.py"):
         # A folder inside a room may bring an extra of its own, again of its own name.
-        brought = [
-            name for folder in module.relative_to(ROOT).parts for name in extras.get(folder, [])
-        ]
-        installed = {
-            normalized(bare_name(name)).replace("-", "_")
-            for name in [*project["dependencies"], *brought]
-        }
-        statement = re.compile(r"^ *(?:import|from) (\w+)[\w.]*(?: import|$)", re.MULTILINE)
-        imported = {name.lower() for name in statement.findall(module.read_text())}
-        assert imported - known <= installed, module
+        folders = module.relative_to(ROOT).parts
+        brought = [name for folder in folders for name in extras.get(folder, [])]
+        installed = {normalized(bare_name(name)) for name in [*project["dependencies"], *brought]}
+        assert imported_packages(module) <= installed, module
+
+
+@pytest.mark.parametrize("folder", ["tests", "bench", "docs"])
+def test_what_stands_beside_the_rooms_imports_only_what_is_locked(folder: str) -> None:
+    pinned = {normalized(bare_name(name)) for name in requirements()}
+    for module in (ROOT / folder).rglob("*.py"):
+        assert imported_packages(module) <= pinned, module
 
 
 def test_no_tracked_text_names_a_machine_or_an_unknown_host() -> None:
