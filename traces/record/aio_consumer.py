@@ -1,7 +1,7 @@
 """A consumer of aiokafka, recorded."""
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
@@ -43,7 +43,7 @@ class AioConsumer(RecordedConsumer):
         """As the client's own."""
         invoked = now()
         message = await self._client.getone(*partitions)
-        self._polled((message,), invoked)
+        self._polled([message], invoked)
         return message
 
     async def getmany(self, *partitions: Any, **more: Any) -> Any:
@@ -54,19 +54,13 @@ class AioConsumer(RecordedConsumer):
             self._polled([one for several in answer.values() for one in several], invoked)
         return answer
 
-    def _polled(self, messages: Iterable[Any], invoked: int) -> None:
-        records = [self.record_of(message) for message in messages]
-        if records:
-            about = {**self._isolation, **self._grouped()}
-            self._process.note("poll", invoked, records=records, **about)
-
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
 
     async def __anext__(self) -> Any:
         invoked = now()
         message = await self._client.__anext__()
-        self._polled((message,), invoked)
+        self._polled([message], invoked)
         return message
 
     def _membership(self) -> Fields:

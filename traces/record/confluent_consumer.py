@@ -25,7 +25,6 @@ class ConfluentConsumer(RecordedConsumer):
         self._told_of_commits = False
         self._rebalancing = False
         self._asked: list[tuple[int, int, dict[str, int] | None]] = []
-        self._group: Fields = {}
 
     def take(self, client: Any, told_of_commits: bool) -> None:
         """The client itself, once it is made: its callbacks had to be there before it."""
@@ -36,7 +35,7 @@ class ConfluentConsumer(RecordedConsumer):
         invoked = now()
         message = self._client.poll(*args, **more)
         if message is not None and message.error() is None:
-            self._polled((message,), invoked)
+            self._polled([message], invoked)
         return message
 
     def consume(self, *args: Any, **more: Any) -> Any:
@@ -48,15 +47,11 @@ class ConfluentConsumer(RecordedConsumer):
             self._polled(good, invoked)
         return messages
 
-    def _polled(self, messages: Iterable[Any], invoked: int) -> None:
-        records = [self.record_of(message) for message in messages]
-        self._process.note("poll", invoked, records=records, **self._isolation, **self._grouped())
-
     def record_of(self, message: Any) -> Fields:
         topic, key = message.topic(), message.key()
         headers = message.headers()
         if self._id_of is None and headers is not None and headers[-1][0] == HEADER:
-            id: Any = int(headers[-1][1])
+            id: Any = int.from_bytes(headers[-1][1], "big")
         else:
             id = self._id(topic, key, message.value(), headers)
         return record(
@@ -69,17 +64,15 @@ class ConfluentConsumer(RecordedConsumer):
             message.leader_epoch(),
         )
 
-    def _grouped(self) -> Fields:
-        return self._group or super()._grouped()
-
     def _membership(self) -> Fields:
         """Group, member and generation as the client holds them now."""
         try:
             held = member(self._client.consumer_group_metadata())
         except Exception:  # the client has left, or never had a group
             held = {}
-        self._group = {"group": held["group"]} if "group" in held else {}
-        return held or self._grouped()
+        if "group" in held:
+            self._group = {"group": held["group"]}
+        return held or self._group
 
     def subscribe(
         self,

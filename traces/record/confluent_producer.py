@@ -1,6 +1,5 @@
 """A producer of confluent-kafka, recorded."""
 
-import struct
 from array import array
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -9,9 +8,16 @@ from threading import Lock
 from typing import Any, Self
 
 from traces.record.confluent_words import member, offsets_of, told_error
-from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS, SEND, SENT
+from traces.record.entries import (
+    LONGEST_KEY,
+    REPORT_FIELDS,
+    REPORTED,
+    REPORTS,
+    SEND,
+    SENT,
+)
 from traces.record.errors import send_outcome
-from traces.record.ids import text, with_header
+from traces.record.ids import HEADER, text, with_header
 from traces.record.process import now
 from traces.record.wrapper import Fields, Recorded, Told
 
@@ -35,9 +41,10 @@ class ConfluentProducer(Recorded):
         self._identity: Fields = {}
         self._of_txn: Fields = {}
         self._contexts: dict[str, int] = {}
-        self._context_numbers = count()
+        self._context_numbers = count(1)
         self._reports: list[int] = []
         self._reporting = Lock()
+        self._hand_over: Callable[..., Any] = client.produce
         self._append = told.process.journal.append
         self._next_seq = told.process.next_seq
         self._first_id = told.process.first_id
@@ -56,43 +63,37 @@ class ConfluentProducer(Recorded):
     ) -> None:
         """As the client's own; recorded from the call to its delivery report."""
         seq = self._next_seq()
-        if self._id_of is None:
-            id: Any = self._first_id + seq
-            headers = with_header(headers, id)
+        if self._id_of is not None:
+            id: Any = self._id_of(topic, key, value, headers)
         else:
-            id = self._id_of(topic, key, value, headers)
-        self._write_call(seq, topic, id, key, partition)
+            id = self._first_id + seq
+            ours = (HEADER, id.to_bytes(8, "big"))
+            headers = [ours] if headers is None else with_header(headers, id)
+        # Before the client is called: from then on the record may be in the log.
+        context = self._contexts.get(topic) or self._new_context(topic)
+        raw = key.encode() if type(key) is str else key
+        if partition >= 0 or type(id) is not int:
+            self._write_as_line(seq, topic, id, key, partition)
+        elif raw is None:
+            self._append(SEND.pack(0, -1, context, seq, now(), id), SENT)
+        elif len(raw) <= LONGEST_KEY:
+            self._append(SEND.pack(0, len(raw), context, seq, now(), id) + raw, SENT)
+        else:
+            self._write_as_line(seq, topic, id, key, partition)
         report = partial(self._delivered, seq, on_delivery or callback or self._reported)
         try:
-            self._hand_over(topic, value, key, partition, report, timestamp, headers)
+            self._hand_over(topic, value, key, partition, report, None, timestamp, headers)
         except Exception as refusal:  # nothing was put into the client's queue
             self._process.answer(seq, "fail", error=told_error(refusal)[1])
             raise
 
-    def _hand_over(self, topic: str, *rest: Any) -> None:
-        value, key, partition, report, timestamp, headers = rest
-        self._client.produce(topic, value, key, partition, report, None, timestamp, headers)
-
-    def _write_call(self, seq: int, topic: str, id: Any, key: Any, partition: int) -> None:
-        """Before the client is called: from then on the record may be in the log."""
-        if type(key) is str:
-            key = key.encode()
-        context = self._contexts.get(topic)
-        if context is None:
-            context = self._new_context(topic)
-        try:
-            if partition >= 0:
-                raise TypeError  # the compact form has no place for it
-            length = -1 if key is None else len(key)
-            entry = SEND.pack(0, length, context, seq, now(), id)
-        except (TypeError, struct.error):
-            named: Fields = {"topic": topic, "id": id}
-            named |= {} if key is None else {"key": text(key)}
-            named |= {} if partition < 0 else {"partition": partition}
-            call = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [named]}
-            self._process.write(call | self._of_txn)
-        else:
-            self._append(entry if key is None else entry + key, SENT)
+    def _write_as_line(self, seq: int, topic: str, id: Any, key: Any, partition: int) -> None:
+        """For what the compact form has no place for."""
+        named: Fields = {"topic": topic, "id": id}
+        named |= {} if key is None else {"key": text(key)}
+        named |= {} if partition < 0 else {"partition": partition}
+        call: Fields = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [named]}
+        self._process.write(call | self._of_txn)
 
     def _new_context(self, topic: str) -> int:
         """A topic, and the transaction that its sends now belong to, get a number."""
@@ -109,14 +110,15 @@ class ConfluentProducer(Recorded):
     def _delivered(self, seq: int, user: Any, error: Any, message: Any) -> None:
         if error is None:
             partition, offset = message.partition(), message.offset()
-            if self._acknowledged or offset >= 0:
+            if offset is not None:
                 reports = self._reports
                 reports.extend((seq, now(), partition, offset, message.timestamp()[1]))
                 if len(reports) >= MOST_REPORTS:
                     self._write_reports()
             else:
-                # Nobody was asked to acknowledge: it was sent, and that is all that is known.
-                self._process.answer(seq, "info", at=(partition, None, None))
+                # It was stored, and nobody says where; or, with acks=0, it was sent, no more.
+                outcome = "ok" if self._acknowledged else "info"
+                self._process.answer(seq, outcome, at=(partition, None, None))
         else:
             code, name = told_error(error)
             outcome = send_outcome(code, self._retries)
@@ -222,6 +224,10 @@ class ConfluentProducer(Recorded):
 class ConfluentSerializingProducer(ConfluentProducer):
     """As a producer; its key comes before its value."""
 
+    def __init__(self, client: Any, told: Told, conf: Conf) -> None:
+        super().__init__(client, told, conf)
+        self._hand_over = self._by_name
+
     def produce(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         topic: str,
@@ -235,9 +241,8 @@ class ConfluentSerializingProducer(ConfluentProducer):
         """As the client's own."""
         super().produce(topic, value, key, partition, None, on_delivery, timestamp, headers)
 
-    def _hand_over(self, topic: str, *rest: Any) -> None:
-        value, key, partition, report, timestamp, headers = rest
-        # Its signature has no `callback`, so names tell what is what.
+    def _by_name(self, topic: str, *rest: Any) -> None:
+        value, key, partition, report, _, timestamp, headers = rest
         self._client.produce(
             topic,
             key=key,

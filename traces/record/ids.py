@@ -1,7 +1,7 @@
 """What names a message: the application's own id, or a header that the recorder adds.
 
 An id belongs to the *logical* message, so that a retry inside a client keeps it. The header's value
-is a number that no two processes share (see `Process`), in decimal digits.
+is a number that no two processes share (see `Process`), as eight bytes, the highest first.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ HEADER = "highwater-id"
 
 def with_header(headers: Any, number: int) -> list[tuple[str, Any]]:
     """The headers of a message, and ours behind them."""
-    ours = (HEADER, b"%d" % number)
+    ours = (HEADER, number.to_bytes(8, "big"))
     if not headers:
         return [ours]
     if isinstance(headers, Mapping):
@@ -28,7 +28,7 @@ def id_in(headers: Any) -> Id | None:
     """The id that a message carries in its header, if it has one."""
     for name, value in headers or ():
         if name == HEADER and value is not None:
-            return int(value) if value.isdigit() else value.decode("utf-8", "replace")
+            return int.from_bytes(value, "big")
     return None
 
 

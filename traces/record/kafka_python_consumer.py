@@ -1,7 +1,7 @@
 """A consumer of kafka-python, recorded."""
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
@@ -46,17 +46,13 @@ class KafkaPythonConsumer(RecordedConsumer):
             self._polled([one for several in answer.values() for one in several], invoked)
         return answer
 
-    def _polled(self, messages: Iterable[Any], invoked: int) -> None:
-        records = [self.record_of(message) for message in messages]
-        self._process.note("poll", invoked, records=records, **self._isolation, **self._grouped())
-
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
         invoked = now()
         message = next(self._client)
-        self._polled((message,), invoked)
+        self._polled([message], invoked)
         return message
 
     def _membership(self) -> Fields:

@@ -50,11 +50,12 @@ class Process:
         """The call has returned, or its client has given it up."""
         self.write({"seq": seq, "outcome": outcome, "returned_ns": now(), **fields})
 
-    def note(self, op: str, invoked: int | None = None, **fields: Any) -> None:
+    def note(self, op: str, invoked: int | None = None, **fields: Any) -> int:
         """A call that has returned well: call and answer in one line."""
-        returned = now()
+        returned, seq = now(), self.next_seq()
         times = {"invoked_ns": invoked or returned, "returned_ns": returned}
-        self.write({"seq": self.next_seq(), "op": op, "outcome": "ok", **times, **fields})
+        self.write({"seq": seq, "op": op, "outcome": "ok", **times, **fields})
+        return seq
 
     def write(self, line: Fields) -> None:
         """One line of the journal."""

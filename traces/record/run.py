@@ -3,6 +3,7 @@
 import atexit
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -88,4 +89,5 @@ _open: list[Process] = []
 def _end_all() -> None:
     """The program ends: what it has not closed by now, it never will."""
     for process in _open:
-        process.end("crash")
+        with suppress(FileNotFoundError):  # the folder of the run was a temporary one
+            process.end("crash")

@@ -120,8 +120,15 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
     ready: list[int] = []
     due = 0
     first: Line = {"recorder": {k: v for k, v in survey.head.items() if k not in _OWN}}
+    polls: dict[int, Line] = {}
     for line in _up_to_damage(journal):
         seq = line["seq"]
+        if line.get("op") == "poll":
+            polls[seq] = line
+            if len(polls) > RECENT_POLLS:
+                del polls[next(iter(polls))]
+        if "records_of" in line:
+            line["records"] = polls[line.pop("records_of")]["records"]
         call = _merged(waiting.get(seq), line)
         waiting[seq] = call
         if "outcome" not in call and seq in survey.unanswered:
@@ -140,6 +147,9 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
         seq = survey.last_seq + 1
         yield common | {"seq": seq, "op": "crash", "outcome": "ok"} | times | first
 
+
+#: A `process` names the last poll before it; with threads, another may have come in between.
+RECENT_POLLS = 100
 
 _OWN = ("journal", "process", "clock", "seq")
 

@@ -53,6 +53,14 @@ class Recorded:
 class RecordedConsumer(Recorded):
     """What consumers of all libraries share: the application tells when it is done with records."""
 
+    _isolation: Fields
+
+    def __init__(self, client: Any, told: Told) -> None:
+        super().__init__(client, told)
+        self._last_poll: tuple[int, list[Any]] = -1, []
+        group = told.configured.get("group")
+        self._group: Fields = {"group": group} if group else {}
+
     @contextmanager
     def process(self, *messages: Any) -> Generator[None]:
         """The application handles these records in the block; one that raises has not done so."""
@@ -65,8 +73,30 @@ class RecordedConsumer(Recorded):
         self._processed(messages, None)
 
     def _processed(self, messages: Iterable[Any], invoked: int | None) -> None:
+        messages, (seq, polled) = list(messages), self._last_poll
+        if messages == polled:
+            # Nothing is written twice: settling puts in the records of that poll.
+            self._process.note("process", invoked, records_of=seq, **self._grouped())
+            return
         records = [self.record_of(message) for message in messages]
         self._process.note("process", invoked, records=records, **self._grouped())
+
+    def _polled(self, messages: list[Any], invoked: int) -> None:
+        """A poll that returned with these messages takes its place when it returns."""
+        process = self._process
+        returned, seq = now(), process.next_seq()
+        line: Fields = {
+            "seq": seq,
+            "op": "poll",
+            "outcome": "ok",
+            "invoked_ns": invoked,
+            "returned_ns": returned,
+            "records": [self.record_of(message) for message in messages],
+        }
+        line |= self._isolation
+        line |= self._grouped()
+        process.write(line)
+        self._last_poll = seq, messages
 
     def record_of(self, message: Any) -> Fields:
         """A message of the library as a record of the trace."""
@@ -74,8 +104,7 @@ class RecordedConsumer(Recorded):
 
     def _grouped(self) -> Fields:
         """The fields that name the group, where there is one."""
-        group = self._configured.get("group")
-        return {"group": group} if group else {}
+        return self._group
 
     def __enter__(self) -> Self:
         self._client.__enter__()

@@ -1,0 +1,416 @@
+"""confluent-kafka, recorded: what it says becomes what the trace says, and no more."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from tests.traces.record.clients import (
+    Consumer,
+    Line,
+    Producer,
+    committed_at,
+    lines,
+    message,
+    ops,
+    refused,
+)
+from traces.ingest.run import read_trace
+from traces.record import HEADER, NotAClientError, recorded
+from traces.record.meta import merged, write
+from traces.record.survey import survey
+
+SAFE = {"acks": "all", "enable.idempotence": True}
+GROUP = {"group.id": "g", "isolation.level": "read_uncommitted", "enable.auto.commit": False}
+
+
+def send_one(run: Path, conf: dict[str, Any], client: Producer) -> Line:
+    producer = recorded(client, run, conf)
+    producer.produce("t", b"v", key=b"k")
+    producer.poll(0)
+    producer.close()
+    return lines(run, "producer#0")[0]
+
+
+def test_a_send_is_recorded_from_its_call_to_its_report(tmp_path: Path) -> None:
+    send = send_one(tmp_path, SAFE, Producer())
+    assert send["outcome"] == "ok"
+    assert send["invoked_ns"] < send["returned_ns"]
+    record = send["records"][0]
+    assert {**record, "id": 0} == {
+        "topic": "t",
+        "id": 0,
+        "key": "k",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": 77,
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "retries", "outcome"),
+    [
+        (KafkaError._MSG_TIMED_OUT, 0, "info"),  # pyright: ignore[reportPrivateUsage]
+        (KafkaError._TRANSPORT, 0, "info"),  # pyright: ignore[reportPrivateUsage]
+        (KafkaError._PURGE_QUEUE, 0, "info"),  # pyright: ignore[reportPrivateUsage]
+        (KafkaError._PURGE_INFLIGHT, 0, "info"),  # pyright: ignore[reportPrivateUsage]
+        (KafkaError.REQUEST_TIMED_OUT, 0, "info"),
+        (KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0, "info"),
+        (KafkaError.NOT_ENOUGH_REPLICAS, 0, "fail"),
+        (KafkaError.NOT_ENOUGH_REPLICAS, 5, "info"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 0, "fail"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, None, "info"),
+        (KafkaError.MSG_SIZE_TOO_LARGE, 5, "fail"),
+        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, "info"),
+    ],
+)
+def test_a_report_of_an_error_fails_only_what_cannot_have_been_stored(
+    tmp_path: Path, error: int, retries: int | None, outcome: str
+) -> None:
+    conf = None if retries is None else {"acks": "all", "retries": retries}
+    client = Producer(fate=error)
+    producer = recorded(client, tmp_path, conf)
+    producer.produce("t", b"v")
+    producer.flush()
+    producer.close()
+    send = lines(tmp_path, "producer#0")[0]
+    assert send["outcome"] == outcome
+    assert "offset" not in send["records"][0]
+
+
+def test_errors_bear_kafkas_names(tmp_path: Path) -> None:
+    send = send_one(tmp_path, SAFE, Producer(fate=KafkaError.MSG_SIZE_TOO_LARGE))
+    assert send["error"] == "MESSAGE_TOO_LARGE"
+
+
+def test_a_full_queue_is_a_certain_no_and_the_application_hears_of_it(tmp_path: Path) -> None:
+    producer = recorded(Producer(refusal=BufferError("Local: Queue full")), tmp_path, SAFE)
+    with pytest.raises(BufferError):
+        producer.produce("t", b"v")
+    producer.close()
+    send = lines(tmp_path, "producer#0")[0]
+    assert (send["outcome"], send["error"]) == ("fail", "_QUEUE_FULL")
+
+
+def test_with_acks_0_nobody_knows(tmp_path: Path) -> None:
+    client = Producer()
+    client._offset = -1001  # pyright: ignore[reportPrivateUsage]
+    assert send_one(tmp_path, {"acks": "0"}, client)["outcome"] == "info"
+
+
+def test_the_users_own_report_is_called(tmp_path: Path) -> None:
+    heard: list[tuple[str, int]] = []
+
+    def of_conf(_error: Any, told: Any) -> None:
+        heard.append(("conf", told.offset()))
+
+    def of_call(_error: Any, told: Any) -> None:
+        heard.append(("call", told.offset()))
+
+    producer = recorded(Producer, tmp_path, {**SAFE, "on_delivery": of_conf})
+    producer.produce("t", b"v")
+    producer.produce("t", b"v", callback=of_call)
+    producer.close()
+    assert heard == [("conf", 0), ("call", 1)]
+
+
+def test_an_id_travels_in_a_header_from_the_producer_to_the_consumer(tmp_path: Path) -> None:
+    client = Producer()
+    producer = recorded(client, tmp_path, SAFE)
+    for headers in (None, [("a", b"1")], {"b": b"2"}):
+        producer.produce("t", b"v", headers=headers)
+    producer.close()
+    sent = [headers for _, _, _, headers in client.sent]
+    assert [[name for name, _ in headers] for headers in sent] == [
+        [HEADER],
+        ["a", HEADER],
+        ["b", HEADER],
+    ]
+    script = [[message(n, headers) for n, headers in enumerate(sent)]]
+    consumer = recorded(Consumer(script=script), tmp_path, GROUP)
+    consumer.consume(3)
+    consumer.close()
+    ids = [send["records"][0]["id"] for send in lines(tmp_path, "producer#0")[:-1]]
+    assert [r["id"] for r in lines(tmp_path, "consumer#0")[0]["records"]] == ids
+    assert len(set(ids)) == 3
+
+
+def test_the_applications_own_id_needs_no_header(tmp_path: Path) -> None:
+    client = Producer()
+
+    def own(_topic: str, _key: Any, value: Any, _headers: Any) -> str:
+        return value.decode()
+
+    producer = recorded(client, tmp_path, SAFE, id=own)
+    producer.produce("t", b"order-7")
+    producer.close()
+    script = [message(0, value=b"order-7")]
+    consumer = recorded(Consumer(script=script), tmp_path, GROUP, id=own)
+    consumer.poll()
+    consumer.close()
+    assert client.sent[0][3] is None
+    for process in ("producer#0", "consumer#0"):
+        assert lines(tmp_path, process)[0]["records"][0]["id"] == "order-7"
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k", "schlüssel", b"\xff\x00", b"x" * 40_000])
+@pytest.mark.parametrize("partition", [-1, 2])
+def test_any_key_and_partition_are_written_down(tmp_path: Path, key: Any, partition: int) -> None:
+    client = Producer(fate=KafkaError._MSG_TIMED_OUT)  # pyright: ignore[reportPrivateUsage]
+    producer = recorded(client, tmp_path, SAFE)
+    producer.produce("t", b"v", key=key, partition=partition)
+    producer.close()
+    record = lines(tmp_path, "producer#0")[0]["records"][0]
+    raw = key.encode() if isinstance(key, str) else key
+    expected = None if raw is None else raw.decode("utf-8", "backslashreplace")
+    assert record.get("key") == expected
+    # What the sender asked for, or what the report told of a record that never had an offset.
+    assert record["partition"] in (partition, 0)
+
+
+def test_sends_belong_to_the_transaction_that_was_open(tmp_path: Path) -> None:
+    producer = recorded(Producer, tmp_path, {"transactional.id": "till"})
+    producer.init_transactions()
+    for _ in range(2):
+        producer.begin_transaction()
+        producer.produce("t", b"v")
+        producer.send_offsets_to_transaction(
+            [TopicPartition("t", 0, 5)], Consumer().consumer_group_metadata()
+        )
+        producer.commit_transaction()
+    producer.begin_transaction()
+    producer.produce("t", b"v")
+    producer.abort_transaction()
+    producer.close()
+    found = lines(tmp_path, "producer#0")
+    assert all(line["transactional_id"] == "till" for line in found[:-1])
+    inside = [(line["op"], line["txn"]) for line in found if "txn" in line]
+    each = ("txn_begin", "send", "txn_offsets", "txn_commit")
+    assert inside == [
+        *[(op, 0) for op in each],
+        *[(op, 1) for op in each],
+        *[(op, 2) for op in ("txn_begin", "send", "txn_abort")],
+    ]
+    offsets = next(line for line in found if line["op"] == "txn_offsets")
+    assert offsets["offsets"] == {"t:0": 5}
+    assert (offsets["group"], offsets["member"], offsets["generation"]) == ("g", "member-1", 3)
+
+
+@pytest.mark.parametrize(("must_abort", "outcome"), [(True, "fail"), (False, "info")])
+def test_a_commit_that_must_be_aborted_is_the_only_certain_no(
+    tmp_path: Path, must_abort: bool, outcome: str
+) -> None:
+    client = Producer()
+    producer = recorded(client, tmp_path, {"transactional.id": "till"})
+    producer.begin_transaction()
+    client.refusal = refused(KafkaError.INVALID_PRODUCER_EPOCH, must_abort)
+    with pytest.raises(type(client.refusal)):
+        producer.commit_transaction()
+    producer.close()
+    commit = lines(tmp_path, "producer#0")[1]
+    assert (commit["op"], commit["outcome"]) == ("txn_commit", outcome)
+    assert commit["error"] == "INVALID_PRODUCER_EPOCH"
+
+
+def test_polls_follow_the_callbacks_that_ran_inside_them(tmp_path: Path) -> None:
+    client = Consumer()
+
+    def rebalanced() -> Any:
+        client.rebalance("on_assign", 0, 1)
+        return message(0)
+
+    client.script = [None, rebalanced, message(0, error=KafkaError.UNKNOWN), message(1)]
+    consumer = recorded(client, tmp_path, GROUP)
+    consumer.subscribe(["t"])
+    for _ in range(4):
+        consumer.poll(0)
+    consumer.close()
+    found = lines(tmp_path, "consumer#0")
+    # Neither the empty poll nor the one that brought an error is there.
+    assert ops(found) == ["subscribe", "assigned", "poll", "poll", "close"]
+    assigned = found[1]
+    assert assigned["partitions"] == ["t:0", "t:1"]
+    assert (assigned["group"], assigned["member"], assigned["generation"]) == ("g", "member-1", 3)
+    assert found[2]["isolation"] == "read_uncommitted"
+    assert found[2]["invoked_ns"] <= assigned["invoked_ns"]
+
+
+def test_what_is_committed_while_partitions_are_taken_comes_before_their_loss(
+    tmp_path: Path,
+) -> None:
+    client = Consumer(answer=committed_at(5))
+
+    def on_revoke(consumer: Any, _partitions: Any) -> None:
+        consumer.commit(offsets=[TopicPartition("t", 0, 5)], asynchronous=False)
+
+    consumer = recorded(client, tmp_path, GROUP)
+    consumer.subscribe(["t"], on_revoke=on_revoke)
+    client.rebalance("on_revoke", 0)
+    client.rebalance("on_lost", 0)
+    consumer.close()
+    found = lines(tmp_path, "consumer#0")
+    assert ops(found) == ["subscribe", "commit", "revoked", "commit", "lost", "close"]
+    assert found[2]["invoked_ns"] <= found[1]["invoked_ns"] <= found[2]["returned_ns"]
+
+
+def test_moving_positions_inside_a_rebalance_is_a_seek_and_outside_an_assignment(
+    tmp_path: Path,
+) -> None:
+    def on_assign(consumer: Any, _partitions: Any) -> None:
+        consumer.assign([TopicPartition("t", 0, 4)])
+
+    client = Consumer()
+    consumer = recorded(client, tmp_path, GROUP)
+    consumer.subscribe(["t"], on_assign=on_assign)
+    client.rebalance("on_assign", 0)
+    consumer.assign([TopicPartition("t", 1)])
+    consumer.seek(TopicPartition("t", 1, 8))
+    consumer.close()
+    found = lines(tmp_path, "consumer#0")
+    assert ops(found) == ["subscribe", "assigned", "seek", "assign", "seek", "close"]
+    assert found[2]["offsets"] == {"t:0": 4}
+    assert "offsets" not in found[3]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (KafkaError.ILLEGAL_GENERATION, "fail"),
+        (KafkaError.UNKNOWN_MEMBER_ID, "fail"),
+        (KafkaError._NO_OFFSET, "fail"),  # pyright: ignore[reportPrivateUsage]
+        (KafkaError.REQUEST_TIMED_OUT, "info"),
+        (KafkaError._TRANSPORT, "info"),  # pyright: ignore[reportPrivateUsage]
+        (KafkaError.NOT_COORDINATOR, "info"),
+    ],
+)
+def test_a_commit_that_is_refused_at_once_certainly_was_not_made(
+    tmp_path: Path, error: int, outcome: str
+) -> None:
+    consumer = recorded(Consumer(answer=refused(error)), tmp_path, GROUP)
+    with pytest.raises(Exception, match="KafkaError"):
+        consumer.commit(message(6), asynchronous=False)
+    consumer.close()
+    commit = lines(tmp_path, "consumer#0")[0]
+    assert (commit["outcome"], commit["offsets"]) == (outcome, {"t:0": 7})
+
+
+def test_a_refusal_that_took_long_may_have_been_the_second_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traces.record.errors.FIRST_ATTEMPT_NS", 0)
+    consumer = recorded(Consumer(answer=refused(KafkaError.ILLEGAL_GENERATION)), tmp_path, GROUP)
+    with pytest.raises(Exception, match="ILLEGAL_GENERATION"):
+        consumer.commit(asynchronous=False)
+    consumer.close()
+    assert lines(tmp_path, "consumer#0")[0]["outcome"] == "info"
+
+
+def test_partitions_that_were_refused_are_a_call_of_their_own(tmp_path: Path) -> None:
+    answer = committed_at(5, 6, errors={1: KafkaError.TOPIC_AUTHORIZATION_FAILED})
+    consumer = recorded(Consumer(answer=answer), tmp_path, GROUP)
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    first, second, _ = lines(tmp_path, "consumer#0")
+    assert (first["outcome"], first["offsets"]) == ("ok", {"t:0": 5})
+    assert (second["outcome"], second["offsets"]) == ("fail", {"t:1": 6})
+
+
+def test_asynchronous_and_automatic_commits_are_told_apart(tmp_path: Path) -> None:
+    consumer = recorded(Consumer, tmp_path, {**GROUP, "enable.auto.commit": True})
+    consumer.commit(message(4))
+    told = consumer.conf["on_commit"]
+    told(None, committed_at(5))
+    told(None, committed_at(9))
+    told(KafkaError(KafkaError.REQUEST_TIMED_OUT), committed_at(9))
+    consumer.close()
+    asked, auto, unknown, _ = lines(tmp_path, "consumer#0")
+    assert (asked["outcome"], asked["offsets"], asked.get("auto")) == ("ok", {"t:0": 5}, None)
+    assert (auto["outcome"], auto["offsets"], auto["auto"]) == ("ok", {"t:0": 9}, True)
+    assert (unknown["outcome"], unknown["error"]) == ("info", "REQUEST_TIMED_OUT")
+
+
+def test_an_asynchronous_commit_that_nobody_answers_is_unknown(tmp_path: Path) -> None:
+    consumer = recorded(Consumer(), tmp_path, GROUP)
+    consumer.commit(message(4))
+    consumer.close()
+    assert lines(tmp_path, "consumer#0")[0]["outcome"] == "info"
+
+
+def test_records_are_processed_unless_the_application_fails(tmp_path: Path) -> None:
+    consumer = recorded(Consumer(), tmp_path, GROUP)
+    with consumer.process(message(0), message(1)):
+        pass
+    with pytest.raises(ValueError, match="bad order"), consumer.process(message(2)):
+        raise ValueError("bad order")
+    consumer.processed(message(3))
+    consumer.close()
+    found = [line for line in lines(tmp_path, "consumer#0") if line["op"] == "process"]
+    assert [[r["offset"] for r in line["records"]] for line in found] == [[0, 1], [3]]
+    assert all(line["group"] == "g" for line in found)
+
+
+def test_committed_offsets_and_watermarks_are_answers(tmp_path: Path) -> None:
+    consumer = recorded(Consumer(answer=committed_at(5, -1001)), tmp_path, GROUP)
+    consumer.committed([TopicPartition("t", 0), TopicPartition("t", 1)])
+    consumer.get_watermark_offsets(TopicPartition("t", 0))
+    consumer.get_watermark_offsets(TopicPartition("t", 0), cached=True)
+    consumer.close()
+    committed, earliest, latest, close = lines(tmp_path, "consumer#0")
+    assert committed["offsets"] == {"t:0": 5}
+    assert [(x["query"], x["offsets"]) for x in (earliest, latest)] == [
+        ("earliest", {"t:0": 0}),
+        ("latest", {"t:0": 9}),
+    ]
+    assert close["op"] == "close"
+
+
+def test_the_configuration_is_told_with_librdkafkas_defaults(tmp_path: Path) -> None:
+    recorded(Producer, tmp_path, {"acks": -1, "retries": "3"}).close()
+    recorded(Producer, tmp_path, {"transactional.id": "x"}).close()
+    recorded(Consumer, tmp_path, {"group.id": "g", "auto.offset.reset": "smallest"}).close()
+    recorded(Producer(), tmp_path, name="silent").close()
+    told = {process.name: process.configured for process in survey(tmp_path).processes}
+    assert told["producer#0"] == {
+        "acks": "all",
+        "idempotence": False,
+        "max_in_flight": 1_000_000,
+        "retries": 3,
+        "delivery_timeout_ms": 300_000,
+    }
+    assert told["producer#1"]["idempotence"] is True
+    assert told["producer#1"]["max_in_flight"] == 5
+    assert told["consumer#0"]["isolation"] == "read_committed"
+    assert told["consumer#0"]["auto_offset_reset"] == "earliest"
+    assert told["consumer#0"]["commit_order"] == "auto"
+    assert told["silent#0"] == {}
+
+
+def test_what_is_recorded_can_be_read_by_the_checks(tmp_path: Path) -> None:
+    producer = recorded(Producer, tmp_path, SAFE)
+    producer.produce("t", b"v", key=b"k")
+    producer.close()
+    script = [message(0, [(HEADER, (7).to_bytes(8, "big"))], leader_epoch=2)]
+    consumer = recorded(Consumer(script=script), tmp_path, GROUP)
+    consumer.subscribe(["t"])
+    with consumer.process(consumer.poll()):
+        pass
+    consumer.close()
+    found = survey(tmp_path)
+    write(tmp_path, merged({}, "r", found.processes, found.names, {}, complete=False))
+    run = read_trace(tmp_path)
+    assert run.warnings == []
+    assert run.meta.producer("producer#0").acks == "all"
+    assert run.meta.consumer("consumer#0").group == "g"
+
+
+def test_something_else_than_a_client_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotAClientError, match=r"expected a Producer or Consumer .* builtins\.dict"):
+        recorded({}, tmp_path)
+
+
+def test_a_batch_that_cannot_be_recorded_says_so(tmp_path: Path) -> None:
+    producer = recorded(Producer(), tmp_path)
+    with pytest.raises(NotImplementedError, match="call produce for each"):
+        producer.produce_batch("t", [])
+    producer.close()
