@@ -33,6 +33,8 @@ def write_checkpoint(disk: Disk, path: str, lines: Sequence[str]) -> None:
 def read_checkpoint(disk: Disk, path: str, fields: int) -> list[tuple[list[str], int]]:
     """The entries' fields, each with the position of its line."""
     content = read_file(disk, path)
+    if not content:
+        return []  # Kafka makes the file before it has anything to say, and may be killed then
     entries: list[tuple[list[str], int]] = []
     position = 0
     for line in content.split(b"\n")[: content.count(b"\n")]:

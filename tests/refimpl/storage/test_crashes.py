@@ -272,12 +272,12 @@ def write_checkpoints_in_place(patch: pytest.MonkeyPatch) -> None:
 BUGS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     roll_without_flush: "a hole before the end",
     flush_without_names: "batches were flushed, 0 are left",
-    flush_without_bytes: "where a checkpoint has version and count",
+    flush_without_bytes: "a hole before the end",
     cut_without_lowering_the_recovery_point: "is damaged",
     cut_without_dropping_snapshots: "producers that nobody was",
     recover_without_crc: "bytes that nobody wrote there",
     recover_without_forgetting_epochs: "epochs that the log does not have",
-    write_checkpoints_in_place: "where a checkpoint has version and count",
+    write_checkpoints_in_place: "epochs that the log does not have",
 }
 
 
