@@ -2,9 +2,10 @@
 
 Usage: python bench/bench_check.py [RUN …] [--messages N] [--without-spark]
 
-A RUN is a folder or an .edn file. Without one a trace is made up: N messages over 16 partitions, sent by 8 producers, read and
-processed by a group of 4, and scanned. Spark is warm (its start is timed apart, and the first job
-is not counted), because `highwater check` judges all its runs in one session.
+A RUN is a folder or an .edn file. Without one a trace is made up: N messages over 16 partitions,
+sent by 8 producers, read and processed by a group of 4, and scanned. Spark is warm (its start is
+timed apart, and the first job is not counted), because `highwater check` judges all its runs in one
+session.
 """
 
 import argparse
