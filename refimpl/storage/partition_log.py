@@ -228,8 +228,8 @@ class PartitionLog:
         if self.local.active.base_offset == base:
             return
         self.local.roll(base, now_ms)
-        self.local.end_offset = base
-        self.producers.end_offset = base
+        self.local.end_offset = self.producers.end_offset = base
+        self.log_start_offset = max(self.log_start_offset, self.local.segments[0].base_offset)
         self.take_snapshot()
 
     def take_snapshot(self) -> None:
@@ -259,6 +259,7 @@ class PartitionLog:
         self.producers = producers
         self.epochs.truncate_end(self.end_offset)
         self.log_start_offset = min(self.log_start_offset, self.end_offset)
+        self.local.write_marks()
         self.high_watermark = min(self.high_watermark, self.end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
 
