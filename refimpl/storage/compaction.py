@@ -13,6 +13,7 @@ from attrs import frozen
 from refimpl.storage.batch import BatchHeader, Buffer, read_header
 from refimpl.storage.batch_filter import BatchFilter
 from refimpl.storage.cleaned_transactions import CleanedTransactions
+from refimpl.storage.errors import InvalidRecord
 from refimpl.storage.index_file import IndexFile
 from refimpl.storage.local_log import LocalLog
 from refimpl.storage.lookup import aborted_transactions
@@ -58,6 +59,10 @@ def compact(log: PartitionLog, first_dirty: int, now_ms: int, *, room: int = ROO
         *(log.config.delete_retention_ms, end),
     )
     clean_to = keys.latest_offset + 1
+    if clean_to <= first_dirty:
+        raise InvalidRecord(
+            f"the batch at offset {first_dirty} has more keys than the room for {room} keys"
+        )
     read = kept = 0
     for group in list(_groups(local, segments_between(local, 0, clean_to), end)):
         cleaned = new_cleaned_segment(local, group[0].base_offset, now_ms)

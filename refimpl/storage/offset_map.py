@@ -11,6 +11,7 @@ from attrs import define, field
 
 from refimpl.storage.batch import BatchHeader
 from refimpl.storage.cleaned_transactions import CleanedTransactions
+from refimpl.storage.errors import CorruptFile, RefusedBatch
 from refimpl.storage.legacy import records_at
 from refimpl.storage.local_log import LocalLog
 from refimpl.storage.lookup import aborted_transactions
@@ -82,8 +83,13 @@ def segments_between(log: LocalLog, start: int, end: int) -> list[Segment]:
 
 def batches_of(segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Every batch of a segment, its CRC checked."""
-    for _, header, data in whole_batches(segment.disk, segment.path, 0, segment.size):
-        yield header, data
+    reached = 0
+    try:
+        for reached, header, data in whole_batches(segment.disk, segment.path, 0, segment.size):
+            yield header, data
+            reached += header.size
+    except RefusedBatch as damage:
+        raise CorruptFile(segment.path, reached, damage.why) from None
 
 
 def _hashed(key: bytes) -> bytes:

@@ -1,0 +1,158 @@
+"""Which log is cleaned, how far, and what is remembered of it."""
+
+from attrs import evolve
+
+from refimpl.storage.batch import Record, encode_batch
+from refimpl.storage.checkpoints import read_offsets
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk import MemoryDisk
+from refimpl.storage.log_cleaner import CLEANER_OFFSETS, LogCleaner
+from refimpl.storage.log_dir import LogDir
+from tests.refimpl.storage.compacted import CONFIG, RETENTION_MS, Compacted, held
+
+NOW_MS = 10_000
+A, B = ("a", 0), ("b", 0)
+
+
+def directory(config: LogConfig = CONFIG, disk: MemoryDisk | None = None) -> LogDir:
+    return LogDir.open(disk or MemoryDisk(), NOW_MS, config)
+
+
+def fill(where: LogDir, partition: tuple[str, int], batches: int, now_ms: int = NOW_MS) -> None:
+    """Values of one key, then a new segment."""
+    log = where.logs.get(partition) or where.create(partition, bytes(16), now_ms)
+    for _ in range(batches):
+        log.append_as_leader(encode_batch([Record(0, now_ms, b"key", b"v" * 20)]), 0, now_ms)
+    log.advance_high_watermark(log.end_offset)
+    log.roll(now_ms)
+
+
+def test_the_dirtiest_log_goes_first() -> None:
+    where = directory()
+    fill(where, A, 10)
+    cleaner = LogCleaner(where)
+    cleaner.clean_dirtiest(NOW_MS)
+    fill(where, A, 1)
+    fill(where, B, 10)
+    done = cleaner.clean_dirtiest(NOW_MS)
+    assert done is not None
+    assert done[0] == B
+    assert done[1].bytes_kept < done[1].bytes_read
+
+
+def test_a_log_that_is_clean_enough_is_left_alone() -> None:
+    where = directory(evolve(CONFIG, min_cleanable_dirty_ratio=0.9))
+    fill(where, A, 10)
+    cleaner = LogCleaner(where)
+    assert cleaner.clean_dirtiest(NOW_MS) is not None
+    assert cleaner.clean_dirtiest(NOW_MS) is None
+
+
+def test_a_log_that_has_waited_long_enough_goes_whatever_its_share_of_dirt() -> None:
+    """KIP-354."""
+    where = directory(evolve(CONFIG, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=50))
+    fill(where, A, 3)
+    cleaner = LogCleaner(where)
+    assert cleaner.clean_dirtiest(NOW_MS + 50) is None
+    assert cleaner.clean_dirtiest(NOW_MS + 51) is not None
+
+
+def test_young_records_are_left_alone() -> None:
+    """KIP-58."""
+    where = directory(evolve(CONFIG, min_compaction_lag_ms=50))
+    fill(where, A, 3)
+    cleaner = LogCleaner(where)
+    assert cleaner.clean_dirtiest(NOW_MS + 49) is None
+    assert cleaner.clean_dirtiest(NOW_MS + 50) is not None
+
+
+def test_how_far_a_log_is_clean_survives_a_restart() -> None:
+    disk = MemoryDisk()
+    where = directory(disk=disk)
+    fill(where, A, 10)
+    LogCleaner(where).clean_dirtiest(NOW_MS)
+    assert read_offsets(disk, CLEANER_OFFSETS) == {A: 10}
+    assert LogCleaner(where).clean_dirtiest(NOW_MS) is None
+
+
+def test_what_is_written_behind_a_cut_is_dirty_again() -> None:
+    where = directory()
+    fill(where, A, 10)
+    cleaner = LogCleaner(where)
+    cleaner.clean_dirtiest(NOW_MS)
+    where.logs[A].truncate_to(5, NOW_MS)
+    cleaner.truncated(A, 5)
+    fill(where, A, 10)
+    (dirt,) = cleaner.dirt(NOW_MS)
+    assert dirt.first_dirty == 5
+
+
+def test_a_damaged_checkpoint_costs_work_and_nothing_else() -> None:
+    disk = MemoryDisk()
+    where = directory(disk=disk)
+    fill(where, A, 10)
+    disk.append(CLEANER_OFFSETS, b"no checkpoint")
+    assert LogCleaner(where).clean_dirtiest(NOW_MS) is not None
+
+
+def test_a_damaged_log_is_named_and_left_alone_and_the_others_go_on() -> None:
+    """KIP-346."""
+    disk = MemoryDisk()
+    where = directory(disk=disk)
+    fill(where, A, 20)
+    fill(where, B, 10)
+    path = where.logs[A].local.segments[0].path
+    disk.files[path][70] ^= 1
+    before = bytes(disk.files[path])
+    cleaner = LogCleaner(where)
+    cleaned = [cleaner.clean_dirtiest(NOW_MS) for _ in range(2)]
+    assert [done[0] for done in cleaned if done] == [B]
+    assert path in cleaner.uncleanable[A]
+    assert disk.files[path] == before
+
+
+def test_a_log_with_more_keys_than_there_is_room_for_is_cleaned_in_several_rounds() -> None:
+    model = Compacted(config=evolve(CONFIG, segment_bytes=10_000))
+    for number in range(30):
+        model.append([(b"%d" % (number % 10), b"%d" % number)])
+    model.roll()
+    ends = [model.clean(room=4).end_offset for _ in range(8)]
+    assert ends == sorted(ends)
+    assert ends[0] < ends[-1] == 30
+    assert [record.value for record in held(model.log)] == [b"%d" % n for n in range(20, 30)]
+
+
+def test_not_even_one_batch_with_room_for_its_keys_is_an_error_and_no_endless_loop() -> None:
+    where = directory()
+    log = where.create(A, bytes(16), NOW_MS)
+    records = [Record(n, NOW_MS, b"%d" % n, b"v") for n in range(5)]
+    log.append_as_leader(encode_batch(records), 0, NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+    log.roll(NOW_MS)
+    cleaner = LogCleaner(where, room=4)
+    assert cleaner.clean_dirtiest(NOW_MS) is None
+    assert "room for 4 keys" in cleaner.uncleanable[A]
+
+
+def test_tombstones_and_markers_do_go_in_the_end() -> None:
+    """The properties say what must not go too early; this says that it goes."""
+    model = Compacted(config=evolve(CONFIG, segment_bytes=10_000))
+    model.append([(b"k", b"v")], producer=1, transactional=True)
+    model.end_transaction(1, committed=False)
+    model.append([(b"k", None)], producer=1, transactional=True)
+    model.end_transaction(1, committed=True)
+    sizes: list[int] = []
+    for _ in range(5):
+        model.append([(b"other", b"v")], producer=1)
+        model.roll()
+        sizes.append(model.clean().bytes_kept)
+        model.now_ms += 2 * RETENTION_MS
+    assert [record.key for record in held(model.log)] == [b"other"]
+    assert sizes[-1] < sizes[0]
+    assert not any(segment.txn_index.entries() for segment in model.log.local.segments)
+
+
+def test_a_log_that_is_not_compacted_is_not_looked_at() -> None:
+    where = directory(evolve(CONFIG, cleanup_policy=frozenset({"delete"})))
+    fill(where, A, 10)
+    assert list(LogCleaner(where).dirt(NOW_MS)) == []
