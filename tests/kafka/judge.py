@@ -90,13 +90,14 @@ def jars() -> Path:
 
 
 def classpath() -> str:
-    """Kafka's jars and our runner of its tools, compiled against them."""
+    """Kafka's jars and our own classes, compiled against them."""
     libraries = jars()
     classes = CACHE / "classes"
-    source = HERE / "java" / "Judge.java"
-    compiled = classes / "Judge.class"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        command = ["javac", "-cp", f"{libraries}/*", "-d", classes, source]
+    sources = sorted((HERE / "java").glob("*.java"))
+    compiled = classes / f"{sources[-1].stem}.class"
+    newest = max(source.stat().st_mtime for source in sources)
+    if not compiled.exists() or compiled.stat().st_mtime < newest:
+        command = ["javac", "-cp", f"{libraries}/*", "-d", classes, *sources]
         subprocess.run(command, check=True)
     return f"{classes}{os.pathsep}{libraries}/*"
 
