@@ -58,7 +58,7 @@ def open_log(
     local = LocalLog(disk, folder, config, segments, 0, recovery_point, write_marks)
     snapshots = sorted(int(name[:20]) for name in sizes if name.endswith(SNAPSHOT))
     path = f"{folder}/{LEADER_EPOCHS}"
-    known_epochs = LEADER_EPOCHS in sizes
+    known_epochs = sizes.get(LEADER_EPOCHS, 0) > 0
     epochs = EpochCache.of(disk, folder, read_epochs(disk, path) if known_epochs else ())
     log = PartitionLog(local, epochs, ProducerState(), log_start, high_watermark, snapshots)
     if not segments:
