@@ -4,45 +4,19 @@ The rules are refimpl's. What is here is what a broker adds: when to ask, whom t
 to keep waiting.
 """
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from attrs import define, field
 
 from chaos import messages as m
 from chaos.controller_node import ControllerNode
-from chaos.disk import Disk
+from chaos.following import Following
+from chaos.hosted import Hosted
+from chaos.leading import Leading
 from chaos.messages import Message
-from chaos.oracles import PartitionOracle
-from chaos.producer_state import ProducerState
-from chaos.protocol_events import Trace
+from chaos.serving import Serving
 from chaos.world import World
 from refimpl.errors import Refusal
-from refimpl.replica import FetchRequest, Replica
-
-
-@define(eq=False)
-class Hosted:
-    """One partition at one broker: the machine and what surrounds it."""
-
-    partition: int
-    replica: Replica
-    oracle: PartitionOracle
-    trace: Trace | None
-    disk: Disk = field(factory=Disk)
-    producers: ProducerState = field(factory=ProducerState)
-
-    # As leader: acks=all requests that wait for the high watermark, and how far followers are
-    parked: deque[tuple[int, Message]] = field(factory=deque[tuple[int, Message]])
-    fetched: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
-    last_fetch: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
-    caught_up: dict[int, int] = field(factory=dict[int, int])
-    late: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]])
-
-    # As follower: the request to each leader that has no answer yet
-    asked: dict[int, int] = field(factory=dict[int, int])
-    asked_at: int = 0
 
 
 @define(eq=False)
@@ -56,24 +30,29 @@ class Broker:
     up: bool = True
     incarnation: int = 0
     paused_until: int = 0
-    requests: int = 0
     kept_part: float = 1.0
     crashed: bool = False
     next_heartbeat: int = 0
     next_flush: int = 0
     next_checkpoint: int = 0
+    following: Following = field(init=False)
+    leading: Leading = field(init=False)
+    serving: Serving = field(init=False)
     handlers: list[Callable[[Message], None]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Look up once who handles what."""
+        self.following = Following(self.id, self.world, self.hosted)
+        self.serving = Serving(self.id, self.world, self.hosted)
+        self.leading = Leading(self.id, self.world, self.controller, self.hosted, self.serving)
         self.handlers = [self._ignore] * m.KINDS
         self.handlers[m.TICK] = self._tick
         self.handlers[m.RESTART] = self._restart
-        self.handlers[m.FETCH] = self._fetch
-        self.handlers[m.FETCHED] = self._fetched
+        self.handlers[m.FETCH] = self.leading.fetch
+        self.handlers[m.FETCHED] = self.following.fetched
         self.handlers[m.TOLD] = self._told
         self.handlers[m.PRODUCE] = self._produce
-        self.handlers[m.READ] = self._read
+        self.handlers[m.READ] = self.serving.read
 
     def handle(self, message: Message) -> None:
         """Whatever comes; a broker that is down hears nothing but that it shall start."""
@@ -94,12 +73,12 @@ class Broker:
         for hosted in self.hosted:
             replica = hosted.replica
             if replica.leads:
-                self._shrink_isr(hosted)
+                self.leading.shrink_isr(hosted)
             elif replica.up and (
                 not hosted.asked.get(replica.leader or 0)
                 or now - hosted.asked_at > swarm.fetch_timeout_ms
             ):
-                self._ask(hosted)
+                self.following.ask(hosted)
         if now >= self.next_heartbeat:
             self.next_heartbeat = now + swarm.heartbeat_ms
             self._heartbeat()
@@ -116,245 +95,10 @@ class Broker:
         epochs = tuple(h.replica.epoch if h.replica.up else 0 for h in self.hosted)
         self.world.network.send((m.HEARTBEAT, self.id, m.CONTROLLER, self.incarnation, epochs))
 
-    # Follower
-
-    def _ask(self, hosted: Hosted) -> None:
-        try:
-            request = hosted.replica.fetch_request()
-        except Refusal:
-            return
-        leader = hosted.replica.leader or 0
-        self.requests += 1
-        hosted.asked[leader] = self.requests
-        hosted.asked_at = self.world.timeline.now
-        self.world.network.send(
-            (m.FETCH, self.id, leader, hosted.partition, self.requests, request)
-        )
-
-    def _fetched(self, message: Message) -> None:
-        _, leader, _, partition, number, answer, place = message
-        hosted = self._hosts(partition)
-        if hosted.asked.get(leader) != number:
-            self.world.counts["answers nobody waits for"] += 1
-            return
-        hosted.asked[leader] = 0
-        replica = hosted.replica
-        end, high_watermark = replica.log.end, replica.high_watermark
-        try:
-            replica.take_answer(answer)
-        except Refusal:
-            self.world.counts["void answers"] += 1
-            return
-        if answer.diverging is not None:
-            hosted.disk.truncated(replica.log.end)
-            hosted.oracle.cut(replica, end)
-        elif answer.records:
-            hosted.oracle.copied(replica, end)
-        if replica.high_watermark != high_watermark:
-            hosted.oracle.moved(replica, high_watermark)
-        if place is not None:
-            action = "Fetch" if answer.diverging is None else "Truncate"
-            place.becomes(action, {"highWatermark": (self.id, replica.high_watermark)})
-        if answer.records or answer.diverging is not None:
-            self._ask(hosted)
-
-    # Leader
-
-    def _fetch(self, message: Message) -> None:
-        _, follower, _, partition, number, request = message
-        hosted = self._hosts(partition)
-        newest = hosted.fetched.get(follower)
-        if newest and newest[0] == request.incarnation and number <= newest[1]:
-            self.world.counts["fetches out of order"] += 1
-            return
-        replica = hosted.replica
-        known = replica.seen.get(follower, 0)
-        try:
-            answer = replica.answer_fetch(request, self.world.swarm.fetch_limit)
-        except Refusal as refusal:
-            self.world.counts[f"fetch refused: {refusal}"] += 1
-            return
-        hosted.fetched[follower] = request.incarnation, number
-        place = None
-        if hosted.trace is not None:
-            place = self._place(hosted, request, answer.diverging is not None)
-        self.world.network.send((m.FETCHED, self.id, follower, partition, number, answer, place))
-        if answer.diverging is None:
-            hosted.oracle.heard(replica, request, known)
-            self._heard(hosted, follower, request.end)
-
-    def _place(self, hosted: Hosted, request: FetchRequest, diverging: bool) -> Any:
-        """Where the answer stands in the trace.
-
-        Whoever asked may have moved on in the meantime, which the leader cannot know.
-        """
-        trace, now = hosted.trace, self.world.timeline.now
-        assert trace is not None
-        sender = hosted.oracle.replicas[request.replica]
-        params = {"f": request.replica, "l": self.id}
-        if sender.epoch == request.epoch and sender.incarnation == request.incarnation:
-            return trace.reserve(now, params, None if diverging else "FetchLost")
-        self.world.counts["late fetches"] += 1
-        late = request.replica, request.incarnation, request.epoch
-        if late not in hosted.late:  # a second one of the same changes nothing, and is no step
-            hosted.late.add(late)
-            trace.add(now, "LateFetch", params)
-        return None
-
-    def _heard(self, hosted: Hosted, follower: int, end: int) -> None:
-        """A follower has shown how far it is."""
-        replica, now = hosted.replica, self.world.timeline.now
-        log_end = replica.log.end
-        if end >= log_end:
-            hosted.caught_up[follower] = now
-        else:
-            when, then = hosted.last_fetch.get(follower, (0, log_end))
-            if end >= then:
-                hosted.caught_up[follower] = max(when, hosted.caught_up.get(follower, 0))
-        hosted.last_fetch[follower] = now, log_end
-        if log_end > replica.high_watermark:
-            self._advance_high_watermark(hosted)
-        if follower not in replica.isr:
-            self._expand_isr(hosted, follower)
-
-    def _advance_high_watermark(self, hosted: Hosted) -> None:
-        replica = hosted.replica
-        old = replica.high_watermark
-        try:
-            replica.advance_high_watermark()
-        except Refusal:
-            return
-        hosted.oracle.moved(replica, old)
-        new = replica.high_watermark
-        if hosted.trace is not None:
-            hosted.trace.add(
-                self.world.timeline.now,
-                "AdvanceHighWatermark",
-                {"l": self.id},
-                highWatermark=(self.id, new),
-            )
-        parked = hosted.parked
-        while parked and parked[0][0] < new:
-            offset, request = parked.popleft()
-            self._acknowledge(hosted, request, offset)
-
-    def _shrink_isr(self, hosted: Hosted) -> None:
-        """Who has not been at our log end for replica.lag.time.max.ms is out of sync."""
-        replica = hosted.replica
-        oldest = self.world.timeline.now - self.world.swarm.lag_ms
-        for follower in sorted(replica.isr):
-            if follower != self.id and hosted.caught_up.get(follower, 0) < oldest:
-                if not self._reaches_controller():
-                    return
-                try:
-                    replica.shrink_isr(follower)
-                    self.controller.shrink_isr(hosted.partition, replica, follower)
-                except Refusal as refusal:
-                    self.world.counts[f"shrink refused: {refusal}"] += 1
-                    return
-                self._adopt_isr(hosted, "ShrinkIsr", follower)
-
-    def _expand_isr(self, hosted: Hosted, follower: int) -> None:
-        replica = hosted.replica
-        if not self._reaches_controller():
-            return
-        try:
-            replica.expand_isr(follower)
-            self.controller.expand_isr(hosted.partition, replica, follower)
-        except Refusal as refusal:
-            self.world.counts[f"expand refused: {refusal}"] += 1
-            return
-        self._adopt_isr(hosted, "ExpandIsr", follower)
-
-    def _adopt_isr(self, hosted: Hosted, action: str, follower: int) -> None:
-        replica = hosted.replica
-        replica.adopt_isr(hosted.oracle.state.isr)
-        self.world.counts[action] += 1
-        if hosted.trace is not None:
-            hosted.trace.add(
-                self.world.timeline.now,
-                action,
-                {"l": self.id, "f": follower},
-                isr=(self.id, replica.isr),
-            )
-        if replica.log.end > replica.high_watermark:
-            self._advance_high_watermark(hosted)
-
-    def _reaches_controller(self) -> bool:
-        """Changing the ISR is one conditional write at the controller, or does not happen."""
-        return self.world.network.reaches(self.id, m.CONTROLLER)
-
-    # Clients
-
     def _produce(self, message: Message) -> None:
-        _, _, _, partition, _, value, acks = message
-        hosted = self._hosts(partition)
-        replica = hosted.replica
-        if self.world.swarm.idempotence and replica.leads:
-            known = hosted.producers.offset_of(value)
-            if known is not None:
-                self.world.counts["duplicates recognised"] += 1
-                self._answer_known(hosted, message, known)
-                return
-        try:
-            offset = replica.write(value, acks_all=acks == "all")
-        except Refusal as refusal:
-            self._refuse(message, str(refusal))
-            return
-        hosted.oracle.wrote(replica, offset)
-        hosted.producers.wrote(value, offset)
-        if hosted.trace is not None:
-            hosted.trace.add(self.world.timeline.now, "Write", {"l": self.id})
-        if acks == "all":
-            hosted.parked.append((offset, message))
-        else:
-            self._acknowledge(hosted, message, offset)
-        if len(replica.isr) == 1:
-            self._advance_high_watermark(hosted)
-
-    def _answer_known(self, hosted: Hosted, message: Message, offset: int) -> None:
-        """The record is in the log already, and acknowledged as soon as it is committed.
-
-        An offset of -1 is one that this producer has long passed, without the record.
-        """
-        if offset < 0:
-            self._refuse(message, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-        elif message[6] != "all" or offset < hosted.replica.high_watermark:
-            self._acknowledge(hosted, message, offset)
-        else:
-            hosted.parked.append((offset, message))
-            if len(hosted.parked) > 1 and hosted.parked[-2][0] > offset:
-                hosted.parked = deque(sorted(hosted.parked, key=lambda waiting: waiting[0]))
-
-    def _acknowledge(self, hosted: Hosted, request: Message, offset: int) -> None:
-        _, producer, _, partition, attempt, value, acks = request
-        if acks == "all":
-            hosted.oracle.acked(hosted.replica, offset, value)
-        if acks != "0":
-            self.world.network.send(
-                (m.PRODUCED, self.id, producer, partition, attempt, value, None, offset)
-            )
-
-    def _refuse(self, request: Message, error: str) -> None:
-        _, producer, _, partition, attempt, value, acks = request
-        self.world.counts[f"produce refused: {error}"] += 1
-        if acks != "0":
-            self.world.network.send(
-                (m.PRODUCED, self.id, producer, partition, attempt, value, error, -1)
-            )
-
-    def _read(self, message: Message) -> None:
-        """Give a consumer what is below the high watermark, if we lead."""
-        _, consumer, _, partition, number, offset = message
-        hosted = self._hosts(partition)
-        replica = hosted.replica
-        records: Any = None
-        if replica.leads:
-            limit = min(self.world.swarm.read_limit, replica.high_watermark - offset)
-            records = replica.log.slice(offset, limit) if limit > 0 else ()
-            if records:
-                hosted.oracle.read(replica, offset, records)
-        self.world.network.send((m.RECORDS, self.id, consumer, partition, number, offset, records))
+        hosted = self.serving.produce(message)
+        if hosted is not None and len(hosted.replica.isr) == 1:
+            self.leading.advance_high_watermark(hosted)
 
     # Being told
 
@@ -398,7 +142,7 @@ class Broker:
         if not led:
             hosted.producers.rebuild(replica.log)
         if replica.log.end > replica.high_watermark:
-            self._advance_high_watermark(hosted)
+            self.leading.advance_high_watermark(hosted)
 
     def _now_follows(self, hosted: Hosted, end: int) -> None:
         replica = hosted.replica
@@ -413,13 +157,7 @@ class Broker:
                 isr=(self.id, frozenset[int]()),
                 highWatermark=(self.id, replica.high_watermark),
             )
-        self.drop_parked(hosted)
-
-    def drop_parked(self, hosted: Hosted) -> None:
-        """Who no longer leads can promise nothing: what waited here may be cut off."""
-        for _, request in hosted.parked:
-            self._refuse(request, "NOT_LEADER_OR_FOLLOWER")
-        hosted.parked.clear()
+        self.serving.drop_parked(hosted)
 
     # Failing
 
@@ -439,7 +177,7 @@ class Broker:
         timeline = self.world.timeline
         if self.up:
             return
-        if not self._reaches_controller():
+        if not self.controller.reached_by(self.id):
             timeline.at(timeline.now + 50, self.id, message)
             return
         self.controller.fence(self.id)

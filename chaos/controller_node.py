@@ -42,6 +42,11 @@ class ControllerNode:
         """Whether a broker has a session."""
         return broker in self.states[0].alive
 
+    def reached_by(self, broker: int) -> bool:
+        """Whether a broker can reach us: changing the ISR is one conditional write here, or does
+        not happen."""
+        return self.world.network.reaches(broker, m.CONTROLLER)
+
     # Asked by leaders
 
     def shrink_isr(self, partition: int, leader: Replica, follower: int) -> None:

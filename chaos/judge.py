@@ -9,8 +9,9 @@ from chaos.broker import Broker
 from chaos.consumer import Consumer
 from chaos.messages import Message
 from chaos.nemesis import Nemesis
-from chaos.oracles import PartitionOracle, Violation
+from chaos.partition_oracle import PartitionOracle
 from chaos.producer import Producer
+from chaos.violation import Violation
 from chaos.world import World
 from refimpl.group import Coordinator
 from refimpl.log import Record

@@ -11,20 +11,23 @@ from typing import Any, Protocol
 from attrs import define
 
 from chaos import messages as m
-from chaos.broker import Broker, Hosted
+from chaos.broker import Broker
 from chaos.consumer import Consumer, Part
 from chaos.controller_node import ControllerNode
 from chaos.coordinator_node import CoordinatorNode
+from chaos.group_oracle import GroupOracle
 from chaos.history import History
+from chaos.hosted import Hosted
 from chaos.judge import Judge
 from chaos.messages import Message
 from chaos.nemesis import Nemesis
 from chaos.network import Network, Timeline
-from chaos.oracles import GroupOracle, PartitionOracle, Violation
+from chaos.partition_oracle import PartitionOracle
 from chaos.producer import Producer
 from chaos.protocol_events import Recorder
 from chaos.script import Script, expand
 from chaos.swarm import Swarm
+from chaos.violation import Violation
 from chaos.world import World
 from refimpl.controller import PartitionState
 from refimpl.group import Coordinator, Member

@@ -5,9 +5,10 @@ from random import Random
 
 from attrs import define
 
+from chaos.group_oracle import GroupOracle
 from chaos.history import History
 from chaos.network import Network, Timeline
-from chaos.oracles import GroupOracle, PartitionOracle
+from chaos.partition_oracle import PartitionOracle
 from chaos.protocol_events import Recorder
 from chaos.swarm import Swarm
 

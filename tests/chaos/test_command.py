@@ -8,13 +8,13 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from chaos.broker import Broker
 from chaos.cli import chaos
 from chaos.script_file import load, save
+from chaos.serving import Serving
 from chaos.simulator import build
 from chaos.swarm import Swarm
 
-PARKED_KEPT = patch.object(Broker, "drop_parked")
+PARKED_KEPT = patch.object(Serving, "drop_parked")
 
 
 def call(*arguments: str) -> Result:

@@ -4,8 +4,8 @@ from unittest.mock import patch
 
 import pytest
 
-from chaos.broker import Broker
 from chaos.campaign import first_failing_seed
+from chaos.serving import Serving
 from chaos.shrink import shrink
 from chaos.simulator import build
 from chaos.swarm import Swarm
@@ -51,7 +51,7 @@ def test_a_known_bug_is_found(bug: str, oracle: str) -> None:
 
 
 def test_acknowledging_what_was_parked_before_a_demotion_is_found() -> None:
-    with patch.object(Broker, "drop_parked"):
+    with patch.object(Serving, "drop_parked"):
         found = first_failing_seed(range(120))
     assert found is not None
     assert found.oracle == "AckedSurvives"

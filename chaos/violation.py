@@ -1,0 +1,15 @@
+"""How an oracle says that a promise was broken."""
+
+from attrs import frozen
+
+
+@frozen
+class Violation(Exception):
+    """A promise was broken: which, and how it was seen."""
+
+    oracle: str
+    what: str
+
+    def __str__(self) -> str:
+        """Both, on a line."""
+        return f"{self.oracle}: {self.what}"
