@@ -139,7 +139,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     "G8",
     "what is committed was processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
-    needs="VISIBLE COMMITS ANSWERS",
+    needs="complete VISIBLE COMMITS ANSWERS",
     closed="MEMBERS PROCESSED READS consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",
