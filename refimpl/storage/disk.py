@@ -91,8 +91,7 @@ class MemoryDisk:
         """Write the parts at the end."""
         content = self.files.get(path)
         if content is None:
-            if (folder := path.rpartition("/")[0]) and folder not in self.directories:
-                raise FileNotFoundError(f"{path}: there is no such folder")
+            self._must_have_folder(path)
             content = self.files[path] = bytearray()
         for part in parts:
             content += part
@@ -122,6 +121,7 @@ class MemoryDisk:
                 self.files[new + path[len(old) :]] = self.files.pop(path)
         else:
             self._content(old)
+            self._must_have_folder(new)
             self.files[new] = self.files.pop(old)
 
     def delete(self, path: str) -> None:
@@ -131,8 +131,7 @@ class MemoryDisk:
 
     def list_files(self, folder: str) -> dict[str, int]:
         """The files in a folder."""
-        if folder and folder not in self.directories:
-            raise FileNotFoundError(f"{folder}: there is no such folder")
+        self._must_have_folder(f"{folder}/" if folder else "")
         start = len(folder) + 1 if folder else 0
         return {
             path[start:]: len(content)
@@ -156,8 +155,12 @@ class MemoryDisk:
 
     def flush_folder(self, folder: str) -> None:
         """Nothing to do, if the folder is there."""
+        self._must_have_folder(f"{folder}/" if folder else "")
+
+    def _must_have_folder(self, path: str) -> None:
+        folder = path.rpartition("/")[0]
         if folder and folder not in self.directories:
-            raise FileNotFoundError(f"{folder}: there is no such folder")
+            raise FileNotFoundError(f"{path}: there is no such folder")
 
     def _content(self, path: str) -> bytearray:
         try:
