@@ -78,8 +78,8 @@ def id_of_traceparent(_topic: str, _key: Any, _value: Any, headers: Any) -> str 
     """The id of a message, for `record-scan --id`: the producing span, as its header names it."""
     for name, value in headers or ():
         if name == "traceparent":
-            _version, trace, span, *_flags = bytes(value).decode("ascii", "replace").split("-")
-            return f"{trace}:{span}"
+            parts = bytes(value).decode("ascii", "replace").split("-")
+            return f"{parts[1]}:{parts[2]}" if len(parts) >= 4 else None
     return None
 
 

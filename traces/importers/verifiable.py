@@ -141,8 +141,12 @@ class _Log:
             elif len(topics) == 1:
                 record = {"topic": next(iter(topics)), "id": f"{self.prefix}{number}"}
                 yield {"op": "send", "outcome": "info", "records": [record]}
-        if count > len(self.sends) and len(topics) == 1:
-            self.source.warn(f"{count - len(self.sends)} values were sent and never answered: info")
+        unknown = count - len(self.sends)
+        if unknown and len(topics) == 1:
+            self.source.warn(f"{unknown} values were sent and never answered: info")
+        elif unknown:
+            self.source.warn(f"{unknown} values were sent, to nobody knows which topic: cut off")
+            self.ended = None
 
 
 def _read(source: Source) -> _Log:
