@@ -152,6 +152,76 @@ def test_tombstones_and_markers_do_go_in_the_end() -> None:
     assert not any(segment.txn_index.entries() for segment in model.log.local.segments)
 
 
+def test_a_tombstone_stays_until_every_reader_had_time_to_see_it() -> None:
+    """KIP-534: the time begins when the cleaner first meets it, not when it was written."""
+    model = Compacted(config=evolve(CONFIG, segment_bytes=10_000))
+    model.append([(b"k", None)])
+    left: list[list[bytes | None]] = []
+    for later_ms in (5 * RETENTION_MS, RETENTION_MS - 1, 1):
+        model.now_ms += later_ms
+        model.append([(b"other", b"v")])
+        model.roll()
+        model.clean()
+        left.append([record.key for record in held(model.log)])
+    assert left == [[b"k", b"other"], [b"k", b"other"], [b"other"]]
+
+
+def test_what_is_behind_the_keys_that_are_known_stays_whatever_it_is() -> None:
+    model = Compacted(config=evolve(CONFIG, segment_bytes=10_000))
+    model.append([(b"a", b"v")])
+    model.append([(b"b", b"v")])
+    model.append([(None, b"v")])
+    model.roll()
+    assert model.clean(room=1).end_offset == 1
+    assert [record.offset for record in held(model.log)] == [0, 1, 2]
+
+
+def test_a_marker_stays_as_long_as_a_record_of_its_transaction() -> None:
+    """Without it a start would take the transaction for open, and readers would wait for ever."""
+    model = Compacted(config=evolve(CONFIG, segment_bytes=10_000))
+    model.append([(b"k", b"v")], producer=1, transactional=True)
+    model.end_transaction(1, committed=True)
+    for _ in range(5):
+        model.append([(b"other", b"v")])
+        model.roll()
+        model.clean()
+        model.now_ms += 2 * RETENTION_MS
+    kinds = [header.is_control for _, header in model.log.local.segments[0].headers()]
+    assert kinds == [False, True, False]
+
+
+def test_an_aborted_record_supersedes_nothing() -> None:
+    model = Compacted()
+    model.append([(b"k", b"committed")])
+    model.append([(b"k", b"aborted")], producer=1, transactional=True)
+    model.end_transaction(1, committed=False)
+    model.roll()
+    model.clean()
+    assert [record.value for record in held(model.log)] == [b"committed"]
+
+
+def test_an_open_transaction_holds_the_cleaner_back() -> None:
+    model = Compacted()
+    model.append([(b"k", b"old")])
+    model.append([(b"k", b"new")], producer=1, transactional=True)
+    model.roll()
+    assert model.clean().end_offset == 0
+    model.end_transaction(1, committed=True)
+    assert model.clean().end_offset == 2
+    assert [record.value for record in held(model.log)] == [b"new"]
+
+
+def test_the_end_of_what_was_cleaned_is_kept_though_nothing_there_is() -> None:
+    """A record without a key goes; if it was the last, its offset must not be given again."""
+    model = Compacted()
+    model.append([(b"k", b"v")])
+    model.append([(None, b"v")])
+    model.roll()
+    model.clean()
+    assert [record.offset for record in held(model.log)] == [0]
+    assert [header.next_offset for _, header in model.log.local.segments[0].headers()] == [1, 2]
+
+
 def test_a_log_that_is_not_compacted_is_not_looked_at() -> None:
     where = directory(evolve(CONFIG, cleanup_policy=frozenset({"delete"})))
     fill(where, A, 10)
