@@ -111,7 +111,7 @@ class PartitionOracle:
         """
         follower = request.replica
         replica, seen = self.replicas[follower], leader.seen.get(follower, 0)
-        if request.epoch != leader.epoch or seen < known:
+        if seen < known or not request.epoch == leader.epoch <= replica.epoch:
             raise self._broken(
                 "EndsAreTrue",
                 f"leader {leader.id} of epoch {leader.epoch} counts replica {follower} of epoch "
