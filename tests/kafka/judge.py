@@ -141,7 +141,8 @@ class Judge:
         self.process.stdin.write(request.encode() + b"\n")
         self.process.stdin.flush()
         status, out, complaints = HEAD.unpack(self._read(HEAD.size))
-        return Answer(status, self._read(out).decode(), self._read(complaints).decode())
+        texts = (self._read(size).decode(errors="surrogateescape") for size in (out, complaints))
+        return Answer(status, *texts)
 
     def dump(self, *files: Path, options: tuple[str, ...] = ()) -> Answer:
         """DumpLogSegments over these files."""

@@ -178,6 +178,16 @@ def test_a_broker_serves_every_record_of_a_log_that_we_wrote(
     )
 
 
+def join_as_a_new_consumer(judge: Judge, broker: Broker) -> None:
+    """A group of the protocol of KIP-848, which no Python client speaks yet."""
+    tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    who = ("--group", "new", "--command-property", "group.protocol=consumer")
+    what = ("--topic", "orders", "--from-beginning", "--max-messages", "5")
+    answer = judge.run(tool, "--bootstrap-server", broker.address, *who, *what)
+    assert answer.status == 0, answer
+    assert "Processed a total of 5 messages" in answer.complaints
+
+
 def busy(broker: Broker) -> None:
     """Everything that a broker writes: codecs, transactions, offsets, groups, compaction."""
     small = {"segment.bytes": "1048576"}
@@ -239,6 +249,7 @@ def test_our_tool_says_of_a_brokers_directory_what_kafkas_says(
 ) -> None:
     with broker.running():
         busy(broker)
+        join_as_a_new_consumer(judge, broker)
     seen: Counter[str] = Counter()
     for folder in all_logs(broker.log_dir):
         decoders = {"__consumer_offsets": "--offsets-decoder"}
@@ -250,6 +261,10 @@ def test_our_tool_says_of_a_brokers_directory_what_kafkas_says(
             seen[path.suffix] += 1
             seen["lines"] += answer.out.count("\n")
             seen[decoder] += answer.out.count("key: {")
+            for kind in (3, 5, 6, 7, 8):  # the facts of such a group
+                in_groups = decoder == "--offsets-decoder"
+                seen[f"type {kind}"] += in_groups and f'"type":"{kind}"' in answer.out
     print(f"\n{dict(seen)}")
     assert seen["--offsets-decoder"] > 5
+    assert min(seen[f"type {kind}"] for kind in (3, 5, 6, 7, 8)) > 0
     assert seen["--transaction-log-decoder"] > 20
