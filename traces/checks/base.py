@@ -71,7 +71,8 @@ REGISTRY: dict[str, Check] = {}
 BUNDLES = {
     "SENDS": "send.topic send.id acked.partition producers",
     "ACKS": "SENDS acked.offset",
-    "READS": "read.topic read.partition read.offset read.id consumers scan",
+    "RECORDS": "read.topic read.partition read.offset read.id",
+    "READS": "RECORDS consumers scan",
     "TXNS": "transactional.txn ending.txn isolation",
     "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers",
     "MEMBERS": "member.group consumers",

@@ -99,7 +99,7 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     "a commit is not beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
     needs="VISIBLE COMMITS ANSWERS",
-    closed="MEMBERS READS commit.ret poll.inv one_clock",
+    closed="MEMBERS READS TXNS commit.ret poll.inv one_clock",
     spec="ConsumerCommit!AtLeastOnce",
     unless="",
     kinds="commit-beyond-position",
@@ -140,7 +140,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     "what is committed was processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
     needs="complete VISIBLE COMMITS ANSWERS",
-    closed="MEMBERS PROCESSED READS consumers.whole",
+    closed="MEMBERS PROCESSED READS TXNS consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",
     looks_at="records below a group's committed offset",
@@ -167,7 +167,9 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     done = np.flatnonzero(mine & (p.op == Op.PROCESS) & p.ok & (p.id != NONE))
     if not int(p.context.processes[group]):
         done = delivered
-    start = min(int(p.offset[delivered].min(initial=reach[-1])), _began(p, group))
+    first = int(p.offset[delivered].min(initial=reach[-1]))
+    began, sure = _began(p, group)
+    start = min(first, began)
     # Without a final reading only what the group itself was given is known to have been there.
     source = p.final if p.context.complete and len(p.final) else delivered
     source = source[np.isin(p.offset[source], p.visible)]
@@ -181,20 +183,24 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     was_given = at >= 0
     replaced = np.isin(p.offset[missed], p.offset[delivered]) & ~was_given
     clauses = np.where(replaced, p.topic_clause(len(missed)), _skip_clause(p, group, was_given))
+    unsure = (p.offset[missed] < first) & (not sure)
+    unknown = clause(Clause.UNKNOWN, np.full(len(missed), group))
+    clauses = np.where(unsure, unknown, clauses)
     covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
     shown = np.where(was_given, given[at], missed) if len(given) else missed
     return Found(len(records), witness(shown, covering), clauses)
 
 
-def _began(p: Partition, group: int) -> int:
-    """Where the group began, by the first answer to what it had committed, if it asked."""
+def _began(p: Partition, group: int) -> tuple[int, bool]:
+    """Where the group began, and whether that is sure: by its first question, if it asked any."""
     asked = np.flatnonzero((p.group == group) & (p.op == Op.COMMITTED) & p.ok & (p.inv != NONE))
     if not len(asked):
-        return UNKNOWN_START
+        return UNKNOWN_START, True
     first = int(p.offset[asked[np.argmin(p.inv[asked])]])
-    if first == NONE:  # nothing yet, so by the reset policy
-        return p.log_start if int(p.context.reset_latest[group]) == 0 else UNKNOWN_START
-    return first
+    if first != NONE:
+        return first, True
+    from_end = int(p.context.reset_latest[group])  # nothing committed yet: the reset policy
+    return (UNKNOWN_START, True) if from_end == 1 else (p.log_start, from_end == 0)
 
 
 def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
@@ -260,8 +266,7 @@ def _again_clause(p: Partition, found: Ints, twice: Bools) -> Ints:
     "a new owner goes on where the group had committed",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
     needs="VISIBLE",
-    closed="COMMITS MEMBERS MOVES ANSWERS commit.inv read.topic read.partition read.offset "
-    "read.ret one_clock",
+    closed="COMMITS MEMBERS MOVES TXNS ANSWERS commit.inv RECORDS read.ret one_clock",
     unless=TRUNCATED,
     kinds="group-delivery-gap",
     looks_at="first reads of a member, with a committed offset known",
