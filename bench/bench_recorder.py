@@ -12,7 +12,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -235,7 +235,7 @@ def real(up: str, folder: Path, rounds: int, messages: int) -> Iterator[tuple[st
 
 
 @contextmanager
-def brokers(given: str | None, folder: Path) -> Iterator[str]:
+def brokers(given: str | None, folder: Path) -> Generator[str]:
     if given is not None:
         yield given
         return
@@ -250,7 +250,7 @@ def brokers(given: str | None, folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--messages", type=int, default=60_000)
     options.add_argument("--bootstrap", help="a cluster that has the topic `bench`")
