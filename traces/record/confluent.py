@@ -63,8 +63,12 @@ def _described_producer(conf: Conf) -> Fields:
         "delivery_timeout_ms": int(
             _first(conf, "delivery.timeout.ms", "message.timeout.ms", default=300_000)
         ),
+        "partitioner": conf.get("partitioner", "consistent_random"),
     }
-    return described | ({"transactional_id": transactional} if transactional else {})
+    if not transactional:
+        return described
+    patience_ms = int(conf.get("transaction.timeout.ms", 60_000))
+    return described | {"transactional_id": transactional, "transaction_timeout_ms": patience_ms}
 
 
 def _described_consumer(conf: Conf) -> Fields:
@@ -78,6 +82,7 @@ def _described_consumer(conf: Conf) -> Fields:
         ),
         "group_protocol": conf.get("group.protocol", "classic"),
         "assignor": conf.get("partition.assignment.strategy", "range,roundrobin"),
+        "session_timeout_ms": int(conf.get("session.timeout.ms", 45_000)),
     }
     if auto:
         described["commit_order"] = "auto"

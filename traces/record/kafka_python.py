@@ -31,15 +31,16 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
             "retries": retries(config["retries"]),
             "delivery_timeout_ms": config["delivery_timeout_ms"],
         }
-        return "producer", described | (
-            {"transactional_id": transactional} if transactional else {}
-        )
+        patience_ms = config["transaction_timeout_ms"]
+        told = {"transactional_id": transactional, "transaction_timeout_ms": patience_ms}
+        return "producer", described | (told if transactional else {})
     # Without a group nothing is ever committed, whatever the switch says.
     auto = bool(config["enable_auto_commit"]) and config["group_id"] is not None
     described = {
         "isolation": config["isolation_level"],
         "auto_commit": auto,
         "auto_offset_reset": config["auto_offset_reset"],
+        "session_timeout_ms": config["session_timeout_ms"],
     }
     described |= {"commit_order": "auto"} if auto else {}
     return "consumer", described | ({"group": config["group_id"]} if config["group_id"] else {})

@@ -377,6 +377,7 @@ def test_the_configuration_is_told_with_librdkafkas_defaults(tmp_path: Path) -> 
         "max_in_flight": 1_000_000,
         "retries": 3,
         "delivery_timeout_ms": 300_000,
+        "partitioner": "consistent_random",
     }
     assert told["producer#1"]["idempotence"] is True
     assert told["producer#1"]["max_in_flight"] == 5
