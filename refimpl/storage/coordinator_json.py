@@ -18,7 +18,7 @@ from refimpl.storage.coordinator_records import (
     read_record,
 )
 from refimpl.storage.errors import CorruptBatch
-from refimpl.storage.schema import as_json
+from refimpl.storage.schema_json import as_json
 
 CONSUMER_PROTOCOL = "consumer"
 DELETED = "<DELETE>"

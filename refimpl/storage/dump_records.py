@@ -19,7 +19,8 @@ from refimpl.storage.errors import CorruptBatch
 from refimpl.storage.java_text import decoded
 from refimpl.storage.kraft_records import CONTROL_MESSAGES
 from refimpl.storage.legacy import Message, decode_messages
-from refimpl.storage.schema import Reader, as_json, read
+from refimpl.storage.schema import Reader, read
+from refimpl.storage.schema_json import as_json
 
 INDENT = "|"
 _SEQUENCES = 1 << 31

@@ -10,7 +10,6 @@ skipped, those at their default are left out. A structure that may be null is al
 and a varint in front says whether it is there.
 """
 
-import base64
 import types
 from collections.abc import Callable
 from functools import cache
@@ -243,32 +242,3 @@ def _write_value(field: Field, value: Any, version: int, flexible: bool) -> byte
 
 def _length(kind: Number, length: int, flexible: bool) -> bytes:
     return uvarint(length + 1) if flexible else kind.packing.pack(length)
-
-
-def as_json(message: Any, version: int) -> dict[str, Any]:
-    """The message as Kafka's tools print it: fields of this version, bytes and ids in base 64."""
-    shown: dict[str, Any] = {}
-    for field in fields_of(message.__class__):
-        value = getattr(message, field.name)
-        there = field.versions.first <= version <= field.versions.last
-        if there and (field.versions.tag is None or value != field.default):
-            shown[field.json_name] = _json_field(field, value, version)
-    return shown
-
-
-def _json_field(field: Field, value: Any, version: int) -> Any:
-    if value is None or not field.is_array:
-        return _json_value(field, value, version)
-    return [_json_value(field, item, version) for item in value]
-
-
-def _json_value(field: Field, value: Any, version: int) -> Any:
-    match value:
-        case bytes() if field.kind is ID:
-            return base64.urlsafe_b64encode(value).decode().rstrip("=")
-        case bytes():
-            return base64.b64encode(value).decode()
-        case None | int() | str():
-            return value
-        case _:
-            return as_json(value, version)

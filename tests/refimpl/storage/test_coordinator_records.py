@@ -20,7 +20,8 @@ from refimpl.storage.coordinator_records import (
     write_record,
 )
 from refimpl.storage.errors import CorruptBatch
-from refimpl.storage.schema import Field, Number, Sized, Uuid, as_json, fields_of
+from refimpl.storage.schema import Field, Number, Sized, Uuid, fields_of
+from refimpl.storage.schema_json import as_json
 
 KINDS = [
     pytest.param(kinds, kind, id=f"{kind.value.__name__}-{kind.number}")
