@@ -80,6 +80,7 @@ class LocalLog:
             self.remove([self.segments.pop()], now_ms)
         else:
             self.active.close()
+            self.flush()
         self._begin(base_offset, now_ms)
 
     def flush(self) -> None:

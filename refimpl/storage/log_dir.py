@@ -50,6 +50,7 @@ class LogDir:
     _offsets: dict[str, dict[Partition, int]] = field(
         factory=dict[str, dict[Partition, int]], init=False
     )
+    _flushed_ms: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
     _doomed: dict[str, int] = field(factory=dict[str, int], init=False)
 
     @classmethod
@@ -119,9 +120,12 @@ class LogDir:
         self._write(HIGH_WATERMARKS, lambda log: log.high_watermark)
 
     def housekeeping(self, now_ms: int) -> None:
-        """What is to be done every `log.retention.check.interval.ms`: retention, expiry, deletion
-        of what is due, checkpoints."""
-        for log in self.logs.values():
+        """What is to be done every now and then: flushing by time, retention, expiry, deletion of
+        what is due, checkpoints."""
+        for partition, log in self.logs.items():
+            if now_ms - self._flushed_ms.setdefault(partition, now_ms) >= log.config.flush_ms:
+                log.flush()
+                self._flushed_ms[partition] = now_ms
             log.apply_retention(now_ms)
             log.local.delete_due(now_ms)
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)

@@ -38,11 +38,15 @@ Image = tuple[dict[str, bytes], frozenset[str]]
 
 @frozen
 class Promise:
-    """What a crash at this moment may leave: `log[i:j]` with `i <= first` and `j >= least`."""
+    """What a crash at this moment may leave: `log[i:j]` with `i <= first` and `j >= least`.
+
+    Readers never see what is before `log[deleted]`.
+    """
 
     log: tuple[bytes, ...] = ()
     first: int = 0
     least: int = 0
+    deleted: int = 0
 
 
 @define
@@ -98,7 +102,7 @@ class Workload:
         self.promise = evolve(self.promise, log=self.promise.log[:keep])
 
     def restart(self, offset: int) -> None:
-        self.promise = evolve(self.promise, least=0)
+        self.promise = evolve(self.promise, least=0, deleted=0)
         self.log.restart_at(offset, self.now_ms)
         self.promise = Promise()
 
@@ -107,6 +111,7 @@ class Workload:
         self.promise = evolve(self.promise, first=index)
         self.log.advance_high_watermark(self.log.end_offset)
         self.log.advance_log_start(base_of(self.promise.log[index]))
+        self.promise = evolve(self.promise, deleted=index)
 
     def tidy(self, later_ms: int) -> None:
         """Retention, deletion of what is due, checkpoints."""
@@ -115,7 +120,7 @@ class Workload:
         self.promise = evolve(self.promise, first=len(self.promise.log))
         self.directory.housekeeping(self.now_ms)
         kept = sum(base_of(data) < self.log.log_start_offset for data in self.promise.log)
-        self.promise = evolve(self.promise, first=kept)
+        self.promise = evolve(self.promise, first=kept, deleted=kept)
 
     def stop(self) -> None:
         self.directory.close()
@@ -224,6 +229,8 @@ def check_log(log: PartitionLog, disk: MemoryDisk, promise: Promise) -> None:
     assert last >= promise.least, f"{promise.least} batches were flushed, {last} are left"
     assert first <= promise.first
     assert log.log_start_offset <= (bases[promise.first] if promise.first < len(bases) else 2**63)
+    hidden = bases[promise.deleted] if promise.deleted < len(bases) else 0
+    assert log.log_start_offset >= hidden, "deleted records are back"
     end = read_header(promise.log[last - 1]).next_offset if last else start
     assert log.end_offset == max(end, log.log_start_offset), "a hole before the end"
     check_derived(log, promise.log[:last], first)
