@@ -129,13 +129,17 @@ def write_json(judged: list[Judged], path: Path) -> None:
 def show(console: Console, one: Judged, witnesses: int = 3) -> None:
     """Print one run: a table of verdicts, the witnesses of what was found, what was not checked."""
     console.print()
-    console.print(Text(f"{one.path}", style="bold"), Text(one.verdict, style=_style(one.verdict)))
+    console.print(
+        Text(f"{one.path}", style="bold"),
+        Text(one.verdict, style=_style(one.verdict)),
+        soft_wrap=True,
+    )
     if one.error is not None:
-        console.print(Text(str(one.error), style="red"))
+        console.print(Text(str(one.error), style="red"), soft_wrap=True)
         return
     assert one.run is not None
     for warning in one.run.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     console.print(_table(one.verdicts))
     for verdict in one.verdicts:
         if verdict.verdict in (VIOLATED, ALLOWED):
