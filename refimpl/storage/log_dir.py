@@ -52,6 +52,7 @@ class LogDir:
     )
     _flushed_ms: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
     _doomed: dict[str, int] = field(factory=dict[str, int], init=False)
+    _opening: bool = field(default=True, init=False)
 
     @classmethod
     def open(
@@ -75,10 +76,7 @@ class LogDir:
             opened._offsets[path] = read_offsets(guarded, path) if path in there else {}
         for folder in guarded.folders():
             opened._open_folder(folder, now_ms, clean=clean)
-        # A folder that is gone takes its offsets along: they mean nothing to one that comes anew.
-        for path, offsets in opened._offsets.items():
-            here = opened.logs.keys() | opened.damaged.keys()
-            opened._offsets[path] = {part: offsets[part] for part in offsets.keys() & here}
+        opened._opening = False
         opened.checkpoint()
         return opened
 
@@ -110,8 +108,6 @@ class LogDir:
         self.disk.rename(folder_name(partition), folder)
         self.disk.flush_folder("")
         self._doomed[folder] = now_ms + log.config.file_delete_delay_ms
-        for offsets in self._offsets.values():
-            offsets.pop(partition, None)
         self.checkpoint()
 
     def checkpoint(self) -> None:
@@ -176,9 +172,14 @@ class LogDir:
         self._write(LOG_STARTS, lambda log: log.log_start_offset)
 
     def _write(self, path: str, offset_of: Callable[[PartitionLog], int]) -> None:
-        """Write one checkpoint, if it changed; what a damaged partition had is kept."""
+        """Write one checkpoint, if it changed; what a damaged partition had is kept.
+
+        A folder that is gone takes its offsets along: they mean nothing to one that comes anew.
+        """
         offsets = self._offsets[path]
-        current = {**offsets, **{part: offset_of(log) for part, log in self.logs.items()}}
+        kept = offsets.keys() if self._opening else offsets.keys() & self.damaged.keys()
+        current = {partition: offsets[partition] for partition in kept}
+        current |= {partition: offset_of(log) for partition, log in self.logs.items()}
         if current != offsets:
             write_offsets(self.disk, path, current)
             self._offsets[path] = current
