@@ -9,6 +9,7 @@ for the walks.
 
 from collections.abc import Iterator
 
+from properties.conformance.binding import NoSuchChoice
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.machines import Machines
 from properties.conformance.memory import Memory
@@ -62,8 +63,17 @@ def _forbidden(machines: Machines, state: int, memory: Memory) -> Discrepancy | 
                 return machines.differs(state, label, f"takes it: {machines.changed_since(state)}")
     except Exception as crash:
         return machines.differs(state, label, f"crashes: {type(crash).__name__}: {crash}")
-    for label in machines.choosing:
-        if label not in allowed and (found := machines.judge(state, label, memory)):
+    for label, call in machines.choosing.items():
+        if label in allowed:
+            continue
+        try:
+            call(choice=0)
+        except NoSuchChoice:
+            continue
+        except Exception:
+            pass  # refused, and there may be other choices; or crashed, and judge tells of it
+        memory.restore()
+        if found := machines.judge(state, label, memory):
             return found
     return _culprit(machines, state, memory) if memory.changed() else None
 

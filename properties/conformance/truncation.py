@@ -35,6 +35,7 @@ class Truncation(Binding):
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.ids = tuple(range(1, constants["N"] + 1))
+        self.nobody = (0,) * len(self.ids)
         self.max_records: int = constants["MaxRecords"]
         self.max_epoch: int = constants["MaxEpoch"]
         self.max_fetch: int = constants["MaxFetch"]
@@ -122,6 +123,8 @@ class Truncation(Binding):
         self._deliver(f, self.replicas[l - 1].answer_fetch(request, self.max_fetch))
 
     def late_fetch(self, f: int, l: int, choice: int) -> None:
+        if not self.late:
+            raise NoSuchChoice
         requests = sorted(
             (m for m in self.late if m.replica == f),
             key=lambda m: (m.epoch, m.incarnation, m.end, m.last_epoch),
@@ -286,8 +289,12 @@ def isr(c: Truncation) -> Value:
     return tuple([r.isr for r in c.replicas])
 
 
+def _by_replica(c: Truncation, numbers: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple([numbers.get(f, 0) for f in c.ids]) if numbers else c.nobody
+
+
 def ends(c: Truncation) -> Value:
-    return tuple([tuple([r.ends.get(f, 0) for f in c.ids]) for r in c.replicas])
+    return tuple([_by_replica(c, r.ends) for r in c.replicas])
 
 
 def leader_and_isr(c: Truncation) -> Value:
@@ -318,7 +325,7 @@ def incarnation(c: Truncation) -> Value:
 
 
 def seen(c: Truncation) -> Value:
-    return tuple([tuple([r.seen.get(f, 0) for f in c.ids]) for r in c.replicas])
+    return tuple([_by_replica(c, r.seen) for r in c.replicas])
 
 
 def committed(c: Truncation) -> Value:

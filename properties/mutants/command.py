@@ -65,8 +65,11 @@ def _chosen(names: tuple[str, ...], known: dict[str, Mutant]) -> list[Mutant]:
 def _recomputed(chosen: list[Mutant], named: bool, only: str | None, console: Console) -> Matrix:
     found = Matrix()
     if only != "guards":
-        rows = matrices.machine_rows(chosen)
+        spent: dict[str, float] = {}
+        rows = matrices.machine_rows(chosen, spent)
         found.machines.update(_watched(rows, len(chosen), "mutants of the machines", console))
+        told = ", ".join(f"{method} {seconds:.1f}" for method, seconds in spent.items())
+        console.print(f"CPU s by method: {told}", highlight=False)
     if only != "machines" and not named:
         guards = matrices.all_guards(("AbsLog", "Truncation", "DurableIsr", "ConsumerCommit"))
         rows = matrices.guard_rows(guards)
@@ -85,9 +88,11 @@ def _watched(rows: Iterable[T], total: int, what: str, console: Console) -> Iter
     live = console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not live) as progress:
         task = progress.add_task(what, total=total)
-        for row in rows:
+        for number, row in enumerate(rows, start=1):
             yield row
             progress.advance(task)
+            if not live and number % 10 == 0:
+                console.print(f"{number} of {total} {what}", highlight=False)
     spent = time.process_time() - started
     console.print(f"{total} {what}, {spent:.1f} CPU s in this process", highlight=False)
 

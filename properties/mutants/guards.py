@@ -36,6 +36,8 @@ BOUNDS = frozenset(
 
 #: Guards that may go, and why. `Module.Action: guard`.
 EQUIVALENT = {
+    "ConsumerCommit.ReceiveCommit: c.member = m": "m only names the sender in the step's label: "
+    "without it each commit under way may be received under any name, with the same effect",
     "ConsumerCommit.Process: joined[m] > 0": "who has not joined has position and done at 0, so "
     "nothing is left to process",
     "ConsumerCommit.SendCommit: joined[m] > 0": "who has not joined has position and done at 0, "
@@ -50,8 +52,14 @@ EQUIVALENT = {
     "have the same ISR; without somebody who is not in it, it is the same set",
     "Truncation.ExpandIsr: f \\notin isr[l]": "the leader of the current epoch and the controller "
     "have the same ISR; with somebody who is in it, it is the same set",
+    'Truncation.Truncate: Rule \\in {"kip320", "kip320nofence"}': "it says which rules have the "
+    "step; under the older ones the logs differ only where a promise is broken already, so no "
+    "verdict comes after it",
     "Truncation.Truncate: Diverges(f, l)": "where the logs agree the answer is the follower's own "
     "log end: nothing is cut",
+    "Truncation.ElectUnclean: r \\notin Decided.isr": "the unclean election of a member of the "
+    "ISR takes all others out of it, which Fence does one by one; with two replicas it is the same "
+    "step",
     "Truncation.Fence: b \\in Decided.isr": "who is not in the ISR does not lead, so the leader "
     "stays and the ISR too: that is Elect of the same leader",
 }
@@ -72,6 +80,7 @@ ASKED = {
         "bug_unclean_2",
         "ok_kip279_2",
         "ok_kip320_2_outsider",
+        "bug_kip101_3",
         "ok_kip320_2_restart",
     ),
 }

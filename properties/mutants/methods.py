@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from chaos.campaign import Orders
+from chaos.campaign import first_failing_seed
 from properties.conformance.binding import snake_case
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.exhaustive import exhaustive
@@ -25,19 +25,26 @@ from refimpl.errors import Refusal
 SCOPES = {
     "AbsLog": ("ok", "ok_loss_allowed"),
     "Truncation": ("ok_kip320_3_small", "ok_kip320_2_late_restart", "ok_kip320_2"),
-    "DurableIsr": ("bug_unclean_2", "bug_before_kip966", "ok_kip966_1_crash", "bug_unclean"),
+    "DurableIsr": ("ok_kip966_1_crash", "bug_unclean_2", "bug_before_kip966", "bug_unclean"),
     "ConsumerCommit": (
         "ok_auto_commit_monotone",
         "ok_commit_then_process",
         "ok_process_then_commit",
     ),
 }
-#: Graphs above so many edges are for the exhaustive check and the walk alone.
-TOURED = 40_000
+#: Of these Hypothesis and TLC are asked about the first so many, as they take longer.
+ASKED = 2
+#: And the tour, which takes longest where it finds nothing.
+TOURED = {
+    "AbsLog": ("ok_loss_allowed",),
+    "Truncation": ("ok_kip320_2",),
+    "DurableIsr": ("ok_kip966_1_crash",),
+    "ConsumerCommit": ("ok_auto_commit_monotone", "ok_commit_then_process"),
+}
 
-STROLL_STEPS = 10_000
-EXAMPLES, STEPS = 40, 25
-SEEDS = range(1, 31)
+STROLL_STEPS = 8_000
+EXAMPLES, STEPS = 25, 25
+SEEDS = range(1, 21)
 TRACES, TRACE_EVENTS = 4, 40
 #: How many refused steps a free walk puts up with before it ends.
 PATIENCE = 500
@@ -57,8 +64,10 @@ def scopes(mutant: Mutant) -> Iterator[Scope]:
             yield scope(module, cfg)
 
 
-def toured(mutant: Mutant) -> Iterator[Scope]:
-    return (one for one in scopes(mutant) if one.graph.edge_count <= TOURED)
+def few_scopes(mutant: Mutant) -> Iterator[Scope]:
+    for module in mutant.modules:
+        for cfg in SCOPES[module][:ASKED]:
+            yield scope(module, cfg)
 
 
 def first(mutant: Mutant, check: Callable[[Scope], Discrepancy | None]) -> Discrepancy | None:
@@ -84,28 +93,22 @@ def by_walk(mutant: Mutant) -> Discrepancy | None:
 def by_tour(mutant: Mutant) -> Discrepancy | None:
     """Every edge by a real path."""
     with applied(mutant):
-        tours = (_any(tour(Run(Machines(one, "tour")))) for one in toured(mutant))
+        toured = [scope(module, cfg) for module in mutant.modules for cfg in TOURED[module]]
+        tours = (_any(tour(Run(Machines(one, "tour")))) for one in toured)
         return next(filter(None, tours), None)
 
 
 def by_hypothesis(mutant: Mutant) -> Discrepancy | None:
     """Hypothesis, with the graph as its oracle."""
     with applied(mutant):
-        found = (search(one, set(), EXAMPLES, STEPS, shrink=False) for one in toured(mutant))
+        found = (search(one, set(), EXAMPLES, STEPS, shrink=False) for one in few_scopes(mutant))
         return next(filter(None, found), None)
 
 
-def by_chaos(mutant: Mutant) -> str | None:
+def by_chaos(mutant: Mutant) -> object:
     """The simulator: its oracles judge, or something breaks."""
     with applied(mutant):
-        for seed in SEEDS:
-            try:
-                run = Orders().run(seed)
-            except Exception as crash:
-                return f"seed {seed}: {type(crash).__name__}"
-            if run.violation is not None:
-                return f"seed {seed}: {run.violation.oracle}"
-    return None
+        return first_failing_seed(SEEDS)
 
 
 def by_traces(mutants: Iterable[Mutant]) -> set[str]:
@@ -123,7 +126,7 @@ def _any(results: Iterable[Discrepancy | None]) -> Discrepancy | None:
 
 def _recordings(mutant: Mutant) -> Iterator[Trace]:
     with applied(mutant):
-        for one in toured(mutant):
+        for one in few_scopes(mutant):
             for number in range(TRACES):
                 yield _record(one, f"{mutant.name} {one.cfg} {number}", Random(number))
 
