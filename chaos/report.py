@@ -55,11 +55,11 @@ def summary(tally: Tally) -> RenderableType:
         table.add_row(words, f"{number:,}" if number else "[yellow]never[/yellow]")
     faster = tally.simulated_ms / 1000 / max(tally.cpu_s, 1e-9)
     lines = (
-        f"{tally.seeds:,} seeds, {len(tally.failed)} failed; {tally.events:,} events in "
-        f"{tally.cpu_s:.1f} CPU-s, {_rate(tally)}, {faster:,.0f} times real time",
         f"committed records lost where the settings allow it: {tally.counts['allowed losses']:,}, "
         "of them acknowledged to producers: "
         f"{tally.counts['acknowledged records lost, as allowed']:,}",
+        f"{tally.seeds:,} seeds, {len(tally.failed)} failed; {tally.events:,} events in "
+        f"{tally.cpu_s:.1f} CPU-s, {_rate(tally)}, {faster:,.0f} times real time",
     )
     return Group(table, "", *lines)
 

@@ -25,8 +25,8 @@ from properties.tla.specs import CHECKOUT, cache_folder
 from properties.tla.tools import digest
 
 #: Kept so that the whole takes at most 15 minutes on two cores; campaigns have verbs of their own.
-CHAOS_SEEDS = 400
-TRACED_SEEDS = 40
+CHAOS_SEEDS = 2_000
+TRACED_SEEDS = 60
 RECORDINGS = CHECKOUT / "tests/traces/data/recordings"
 
 

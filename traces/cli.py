@@ -30,6 +30,12 @@ from traces.verdict import VIOLATED
 )
 @click.option("--strict", is_flag=True, help="What the configuration permits is violated, too.")
 @click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Of several runs, show each in full, not only those in which something is violated.",
+)
+@click.option(
     "--sub-via",
     type=click.Choice(["assign", "subscribe"]),
     default="assign",
@@ -55,6 +61,7 @@ def check(
     paths: tuple[Path, ...],
     json_file: Path | None,
     strict: bool,
+    verbose: bool,
     sub_via: str,
     ww_deps: bool,
     cleanup_policy: str,
@@ -63,7 +70,8 @@ def check(
 
     PATH is the folder of a run in trace format v1 (meta.json and one file per process), a Jepsen
     history (.edn), or a folder of such runs. Each promise holds, is violated, was broken as the
-    configuration in meta.json allows, or is not checked, with the reason.
+    configuration in meta.json allows, or is not checked, with the reason. Of several runs only
+    those are shown in full in which something is violated.
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged.
     """
@@ -76,7 +84,8 @@ def check(
         judge_all([one for one in judged if one.run is not None], strict, bar)
     console = Console()
     for one in judged:
-        show(console, one)
+        if verbose or len(judged) == 1 or one.verdict in (VIOLATED, BAD_INPUT):
+            show(console, one)
     if len(judged) > 1:
         summarise(console, judged)
     if json_file is not None:

@@ -1,5 +1,6 @@
 """What a person reads and what a machine reads."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,9 @@ def summarise(console: Console, judged: list[Judged]) -> None:
         table.add_row(one.path.name, Text(one.verdict, style=_style(one.verdict)), *cells)
     console.print()
     console.print(table)
+    counts = Counter(one.verdict for one in judged)
+    said = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
+    console.print(f"\n{len(judged)} runs: {said}")
 
 
 def _style(verdict: str) -> str:
