@@ -99,7 +99,10 @@ def _watched(rows: Iterable[T], total: int, what: str, console: Console) -> Iter
 
 def _show(found: Matrix, console: Console) -> None:
     if found.machines:
-        grid = Grid("", *METHODS, TRACES, box=SIMPLE)
+        grid = Grid(box=SIMPLE)
+        grid.add_column(no_wrap=True)
+        for column in (*METHODS, TRACES):
+            grid.add_column(column, justify="center", max_width=10)
         for name, row in found.machines.items():
             grid.add_row(name, *("✓" if row[column] else "–" for column in [*METHODS, TRACES]))
         grid.add_section()

@@ -157,7 +157,13 @@ def commits_one_too_few(self: Member) -> OffsetCommit:
     return OffsetCommit(self.id, self.generation, offset)
 
 
-@breaks(Member, "take_answer", GROUP)
+@breaks(
+    Member,
+    "take_answer",
+    GROUP,
+    equivalent="What was answered is committed, and the group never goes back; so who joins later "
+    "starts at or behind that offset, and never waits for the answer to it.",
+)
 def answers_of_any_generation_count(self: Member, commit: OffsetCommit) -> None:
     """An answer to a commit of an earlier generation counts in this one."""
     self.answered = max(self.answered, commit.offset)

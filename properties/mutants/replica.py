@@ -151,7 +151,12 @@ def followers_commit(self: Replica) -> int:
     return _advance(self, _least_end(self))
 
 
-@breaks(Replica, "shrink_isr", REPLICATION)
+@breaks(
+    Replica,
+    "shrink_isr",
+    REPLICATION,
+    equivalent="The controller refuses it as well: no leader leaves the ISR by its own wish.",
+)
 def leader_leaves_its_isr(self: Replica, follower: int) -> frozenset[int]:
     """A leader may take itself out of the ISR."""
     self._must_lead()
