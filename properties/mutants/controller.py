@@ -98,7 +98,7 @@ def only_the_last_is_eligible(self: PartitionState, broker: int) -> frozenset[in
 # ------------------------------------------------------------------------------ elections
 
 
-@breaks(PartitionState, "elect", REPLICATION, "KAFKA-3410")
+@breaks(PartitionState, "elect", REPLICATION)
 def elects_from_outside(self: PartitionState, broker: int) -> None:
     """Whoever is alive may lead: unclean election by default."""
     if broker not in self.alive:

@@ -14,7 +14,7 @@ TOP = ("AbsLog",)
 # ------------------------------------------------------------------------------ the coordinator
 
 
-@breaks(Coordinator, "receive_commit", GROUP, "KAFKA-2978")
+@breaks(Coordinator, "receive_commit", GROUP)
 def zombies_commit(self: Coordinator, commit: OffsetCommit) -> None:
     """A member of an older generation moves the group back behind what the new owner did."""
     sender = (commit.member, commit.generation)
@@ -51,7 +51,7 @@ def committed_offset_is_the_greatest(self: Coordinator, commit: OffsetCommit) ->
     self.committed = max(self.committed, commit.offset)
 
 
-@breaks(Coordinator, "rebalance", GROUP, "KAFKA-2978")
+@breaks(Coordinator, "rebalance", GROUP)
 def rebalance_in_the_same_generation(self: Coordinator, owner: int) -> None:
     """The partition changes hands within a generation, so nobody is fenced."""
     self.owner = owner
@@ -136,7 +136,7 @@ def processes_before_the_answer(self: Member) -> int:
     return self.done - 1
 
 
-@breaks(Member, "send_commit", GROUP, "KAFKA-3123")
+@breaks(Member, "send_commit", GROUP)
 def commits_before_processing(self: Member) -> OffsetCommit:
     """Whatever the discipline, what was polled is committed."""
     self._must_be_joined()

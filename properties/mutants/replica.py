@@ -132,7 +132,7 @@ def commits_below_min_isr(self: Replica) -> int:
     return _advance(self, _least_end(self))
 
 
-@breaks(Replica, "advance_high_watermark", REPLICATION, "KAFKA-3645")
+@breaks(Replica, "advance_high_watermark", REPLICATION)
 def high_watermark_moves_back(self: Replica) -> int:
     """A member with a shorter log pulls the high watermark down."""
     self._must_lead()
@@ -247,7 +247,7 @@ def counts_what_it_sends(self: Replica, request: FetchRequest, limit: int) -> Fe
     return answer
 
 
-@breaks(Replica, "answer_fetch", TRUNCATION, "KAFKA-9807")
+@breaks(Replica, "answer_fetch", TRUNCATION)
 def counts_diverging_fetches(self: Replica, request: FetchRequest, limit: int) -> FetchAnswer:
     """The end of a log that differs from the leader's counts as replicated."""
     answer = _answer_fetch(self, request, limit)
@@ -278,7 +278,7 @@ def truncates_to_high_watermark(self: Replica, answer: FetchAnswer) -> None:
     _take(self, answer, self.high_watermark)
 
 
-@breaks(Replica, "take_answer", REPLICATION, "KIP-279")
+@breaks(Replica, "take_answer", REPLICATION, "KIP-279, KAFKA-6361")
 def truncates_to_the_leaders_offset(self: Replica, answer: FetchAnswer) -> None:
     """The follower cuts where the leader says, and does not look where that epoch ends at
     itself."""
@@ -297,7 +297,7 @@ def never_truncates(self: Replica, answer: FetchAnswer) -> None:
     _take(self, answer, self.log.end)
 
 
-@breaks(Replica, "take_answer", TRUNCATION, "KAFKA-6361")
+@breaks(Replica, "take_answer", TRUNCATION)
 def takes_answers_of_older_epochs(self: Replica, answer: FetchAnswer) -> None:
     """An answer that comes after a change of leader is taken as if nothing had happened."""
     if not self.up or self.leader == self.id or answer.start != self.log.end:
@@ -323,7 +323,7 @@ def takes_an_answer_twice(self: Replica, answer: FetchAnswer) -> None:
     self.high_watermark = min(answer.high_watermark, self.log.end)
 
 
-@breaks(Replica, "take_answer", TRUNCATION, "KAFKA-3645")
+@breaks(Replica, "take_answer", TRUNCATION)
 def high_watermark_above_the_log(self: Replica, answer: FetchAnswer) -> None:
     """The follower believes the leader's high watermark, whatever it has itself."""
     _take(self, answer, 0 if answer.diverging is None else _where(self, answer))
@@ -432,7 +432,7 @@ def follows_an_older_epoch(self: Replica, epoch: int, leader: int) -> None:
     self._adopt(epoch, leader, frozenset())
 
 
-@breaks(Replica, "become_follower", TRUNCATION, "KAFKA-9144")
+@breaks(Replica, "become_follower", TRUNCATION)
 def restarted_follower_is_never_reminded(self: Replica, epoch: int, leader: int) -> None:
     """After a restart the epoch that it was in is no news, so it stays without a role. Safe, and
     wrong."""
