@@ -44,7 +44,7 @@ def two_owners(p: Partition) -> list[Found]:
     formula="a member was assigned in generation g′ ≺ commit of generation g < g′ ⇒ not ok",
     needs="COMMITS commit.generation commit.inv assigned.group assigned.generation "
     "assigned.ret one_clock",
-    spec="ConsumerCommit (Fence)",
+    spec="ConsumerCommit!ReceiveCommit, with Fence",
     scope="group",
     looks_at="commits by the application, and assignments, with a generation",
 )

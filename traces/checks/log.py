@@ -131,7 +131,7 @@ def moved(p: Partition) -> list[Found]:
     "what was acknowledged and read is not replaced",
     formula="(v, o) acknowledged and read, a later read of o ⇒ again v",
     needs="ACKS READS read.inv read.ret one_clock",
-    spec="Truncation, AbsLog!NoLoss",
+    spec="Truncation!CommittedInIsr, DurableIsr!AckedSurvives",
     unless=LOSS,
     kinds="truncated-after-ack",
 )

@@ -14,7 +14,7 @@ from traces.schema import NONE, Flag, Outcome
     formula="(v, o) acknowledged, o′ > o read, o ≥ log start ⇒ v was read",
     needs="complete SENDS acked.offset TXNS",
     closed="READS",
-    spec="AbsLog!NoLoss",
+    spec="DurableIsr!AckedSurvives",
     unless=LOSS,
     kinds="lost-write",
 )
@@ -34,7 +34,7 @@ def lost_below_frontier(p: Partition) -> list[Found]:
     formula="(v, o) acknowledged, the final scan reached the end ⇒ v in the scan",
     needs="complete SENDS TXNS",
     closed="READS",
-    spec="AbsLog!NoLoss",
+    spec="DurableIsr!AckedSurvives",
     unless=LOSS,
     kinds="unseen",
 )

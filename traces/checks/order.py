@@ -81,7 +81,7 @@ def future_reads(p: Partition) -> list[Found]:
     "the high watermark does not go back",
     formula="high watermarks reported to one client for one partition do not decrease",
     needs="mark.offset consumers",
-    spec="Truncation",
+    spec="Truncation!AdvanceHighWatermark",
     unless=TRUNCATED,
     kinds="hw-regression",
     looks_at="high watermarks (the format has no field for them)",
@@ -100,7 +100,7 @@ def high_watermark_back(p: Partition) -> list[Found]:
     "leader epochs grow along the log",
     formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading",
     needs="scan.epoch complete READS",
-    spec="Truncation",
+    spec="Truncation!EpochsAscend",
     looks_at="scanned records with a leader epoch",
 )
 def epochs_back(p: Partition) -> list[Found]:

@@ -49,7 +49,7 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
     formula="InitProducerId of a newer epoch ≺ send of an older one ⇒ the send is not acknowledged",
     needs="SENDS send.inv init_producer.ret init_producer.tid one_clock",
     closed="init_producer.inv",
-    spec="Transactions: fencing by producer epoch",
+    spec="Transactions, to come",
     kinds="fencing-violation",
     scope="producer",
     looks_at="sends and init_producer with a producer epoch or a transactional id",

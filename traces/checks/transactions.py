@@ -24,7 +24,7 @@ def _one_per_id(p: Partition, found: Ints) -> Ints:
     formula="T committed, or any v ∈ T read as committed ⇒ every record of T is in the final scan",
     needs="complete SENDS TXNS",
     closed="READS",
-    spec="Transactions: atomicity; AbsLog!NoLoss",
+    spec="Transactions, to come; DurableIsr!AckedSurvives",
     unless=LOSS,
     looks_at="sends of committed transactions",
 )
@@ -47,7 +47,7 @@ def torn(p: Partition) -> list[Found]:
     "read_committed waits for the commit",
     formula="v ∈ T read as committed ⇒ the read did not return before T's commit was requested",
     needs="VISIBLE read.ret ending.inv one_clock",
-    spec="Transactions: last stable offset",
+    spec="Transactions, to come",
     kinds="read-uncommitted-leak",
     looks_at="read_committed reads of transactions",
 )
@@ -68,7 +68,7 @@ def leaked(p: Partition) -> list[Found]:
     "read_committed stops at the last stable offset",
     formula="o read as committed at t, committed T has a record below o ⇒ T asked to commit by t",
     needs="VISIBLE acked.offset read.ret ending.inv one_clock",
-    spec="Transactions: last stable offset",
+    spec="Transactions, to come",
     looks_at="read_committed reads above a transaction's records",
 )
 def beyond_stable(p: Partition) -> list[Found]:
@@ -93,7 +93,7 @@ def beyond_stable(p: Partition) -> list[Found]:
     formula="T aborted, or never asked to commit ⇒ no v ∈ T is read as committed",
     needs="VISIBLE",
     closed="producers producers.whole",
-    spec="Transactions: aborted records are invisible",
+    spec="Transactions, to come",
     looks_at="read_committed reads and aborted transactions",
 )
 def aborted_read(p: Partition) -> list[Found]:
