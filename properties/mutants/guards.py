@@ -84,6 +84,8 @@ ASKED = {
         "ok_kip320_2_restart",
     ),
 }
+#: Of guards that may go, only so many are asked: nothing is expected to tell.
+FEW = 2
 LIMIT_S = 40.0
 
 
@@ -226,7 +228,8 @@ def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
         shutil.copytree(tree.root, mutated.root)
         _drop(guard, mutated)
         table = load(guard.module, mutated)
-        for cfg in ASKED[guard.module]:
+        asked = ASKED[guard.module]
+        for cfg in asked[:FEW] if guard.name in EQUIVALENT else asked:
             row = table.row(cfg)
             outcome = Tlc(mutated, quick=True).check(guard.module, cfg, LIMIT_S)
             for difference in compare(row, outcome):

@@ -1,7 +1,9 @@
 """The kill matrix: which check finds which mutant. Kept as a file, recomputed, compared."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -12,6 +14,7 @@ from attrs import field, frozen
 from properties.mutants import guards, methods
 from properties.mutants.guards import Guard
 from properties.mutants.shelf import Mutant, shelf
+from properties.tla.processes import stop_all
 from properties.tla.specs import CHECKOUT
 
 FILE = Path(__file__).with_name("matrix.json")
@@ -116,8 +119,14 @@ def _kills(method: Callable[[Mutant], object], mutant: Mutant) -> bool:
 
 
 def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:
-    for guard in found:
-        yield guard.name, guards.killer(guard)
+    """What tells each dropped guard, in order; TLC runs once per core."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        names = [guard.name for guard in found]
+        yield from zip(names, pool.map(guards.killer, found), strict=True)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop_all()
 
 
 def all_guards(modules: Sequence[str]) -> list[Guard]:
