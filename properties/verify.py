@@ -56,7 +56,8 @@ def stages(work: Path) -> tuple[Stage, ...]:
     return (
         Stage("spec", "the models do what their tables say", ("spec",)),
         Stage("conform", "the machines are the models, edge by edge", ("conform",)),
-        Stage("mutants", "a rule that is broken is found", ("mutants",)),
+        # The guards of the specs have a verb of their own, `make mutants`: five minutes more.
+        Stage("mutants", "a rule that is broken is found", ("mutants", "--only", "machines")),
         Stage("chaos", "no fault breaks a promise", ("chaos", "--seeds", str(CHAOS_SEEDS))),
         Stage(
             "record",
