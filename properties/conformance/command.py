@@ -98,7 +98,14 @@ def _show(report: Report, console: Console) -> None:
     labels = scope.graph.actions
     heads = ("bindings", "edges", *(one.method for one in report.found))
     title = f"{scope.name}: {len(scope.graph.states):,} states, {edges.total():,} edges"
-    grid = Grid(box=SIMPLE, title=title, title_justify="left", title_style="bold")
+    grid = Grid(
+        box=SIMPLE,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        collapse_padding=True,
+    )
     grid.add_column(no_wrap=True)
     for head in heads:
         grid.add_column(head, justify="right", no_wrap=True)

@@ -36,6 +36,7 @@ def line(result: Result) -> str:
 
 def table(results: Sequence[Result]) -> Grid:
     grid = Grid("", "verdict", "length", "distinct", "depth", "CPU s", "", box=SIMPLE)
+    grid.columns[0].no_wrap = True
     for column in grid.columns:
         column.overflow = "fold"
     grid.columns[0].no_wrap = True
