@@ -142,4 +142,14 @@ def _judged(found: Matrix, console: Console, names: bool) -> bool:
         console.print(one, style="red", highlight=False, markup=False, soft_wrap=True)
     if wrong:
         console.print("see it again: highwater mutants [MUTANT]", highlight=False, markup=False)
+    asked = len(found.machines) + len(found.guards)
+    killed = sum(any(row.values()) for row in found.machines.values())
+    killed += sum(why is not None for why in found.guards.values())
+    lives = len(found.survivors())
+    console.print(
+        f"{asked} mutants: {killed} killed, {asked - killed - lives} known to be equivalent, "
+        f"{lives} alive; {len(wrong)} differences from the matrix",
+        highlight=False,
+        soft_wrap=True,
+    )
     return bool(wrong)
