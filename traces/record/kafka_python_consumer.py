@@ -1,19 +1,19 @@
 """A consumer of kafka-python, recorded."""
 
 import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Self
 
 from traces.record.errors import commit_outcome
 from traces.record.process import now
+from traces.record.python_consumer import PythonConsumer
 from traces.record.python_words import names, offsets_of, told_error
 from traces.record.rebalance import listener as rebalance_listener
-from traces.record.wrapper import Fields, RecordedConsumer, Told, record
+from traces.record.wrapper import Fields, Told, record
 
 
-class KafkaPythonConsumer(RecordedConsumer):
+class KafkaPythonConsumer(PythonConsumer):
     """A consumer of kafka-python."""
 
     def __init__(self, client: Any, told: Told) -> None:
@@ -73,40 +73,6 @@ class KafkaPythonConsumer(RecordedConsumer):
         self._client.subscribe(topics, pattern=pattern, listener=ours)
         named = [f"/{pattern}/"] if pattern else list(topics)
         self._process.note("subscribe", invoked, topics=named, **self._grouped())
-
-    def unsubscribe(self) -> None:
-        """As the client's own."""
-        invoked = now()
-        self._client.unsubscribe()
-        self._process.note("subscribe", invoked, topics=[], **self._grouped())
-
-    def told_assigned(self, partitions: Any) -> None:
-        """A rebalance gave partitions to this member."""
-        self._process.note("assigned", partitions=names(partitions), **self._membership())
-
-    @contextmanager
-    def giving_up(self, op: str, partitions: Any) -> Generator[None]:
-        """A rebalance takes them; the line follows what the application still did with them."""
-        invoked, held = now(), self._membership()
-        try:
-            yield
-        finally:
-            if partitions:  # the first rebalance of all takes nothing, and says so
-                self._process.note(op, invoked, partitions=names(partitions), **held)
-
-    def assign(self, partitions: Any) -> None:
-        """As the client's own."""
-        invoked = now()
-        self._client.assign(partitions)
-        self._process.note("assign", invoked, partitions=names(partitions))
-
-    def seek(self, partition: Any, offset: int) -> None:
-        """As the client's own."""
-        invoked = now()
-        self._client.seek(partition, offset)
-        self._process.note(
-            "seek", invoked, partitions=names([partition]), offsets=offsets_of({partition: offset})
-        )
 
     def seek_to_beginning(self, *partitions: Any) -> None:
         """As the client's own; where that is, the next poll shows."""
