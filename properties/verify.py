@@ -18,6 +18,7 @@ import click
 import orjson
 from attrs import asdict, frozen
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
@@ -128,25 +129,25 @@ def _run(stage: Stage, work: Path, console: Console) -> Result:
         start_new_session=True,
     )
     last = ""
-    try:
-        with (
-            open(_log(work, stage), "w", encoding="utf-8") as log,
-            console.status(stage.name) as status,
-        ):
+    with (
+        process,
+        open(_log(work, stage), "w", encoding="utf-8") as log,
+        console.status(stage.name) as status,
+    ):
+        try:
             for line in _lines(process):
                 log.write(line)
                 last = line.strip() or last
                 _show(console, status, stage, last)
-        code = process.wait()
-    except BaseException:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-        raise
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+            raise
     after = os.times()
     cpu_s = (
         after.children_user + after.children_system - before.children_user - before.children_system
     )
-    return Result(stage.name, code, last, cpu_s, time.monotonic() - began)
+    return Result(stage.name, process.returncode, last, cpu_s, time.monotonic() - began)
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -157,13 +158,13 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
 def _show(console: Console, status: Status, stage: Stage, line: str) -> None:
     if console.is_terminal:
         room = max(10, console.width - len(stage.name) - 6)
-        status.update(f"[bold]{stage.name}[/] {line[:room]}", spinner="dots")
+        status.update(f"[bold]{stage.name}[/] {escape(line[:room])}", spinner="dots")
 
 
 def _announce(console: Console, stage: Stage, result: Result, *, again: bool) -> None:
     mark = "[green]✓[/]" if result.code == 0 else "[red]✗[/]"
     cost = "as before" if again else f"{result.wall_s:.0f} s"
-    console.print(f"{mark} {stage.name:9} {result.summary}  ({cost})", soft_wrap=True)
+    console.print(f"{mark} {stage.name:9} {escape(result.summary)}  ({cost})", soft_wrap=True)
 
 
 def _summary(console: Console, loop: Sequence[Stage], results: Sequence[Result]) -> None:
@@ -197,8 +198,12 @@ def _conclude(console: Console, loop: Sequence[Stage], results: Sequence[Result]
     log = _log(cache_folder() / "verify", stage)
     console.rule(f"{stage.name} failed")
     console.print(_tail(log), markup=False, soft_wrap=True)
-    console.print(f"\nFirst to fail: {stage.name}, exit {failed.code}. All it said: {log}")
-    console.print(f"To see it again: highwater {shlex.join(stage.command)}", soft_wrap=True)
+    console.print(
+        f"\nFirst to fail: {stage.name}, exit {failed.code}. All it said: {log}\n"
+        f"To see it again: highwater {shlex.join(stage.command)}",
+        markup=False,
+        soft_wrap=True,
+    )
     sys.exit(failed.code if failed.code > 0 else 1)
 
 

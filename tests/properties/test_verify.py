@@ -1,0 +1,40 @@
+"""The loop says what failed, whatever a stage printed, and forgets what passed for other files."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from properties import verify
+from properties.verify import Memory, Result, Stage
+
+PASSED = Result("spec", 0, "all as expected", 1.0, 2.0)
+
+
+@pytest.fixture
+def one_stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
+    missing = str(tmp_path / "[/no such run]")
+    loop = (Stage("check", "what is not there is told", ("check", missing)),)
+    monkeypatch.setattr(verify, "stages", lambda work: loop)  # pyright: ignore
+    return tmp_path
+
+
+def test_the_first_failure_is_told_with_its_code_and_its_command(one_stage: Path) -> None:
+    ended = CliRunner().invoke(verify.verify, [])
+    assert ended.exit_code == 2, ended.output
+    assert "First to fail: check, exit 2." in ended.output
+    assert f"To see it again: highwater check '{one_stage}/[/no such run]'" in ended.output
+
+
+def test_an_unknown_stage_is_the_users_mistake(one_stage: Path) -> None:
+    ended = CliRunner().invoke(verify.verify, ["--only", "chek"])
+    assert ended.exit_code == 2
+    assert "no stage chek; there are: check" in ended.output
+
+
+def test_what_passed_is_remembered_for_exactly_these_files(tmp_path: Path) -> None:
+    path = tmp_path / "passed.json"
+    Memory(path, "these files").add(PASSED)
+    assert Memory(path, "these files").passed() == {"spec": PASSED}
+    assert Memory(path, "other files").passed() == {}
