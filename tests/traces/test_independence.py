@@ -88,6 +88,8 @@ def test_one_shuffle_serves_all_checks_of_partitions(spark: SparkSession, tmp_pa
     """One exchange per scope, whatever the number of checks (research: nine, one per check)."""
     run = read_trace(DATA / "recordings" / "auto-commit")
     pq.write_table(run.table(0), tmp_path / "ops.parquet")
+    # With one shuffle partition Spark plans `Exchange SinglePartition`, so say how many.
+    spark.conf.set("spark.sql.shuffle.partitions", "5")
     found: Any = find(read_ops(spark, str(tmp_path)), {0: run.context})
     text: str = found._jdf.queryExecution().executedPlan().toString()
     assert text.count("Exchange hashpartitioning") == 3
