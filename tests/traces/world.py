@@ -7,6 +7,7 @@ order of the log: whatever a check finds in the trace of such a world, it invent
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -121,6 +122,12 @@ class World:
             member = {"group": GROUP, "generation": self.generation}
             self.call(owner, "commit", offsets=offsets, **member)
 
+    def close(self, *processes: str) -> None:
+        """The last line of each file that has none yet."""
+        for process in processes:
+            if self.lines[process][-1]["op"] not in ("close", "crash"):
+                self.call(process, "close")
+
     def scan(self) -> None:
         for isolation in ("read_uncommitted", "read_committed"):
             process = f"scan-{isolation}#0"
@@ -138,6 +145,27 @@ class World:
                     offsets={name(p): len(log)},
                     records=self.records(p, 0, isolation == "read_committed"),
                 )
+
+
+Part = Callable[[World], None]
+DURING: list[Part] = []
+AFTERWARDS: list[Part] = []
+
+
+def during(part: Part) -> Part:
+    """Add something that happens in every world, before the consumers catch up and all close.
+
+    A module of `tests.traces.mutations` gives the world so what its lies are about: clients,
+    fields of lines, settings in `meta`. Random choices are those of `world.random`.
+    """
+    DURING.append(part)
+    return part
+
+
+def afterwards(part: Part) -> Part:
+    """As `during`, after every client has closed and the final scans were made."""
+    AFTERWARDS.append(part)
+    return part
 
 
 def world(seed: int, steps: int = 40) -> World:
@@ -175,17 +203,20 @@ def world(seed: int, steps: int = 40) -> World:
         w.transaction(process, ordinal, commit=True)
         w.transaction(process, ordinal + 1, commit=False)
         w.send("p0#0")
+    for part in DURING:
+        part(w)
     w.rebalance()
     for _ in range(12 * steps):
         for consumer in ("c0#0", "c1#0"):
             w.poll(consumer)
     for consumer in ("c0#0", "c1#0"):
         w.commit(consumer)
-    for process in [p for p in w.lines if not p.startswith("c")] + ["c0#0", "c1#0"]:
-        w.call(process, "close")
+    members = ["c0#0", "c1#0"]
+    w.close(*(process for process in w.lines if process not in members), *members)
     w.scan()
-    for process in [p for p in w.lines if p.startswith("scan")]:
-        w.call(process, "close")
+    for part in AFTERWARDS:
+        part(w)
+    w.close(*w.lines)
     w.meta["processes"] = list(w.lines)
     return w
 

@@ -1,0 +1,50 @@
+"""Lies about what one consumer was given."""
+
+from tests.traces.mutations.lines import calls, scans, without
+from tests.traces.mutations.registry import Lines, NotHere, mutation
+from tests.traces.world import GROUP, TOPIC, World
+
+
+@mutation("C2", may="C1 G10 G9")
+def reorder_poll(world: World, lines: Lines) -> None:
+    for poll in calls(lines, "poll"):
+        records = poll["records"]
+        for i in range(len(records) - 1):
+            if records[i]["partition"] == records[i + 1]["partition"]:
+                records[i], records[i + 1] = records[i + 1], records[i]
+                return
+    raise NotHere
+
+
+@mutation("C1 G8")
+def skip(world: World, lines: Lines) -> None:
+    """The group is never given a record between two that it is."""
+    for poll in calls(lines, "poll"):
+        same = [r for r in poll["records"] if r["partition"] == poll["records"][0]["partition"]]
+        if len(same) > 2:
+            without(lines, same[1]["id"], "poll", "process")
+            return
+    raise NotHere
+
+
+@mutation("C4", may="G10")
+def read_after_losing_it(world: World, lines: Lines) -> None:
+    """The last poll of a partition comes after the partition was revoked."""
+    poll = [line for line in lines["c0#0"] if line["op"] == "poll"][-1]
+    place = f"{TOPIC}:{poll['records'][-1]['partition']}"
+    mine = lines["c0#0"]
+    at = mine.index(poll)
+    times = {"invoked_ns": poll["invoked_ns"] - 1, "returned_ns": poll["invoked_ns"] - 1}
+    member = {"group": GROUP, "generation": world.generation}
+    mine.insert(at, {"process": "c0#0", "outcome": "ok", "op": "revoked"} | times | member)
+    mine[at]["partitions"] = [place]
+    for seq, line in enumerate(mine):
+        line["seq"] = seq
+
+
+@mutation("C3")
+def start_elsewhere(world: World, lines: Lines) -> None:
+    scan = next(x for x in scans(lines) if len(x["records"]) > 1)
+    (place,) = scan["offsets"]
+    assign = next(x for x in lines[scan["process"]] if x["op"] == "assign")
+    assign["offsets"][place] = scan["records"][1]["offset"]

@@ -1,0 +1,99 @@
+"""Lies about owners, commits and hand-overs of a group."""
+
+from typing import Any
+
+from tests.traces.mutations.lines import calls, insert, without
+from tests.traces.mutations.registry import Lines, NotHere, mutation
+from tests.traces.world import GROUP, TOPIC, Line, World
+
+
+def at_most_once(meta: dict[str, Any]) -> None:
+    for consumer in meta["consumers"].values():
+        consumer["commit_order"] = "commit_then_process"
+
+
+@mutation("G8")
+def forget_to_process(world: World, lines: Lines) -> None:
+    records = [r for line in calls(lines, "process") for r in line["records"]]
+    without(lines, world.random.choice(records)["id"], "process")
+
+
+@mutation("G9", meta=at_most_once)
+def deliver_again(world: World, lines: Lines) -> None:
+    """A record is given to the group, and processed, a second time after a rebalance."""
+    poll = next(line for line in lines["c0#0"] if line["op"] == "poll")
+    record = poll["records"][0]
+    member = {"group": GROUP, "generation": 99}
+    place = f"{TOPIC}:{record['partition']}"
+    late = {"invoked_ns": world.now + 10, "returned_ns": world.now + 11, "outcome": "ok"}
+    insert(lines, "c0#0", late | member | {"op": "assigned", "partitions": [place]})
+    later = {"invoked_ns": world.now + 12, "returned_ns": world.now + 13, "outcome": "ok"}
+    given = {"group": GROUP, "isolation": "read_committed", "records": [record]}
+    insert(lines, "c0#0", later | given | {"op": "poll"})
+    insert(lines, "c0#0", later | given | {"op": "process"})
+
+
+@mutation("G1", may="C4")
+def two_owners(world: World, lines: Lines) -> None:
+    assigned = world.random.choice(calls(lines, "assigned"))
+    other = {"c0#0": "c1#0", "c1#0": "c0#0"}[assigned["process"]]
+    # Before anything else, so that no position of the other's is touched by it.
+    mine = lines[other]
+    mine.insert(1, assigned | {"process": other})
+    mine[1] |= {"invoked_ns": mine[0]["returned_ns"], "returned_ns": mine[0]["returned_ns"]}
+    mine[1] |= {"invoked_ns": assigned["invoked_ns"], "returned_ns": assigned["returned_ns"]}
+    for seq, line in enumerate(mine):
+        line["seq"] = seq
+
+
+@mutation("G5")
+def commit_back(world: World, lines: Lines) -> None:
+    commit = [x for x in lines["c0#0"] if x["op"] == "commit"][-1]
+    insert(
+        lines,
+        "c0#0",
+        commit
+        | {"offsets": {p: o - 1 for p, o in commit["offsets"].items()}}
+        | {"invoked_ns": world.now + 10, "returned_ns": world.now + 11},
+    )
+
+
+@mutation("G6", may="G5 G10")
+def commit_beyond(world: World, lines: Lines) -> None:
+    """The first commit covers more than had been delivered by then."""
+    commit = calls(lines, "commit")[0]
+    place, _ = max(commit["offsets"].items())
+    partition = int(place.split(":")[1])
+    visible = [id for id in world.logs[partition] if id is not None and id not in world.aborted]
+    commit["offsets"][place] = world.logs[partition].index(visible[-1]) + 1
+
+
+@mutation("G4")
+def zombie_commit(world: World, lines: Lines) -> None:
+    """A commit of the generation before the last is accepted at the very end."""
+    commit = [x for x in lines["c0#0"] if x["op"] == "commit"][-1]
+    old = commit | {"generation": world.generation - 1}
+    insert(lines, "c0#0", old | {"invoked_ns": world.now + 10, "returned_ns": world.now + 11})
+
+
+@mutation("G10 G8")
+def resume_too_late(world: World, lines: Lines) -> None:
+    """A new owner asks what was committed, and begins above it."""
+    for owner in ("c0#0", "c1#0"):
+        for at, line in enumerate(lines[owner]):
+            if line["op"] == "committed" and line["offsets"]:
+                first = _first_poll(lines[owner][at + 1 :], line["partitions"][0])
+                if len(first) > 1:
+                    without(lines, first[0]["id"], "poll", "process")
+                    return
+    raise NotHere
+
+
+def _first_poll(mine: list[Line], place: str) -> list[Line]:
+    """What a new owner is given by its first poll, if it polls before it has to give up."""
+    for line in mine:
+        if line["op"] in ("revoked", "assigned") and place in line["partitions"]:
+            return []
+        if line["op"] == "poll":
+            return [r for r in line["records"] if f"{TOPIC}:{r['partition']}" == place]
+    return []

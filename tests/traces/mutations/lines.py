@@ -1,0 +1,34 @@
+"""Ways to find and to change the lines of a trace."""
+
+from tests.traces.mutations.registry import Lines
+from tests.traces.world import Line
+
+
+def calls(lines: Lines, *ops: str) -> list[Line]:
+    return [line for mine in lines.values() for line in mine if line["op"] in ops]
+
+
+def sends(lines: Lines, plain: bool = True) -> list[Line]:
+    return [line for line in calls(lines, "send") if ("txn" in line) != plain]
+
+
+def without(lines: Lines, id: int, *ops: str) -> None:
+    for line in calls(lines, *ops):
+        line["records"] = [r for r in line["records"] if r["id"] != id]
+
+
+def scans(lines: Lines, isolation: str = "") -> list[Line]:
+    return [line for line in calls(lines, "scan") if isolation in line["isolation"]]
+
+
+def placed(line: Line) -> tuple[int, int]:
+    return line["records"][0]["partition"], line["records"][0]["offset"]
+
+
+def insert(lines: Lines, process: str, line: Line) -> Line:
+    """A further line before the one that closes the file."""
+    mine = lines[process]
+    close = mine.pop()
+    mine.append(line | {"process": process, "seq": close["seq"]})
+    mine.append(close | {"seq": close["seq"] + 1})
+    return mine[-2]

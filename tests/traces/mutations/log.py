@@ -1,0 +1,112 @@
+"""Lies about the log: records lost, moved, doubled, made up; answers that go back."""
+
+from tests.traces.mutations.lines import calls, insert, placed, scans, sends, without
+from tests.traces.mutations.registry import Lines, NotHere, mutation
+from tests.traces.world import TOPIC, Line, World
+
+
+@mutation("L4", may="L3")
+def lose(world: World, lines: Lines) -> None:
+    victim = world.random.choice(sends(lines))
+    without(lines, victim["records"][0]["id"], "scan", "poll", "process")
+
+
+@mutation("T1 L4", may="L3")
+def tear(world: World, lines: Lines) -> None:
+    committed = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit")}
+    mine = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in committed]
+    without(lines, world.random.choice(mine)["records"][0]["id"], "scan", "poll", "process")
+
+
+@mutation("L2")
+def store_twice(world: World, lines: Lines) -> None:
+    victim = world.random.choice(sends(lines))["records"][0]
+    for scan in scans(lines):
+        if scan["partitions"] == [f"{TOPIC}:{victim['partition']}"]:
+            (place,) = scan["offsets"]
+            scan["records"].append(victim | {"offset": scan["offsets"][place], "epoch": 1})
+            scan["offsets"][place] += 1
+
+
+@mutation("L15 L1 L4 G8", may="L9 P1")
+def replace(world: World, lines: Lines) -> None:
+    """The log was cut and grew again: an acknowledged and read record gave way to another."""
+    read = {r["id"] for line in calls(lines, "poll") for r in line["records"]}
+    read_sends = [line for line in sends(lines) if line["records"][0]["id"] in read]
+    victim = world.random.choice(read_sends)["records"][0]
+    stranger = {"topic": TOPIC, "partition": victim["partition"], "offset": victim["offset"]}
+    late = lines["p0#0"][-1]["invoked_ns"] - 1
+    attempt = {"op": "send", "outcome": "info", "invoked_ns": late}
+    insert(lines, "p0#0", attempt | {"records": [stranger | {"id": 9_999}]})
+    for scan in scans(lines):
+        for record in scan["records"]:
+            if record["id"] == victim["id"]:
+                record["id"] = 9_999
+
+
+@mutation("L8 L1", may="L9 P1")
+def move_acknowledgement(world: World, lines: Lines) -> None:
+    by_place = {placed(line): line for line in sends(lines)}
+    pairs = [
+        (line, by_place[p, o + 1]) for (p, o), line in by_place.items() if (p, o + 1) in by_place
+    ]
+    one, two = world.random.choice(pairs)
+    one["records"][0]["offset"] = two["records"][0]["offset"]
+
+
+@mutation("L5")
+def phantom(world: World, lines: Lines) -> None:
+    for scan in scans(lines)[:1]:
+        (place,) = scan["offsets"]
+        partition = int(place.split(":")[1])
+        record = {
+            "topic": TOPIC,
+            "partition": partition,
+            "offset": scan["offsets"][place],
+            "id": 8_888,
+        }
+        scan["records"].append(record)
+
+
+@mutation("L6")
+def deny(world: World, lines: Lines) -> None:
+    world.random.choice(sends(lines))["outcome"] = "fail"
+
+
+@mutation("L10", may="L9 T3")
+def send_later(world: World, lines: Lines) -> None:
+    victim = lines["p1#0"][-2]
+    late = max(line["returned_ns"] for line in calls(lines, "close")) + 10
+    victim |= {"invoked_ns": late, "returned_ns": late + 1}
+
+
+@mutation("L9")
+def send_earlier(world: World, lines: Lines) -> None:
+    """An acknowledgement that precedes the call of a send that got a lower offset."""
+    by_partition: dict[int, list[Line]] = {}
+    for line in sends(lines):
+        by_partition.setdefault(placed(line)[0], []).append(line)
+    several = [mine for mine in by_partition.values() if len({x["process"] for x in mine}) > 1]
+    ordered = sorted(several[0], key=lambda x: placed(x)[1])
+    later = ordered[-1]
+    earlier = next(x for x in reversed(ordered) if x["process"] != later["process"])
+    later |= {"invoked_ns": 1, "returned_ns": 2}
+    earlier |= {"invoked_ns": 10}
+
+
+@mutation("L12")
+def older_leader(world: World, lines: Lines) -> None:
+    for scan in scans(lines, "read_uncommitted"):
+        if len(scan["records"]) > 1:
+            scan["records"][-1]["epoch"] = 0
+            return
+    raise NotHere
+
+
+@mutation("L20")
+def answer_back(world: World, lines: Lines) -> None:
+    process = "scan-read_uncommitted#0"
+    latest = next(x for x in lines[process] if x.get("query") == "latest")
+    place = max(latest["offsets"], key=lambda p: latest["offsets"][p])
+    lower = latest["offsets"] | {place: latest["offsets"][place] - 1}
+    insert(lines, process, latest | {"offsets": lower})

@@ -1,0 +1,85 @@
+"""Lies about producers and their transactions."""
+
+from itertools import pairwise
+from operator import itemgetter
+
+from tests.traces.mutations.lines import calls, placed, scans, sends
+from tests.traces.mutations.registry import Lines, mutation
+from tests.traces.world import TOPIC, World
+
+
+@mutation("P1", may="L9 L10")
+def swap_offsets(world: World, lines: Lines) -> None:
+    """Two sends of one producer end up in the other order, everywhere."""
+    mine = [line for line in lines["p0#0"] if line["op"] == "send"]
+    one, two = next((a, b) for a, b in pairwise(mine) if placed(a)[0] == placed(b)[0])
+    a, b = one["records"][0]["id"], two["records"][0]["id"]
+    for line in calls(lines, "poll", "process", "scan"):
+        for record in line["records"]:
+            record["id"] = {a: b, b: a}.get(record["id"], record["id"])
+    lower, higher = placed(one)[1], placed(two)[1]
+    one["records"][0]["offset"], two["records"][0]["offset"] = higher, lower
+
+
+@mutation("T4", may="T3")
+def show_aborted(world: World, lines: Lines) -> None:
+    victim = world.random.choice(sorted(world.aborted))
+    sent = next(x for x in sends(lines, plain=False) if x["records"][0]["id"] == victim)
+    record = sent["records"][0]
+    for scan in scans(lines, "read_committed"):
+        if scan["partitions"] == [f"{TOPIC}:{record['partition']}"]:
+            scan["records"].append(dict(record))
+            scan["records"].sort(key=itemgetter("offset"))
+
+
+@mutation("T2", may="T3 T8")
+def commit_later(world: World, lines: Lines) -> None:
+    """The commit of a transaction was requested only after everybody had read it."""
+    ends = {(x["process"], x["txn"]): x for x in calls(lines, "txn_commit")}
+    written = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in ends]
+    end = ends[written[0]["process"], written[0]["txn"]]
+    end["invoked_ns"] = world.now + 100
+    end["returned_ns"] = world.now + 101
+
+
+@mutation("T8", may="T2 T3 P3")
+def overlap(world: World, lines: Lines) -> None:
+    """Another process of the same transactional id commits inside a transaction of the first."""
+    ends = [x for x in lines["t0#0"] if x["op"] == "txn_commit"]
+    begins = {x["txn"]: x for x in lines["t0#0"] if x["op"] == "txn_begin"}
+    end = ends[0]
+    begin = begins[end["txn"]]
+    other = {"transactional_id": "id-t0#0", "txn": 0, "outcome": "ok", "process": "t0#1"}
+    at = begin["returned_ns"]
+    end["invoked_ns"] = at + 10
+    lines["t0#1"] = [
+        other | {"seq": 0, "op": "txn_begin", "invoked_ns": at, "returned_ns": at + 1},
+        other | {"seq": 1, "op": "txn_commit", "invoked_ns": at + 2, "returned_ns": at + 3},
+        {"process": "t0#1", "seq": 2, "op": "close", "outcome": "ok"},
+    ]
+
+
+@mutation("P3")
+def fence(world: World, lines: Lines) -> None:
+    """A successor was initialised before the old process made its last, acknowledged send."""
+    last = [x for x in lines["t0#0"] if x["op"] == "send"][-1]
+    init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
+    lines["t0#1"] = [
+        init
+        | {"process": "t0#1", "seq": 0, "producer_id": 0, "producer_epoch": 1}
+        | {"invoked_ns": last["invoked_ns"] - 3, "returned_ns": last["invoked_ns"] - 1},
+        {"process": "t0#1", "seq": 1, "op": "close", "outcome": "ok"},
+    ]
+
+
+@mutation("P4")
+def lower_epoch(world: World, lines: Lines) -> None:
+    """The successor got the epoch of its predecessor."""
+    late = world.now + 50
+    init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
+    lines["t0#1"] = [
+        init
+        | {"process": "t0#1", "seq": 0, "producer_id": 0, "producer_epoch": 0}
+        | {"invoked_ns": late, "returned_ns": late + 1},
+        {"process": "t0#1", "seq": 1, "op": "close", "outcome": "ok"},
+    ]

@@ -1,0 +1,70 @@
+"""One lie each, told in the trace of a world that keeps its promises.
+
+A module of this package that holds a lie writes it as a function that changes the lines in place:
+
+    @mutation("L4", may="L3")
+    def lose(world: World, lines: Lines) -> None:
+        ...
+
+The first words are the checks that *must* call the trace violated, every time. `may` are the
+companions that see it, too, in some worlds, because it is their matter as well (a lost record is
+missing at the end, and below what was read, if anything was read above it). Whatever else is
+called violated fails the test, and so does a registered check without a lie of its own. `meta`
+changes the configuration under which it is one; raise `NotHere` when the world at hand has nothing
+to tell the lie about. Every module of the package is found by its being there.
+
+What a lie needs in the world and the world does not have yet, `world.during` and
+`world.afterwards` add (see there).
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from tests.traces.world import Line, World
+
+Lines = dict[str, list[Line]]
+Tell = Callable[[World, Lines], None]
+Configure = Callable[[dict[str, Any]], None]
+
+
+class NotHere(Exception):
+    """This world has nothing that the lie could be told about."""
+
+
+@frozen
+class Mutation:
+    """A lie and who has to notice it."""
+
+    tell: Tell
+    must: frozenset[str]
+    may: frozenset[str] = frozenset()
+    meta: Configure | None = None
+
+
+MUTATIONS: dict[str, Mutation] = {}
+
+
+def mutation(must: str, *, may: str = "", meta: Configure | None = None) -> Callable[[Tell], Tell]:
+    """Register a lie under the name of its function."""
+
+    def register(tell: Tell) -> Tell:
+        name = tell.__name__
+        assert name not in MUTATIONS, f"two lies are called {name}"
+        MUTATIONS[name] = Mutation(tell, frozenset(must.split()), frozenset(may.split()), meta)
+        return tell
+
+    return register
+
+
+def told(world: World, mutation: Mutation) -> tuple[Lines, dict[str, Any]]:
+    """The trace with the lie in it, and the configuration under which it is one."""
+    # Through JSON, because a copy would keep the records that lines of one call share.
+    lines, meta = json.loads(json.dumps([world.lines, world.meta]))
+    mutation.tell(world, lines)
+    meta["processes"] = list(lines)
+    if mutation.meta is not None:
+        mutation.meta(meta)
+    return lines, meta
