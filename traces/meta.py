@@ -26,6 +26,10 @@ class Topic:
     # (a machine that dies, not a process), and whether KIP-966 keeps such a replica from leading.
     flush_loses: bool | None = None
     eligible_leader_replicas: bool | None = None
+    replication_factor: int | None = None
+    message_timestamp_type: str | None = None
+    min_compaction_lag_ms: int | None = None
+    delete_retention_ms: int | None = None
 
 
 @frozen
@@ -36,6 +40,8 @@ class Producer:
     idempotence: bool | None = None
     max_in_flight: int | None = None
     retries: int | None = None
+    partitioner: str | None = None
+    transaction_timeout_ms: int | None = None
 
 
 @frozen
@@ -47,6 +53,16 @@ class Consumer:
     auto_commit: bool | None = None
     commit_order: str | None = None
     auto_offset_reset: str | None = None
+    session_timeout_ms: int | None = None
+
+
+@frozen
+class ShareGroup:
+    """The settings of a share group (KIP-932) that decide who may hold a record, and how often."""
+
+    lock_ms: int | None = None
+    delivery_limit: int | None = None
+    isolation: str | None = None
 
 
 @frozen
@@ -59,6 +75,7 @@ class Meta:
     topics: Mapping[str, Topic] = field(factory=dict[str, Topic])
     producers: Mapping[str, Producer] = field(factory=dict[str, Producer])
     consumers: Mapping[str, Consumer] = field(factory=dict[str, Consumer])
+    share_groups: Mapping[str, ShareGroup] = field(factory=dict[str, ShareGroup])
     faults: tuple[str, ...] = ()
     processes: tuple[str, ...] | None = None
 
@@ -83,15 +100,28 @@ _TOPIC = {
     "unclean_leader_election": bool,
     "flush_loses": bool,
     "eligible_leader_replicas": bool,
+    "replication_factor": int,
+    "message_timestamp_type": str,
+    "min_compaction_lag_ms": int,
+    "delete_retention_ms": int,
 }
-_PRODUCER = {"acks": str, "idempotence": bool, "max_in_flight": int, "retries": int}
+_PRODUCER = {
+    "acks": str,
+    "idempotence": bool,
+    "max_in_flight": int,
+    "retries": int,
+    "partitioner": str,
+    "transaction_timeout_ms": int,
+}
 _CONSUMER = {
     "group": str,
     "isolation": str,
     "auto_commit": bool,
     "commit_order": str,
     "auto_offset_reset": str,
+    "session_timeout_ms": int,
 }
+_SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}
 _WORDS = {
     int: "a whole number",
     str: "a string",
@@ -123,6 +153,9 @@ def read_meta(folder: Path) -> Meta:
         topics={n: Topic(**o.some(_TOPIC)) for n, o in whole.objects("topics")},
         producers={n: Producer(**o.some(_PRODUCER)) for n, o in whole.objects("producers")},
         consumers={n: Consumer(**o.some(_CONSUMER)) for n, o in whole.objects("consumers")},
+        share_groups={
+            n: ShareGroup(**o.some(_SHARE_GROUP)) for n, o in whole.objects("share_groups")
+        },
         faults=tuple(_fault(fault) for fault in cast("list[Any]", whole.get("faults", list) or [])),
         processes=_names(whole),
     )

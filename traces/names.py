@@ -38,6 +38,8 @@ class Names:
     clocks: Dictionary = field(factory=Dictionary)
     transactional_ids: Dictionary = field(factory=Dictionary)
     keys: Dictionary = field(factory=Dictionary)
+    topic_ids: Dictionary = field(factory=Dictionary)
+    instances: Dictionary = field(factory=Dictionary)
     files: dict[int, str] = field(factory=dict[int, str])
     ids: dict[int, str | int] = field(factory=dict[int, str | int])
 

@@ -41,6 +41,41 @@ class Op(IntEnum):
     FORGET = 22  # the position in this partition is no longer known
     EARLIEST = 23  # an answer to a query for the earliest offset
     LATEST = 24  # an answer to a query for the latest offset; LIST_OFFSETS is then one by time
+    DUMP = 25  # a record in the log of one replica
+    DELETE_RECORDS = 26  # an answered request to delete all records below an offset
+    RESET = 27  # the client itself moved a position, and why
+    ACQUIRE = 28  # a share group's member was given a record, the detail-th time
+    ACKNOWLEDGE = 29  # a share group's member accepted, released or rejected it
+    PAUSE = 30
+    RESUME = 31
+    MARKER = 32  # a control batch in the log of one replica: the end of a transaction
+    DUMP_END = 33  # a replica's log ends at this offset
+    LOG_START = 34  # a poll or a dump reported this log start
+    LAST_STABLE = 35  # a poll reported this last stable offset
+
+
+# Rows that a call leaves behind besides those that bear its own name.
+MARKS: Final = frozenset(
+    {
+        Op.SCAN_END,
+        Op.MARK,
+        Op.FORGET,
+        Op.EARLIEST,
+        Op.LATEST,
+        Op.MARKER,
+        Op.DUMP_END,
+        Op.LOG_START,
+        Op.LAST_STABLE,
+    }
+)
+
+
+class Detail:
+    """What the `detail` of a row means, by its op; for ACQUIRE it is the delivery count."""
+
+    RESETS: Final = {"no_offset": 1, "out_of_range": 2, "truncation": 3}
+    ACKS: Final = {"accept": 1, "release": 2, "reject": 3}
+    MARKERS: Final = {"commit": 1, "abort": 2}
 
 
 class Outcome(IntEnum):
@@ -77,6 +112,8 @@ class Flag:
     AUTO: Final = 8  # a commit the client made by itself: its times are those of the report
     UNPLACED: Final = 16  # a send whose partition is unknown, copied to every partition
     EMPTY: Final = 32  # the call says that it concerns nothing (as against: does not say)
+    TOMBSTONE: Final = 64  # the record has no value: it deletes its key
+    TRANSACTIONAL: Final = 128  # a dumped record of a transactional batch
 
 
 # Order is the order of the columns in Parquet. The first block is what every check reads; `key`
@@ -110,5 +147,10 @@ COLUMNS: Final[dict[str, Any]] = {
     "flags": pa.int16(),
     "key": pa.int64(),
     "timestamp": pa.int64(),
+    "hash": pa.int64(),  # of key, value and headers
+    "topic_id": pa.int32(),
+    "node": pa.int32(),  # the broker whose log a dump is of, or that answered a poll
+    "instance": pa.int32(),  # group.instance.id
+    "detail": pa.int32(),
 }
 OPS: Final = pa.schema(list(COLUMNS.items()))

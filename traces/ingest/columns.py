@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
 from traces.names import Dictionary, Names
-from traces.schema import COLUMNS, NONE, OPS, Txn
+from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Txn
 
 Ints = NDArray[np.int64]
 
@@ -35,9 +35,14 @@ CALL_FIELDS = (
     "pid",
     "pepoch",
     "flags",
+    "node",
+    "instance",
+    "detail",
 )
 NATURAL = frozenset(("seq", "inv", "ret", "txn", "partition", "offset"))
-RECORD_FIELDS = ("partition", "offset", "id", "key", "timestamp", "epoch", "sequence")
+RECORD_FIELDS = ("partition", "offset", "id", "key", "timestamp", "epoch", "sequence", "hash")
+# Fields of a record that few records have: kept apart, by the number of the row.
+RARE_FIELDS = frozenset(("tombstone", "delivery_count", "ack", "topic_id"))
 
 
 @define
@@ -58,6 +63,7 @@ class Rows:
     names: Names
     calls: dict[str, list[Any]] = field(factory=lambda: _lists((*CALL_FIELDS, "rows")))
     records: dict[str, list[Any]] = field(factory=lambda: _lists(("topic", *RECORD_FIELDS)))
+    rare: list[tuple[int, Mapping[str, Any]]] = field(factory=list[tuple[int, Mapping[str, Any]]])
 
     def call(self, rows: int, fields: Mapping[str, int | None]) -> None:
         """A call, or the part of it that shares one `op`, whose `rows` records follow."""
@@ -69,6 +75,8 @@ class Rows:
     def sent(self, record: Mapping[str, Any]) -> None:
         """One record, or one partition with what is known about it there."""
         records, get = self.records, record.get
+        if not RARE_FIELDS.isdisjoint(record):
+            self.rare.append((len(records["topic"]), record))
         records["topic"].append(record["topic"])
         for name in RECORD_FIELDS:
             records[name].append(get(name))
@@ -77,7 +85,12 @@ class Rows:
         """The records of one call, in their order."""
         if len(several) == 1:
             return self.sent(several[0])
-        records = self.records
+        records, first = self.records, len(self.records["topic"])
+        self.rare += [
+            (row, record)
+            for row, record in enumerate(several, first)
+            if not RARE_FIELDS.isdisjoint(record)
+        ]
         records["topic"] += [record["topic"] for record in several]
         for name in RECORD_FIELDS:
             records[name] += [record.get(name) for record in several]
@@ -88,13 +101,26 @@ class Rows:
         calls = {name: _ints(name, self.calls[name]) for name in CALL_FIELDS}
         counts = _ints("rows", self.calls["rows"])
         columns = {name: np.repeat(calls[name], counts) for name in CALL_FIELDS}
-        for name in ("partition", "offset", "timestamp", "epoch", "sequence"):
+        for name in ("partition", "offset", "timestamp", "epoch", "sequence", "hash"):
             columns[name] = _ints(name, self.records[name])
         columns["id"] = _ids(self.names, self.records["id"])
         columns["topic"] = _numbered("topic", self.records["topic"], self.names.topics)
         columns["key"] = _numbered("key", self.records["key"], self.names.keys)
         columns["idx"] = _positions(columns["seq"])
+        columns["topic_id"] = np.full(len(columns["seq"]), NONE)
+        self._rare_columns(columns)
         return columns
+
+    def _rare_columns(self, columns: dict[str, Ints]) -> None:
+        for row, record in self.rare:
+            if record.get("tombstone") is True:
+                columns["flags"][row] |= Flag.TOMBSTONE
+            if (count := record.get("delivery_count")) is not None:
+                columns["detail"][row] = count
+            if (ack := record.get("ack")) is not None:
+                columns["detail"][row] = Detail.ACKS[ack]
+            if (topic_id := record.get("topic_id")) is not None:
+                columns["topic_id"][row] = self.names.topic_ids.number(topic_id)
 
 
 def joined(chunks: Sequence[Mapping[str, Ints]]) -> dict[str, Ints]:

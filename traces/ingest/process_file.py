@@ -12,10 +12,10 @@ from attrs import define, field
 from traces.arrow import pq
 from traces.ingest.columns import Ints, Malformed, Rows, joined, write_transactions
 from traces.ingest.validate import findings
-from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES
+from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
 from traces.names import Names
 from traces.problems import Problem, Problems
-from traces.schema import NONE, Flag, Op, Outcome, Txn
+from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 
 SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
 _CHUNK = 100_000  # calls turned into columns at a time, so that memory follows the columns
@@ -233,7 +233,22 @@ class _Reader:
         fields["pid"], fields["pepoch"] = get("producer_id"), get("producer_epoch")
         flags = Flag.FINAL if op is Op.SCAN else 0
         fields["flags"] = flags | (Flag.AUTO if get("auto") is True else 0)
+        self._rarely(call, op, fields)
         return fields
+
+    def _rarely(self, call: Call, op: Op, fields: dict[str, int | None]) -> None:
+        """Fields beyond trace format v1 (docs/traces.md)."""
+        get = call.get
+        fields["node"] = get("replica")
+        if (instance := get("instance")) is not None:
+            fields["instance"] = self.names.instances.number(_text(instance))
+        if op is Op.RESET:
+            fields["detail"] = Detail.RESETS[call["reason"]]
+        elif op is Op.DUMP:
+            if get("transactional") is True:
+                fields["flags"] = (fields["flags"] or 0) | Flag.TRANSACTIONAL
+            if (control := get("control")) is not None:
+                fields |= {"op": Op.MARKER.value, "detail": Detail.MARKERS[control]}
 
     def _end(self, op: Op, fields: dict[str, int | None]) -> None:
         txn, known = fields["txn"], Txn.ABORTED
@@ -254,8 +269,11 @@ class _Reader:
         rows, get = self._rows, call.get
         records: list[Any] = get("records") or []
         if records:
+            if (ids := get("topic_ids")) is not None:
+                records = [r | {"topic_id": ids.get(r["topic"])} for r in records]
             rows.call(len(records), fields)
             rows.record_list(records)
+        reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields)
         query = get("query")
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
         if op is Op.COMMITTED and "offsets" not in call:
@@ -265,17 +283,32 @@ class _Reader:
             rows.sent({"topic": None})
         if op is Op.SCAN:
             fields = fields | {"op": Op.SCAN_END.value}
+        elif op is Op.DUMP:
+            fields = fields | {"op": Op.DUMP_END.value}
         elif op is Op.LIST_OFFSETS and query in ("earliest", "latest"):
             fields = fields | {"op": Op[query.upper()].value}
         if placed:
             rows.call(len(placed), fields)
             for row in placed:
                 rows.sent(row)
-        if not records and not placed:
+        if not records and not placed and not reported:
             listed = any(name in call for name in ("records", "partitions", "offsets"))
             flags = fields["flags"] or 0
             rows.call(1, fields | {"flags": flags | Flag.EMPTY * listed})
             rows.sent({"topic": None})
+
+    def _reports(self, call: Call, fields: dict[str, int | None]) -> bool:
+        """What the call says about partitions besides its records: watermarks, log starts."""
+        epochs: dict[str, int] = call.get("leader_epochs") or {}
+        for name, op in REPORTS.items():
+            told: dict[str, int] = call.get(name) or {}
+            if told:
+                self._rows.call(len(told), fields | {"op": op.value})
+            for place, offset in told.items():
+                topic, partition = self._place(place)
+                row = {"topic": topic, "partition": partition, "offset": offset}
+                self._rows.sent(row | {"epoch": epochs.get(place)})
+        return any(call.get(name) for name in REPORTS)
 
     def _placed_rows(
         self, op: Op, partitions: list[str], offsets: dict[str, int], query: Any

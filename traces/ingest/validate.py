@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from traces.ingest.vocabulary import OPS, OUTCOMES
+from traces.ingest.vocabulary import OPS, OUTCOMES, REPORTS
+from traces.schema import Detail
 
 Finding = tuple[str, str]
 
 _NATURAL = ("seq", "invoked_ns", "returned_ns", "txn")
-_WHOLE = ("generation", "producer_id", "producer_epoch")
-_TEXT = ("process", "clock", "error", "group", "member", "transactional_id")
+_WHOLE = ("generation", "producer_id", "producer_epoch", "replica")
+_TEXT = ("process", "clock", "error", "group", "member", "transactional_id", "instance")
 _ISOLATION = ("read_committed", "read_uncommitted")
 
 
@@ -28,7 +29,14 @@ def findings(call: Any) -> Iterator[Finding]:
     yield from _fields(call, "", _NATURAL, _WHOLE, _TEXT)
     yield from _records(call.get("records"))
     yield from _partitions(call.get("partitions"))
-    yield from _offsets(call.get("offsets"))
+    for name in ("offsets", "leader_epochs", *REPORTS):
+        yield from _offsets(name, call.get(name))
+    if call.get("op") == "reset":
+        if call.get("reason") is None:
+            yield "reason", "is missing"
+        yield from _one_of(call, "reason", tuple(Detail.RESETS))
+    yield from _one_of(call, "control", tuple(Detail.MARKERS))
+    yield from _topic_ids(call.get("topic_ids"))
 
 
 def _one_of(call: dict[str, Any], name: str, words: tuple[str, ...]) -> Iterator[Finding]:
@@ -76,9 +84,11 @@ def _records(records: Any) -> Iterator[Finding]:
             record,
             f"{path}.",
             ("partition", "offset"),
-            ("timestamp", "epoch", "sequence"),
+            ("timestamp", "epoch", "sequence", "hash", "delivery_count"),
             ("topic", "key"),
         )
+        for where, message in _one_of(record, "ack", tuple(Detail.ACKS)):
+            yield f"{path}.{where}", message
         if type(record.get("id")) not in (int, str, type(None)):
             yield f"{path}.id", f"expected a whole number or a string, found {record['id']!r}"
 
@@ -94,17 +104,28 @@ def _partitions(partitions: Any) -> Iterator[Finding]:
             yield f"partitions[{i}]", f'expected "topic:partition", found {name!r}'
 
 
-def _offsets(offsets: Any) -> Iterator[Finding]:
+def _offsets(field: str, offsets: Any) -> Iterator[Finding]:
     if offsets is None:
         return
     if type(offsets) is not dict:
-        yield "offsets", f"expected an object, found {offsets!r}"
+        yield field, f"expected an object, found {offsets!r}"
         return
     for name, offset in cast("dict[Any, Any]", offsets).items():
         if not is_partition(name):
-            yield "offsets", f'expected names such as "topic:partition", found {name!r}'
+            yield field, f'expected names such as "topic:partition", found {name!r}'
         if type(offset) is not int or not 0 <= offset < 2**63:
-            yield f"offsets.{name}", f"expected a whole number of at least 0, found {offset!r}"
+            yield f"{field}.{name}", f"expected a whole number of at least 0, found {offset!r}"
+
+
+def _topic_ids(ids: Any) -> Iterator[Finding]:
+    if ids is None:
+        return
+    if type(ids) is not dict:
+        yield "topic_ids", f"expected an object, found {ids!r}"
+        return
+    for topic, id in cast("dict[Any, Any]", ids).items():
+        if type(id) is not str:
+            yield f"topic_ids.{topic}", f"expected a string, found {id!r}"
 
 
 def is_partition(name: Any) -> bool:

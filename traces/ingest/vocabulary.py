@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from traces.schema import Isolation, Op, Outcome
+from traces.schema import MARKS, Isolation, Op, Outcome
 
-OPS: Final = {op.name.lower(): op for op in Op if op < Op.SCAN_END}
+OPS: Final = {op.name.lower(): op for op in Op if op not in MARKS}
 OUTCOMES: Final = {outcome.name.lower(): outcome for outcome in Outcome}
 ISOLATIONS: Final = {isolation.name.lower(): isolation for isolation in Isolation}
 
@@ -32,8 +32,37 @@ FIELDS: Final = frozenset(
         "isolation",
         "topics",
         "query",
+        "high_watermark",
+        "log_start",
+        "last_stable",
+        "topic_ids",
+        "replica",
+        "instance",
+        "reason",
+        "control",
+        "transactional",
+        "leader_epochs",
     ]
 )
 RECORD_FIELDS: Final = frozenset(
-    ["topic", "partition", "offset", "id", "key", "timestamp", "epoch", "sequence"]
+    [
+        "topic",
+        "partition",
+        "offset",
+        "id",
+        "key",
+        "timestamp",
+        "epoch",
+        "sequence",
+        "hash",
+        "tombstone",
+        "delivery_count",
+        "ack",
+    ]
 )
+# What a poll or a dump may say about a partition, as `{"topic:partition": offset}`.
+REPORTS: Final = {
+    "high_watermark": Op.MARK,
+    "log_start": Op.LOG_START,
+    "last_stable": Op.LAST_STABLE,
+}
