@@ -53,7 +53,29 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
         line(0, op="produce"),
         "p0#0.ndjson:1: op: expected one of send, poll, process, commit, committed, assign, "
         "subscribe, assigned, revoked, lost, seek, init_producer, txn_begin, txn_offsets, "
-        "txn_commit, txn_abort, list_offsets, scan, crash, close, found 'produce'",
+        "txn_commit, txn_abort, list_offsets, scan, crash, close, dump, delete_records, reset, "
+        "acquire, acknowledge, pause, resume, found 'produce'",
+    ),
+    "a reset without its reason": (
+        line(0, op="reset"),
+        "p0#0.ndjson:1: reason: is missing",
+    ),
+    "a reset for an unknown reason": (
+        line(0, op="reset", reason="boredom"),
+        "p0#0.ndjson:1: reason: expected one of no_offset, out_of_range, truncation, "
+        "found 'boredom'",
+    ),
+    "an unknown acknowledgement": (
+        line(0, op="acknowledge", records=[{"topic": "t", "partition": 0, "ack": "maybe"}]),
+        "p0#0.ndjson:1: records[0].ack: expected one of accept, release, reject, found 'maybe'",
+    ),
+    "a watermark below zero": (
+        line(0, op="poll", high_watermark={"t:0": -1}),
+        "p0#0.ndjson:1: high_watermark.t:0: expected a whole number of at least 0, found -1",
+    ),
+    "a topic id that is no string": (
+        line(0, op="poll", topic_ids={"t": 7}),
+        "p0#0.ndjson:1: topic_ids.t: expected a string, found 7",
     ),
     "an unknown outcome": (
         line(0, outcome="maybe"),

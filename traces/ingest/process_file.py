@@ -268,11 +268,12 @@ class _Reader:
     def _add_rows(self, call: Call, op: Op, fields: dict[str, int | None]) -> None:
         rows, get = self._rows, call.get
         records: list[Any] = get("records") or []
+        topic_ids: dict[str, str] = get("topic_ids") or {}
+        if any(type(id) is not str for id in topic_ids.values()):
+            raise Malformed("topic_ids")
         if records:
-            if (ids := get("topic_ids")) is not None:
-                records = [r | {"topic_id": ids.get(r["topic"])} for r in records]
             rows.call(len(records), fields)
-            rows.record_list(records)
+            rows.record_list(_identified(records, topic_ids))
         reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields)
         query = get("query")
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
@@ -289,7 +290,7 @@ class _Reader:
             fields = fields | {"op": Op[query.upper()].value}
         if placed:
             rows.call(len(placed), fields)
-            for row in placed:
+            for row in _identified(placed, topic_ids):
                 rows.sent(row)
         if not records and not placed and not reported:
             listed = any(name in call for name in ("records", "partitions", "offsets"))
@@ -331,6 +332,13 @@ class _Reader:
                 raise Malformed("partitions")
             known = self._placed[name] = topic, int(number)
         return known
+
+
+def _identified(rows: list[Any], topic_ids: dict[str, str]) -> list[Any]:
+    """The rows with the id of their topic, where the call tells it."""
+    if not topic_ids:
+        return rows
+    return [row | {"topic_id": topic_ids.get(row["topic"])} for row in rows]
 
 
 def _text(value: Any) -> str:
