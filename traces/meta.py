@@ -66,6 +66,14 @@ class ShareGroup:
 
 
 @frozen
+class Fault:
+    """What was done to the cluster or its clients on purpose, and when, if that is told."""
+
+    what: str
+    at_ns: int | None = None
+
+
+@frozen
 class Meta:
     """One run's configuration."""
 
@@ -76,7 +84,7 @@ class Meta:
     producers: Mapping[str, Producer] = field(factory=dict[str, Producer])
     consumers: Mapping[str, Consumer] = field(factory=dict[str, Consumer])
     share_groups: Mapping[str, ShareGroup] = field(factory=dict[str, ShareGroup])
-    faults: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     processes: tuple[str, ...] | None = None
 
     def producer(self, process: str) -> Producer:
@@ -163,8 +171,13 @@ def read_meta(folder: Path) -> Meta:
     return meta
 
 
-def _fault(fault: Any) -> str:
-    return str(cast("dict[str, Any]", fault).get("what", "")) if type(fault) is dict else str(fault)
+def _fault(fault: Any) -> Fault:
+    """No verdict depends on faults, so whatever was noted as one is taken as it is."""
+    if type(fault) is not dict:
+        return Fault(str(fault))
+    told = cast("dict[str, Any]", fault)
+    at_ns = told.get("at_ns")
+    return Fault(str(told.get("what", "")), at_ns if type(at_ns) is int else None)
 
 
 def _names(whole: "_Object") -> tuple[str, ...] | None:
