@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from chaos.history import History
 from chaos.protocol_events import MEMBERS
 from chaos.simulator import Run
 from chaos.swarm import Swarm
@@ -67,7 +68,7 @@ def write_history(run: Run, folder: Path) -> Path:
     for process, calls in history.calls.items():
         lines = (orjson.dumps(call, option=orjson.OPT_APPEND_NEWLINE) for call in calls)
         (path / f"{process}.ndjson").write_bytes(b"".join(lines))
-    meta = orjson.dumps(_meta(run), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    meta = orjson.dumps(_meta(run, history), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (path / "meta.json").write_bytes(meta)
     return path
 
@@ -76,13 +77,15 @@ def _name(run: Run) -> str:
     return f"seed-{run.swarm.seed}"
 
 
-def _meta(run: Run) -> dict[str, Any]:
+def _meta(run: Run, history: History) -> dict[str, Any]:
     swarm = run.swarm
     return {
         "format": 1,
         "run": _name(run),
         "source": "highwater chaos, the machines of refimpl on a simulated network and disk",
         "complete": run.complete,
+        # By their names a reader of the run notices a file that is not there.
+        "processes": sorted(history.calls),
         "topics": {"orders": _topic(swarm)},
         "producers": {
             f"p{i}": {
