@@ -12,6 +12,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import process_files, read_trace
+from traces.junit import junit
+from traces.output import write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
 from traces.verdict import VIOLATED
@@ -27,6 +29,13 @@ from traces.verdict import VIOLATED
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     metavar="FILE",
     help="Write verdicts, counts and witnesses to FILE.",
+)
+@click.option(
+    "--junit",
+    "junit_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write the verdicts to FILE as JUnit's XML, for CI systems.",
 )
 @click.option("--strict", is_flag=True, help="What the configuration permits is violated, too.")
 @click.option(
@@ -60,6 +69,7 @@ def check(
     ctx: click.Context,
     paths: tuple[Path, ...],
     json_file: Path | None,
+    junit_file: Path | None,
     strict: bool,
     verbose: bool,
     sub_via: str,
@@ -75,8 +85,9 @@ def check(
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged.
     """
-    if json_file is not None and not json_file.parent.is_dir():
-        raise click.BadParameter(f"there is no folder {json_file.parent}", param_hint="--json")
+    for option, file in (("--json", json_file), ("--junit", junit_file)):
+        if file is not None and not file.parent.is_dir():
+            raise click.BadParameter(f"there is no folder {file.parent}", param_hint=option)
     reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
     judged = [Judged(path) for path in runs_of(paths)]
     with progress() as bar:
@@ -90,6 +101,8 @@ def check(
         summarise(console, judged)
     if json_file is not None:
         write_json(judged, json_file)
+    if junit_file is not None:
+        write_whole(junit_file, junit(judged))
     verdicts = {one.verdict for one in judged}
     ctx.exit(2 if BAD_INPUT in verdicts else 1 if VIOLATED in verdicts else 0)
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from traces.ingest.run import Run
 from traces.jepsen import add_cycles, anomalies
+from traces.output import write_whole
 from traces.problems import BadInput
 from traces.schema import NONE, Op, Outcome
 from traces.verdict import (
@@ -124,7 +125,7 @@ def _known(value: int) -> int | None:
 def write_json(judged: list[Judged], path: Path) -> None:
     """Write all runs to one file."""
     whole = {"runs": [one.as_json() for one in judged]}
-    path.write_bytes(orjson.dumps(whole, option=orjson.OPT_INDENT_2) + b"\n")
+    write_whole(path, orjson.dumps(whole, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def show(console: Console, one: Judged, witnesses: int = 3) -> None:
@@ -186,10 +187,11 @@ def _show_witnesses(console: Console, one: Judged, verdict: Verdict, limit: int)
     for n, (_, events) in enumerate(verdict.witnesses[:limit]):
         console.print(Text(f"  {verdict.check} witness {n + 1} of {verdict.count}", style="bold"))
         for row in events:
-            console.print("   ", _line(event(one.run, row)), highlight=False)
+            console.print("   ", event_line(event(one.run, row)), highlight=False)
 
 
-def _line(found: dict[str, Any]) -> str:
+def event_line(found: dict[str, Any]) -> str:
+    """One event of a witness as one line of text."""
     words = [f"{found['process']}[{found['seq']}]", found["op"], found["outcome"]]
     words += [f"{name}={found[name]}" for name in ("partition", "offset", "id") if name in found]
     words += [f"{name}={found[name]}" for name in ("group", "generation") if name in found]

@@ -1,0 +1,140 @@
+"""`highwater check --junit`: read back by another library, as a CI system would."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+import junitparser as somebody_elses
+import pytest
+
+from tests.traces.judging import judged, judged_lines, said
+from tests.traces.mutations import MUTATIONS, told
+from tests.traces.world import world
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+from traces.junit import junit
+from traces.output import writable, write_whole
+from traces.problems import BadInput, Problem
+from traces.report import Judged
+from traces.verdict import Verdict
+
+DATA = Path(__file__).parent / "data"
+# Half of its functions have no types.
+junitparser: Any = somebody_elses
+
+
+def suites(*runs: Judged) -> list[Any]:
+    return list(junitparser.JUnitXml.fromstring(junit(runs)))
+
+
+def results(one: Judged) -> dict[str, Any]:
+    """What each case says beside its name, by the id of the promise."""
+    (suite,) = suites(one)
+    return {case.name.partition(" ")[0]: case.result for case in suite}
+
+
+def test_every_promise_is_a_case_and_says_what_was_found() -> None:
+    one = judged(DATA / "recordings" / "auto-commit")
+    (suite,) = suites(one)
+    cases = list(suite)
+    assert [case.name.partition(" ")[0] for case in cases] == list(CHECKS)
+    assert {case.classname for case in cases} == {"auto-commit"}
+    answers = {verdict.check: verdict for verdict in one.verdicts}
+    skipped = {id: found[0] for id, found in results(one).items() if found}
+    assert {said_of(skip) for skip in skipped.values()} == {"skipped"}
+    assert set(skipped) == said(one, "not checked")
+    assert all(skip.message == answers[id].reason for id, skip in skipped.items())
+    assert (suite.tests, suite.failures, suite.errors) == (len(CHECKS), 0, 0)
+    assert suite.skipped == len(skipped)
+    allowed = next(case for case in cases if case.name.startswith("G8 "))
+    assert not allowed.is_failure
+    assert "440 permitted by consumers of group g: commit_order = auto" in allowed.system_out
+    assert "witness 1 of 440" in allowed.system_out
+
+
+def said_of(result: Any) -> str:
+    return type(result).__name__.lower()
+
+
+def test_a_violation_is_a_failure_with_its_witness_and_its_clause(tmp_path: Path) -> None:
+    lines, meta = told(world(2), MUTATIONS["lose"])
+    one = judged_lines(tmp_path / "lossy", lines, meta)
+    (suite,) = suites(one)
+    assert suite.failures == len(said(one, "violated")) > 0
+    (failure,) = results(one)["L4"]
+    check = CHECKS["L4"]
+    assert isinstance(check, Check)
+    assert said_of(failure) == "failure"
+    assert check.unless_text in failure.message
+    assert check.formula in failure.text
+    assert "send ok partition=t:" in failure.text
+
+
+def test_an_input_that_cannot_be_judged_is_an_error() -> None:
+    problem = Problem("p0#0.ndjson", 3, "outcome", "expected one of ok, fail, info")
+    bad = Judged(Path("broken"), error=BadInput([problem], 1))
+    (suite,) = suites(bad)
+    assert (suite.tests, suite.errors) == (1, 1)
+    ((error,),) = (case.result for case in suite)
+    assert error.message == "p0#0.ndjson:3: outcome: expected one of ok, fail, info"
+
+
+def test_several_runs_are_several_suites_and_their_sums() -> None:
+    runs = [judged(DATA / "histories" / name) for name in ("G0.edn", "basic.edn")]
+    whole = Tree.fromstring(junit(runs))
+    assert [suite.get("name") for suite in whole] == [str(run.path) for run in runs]
+    for count in ("tests", "failures", "errors", "skipped"):
+        assert whole.get(count) == str(sum(int(suite.get(count, "")) for suite in whole))
+    assert whole.get("tests") == str(2 * len(CHECKS))
+
+
+HOSTILE = "a<b>&\"' ]]> \x00\x1b[31m\ud800 é 漢 \U0001f4a5"
+
+
+def test_odd_characters_come_through_or_are_spelt_out() -> None:
+    one = Judged(Path("x"), verdicts=[Verdict("L1", HOSTILE, "not checked", HOSTILE)])
+    ((case,),) = suites(one)
+    spelt = "a<b>&\"' ]]> \\x00\\x1b[31m\\xd800 é 漢 \U0001f4a5"
+    assert case.name == f"L1 {spelt}"
+    ((skipped),) = case.result
+    assert skipped.message == spelt
+    assert writable(spelt) == spelt
+
+
+def test_a_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.xml"
+    write_whole(path, b"one")
+    assert path.read_bytes() == b"one"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask()
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "replace", refuse)
+        with pytest.raises(OSError, match="no space"):
+            write_whole(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def refuse(*_: object) -> None:
+    raise OSError("no space left")
+
+
+def umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def test_a_pipe_is_written_to_and_a_link_is_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    write_whole(link, b"through")
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"through")
+    ours, theirs = os.pipe()
+    write_whole(Path(f"/dev/fd/{theirs}"), b"to a pipe")
+    assert os.read(ours, 100) == b"to a pipe"
+    os.close(ours)
+    os.close(theirs)
