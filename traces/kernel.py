@@ -1,11 +1,11 @@
-"""From rows to findings: pure functions of Arrow record batches, the same with and without Spark.
+"""From rows to findings: pure functions of columns, the same with and without Spark.
 
-A kernel is what `DataFrame.mapInArrow` runs after a shuffle by partition, group or producer. It
-answers with a few rows per key and check: how much was looked at, how much was found under which
-clause of the configuration, and the first few witnesses.
+A kernel sees all rows of a bucket of keys (partitions, groups or producers). It answers with a few
+rows per check: how much was looked at, how much was found under which clause of the configuration,
+and the first few witnesses of each key.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,11 @@ import numpy as np
 from traces.arrow import pa
 from traces.checks.base import Check, Found
 from traces.checks.catalogue import CHECKS
-from traces.checks.partition import Partition, Rows, firsts
+from traces.checks.partition import Rows
 from traces.context import Context, Ints
+from traces.schema import COLUMNS
+from traces.scopes import SCOPES, Columns
+from traces.table import by_key
 
 WITNESSES = 10
 EVENT: dict[str, Any] = {
@@ -52,62 +55,53 @@ def _ddl(fields: Mapping[str, Any], colon: str) -> str:
 
 FINDINGS_DDL = f"{_ddl(_FINDING, ' ')}, events array<struct<{_ddl(EVENT, ':')}>>"
 
-BY_PARTITION = ("run", "topic", "partition")
-BY_GROUP = ("run", "group")
-BY_PRODUCER = ("run", "tid", "producer")
-SCOPES: Mapping[str, tuple[tuple[str, ...], type[Rows]]] = {
-    "partition": (BY_PARTITION, Partition),
-    "group": (BY_GROUP, Rows),
-    "producer": (BY_PRODUCER, Rows),
-}
-
-Kernel = Callable[[Iterable[Any]], Iterator[Any]]
+# What a row needs to find its place and to be shown: every check may use these.
+COMMON = ("run", "idx", "txn", *(name for name in EVENT if name in COLUMNS))
 
 
-def kernel(scope: str, contexts: Mapping[int, Context]) -> Kernel:
-    """The kernel for rows that were brought together by the keys of this scope."""
-    keys, view = SCOPES[scope]
-    checks = [c for c in CHECKS.values() if isinstance(c, Check) and c.scope == scope]
-
-    def judge(batches: Iterable[Any]) -> Iterator[Any]:
-        columns = sorted_columns(batches, keys)
-        if columns is None:
-            return
-        for part in split(columns, keys):
-            run = int(part["run"][0])
-            yield findings(run, view(part, contexts[run]), checks)
-
-    return judge
+def chosen(checks: Iterable[str] | None) -> dict[str, list[Check]]:
+    """The checks of each scope, of these or of all."""
+    wanted = set(CHECKS if checks is None else checks)
+    if unknown := sorted(wanted - set(CHECKS)):
+        raise ValueError(f"there is no check {', '.join(unknown)}")
+    mine = [c for c in CHECKS.values() if isinstance(c, Check) and c.id in wanted]
+    scopes = {scope: [c for c in mine if c.scope == scope] for scope in SCOPES}
+    return {scope: checks for scope, checks in scopes.items() if checks}
 
 
-def sorted_columns(batches: Iterable[Any], keys: tuple[str, ...]) -> dict[str, Ints] | None:
-    """All rows as numpy columns, by key and then in each process's own order."""
-    filled = [batch for batch in batches if batch.num_rows]
-    if not filled:
-        return None
-    table = pa.Table.from_batches(filled)
-    columns: dict[str, Ints] = {
-        name: table[name].combine_chunks().to_numpy().astype(np.int64)
-        for name in table.column_names
-    }
-    order = np.lexsort(tuple(columns[k] for k in ("idx", "seq", "process", *reversed(keys))))
-    return {name: column[order] for name, column in columns.items()}
-
-
-def split(columns: dict[str, Ints], keys: tuple[str, ...]) -> Iterator[dict[str, Ints]]:
-    """One set of columns per key."""
-    starts = np.flatnonzero(firsts(*(columns[key] for key in keys)))
-    for start, end in zip(starts, [*starts[1:], len(columns["op"])], strict=True):
-        yield {name: column[start:end] for name, column in columns.items()}
-
-
-def findings(run: int, rows: Rows, checks: Iterable[Check]) -> Any:
-    """Every one of these checks, applied to one partition, group or producer."""
-    out: list[dict[str, Any]] = []
+def columns_of(scope: str, checks: Iterable[Check]) -> tuple[str, ...]:
+    """The columns that these checks of a scope look at, in the table's order."""
+    used = {*COMMON, *SCOPES[scope].reads}
     for check in checks:
-        for found in check.function(rows):
-            out += _as_rows(run, check.id, found, rows)
-    return pa.RecordBatch.from_pylist(out, schema=FINDINGS)
+        used |= set(COLUMNS if check.uses is None else check.uses)
+    return tuple(name for name in COLUMNS if name in used)
+
+
+def judge(
+    columns: Columns, scope: str, checks: list[Check], contexts: Mapping[int, Context]
+) -> list[dict[str, Any]]:
+    """Every one of these checks, applied to each partition, group or producer of these rows."""
+    counts: dict[tuple[Any, ...], dict[str, Any]] = {}
+    shown: list[dict[str, Any]] = []
+    for part in by_key(columns, SCOPES[scope]):
+        run = int(part["run"][0])
+        rows = SCOPES[scope].view(part, contexts[run])
+        for check in checks:
+            for found in check.function(rows):
+                for row in _as_rows(run, check.id, found, rows):
+                    if row["events"] is None:
+                        _count(counts, row)
+                    else:
+                        shown.append(row)
+    return [*counts.values(), *shown]
+
+
+def _count(counts: dict[tuple[Any, ...], dict[str, Any]], row: dict[str, Any]) -> None:
+    """Add to what other keys had of the same."""
+    same = counts.setdefault((row["run"], row["check"], row["kind"], row["clause"]), row)
+    if same is not row:
+        for name in ("found", "seen", "extra"):
+            same[name] += row[name]
 
 
 def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[str, Any]]:
@@ -133,5 +127,4 @@ def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[st
 
 
 def _events(rows: Rows, line: Ints) -> list[dict[str, int]]:
-    columns = rows.columns | {"unit": rows.unit}
-    return [{name: int(columns[name][row]) for name in EVENT} for row in line if row >= 0]
+    return [{name: int(getattr(rows, name)[row]) for name in EVENT} for row in line if row >= 0]

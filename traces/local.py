@@ -4,37 +4,33 @@ For a trace of a few hundred thousand rows Spark's start alone takes longer than
 The rules are the same because the functions are the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from traces.arrow import pa
 from traces.context import Context
-from traces.kernel import SCOPES, kernel
-from traces.schema import NONE, Op
+from traces.kernel import chosen, judge
+from traces.scopes import SCOPES, Columns
+from traces.table import from_arrow, take
 
 
-def find(ops: Any, contexts: Mapping[int, Context]) -> list[dict[str, Any]]:
-    """All findings of all checks in all runs of this table."""
+def find(
+    ops: Any, contexts: Mapping[int, Context], checks: Iterable[str] | None = None
+) -> list[dict[str, Any]]:
+    """All findings of all checks, or of these, in all runs of this table."""
+    columns = from_arrow(ops)
     return [
         row
-        for scope in SCOPES
-        for batch in kernel(scope, contexts)(rows_of(ops, scope))
-        for row in batch.to_pylist()
+        for scope, mine in chosen(checks).items()
+        for row in judge(rows_of(columns, scope), scope, mine, contexts)
     ]
 
 
-def rows_of(ops: Any, scope: str) -> Iterator[Any]:
-    """The rows that a scope looks at; `traces.spark` says the same in Column expressions."""
-    op = ops["op"].to_numpy()
-    if scope == "partition":
-        wanted = (ops["topic"].to_numpy() != NONE) & (ops["partition"].to_numpy() != NONE)
-    elif scope == "group":
-        wanted = np.isin(op, (Op.COMMIT, Op.ASSIGNED)) & (ops["group"].to_numpy() != NONE)
-    else:
-        tid, pid = ops["tid"].to_numpy(), ops["pid"].to_numpy()
-        calls = np.isin(op, (Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT))
-        wanted = calls & ((tid != NONE) | (pid != NONE))
-        ops = ops.append_column("producer", pa.array(np.where(tid == NONE, pid, NONE)))
-    yield from ops.filter(pa.array(wanted)).to_batches()
+def rows_of(columns: Columns, scope: str) -> Columns:
+    """The rows that a scope looks at."""
+    wanted = SCOPES[scope].wanted(columns)
+    if bool(wanted.all()):
+        return columns
+    rows = np.flatnonzero(wanted)
+    return {name: take(column, rows) for name, column in columns.items()}

@@ -1,49 +1,112 @@
-"""The checks as Spark runs them: one shuffle by partition, one numpy pass.
+"""The checks as Spark runs them: rows are packed, shuffled once, and judged where they arrive.
 
-What concerns whole groups and transactional ids needs few rows, and has a small shuffle of its
-own. Nothing here creates or stops a session: a check takes a DataFrame and answers with one.
+Nothing here creates or stops a session, and nothing needs the JVM's classes or RDDs: a check takes
+a DataFrame (or the place of Parquet files) and answers with a lazy DataFrame.
 """
 
-from collections.abc import Mapping
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from attrs import frozen
+from pyspark.sql import DataFrame, SparkSession
 
+from traces.arrow import pa
 from traces.context import Context
-from traces.kernel import FINDINGS_DDL, SCOPES, kernel
-from traces.schema import NONE, Op
+from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
+from traces.parcels import PARCELS_DDL, Packer, unpack
+from traces.scopes import SCOPES
+from traces.splits import Split, read, splits_of, tasks
+from traces.table import from_arrow, joined
+
+ROWS_OF_A_BUCKET = 250_000
+BUCKETS_OF_A_TASK = 8  # where the number of rows is not known
+
+Step = Callable[[Iterable[Any]], Iterator[Any]]
 
 
-def read_ops(spark: SparkSession, *paths: str) -> DataFrame:
-    """The table of operations of one or more runs."""
-    return spark.read.parquet(*paths)
+@frozen
+class Files:
+    """The table of operations in Parquet files, which the workers read themselves."""
+
+    sparkSession: SparkSession  # noqa: N815  as a DataFrame names it
+    splits: tuple[Split, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(split.rows for split in self.splits)
 
 
-def find(ops: DataFrame, contexts: Mapping[int, Context]) -> DataFrame:
-    """All findings of all checks in all runs of `ops`; lazy, and few rows whatever its size."""
-    branches = [_find(_rows(ops, scope), scope, contexts) for scope in SCOPES]
-    return reduce(DataFrame.unionByName, branches)
+def read_ops(spark: SparkSession, *paths: str) -> Files:
+    """The operations of one or more runs: Parquet files, or folders of them, by path or URI."""
+    return Files(spark, splits_of(paths))
 
 
-def _find(rows: DataFrame, scope: str, contexts: Mapping[int, Context]) -> DataFrame:
-    keys, _ = SCOPES[scope]
-    return rows.repartition(*keys).mapInArrow(kernel(scope, contexts), FINDINGS_DDL)
+def find(
+    ops: DataFrame | Files,
+    contexts: Mapping[int, Context],
+    checks: Iterable[str] | None = None,
+    buckets: int | None = None,
+) -> DataFrame:
+    """All findings of all checks, or of these, in all runs of `ops`; lazy, and few rows.
+
+    All rows of a partition, group or producer fall into one of so many buckets. A task holds one
+    bucket at a time, so more buckets mean less memory.
+    """
+    mine = chosen(checks)
+    columns = {scope: columns_of(scope, checks) for scope, checks in mine.items()}
+    names = tuple(dict.fromkeys(name for several in columns.values() for name in several))
+    packer = Packer(columns, buckets or _buckets(ops))
+    if isinstance(ops, Files):
+        count = len(list(tasks(ops.splits)))
+        parts = ops.sparkSession.range(0, count, 1, count)
+        packed = parts.mapInArrow(_pack_files(packer, ops.splits, names), PARCELS_DDL)
+    else:
+        held = [name for name in names if name in ops.columns]
+        packed = ops.select(*held).mapInArrow(_pack_rows(packer, names), PARCELS_DDL)
+    gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")
+    return gathered.mapInArrow(_judge(contexts, checks), FINDINGS_DDL)
 
 
-def _rows(ops: DataFrame, scope: str) -> DataFrame:
-    """The rows that a scope's checks look at."""
-    if scope == "partition":
-        return ops.where((F.col("topic") != NONE) & (F.col("partition") != NONE))
-    if scope == "group":
-        calls = _is(Op.COMMIT, Op.ASSIGNED)
-        return ops.where(calls & (F.col("group") != NONE))
-    calls = _is(Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
-    named = (F.col("tid") != NONE) | (F.col("pid") != NONE)
-    # A producer is known by its transactional id, and by its producer id only without one.
-    producer = F.when(F.col("tid") == NONE, F.col("pid")).otherwise(F.lit(NONE))
-    return ops.where(calls & named).withColumn("producer", producer)
+def _buckets(ops: DataFrame | Files) -> int:
+    tasks = int(ops.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    if isinstance(ops, Files):
+        return max(tasks, -(-ops.rows // ROWS_OF_A_BUCKET))
+    return tasks * BUCKETS_OF_A_TASK
 
 
-def _is(*ops: Op) -> Column:
-    return F.col("op").isin([int(op) for op in ops])
+def _pack_files(packer: Packer, splits: tuple[Split, ...], names: tuple[str, ...]) -> Step:
+    def pack(batches: Iterable[Any]) -> Iterator[Any]:
+        numbers = {number for batch in batches for number in batch.column(0).to_pylist()}
+        for number, mine in enumerate(tasks(splits)):
+            if number in numbers:
+                yield from packer(read(mine, names))
+
+    return pack
+
+
+def _pack_rows(packer: Packer, names: tuple[str, ...]) -> Step:
+    def pack(batches: Iterable[Any]) -> Iterator[Any]:
+        return packer(from_arrow(batch, names) for batch in batches if batch.num_rows)
+
+    return pack
+
+
+def _judge(contexts: Mapping[int, Context], checks: Iterable[str] | None) -> Step:
+    def judge_parcels(batches: Iterable[Any]) -> Iterator[Any]:
+        mine, names = chosen(checks), list(SCOPES)
+        rows = (row for batch in batches for row in _parcels(batch))
+        for (_, number), several in groupby(rows, key=lambda row: row[:2]):
+            scope = names[number]
+            columns = joined([unpack(parcel) for *_, parcel in several])
+            found = judge(columns, scope, mine[scope], contexts)
+            yield pa.RecordBatch.from_pylist(found, schema=FINDINGS)
+
+    return judge_parcels
+
+
+def _parcels(batch: Any) -> Iterator[tuple[int, int, Any]]:
+    buckets, scopes = batch.column("bucket").to_pylist(), batch.column("scope").to_pylist()
+    for row, (bucket, scope) in enumerate(zip(buckets, scopes, strict=True)):
+        yield bucket, scope, batch.column("parcel")[row].as_buffer()

@@ -57,6 +57,7 @@ class Check:
     scope: str = "partition"
     looks_at: str = "acknowledged sends and reads"
     extra: str = ""
+    uses: tuple[str, ...] | None = None
 
     @property
     def unless_text(self) -> str:
@@ -105,13 +106,15 @@ def check(
     scope: str = "partition",
     looks_at: str = "acknowledged sends and reads",
     extra: str = "",
+    uses: str | None = None,
 ) -> Callable[[Function], Function]:
     """Register a check.
 
     `needs` are fields whose absence may hide a breach, so that nothing can hold without them.
     `closed` are fields (and files) whose absence could *invent* one: then nothing can be said.
     `kinds` are the names that Jepsen-style reports use for its findings; `looks_at` is what a run
-    must hold for the check to say anything, `extra` what else it counts.
+    must hold for the check to say anything, `extra` what else it counts. `uses` are the columns
+    that the function reads beside the common ones of `traces.kernel`; without it, all.
     """
 
     def register(function: Function) -> Function:
@@ -128,6 +131,7 @@ def check(
             scope=scope,
             looks_at=looks_at,
             extra=extra,
+            uses=None if uses is None else tuple(uses.split()),
         )
         return function
 

@@ -4,10 +4,13 @@ The rows arrive in any order and leave sorted by process and program order, so t
 cannot depend on how the table was cut or shuffled.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from attrs import define
+from numpy.typing import NDArray
 
 from traces.checks.base import Bools
 from traces.context import Clause, Context, Ints, clause
@@ -18,14 +21,16 @@ from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 class Rows:
     """Columns of rows that belong together, in canonical order."""
 
-    columns: dict[str, Ints]
+    columns: Mapping[str, Ints]
     context: Context
 
     def __getattr__(self, name: str) -> Ints:
         try:
-            return self.columns[name]
+            column = self.columns[name]
         except KeyError as error:
             raise AttributeError(name) from error
+        self.__dict__[name] = column  # found without asking here from now on
+        return column
 
     def __len__(self) -> int:
         return len(self.columns["op"])
@@ -217,7 +222,7 @@ def lookup(keys: Ints, wanted: Ints) -> Ints:
     return np.where(keys[at] == wanted, at, -1)
 
 
-def firsts(*sorted_columns: Ints) -> Bools:
+def firsts(*sorted_columns: NDArray[np.integer[Any]]) -> Bools:
     """Where a new group starts in rows sorted by these columns."""
     if not len(sorted_columns[0]):
         return np.empty(0, bool)

@@ -1,0 +1,66 @@
+"""Scopes: what a check must see together to be sure, such as all rows of one partition.
+
+A scope picks its rows from the table and gives each a key of two integers (beside its run). Rows
+of one key are judged together, wherever they were written.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from traces.checks.base import Bools
+from traces.checks.partition import Partition, Rows
+from traces.schema import NONE, Op
+
+Column = NDArray[np.integer[Any]]
+Columns = Mapping[str, Column]
+
+
+@frozen
+class Scope:
+    """Which rows belong together, and as what the checks see them."""
+
+    view: type[Rows]
+    wanted: Callable[[Columns], Bools]
+    key: Callable[[Columns], tuple[Column, Column]]
+    reads: tuple[str, ...] = ()  # columns that the key needs
+
+
+def calls(columns: Columns, *ops: Op) -> Bools:
+    """The rows of these calls."""
+    wanted = np.zeros(128, bool)
+    wanted[list(ops)] = True
+    return wanted[columns["op"]]
+
+
+def _in_partitions(columns: Columns) -> Bools:
+    return (columns["topic"] != NONE) & (columns["partition"] != NONE)
+
+
+def _in_groups(columns: Columns) -> Bools:
+    return calls(columns, Op.COMMIT, Op.ASSIGNED) & (columns["group"] != NONE)
+
+
+def _in_producers(columns: Columns) -> Bools:
+    mine = calls(columns, Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
+    return mine & ((columns["tid"] != NONE) | (columns["pid"] != NONE))
+
+
+def _producer(columns: Columns) -> tuple[Column, Column]:
+    """By its transactional id, and by its producer id only without one."""
+    tid = columns["tid"]
+    return tid, np.where(tid == NONE, columns["pid"], NONE)
+
+
+def _group(columns: Columns) -> tuple[Column, Column]:
+    return columns["group"], np.zeros_like(columns["group"])
+
+
+SCOPES: Mapping[str, Scope] = {
+    "partition": Scope(Partition, _in_partitions, lambda c: (c["topic"], c["partition"])),
+    "group": Scope(Rows, _in_groups, _group),
+    "producer": Scope(Rows, _in_producers, _producer, ("tid", "pid")),
+}

@@ -1,0 +1,114 @@
+"""The table of operations as numpy columns: in pieces, from Arrow or from parcels, and sorted.
+
+Columns stay as narrow as they came until a check asks for them, and a column that says the same
+in every row is one value and takes no room.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from traces.arrow import pa
+from traces.checks.partition import firsts
+from traces.context import Ints
+from traces.schema import COLUMNS, NONE
+from traces.scopes import Column, Columns, Scope
+from traces.sorting import order_by
+
+ORDER = ("process", "seq", "idx")  # a process's own order
+
+
+@define
+class Lazy(Mapping[str, Ints]):
+    """Columns that are brought forth when they are first asked for."""
+
+    size: int
+    load: Callable[[str], Ints]
+    known: dict[str, Ints] = field(factory=dict[str, Ints])
+
+    def __getitem__(self, name: str) -> Ints:
+        if name not in COLUMNS:
+            raise KeyError(name)
+        if name not in self.known:
+            self.known[name] = self.load(name)
+        return self.known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COLUMNS)
+
+    def __len__(self) -> int:
+        return len(COLUMNS)
+
+
+def constant(value: int, size: int) -> Column:
+    """A column of one value, in the room of one value."""
+    return np.broadcast_to(np.int64(value), size)
+
+
+def is_constant(column: Column) -> bool:
+    """Whether the column was made by `constant`."""
+    return column.strides == (0,)
+
+
+def take(column: Column, rows: Ints) -> Column:
+    """These rows of a column."""
+    return column[: len(rows)] if is_constant(column) and len(column) else column[rows]
+
+
+def from_arrow(batch: Any, names: Iterable[str] = COLUMNS) -> dict[str, Column]:
+    """The columns of a record batch; what it does not hold, or not in some row, is unknown."""
+    held = set(batch.schema.names)
+    return {
+        name: _numpy(batch.column(name)) if name in held else constant(NONE, batch.num_rows)
+        for name in names
+    }
+
+
+def _numpy(array: Any) -> Column:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    return (array.fill_null(NONE) if array.null_count else array).to_numpy(zero_copy_only=False)
+
+
+def joined(pieces: Sequence[Columns]) -> dict[str, Column]:
+    """Pieces of a table as one."""
+    if len(pieces) == 1:
+        return dict(pieces[0])
+    return {name: _joined([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def _joined(columns: list[Column]) -> Column:
+    values = {int(column[0]) if is_constant(column) else None for column in columns if len(column)}
+    if len(values) == 1 and (value := values.pop()) is not None:
+        return constant(value, sum(map(len, columns)))
+    return np.concatenate(columns)
+
+
+def by_key(columns: Columns, scope: Scope) -> Iterator[Lazy]:
+    """The rows of each key of a scope, in each process's own order."""
+    if not len(columns["op"]):
+        return
+    keys = (columns["run"], *scope.key(columns))
+    order = _sorted(columns, keys)
+    whole = Lazy(len(order), lambda name: take(columns[name], order).astype(np.int64, copy=False))
+    starts = np.flatnonzero(firsts(*(take(key, order) for key in keys)))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        yield _part(whole, int(start), int(end))
+
+
+def _part(whole: Lazy, start: int, end: int) -> Lazy:
+    return Lazy(end - start, lambda name: whole[name][start:end])
+
+
+def _sorted(columns: Columns, keys: Sequence[Column]) -> Ints:
+    """By key and process, and only if a process's own rows are not in order yet, by that too."""
+    process, seq, idx = (columns[name] for name in ORDER)
+    order = order_by(*keys, process)
+    one = firsts(*(take(key, order) for key in (*keys, process)))
+    seq, idx = take(seq, order), take(idx, order)
+    forth = (seq[1:] > seq[:-1]) | ((seq[1:] == seq[:-1]) & (idx[1:] >= idx[:-1]))
+    if bool(np.all(forth | one[1:])):
+        return order
+    return order_by(*keys, *(columns[name] for name in ORDER))
