@@ -1,4 +1,4 @@
-"""The configuration of a run as the kernels see it: arrays indexed by the numbers in the rows.
+"""The configuration of a run as the kernels see it: settings by the numbers in the rows.
 
 `Clause` is the reason why a finding is no violation. It is decided row by row inside the kernels,
 because one run may hold producers that were promised different things.
@@ -6,6 +6,7 @@ because one run may hold producers that were promised different things.
 
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,30 @@ def code(clauses: Ints) -> Ints:
     return clauses >> SUBJECT_BITS
 
 
+@frozen(eq=False)
+class Setting:
+    """One setting of every process, topic or group: `setting[numbers]` is that of each of them."""
+
+    numbers: Ints  # sorted
+    values: Ints  # one more: of all others
+
+    def __getitem__(self, numbers: Ints | np.int64 | int) -> Ints:
+        at = np.searchsorted(self.numbers, numbers)
+        found = self.numbers.take(at, mode="clip") == numbers if len(self.numbers) else False
+        return self.values[np.where(found, at, len(self.numbers))]
+
+
+def setting(numbers: Iterable[int], values: Iterable[Any], other: int = UNSET) -> Setting:
+    """The settings of these numbers, which ascend; one that is None is not set."""
+    filled = [UNSET if value is None else int(value) for value in values]
+    return Setting(np.fromiter(numbers, np.int64), np.array([*filled, other], dtype=np.int64))
+
+
+def same(value: int) -> Setting:
+    """A setting that is the same for all."""
+    return setting((), (), value)
+
+
 @frozen
 class Context:
     """What the kernels know of a run besides its rows; small, and sent to every worker."""
@@ -65,17 +90,17 @@ class Context:
     jepsen: bool
     complete: bool
     positions_known: bool
-    weak_acks: Ints
-    idempotent: Ints
-    in_flight: Ints
-    retries: Ints
-    unclean: Ints
-    min_isr: Ints
-    compacted: Ints
-    unflushed: Ints
-    order: Ints
-    reset_latest: Ints
-    processes: Ints
+    weak_acks: Setting
+    idempotent: Setting
+    in_flight: Setting
+    retries: Setting
+    unclean: Setting
+    min_isr: Setting
+    compacted: Setting
+    unflushed: Setting
+    order: Setting
+    reset_latest: Setting
+    processes: Setting
 
 
 def context(meta: Meta, names: Names, processing: Iterable[int]) -> Context:
@@ -84,55 +109,51 @@ def context(meta: Meta, names: Names, processing: Iterable[int]) -> Context:
     producers = [meta.producer(name) for name in names.processes.names]
     topics = [meta.topics.get(name) for name in names.topics.names]
     groups = [_group_settings(meta, name) for name in names.groups.names]
+    by_process, by_topic, by_group = (
+        partial(setting, dictionary.numbers)
+        for dictionary in (names.processes, names.topics, names.groups)
+    )
     acks = {"all": 0, "-1": 0, "0": 1, "1": 1}
     return Context(
         jepsen=False,
         complete=meta.complete,
         positions_known=True,
-        weak_acks=_array([None if p.acks is None else acks.get(p.acks) for p in producers]),
-        idempotent=_array([p.idempotence for p in producers]),
-        in_flight=_array([p.max_in_flight for p in producers]),
-        retries=_array([p.retries for p in producers]),
-        unclean=_array([t and t.unclean_leader_election for t in topics]),
-        min_isr=_array([t and t.min_insync_replicas for t in topics]),
-        compacted=_array([t and _compacted(t.cleanup_policy) for t in topics]),
-        unflushed=_array([t is not None and _last_may_lose(t) for t in topics]),
-        order=_array([order for order, _ in groups]),
-        reset_latest=_array([latest for _, latest in groups]),
-        processes=_array([number in recorded for number in range(len(groups))]),
+        weak_acks=by_process([None if p.acks is None else acks.get(p.acks) for p in producers]),
+        idempotent=by_process([p.idempotence for p in producers]),
+        in_flight=by_process([p.max_in_flight for p in producers]),
+        retries=by_process([p.retries for p in producers]),
+        unclean=by_topic([t and t.unclean_leader_election for t in topics]),
+        min_isr=by_topic([t and t.min_insync_replicas for t in topics]),
+        compacted=by_topic([t and _compacted(t.cleanup_policy) for t in topics]),
+        unflushed=by_topic([t is not None and _last_may_lose(t) for t in topics]),
+        order=by_group([order for order, _ in groups]),
+        reset_latest=by_group([latest for _, latest in groups]),
+        processes=by_group([number in recorded for number in names.groups.numbers]),
     )
 
 
-def history_context(names: Names, *, subscribed: bool, compacted: bool) -> Context:
+def history_context(*, subscribed: bool, compacted: bool) -> Context:
     """What every Jepsen history assumes: acks=all, clean elections, and no excuse for anything.
 
     A class counts whatever the settings of the clients are, so they are those that excuse nothing.
     When consumers get their partitions by subscription, their positions are not known.
     """
-    producers, topics = (len(names.processes.names) + 1), (len(names.topics.names) + 1)
-    groups = len(names.groups.names) + 1
     return Context(
         jepsen=True,
         complete=True,
         positions_known=not subscribed,
-        weak_acks=np.full(producers, 0),
-        idempotent=np.full(producers, 1),
-        in_flight=np.full(producers, 1),
-        retries=np.full(producers, 0),
-        unclean=np.full(topics, 0),
-        min_isr=np.full(topics, 2),
-        compacted=np.full(topics, int(compacted)),
-        unflushed=np.full(topics, 0),
-        order=np.full(groups, int(Order.UNKNOWN)),
-        reset_latest=np.full(groups, UNSET),
-        processes=np.full(groups, 0),
+        weak_acks=same(0),
+        idempotent=same(1),
+        in_flight=same(1),
+        retries=same(0),
+        unclean=same(0),
+        min_isr=same(2),
+        compacted=same(int(compacted)),
+        unflushed=same(0),
+        order=same(int(Order.UNKNOWN)),
+        reset_latest=same(UNSET),
+        processes=same(0),
     )
-
-
-def _array(values: list[Any]) -> Ints:
-    """Unset where None; a spare last entry answers for number NONE (-1)."""
-    filled = [UNSET if value is None else int(value) for value in values]
-    return np.array([*filled, UNSET], dtype=np.int64)
 
 
 def _last_may_lose(topic: Topic) -> bool:

@@ -1,47 +1,124 @@
-"""Dictionaries beside the table of operations: every name has a small integer."""
+"""Dictionaries beside the table of operations: every name is a number there.
 
+Pieces of a trace are read apart, in any order, and again after a crash, so a number must not
+depend on who saw the name first. The names that are known before anything is read (the processes,
+and what meta.json tells of) are counted from 0, because small numbers sort fast; all others get a
+number from a hash, above all counted ones.
+"""
+
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 from attrs import define, field
 
 from traces.schema import NONE
 
+NARROW, WIDE = 31, 62  # bits of a number: of an int32 column, of an int64 column
+
+
+@define
+class SameNumber(Exception):
+    """Two names with one number, which no table could tell apart."""
+
+    what: str
+    one: str
+    other: str
+
+    def __str__(self) -> str:
+        return (
+            f"the {self.what} {self.one!r} and {self.other!r} have the same number: "
+            f"rename one of them, or let meta.json name it"
+        )
+
 
 @define
 class Dictionary:
-    """Numbers names in the order in which they are first seen."""
+    """The numbers of one kind of name. With `counts` every new name gets the next one."""
 
-    names: list[str] = field(factory=list[str])
+    what: str
+    bits: int = NARROW
+    counts: bool = False
     _numbers: dict[str, int] = field(factory=dict[str, int])
+    _names: dict[int, str] = field(factory=dict[int, str])
+
+    def seed(self, names: Iterable[str]) -> None:
+        """Count these names, in this order, before any other is seen."""
+        for number, name in enumerate(dict.fromkeys(names), len(self._names)):
+            self.put(name, number)
 
     def number(self, name: str) -> int:
-        """The number of `name`, a new one if it is new."""
+        """The number of `name`."""
         known = self._numbers.get(name)
         if known is None:
-            known = self._numbers[name] = len(self.names)
-            self.names.append(name)
+            known = len(self._names) if self.counts else self._hashed(name)
+            self.put(name, known)
         return known
+
+    def _hashed(self, name: str) -> int:
+        high = 1 << (self.bits - 1)
+        return high | (hashed(name) & (high - 1))
+
+    def put(self, name: str, number: int) -> None:
+        """Learn a number that was given elsewhere."""
+        known = self._names.setdefault(number, name)
+        if known != name:
+            raise SameNumber(self.what, *sorted((known, name)))
+        self._numbers[name] = number
 
     def name(self, number: int) -> str:
         """The name behind a number, empty where there is none."""
-        return self.names[number] if 0 <= number < len(self.names) else ""
+        return self._names.get(number, "")
+
+    @property
+    def names(self) -> list[str]:
+        """All names, by number."""
+        return [self._names[number] for number in self.numbers]
+
+    @property
+    def numbers(self) -> list[int]:
+        """All numbers that stand for a name."""
+        return sorted(self._names)
 
 
 @define
 class Names:
-    """All dictionaries of one run."""
+    """All dictionaries of one run; those of names that may be very many are wide."""
 
-    processes: Dictionary = field(factory=Dictionary)
-    topics: Dictionary = field(factory=Dictionary)
-    groups: Dictionary = field(factory=Dictionary)
-    members: Dictionary = field(factory=Dictionary)
-    clocks: Dictionary = field(factory=Dictionary)
-    transactional_ids: Dictionary = field(factory=Dictionary)
-    keys: Dictionary = field(factory=Dictionary)
-    topic_ids: Dictionary = field(factory=Dictionary)
-    instances: Dictionary = field(factory=Dictionary)
+    processes: Dictionary = field(factory=lambda: Dictionary("processes"))
+    topics: Dictionary = field(factory=lambda: Dictionary("topics"))
+    groups: Dictionary = field(factory=lambda: Dictionary("groups"))
+    clocks: Dictionary = field(factory=lambda: Dictionary("clocks"))
+    members: Dictionary = field(factory=lambda: Dictionary("members", WIDE))
+    transactional_ids: Dictionary = field(factory=lambda: Dictionary("transactional ids", WIDE))
+    topic_ids: Dictionary = field(factory=lambda: Dictionary("topic ids", WIDE))
+    instances: Dictionary = field(factory=lambda: Dictionary("instances", WIDE))
     files: dict[int, str] = field(factory=dict[int, str])
     ids: dict[int, str | int] = field(factory=dict[int, str | int])
+
+    @classmethod
+    def counted(cls) -> "Names":
+        """Dictionaries for one reader of everything, who may count."""
+        names = cls()
+        for dictionary in names.dictionaries().values():
+            dictionary.counts = True
+        return names
+
+    def dictionaries(self) -> dict[str, Dictionary]:
+        """Every dictionary by its name here."""
+        return {name: d for name in _DICTIONARIES for d in (getattr(self, name),)}
+
+    def learn(self, told: Mapping[str, Mapping[str, int]]) -> None:
+        """Take over what another reader saw."""
+        for kind, dictionary in self.dictionaries().items():
+            for name, number in told.get(kind, {}).items():
+                dictionary.put(name, number)
+
+    def told(self) -> dict[str, dict[str, int]]:
+        """All names and numbers, for another reader."""
+        return {
+            kind: dict(zip(d.names, d.numbers, strict=True))
+            for kind, d in self.dictionaries().items()
+        }
 
     def id(self, value: str | int | None) -> int:
         """The integer that stands for a record's id.
@@ -53,13 +130,17 @@ class Names:
         """
         if value is None:
             return NONE
-        if type(value) is int and value >= 0:
+        if type(value) is int and 0 <= value < 2**63:
             return value
-        hashed = _hashed(value)
-        known = self.ids.setdefault(hashed, value)
+        number = id_number(value)
+        self.know_id(number, value)
+        return number
+
+    def know_id(self, number: int, value: str | int) -> None:
+        """Learn which id a number stands for."""
+        known = self.ids.setdefault(number, value)
         if known != value:
-            raise ValueError(f"the ids {known!r} and {value!r} have the same hash")
-        return hashed
+            raise SameNumber("ids", *sorted((repr(known), repr(value))))
 
     def id_name(self, number: int) -> str | int | None:
         """The id as the trace has it."""
@@ -68,7 +149,28 @@ class Names:
         return self.ids.get(number, number)
 
 
-def _hashed(value: str | int) -> int:
+_DICTIONARIES = (
+    "processes",
+    "topics",
+    "groups",
+    "clocks",
+    "members",
+    "transactional_ids",
+    "topic_ids",
+    "instances",
+)
+
+
+def id_number(value: str | int) -> int:
     """A negative 62-bit number below NONE."""
-    digest = blake2b(f"{type(value).__name__}:{value}".encode(), digest_size=8).digest()
-    return -2 - (int.from_bytes(digest, "big") >> 2)
+    return -2 - hashed(f"{type(value).__name__}:{value}")
+
+
+def hashed(text: str) -> int:
+    """A natural number of 62 bits, the same on every machine."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 2
+
+
+def key_number(text: str) -> int:
+    """The number of a record's key: too many to be kept, and of no interest but whether equal."""
+    return hashed(text)

@@ -131,7 +131,7 @@ COLUMNS: Final[dict[str, Any]] = {
     "id": pa.int64(),
     "inv": pa.int64(),
     "ret": pa.int64(),
-    "clock": pa.int16(),
+    "clock": pa.int32(),
     "group": pa.int32(),
     "generation": pa.int64(),
     "txn": pa.int64(),  # ordinal of the transaction in its process
@@ -139,18 +139,18 @@ COLUMNS: Final[dict[str, Any]] = {
     "end_inv": pa.int64(),  # when the transaction's commit was requested
     "isolation": pa.int8(),
     "epoch": pa.int32(),  # leader epoch of the record
-    "tid": pa.int32(),  # transactional id
+    "tid": pa.int64(),  # transactional id
     "pid": pa.int64(),
     "pepoch": pa.int32(),
     "sequence": pa.int64(),
-    "member": pa.int32(),
+    "member": pa.int64(),
     "flags": pa.int16(),
     "key": pa.int64(),
     "timestamp": pa.int64(),
     "hash": pa.int64(),  # of key, value and headers
-    "topic_id": pa.int32(),
+    "topic_id": pa.int64(),
     "node": pa.int32(),  # the broker whose log a dump is of, or that answered a poll
-    "instance": pa.int32(),  # group.instance.id
+    "instance": pa.int64(),  # group.instance.id
     "detail": pa.int32(),
 }
 OPS: Final = pa.schema(list(COLUMNS.items()))

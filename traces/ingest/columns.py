@@ -4,7 +4,7 @@ A file is read call by call, because that is what it holds; but the columns are 
 by Arrow and numpy. Call fields are kept once per call and repeated at the end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
@@ -13,7 +13,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
-from traces.names import Dictionary, Names
+from traces.names import Names, key_number
 from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Txn
 
 Ints = NDArray[np.int64]
@@ -104,8 +104,8 @@ class Rows:
         for name in ("partition", "offset", "timestamp", "epoch", "sequence", "hash"):
             columns[name] = _ints(name, self.records[name])
         columns["id"] = _ids(self.names, self.records["id"])
-        columns["topic"] = _numbered("topic", self.records["topic"], self.names.topics)
-        columns["key"] = _numbered("key", self.records["key"], self.names.keys)
+        columns["topic"] = _numbered("topic", self.records["topic"], self.names.topics.number)
+        columns["key"] = _numbered("key", self.records["key"], key_number)
         columns["idx"] = _positions(columns["seq"])
         columns["topic_id"] = np.full(len(columns["seq"]), NONE)
         self._rare_columns(columns)
@@ -159,11 +159,11 @@ def _ids(names: Names, values: list[Any]) -> Ints:
     return np.fromiter((names.id(value) for value in values), np.int64, len(values))
 
 
-def _numbered(name: str, values: list[Any], dictionary: Dictionary) -> Ints:
+def _numbered(name: str, values: list[Any], number: Callable[[str], int]) -> Ints:
     if not {type(value) for value in values} <= {str, NoneType}:
         raise Malformed(name)
     encoded = pa.array(values, pa.string()).dictionary_encode()
-    numbers = [dictionary.number(text) for text in encoded.dictionary.to_pylist()]
+    numbers = [number(text) for text in encoded.dictionary.to_pylist()]
     codes: Ints = encoded.indices.fill_null(len(numbers)).to_numpy().astype(np.int64)
     return np.array([*numbers, NONE], dtype=np.int64)[codes]
 

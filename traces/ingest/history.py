@@ -45,7 +45,7 @@ class Reading:
 
 def read_history(path: Path, reading: Reading) -> Run:
     """Read one EDN history as a run."""
-    names, problems = Names(), Problems()
+    names, problems = Names.counted(), Problems()
     history = _History(names, path.name, problems)
     for number, line in _lines(path, problems):
         history.take(number, line)
@@ -57,14 +57,14 @@ def read_history(path: Path, reading: Reading) -> Run:
     nobody = np.empty(0, np.int64)
     evidence.look_at(columns, members=nobody, unanswered=nobody)
     evidence.settle()
-    names.files = dict.fromkeys(range(len(names.processes.names)), path.name)
+    names.files = dict.fromkeys(names.processes.numbers, path.name)
     return Run(
         path=path,
         meta=Meta(run=path.stem, source="Jepsen history", complete=True),
         names=names,
         columns=columns,
         evidence=evidence,
-        context=history_context(names, subscribed=reading.subscribed, compacted=reading.compacted),
+        context=history_context(subscribed=reading.subscribed, compacted=reading.compacted),
         calls=history.calls,
         jepsen=True,
     )

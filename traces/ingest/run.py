@@ -61,6 +61,7 @@ def process_files(folder: Path) -> list[Path]:
 def read_trace(folder: Path) -> Run:
     """Read a run in trace format v1."""
     meta, names, problems = read_meta(folder), Names(), Problems()
+    seed(names, meta, folder)
     files = [_read(path, names, problems) for path in process_files(folder)]
     if not files:
         problems.add(
@@ -77,7 +78,7 @@ def read_trace(folder: Path) -> Run:
     )
     evidence.settle()
     evidence.look_for_files(meta, files)
-    if len(names.clocks.names) > 1:
+    if len(np.unique(columns["clock"])) > 1:
         evidence.missing["one_clock"] = "times of several clocks do not compare"
     _look_for_scans(evidence, meta, names, columns)
     names.files = {names.processes.number(f.name): f.file for f in files}
@@ -94,6 +95,14 @@ def read_trace(folder: Path) -> Run:
     )
 
 
+def seed(names: Names, meta: Meta, folder: Path) -> None:
+    """Count what is known before anything is read."""
+    names.processes.seed(sorted(_name_of(path) for path in process_files(folder)))
+    names.topics.seed(sorted(meta.topics))
+    names.groups.seed(sorted({c.group for c in meta.consumers.values() if c.group}))
+    names.clocks.seed(["host"])
+
+
 def _processing(columns: dict[str, Ints]) -> list[int]:
     """Groups that tell which records they have processed, not only which they were given."""
     return np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist()
@@ -101,7 +110,10 @@ def _processing(columns: dict[str, Ints]) -> list[int]:
 
 def _processes(names: Names, which: Callable[[str], bool]) -> Ints:
     """The numbers of processes that are configured so, whatever their lines say."""
-    return np.flatnonzero([which(name) for name in names.processes.names])
+    mine = names.processes
+    return np.array(
+        [n for n, name in zip(mine.numbers, mine.names, strict=True) if which(name)], np.int64
+    )
 
 
 def mark_mixed(columns: dict[str, Ints]) -> dict[str, Ints]:
@@ -118,7 +130,11 @@ def mark_mixed(columns: dict[str, Ints]) -> dict[str, Ints]:
 
 
 def _read(path: Path, names: Names, problems: Problems) -> ProcessFile:
-    return read_process_file(path, first_process(path) or process_name(path), names, problems)
+    return read_process_file(path, _name_of(path), names, problems)
+
+
+def _name_of(path: Path) -> str:
+    return first_process(path) or process_name(path)
 
 
 def prove_transactions(columns: dict[str, Ints], delivered: bool = False) -> dict[str, Ints]:
