@@ -34,6 +34,7 @@ class Clause(IntEnum):
     COMMIT_ORDER = 8
     ISOLATION = 9
     FLUSH = 10
+    COMPACTION = 11
 
 
 class Order(IntEnum):
@@ -97,6 +98,10 @@ class Context:
     unclean: Setting
     min_isr: Setting
     compacted: Setting
+    deletes: Setting
+    append_time: Setting
+    compaction_lag: Setting
+    delete_retention: Setting
     unflushed: Setting
     order: Setting
     reset_latest: Setting
@@ -125,6 +130,10 @@ def context(meta: Meta, names: Names, processing: Iterable[int]) -> Context:
         unclean=by_topic([t and t.unclean_leader_election for t in topics]),
         min_isr=by_topic([t and t.min_insync_replicas for t in topics]),
         compacted=by_topic([t and _compacted(t.cleanup_policy) for t in topics]),
+        deletes=by_topic([t and _deletes(t.cleanup_policy) for t in topics]),
+        append_time=by_topic([t and _append_time(t.message_timestamp_type) for t in topics]),
+        compaction_lag=by_topic([t and t.min_compaction_lag_ms for t in topics]),
+        delete_retention=by_topic([t and t.delete_retention_ms for t in topics]),
         unflushed=by_topic([t is not None and _last_may_lose(t) for t in topics]),
         order=by_group([order for order, _ in groups]),
         reset_latest=by_group([latest for _, latest in groups]),
@@ -149,6 +158,10 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         unclean=same(0),
         min_isr=same(2),
         compacted=same(int(compacted)),
+        deletes=same(int(not compacted)),
+        append_time=same(UNSET),
+        compaction_lag=same(UNSET),
+        delete_retention=same(UNSET),
         unflushed=same(0),
         order=same(int(Order.UNKNOWN)),
         reset_latest=same(UNSET),
@@ -163,6 +176,14 @@ def _last_may_lose(topic: Topic) -> bool:
 
 def _compacted(policy: str | None) -> bool | None:
     return None if policy is None else "compact" in policy
+
+
+def _deletes(policy: str | None) -> bool | None:
+    return None if policy is None else "delete" in policy
+
+
+def _append_time(kind: str | None) -> bool | None:
+    return None if kind is None else kind == "LogAppendTime"
 
 
 def _group_settings(meta: Meta, group: str) -> tuple[int, bool | None]:

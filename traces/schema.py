@@ -71,7 +71,10 @@ MARKS: Final = frozenset(
 
 
 class Detail:
-    """What the `detail` of a row means, by its op; for ACQUIRE it is the delivery count."""
+    """What the `detail` of a row means, by its op.
+
+    For ACQUIRE it is the delivery count, for SEND the partition that belongs to the record's key.
+    """
 
     RESETS: Final = {"no_offset": 1, "out_of_range": 2, "truncation": 3}
     ACKS: Final = {"accept": 1, "release": 2, "reject": 3}
@@ -114,6 +117,10 @@ class Flag:
     EMPTY: Final = 32  # the call says that it concerns nothing (as against: does not say)
     TOMBSTONE: Final = 64  # the record has no value: it deletes its key
     TRANSACTIONAL: Final = 128  # a dumped record of a transactional batch
+    VALUED: Final = 256  # the record is known to have a value
+    FORMER: Final = 512  # of a topic that has since been deleted and made again
+    REMADE: Final = 1024  # of a topic that is not the first of its name
+    CHOSEN: Final = 2048  # the application itself chose the record's partition
 
 
 # Order is the order of the columns in Parquet. The first block is what every check reads; `key`

@@ -180,4 +180,5 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.RESENT: f"{process} having sent the id in more than one call",
         Clause.COMMIT_ORDER: f"consumers of group {group}: commit_order = {', '.join(orders)}",
         Clause.ISOLATION: "isolation = read_uncommitted",
+        Clause.COMPACTION: f"topics.{topic}.cleanup_policy = compact, of records without a key",
     }[clause]
