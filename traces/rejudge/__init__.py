@@ -1,0 +1,12 @@
+"""A second checker, slow and plain, that re-judges every witness which the first one shows.
+
+It shares no code with the checks (`traces.checks`, `traces.kernel`): it reads the lines of the
+trace as dictionaries and asks, of one witness, whether the formula is really broken there. A
+witness that it refutes means that one of the two is wrong.
+"""
+
+from traces.rejudge.base import Confirmed, Refuted, Undecided
+from traces.rejudge.judge import places_of, rejudge
+from traces.rejudge.read import from_lines, read
+
+__all__ = ["Confirmed", "Refuted", "Undecided", "from_lines", "places_of", "read", "rejudge"]

@@ -1,0 +1,74 @@
+"""C: what one consumer is promised inside one assignment, negated word by word."""
+
+from traces.rejudge.base import known, must, one_place, ops, predicate
+from traces.rejudge.facts import first_visible, log_start, moves, reads_by, shaken
+from traces.rejudge.history import History
+from traces.rejudge.rows import Row
+
+
+def _successive(h: History, one: Row, two: Row) -> None:
+    """Two reads of one client with no read between them, and nothing that moved its position."""
+    place = one_place([one, two])
+    must(one.process == two.process, "two clients read them")
+    must(one.at < two.at, "they were read in the other order")
+    if one.n == two.n:
+        must(not shaken(h, two), "the partition changed hands while the call ran")
+        between = [r for r in reads_by(h, place, one.process) if one.at < r.at < two.at]
+        must(not between, "another read is between them")
+        return
+    must(one.ok, "the call that read the first did not succeed")
+    must(not shaken(h, one) and not shaken(h, two), "the partition changed hands in a call")
+    moved = [m for m in moves(h, place, one.process) if one.at < m.at < two.at]
+    must(not moved, f"its position was moved in between ({', '.join(m.op for m in moved)})")
+    same_call = [r for r in reads_by(h, place, one.process) if r.n == two.n and r.at < two.at]
+    others = [r for r in reads_by(h, place, one.process) if one.at < r.at < two.at and r.ok]
+    must(not others and not same_call, "another read is between them")
+
+
+@predicate("C1")
+def nothing_skipped(h: History, rows: list[Row]) -> None:
+    """Successive reads at o, o′ ⇒ no visible record strictly between."""
+    ops(rows, "poll|scan", "poll|scan")
+    one, two = rows
+    _successive(h, one, two)
+    low, high = known("an offset is missing", one.offset, two.offset)
+    skipped = first_visible(h, one.place, low + 1, high)
+    must(skipped is not None, "there is no visible record between them")
+
+
+@predicate("C2")
+def forward(h: History, rows: list[Row]) -> None:
+    """Successive reads at o, o′ ⇒ o < o′."""
+    ops(rows, "poll|scan", "poll|scan")
+    one, two = rows
+    _successive(h, one, two)
+    low, high = known("an offset is missing", one.offset, two.offset)
+    must(high <= low, "the reader went forward")
+
+
+@predicate("C3")
+def starts_as_told(h: History, rows: list[Row]) -> None:
+    """First read after seek or assign to o ⇒ at o or the next visible record."""
+    ops(rows, "seek|assign", "poll|scan")
+    place, (told, read) = one_place(rows), rows
+    must(told.process == read.process and told.at < read.at, "another client was told")
+    must(told.ok, "it was not told where to start")
+    want, got = known("it was not told where to start", told.offset, read.offset)
+    must(not shaken(h, read), "the partition changed hands while the call ran")
+    moved = [m for m in moves(h, place, read.process) if told.at < m.at < read.at]
+    must(not moved, "it was told something else in between")
+    earlier = [r for r in reads_by(h, place, read.process) if told.at < r.at < read.at]
+    must(not earlier, "it is not the first read")
+    skipped = first_visible(h, place, max(want, log_start(h, place)), got)
+    must(got < want or skipped is not None, "it is the first visible record from there")
+
+
+@predicate("C4")
+def only_assigned(h: History, rows: list[Row]) -> None:
+    """A group member reads a partition ⇒ it was not given up since it was assigned."""
+    ops(rows, "revoked|lost", "poll")
+    place, (gone, read) = one_place(rows), rows
+    must(gone.process == read.process and gone.at < read.at, "another client gave it up")
+    back = [m for m in moves(h, place, read.process) if gone.at < m.at < read.at]
+    must(not back, "it was assigned again in between")
+    must(not shaken(h, read), "the partition changed hands while the call ran")

@@ -1,0 +1,169 @@
+"""What follows from a history: what was stored, what can be seen, where a client stood."""
+
+from bisect import bisect_left
+
+from traces.rejudge.history import COMMITTED, History
+from traces.rejudge.rows import Place, Row
+
+READS = ("poll", "scan")
+MOVES = ("assigned", "revoked", "lost", "seek", "forget")
+
+
+def reads(h: History, place: Place) -> list[Row]:
+    """Every record of the partition that anybody was given, whatever became of the call."""
+    return [r for r in h.rows(place, *READS) if r.id is not None and r.offset is not None]
+
+
+def reads_of(h: History, place: Place, id: object) -> list[Row]:
+    """Every delivery of one record."""
+    return [r for r in h.of(place, id, *READS) if r.offset is not None]
+
+
+def reads_at(h: History, place: Place, offset: int) -> list[Row]:
+    """Every record that anybody was given at one offset."""
+    return [r for r in h.at(place, offset, *READS) if r.id is not None]
+
+
+def happened(h: History, row: Row) -> bool:
+    """Whether a call happened: it was answered so, or a reader has shown it since."""
+    return row.ok or (row.outcome == "info" and h.state(row) == COMMITTED)
+
+
+def acknowledged(h: History, row: Row) -> bool:
+    """Whether the sender of a record knows its offset."""
+    return row.op == "send" and happened(h, row) and row.offset is not None
+
+
+def stays(h: History, row: Row) -> bool:
+    """Whether what a row sent is for readers of committed records, too, once it is in the log."""
+    return h.state(row) in (None, COMMITTED)
+
+
+def final(h: History, place: Place) -> list[Row]:
+    """The final reading; every successful poll of a Jepsen history counts as part of it."""
+    ops = ("poll",) if h.jepsen else ("scan",)
+    return [r for r in h.rows(place, *ops) if r.ok and r.id is not None and r.offset is not None]
+
+
+def in_final(h: History, place: Place, id: object) -> bool:
+    """Whether the final reading shows a record anywhere in the partition."""
+    ops = ("poll",) if h.jepsen else ("scan",)
+    return any(r.ok and r.offset is not None for r in h.of(place, id, *ops))
+
+
+def where(h: History, send: Row) -> int | None:
+    """The offset of what was sent: as acknowledged, else the lowest at which it was read."""
+    if acknowledged(h, send):
+        return send.offset
+    seen = [r.offset for r in reads_of(h, send.place, send.id) if r.offset is not None]
+    return min(seen, default=None)
+
+
+def log_start(h: History, place: Place) -> int:
+    """The highest answer to a question for the earliest offset, 0 without any."""
+    return max((r.offset for r in h.rows(place, "earliest") if r.ok and r.offset), default=0)
+
+
+def compacted(h: History, place: Place) -> bool:
+    """Whether compaction may remove records of this partition."""
+    policy = h.topic(place.rpartition(":")[0]).get("cleanup_policy")
+    return h.compacted if h.jepsen else "compact" in (policy or "")
+
+
+def superseded(h: History, send: Row) -> bool:
+    """Whether compaction may have removed a record: it has no key, or a later one has the same."""
+    if not compacted(h, send.place):
+        return False
+    key, own = send.record.get("key"), where(h, send)
+    if key is None:
+        return True
+    newest = _newest_of_keys(h, send.place).get(key, -1)
+    return own is None or own < newest
+
+
+def _newest_of_keys(h: History, place: Place) -> dict[str, int]:
+    if ("newest", place) not in h.cache:
+        newest: dict[str, int] = {}
+        for row in h.rows(place, "send"):
+            key, at = row.record.get("key"), where(h, row)
+            if key is not None and at is not None:
+                newest[key] = max(at, newest.get(key, -1))
+        h.cache["newest", place] = newest
+    return h.cache["newest", place]
+
+
+def visible(h: History, place: Place) -> list[int]:
+    """Offsets, in order, whose record a reader of committed records must be given if it passes.
+
+    What the final reading holds is what there is; without one, what was acknowledged or read. A
+    record counts only if it is known who sent it, or if it was read as committed.
+    """
+    if ("visible", place) not in h.cache:
+        start = log_start(h, place)
+        source = [] if h.jepsen else final(h, place)
+        if not source:
+            acks = [s for s in h.rows(place, "send") if acknowledged(h, s) and s.id is not None]
+            source = acks + reads(h, place)
+        offsets = {r.offset: r.id for r in source if r.offset is not None and r.offset >= start}
+        h.cache["visible", place] = sorted(o for o, id in offsets.items() if _seen(h, place, id))
+    return h.cache["visible", place]
+
+
+def _seen(h: History, place: Place, id: object) -> bool:
+    sends = [s for s in h.of(place, id, "send") if s.outcome != "fail"]
+    if not sends:
+        failed = bool(h.of(place, id, "send"))
+        committed = (r.line.get("isolation") == "read_committed" for r in reads_of(h, place, id))
+        return not failed and (h.jepsen or any(committed))
+    return any(stays(h, s) and not superseded(h, s) for s in sends)
+
+
+def first_visible(h: History, place: Place, low: int, high: int) -> int | None:
+    """The first visible offset from `low` up to, not including, `high`."""
+    offsets = visible(h, place)
+    at = bisect_left(offsets, low)
+    return offsets[at] if at < len(offsets) and offsets[at] < high else None
+
+
+def moves(h: History, place: Place, process: str) -> list[Row]:
+    """Everything after which a client's position is not where its last read left it."""
+    ops = MOVES if h.jepsen else (*MOVES, "assign", "reset")
+    key = ("moves", place, process)
+    if key not in h.cache:
+        h.cache[key] = [r for r in _of_process(h, place, process) if r.op in ops]
+    return h.cache[key]
+
+
+def _of_process(h: History, place: Place, process: str) -> list[Row]:
+    if ("of", place) not in h.cache:
+        found: dict[str, list[Row]] = {}
+        for row in h.by_place[place]:
+            found.setdefault(row.process, []).append(row)
+        h.cache["of", place] = found
+    return h.cache["of", place].get(process, [])
+
+
+def reads_by(h: History, place: Place, process: str) -> list[Row]:
+    """What one client was given of a partition, in its order."""
+    return [r for r in _of_process(h, place, process) if r.op in READS and r.offset is not None]
+
+
+def shaken(h: History, read: Row) -> bool:
+    """Whether the partition changed hands while the call ran, so that it may hold reads of both.
+
+    What a rebalance tells a client it tells inside of a poll, and so stands before it in the file.
+    """
+    if read.place in (read.line.get("_shaken") or ()):
+        return True
+    own = [m for m in moves(h, read.place, read.process) if m.n < read.n]
+    return bool(own) and not _surely_before(own[-1], read)
+
+
+def _surely_before(move: Row, read: Row) -> bool:
+    return move.inv is not None and read.inv is not None and move.inv < read.inv
+
+
+def same_instance(one: Row, two: Row) -> bool:
+    """Whether two processes are one static member (KIP-345), which may come back unnoticed."""
+    name = one.line.get("instance")
+    return name is not None and name == two.line.get("instance")

@@ -1,0 +1,86 @@
+"""The second opinion: does this witness really break the promise?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from traces.rejudge import consumers, cycles, groups, log, producers
+from traces.rejudge.base import (
+    PREDICATES,
+    Confirmed,
+    Event,
+    NotBroken,
+    Refuted,
+    Undecided,
+)
+from traces.rejudge.history import History
+from traces.rejudge.rows import Place, Row, rows_of
+
+__all__ = ["MODULES", "places_of", "rejudge"]
+
+MODULES = (log, producers, cycles, consumers, groups)
+Opinion = Confirmed | Refuted | Undecided
+# What an event tells, and where a line or a record keeps it.
+_OF_CALL = {
+    "outcome": "outcome",
+    "group": "group",
+    "invoked_ns": "invoked_ns",
+    "returned_ns": "returned_ns",
+}
+_OF_RECORD = ("offset", "id")
+
+
+def rejudge(history: History, check: str, witness: Mapping[str, Any]) -> Opinion:
+    """Judge one witness, as `--json` writes it, by the whole history of what it touches."""
+    negation = PREDICATES.get(check)
+    if negation is None:
+        return Undecided("no second checker for this promise")
+    try:
+        rows = [_row(history, event) for event in witness["events"]]
+        negation(history, rows)
+    except NotBroken as kept:
+        return Refuted(str(kept))
+    return Confirmed()
+
+
+def places_of(witnesses: Iterable[tuple[str, Mapping[str, Any]]]) -> frozenset[Place] | None:
+    """The partitions that these witnesses, by check, touch; None where one touches them all."""
+    places: set[Place] = set()
+    for check, witness in witnesses:
+        if check in cycles.EVERYWHERE:
+            return None
+        places |= {event["partition"] for event in witness["events"] if "partition" in event}
+    return frozenset(places)
+
+
+def _row(history: History, event: Event) -> Row:
+    """The place in the trace that an event of a witness names, if it is there as it says."""
+    mine = history.lines.get(event["process"], {}).get(event["seq"], ())
+    if not mine:
+        raise NotBroken(f"there is no call {event['seq']} of {event['process']}")
+    for n, line in mine:
+        for row in _candidates(history, line, n, event):
+            if _is(row, event):
+                return row
+    raise NotBroken(f"call {event['seq']} of {event['process']} is not what the witness says")
+
+
+def _candidates(history: History, line: Mapping[str, Any], n: int, event: Event) -> Sequence[Row]:
+    """The rows of a line, under the partition that the event names."""
+    place = event.get("partition")
+    rows = list(rows_of(dict(line), n))
+    if place is None:
+        return [Row(dict(line), {}, line["op"], "", n, 0), *rows]
+    unplaced = [
+        Row(row.line, {"id": row.id, "unplaced": True}, row.op, place, n, row.i)
+        for row in rows
+        if row.op == "send" and row.record.get("partition") is None
+    ]
+    return [row for row in rows if row.place == place] + unplaced
+
+
+def _is(row: Row, event: Event) -> bool:
+    if row.op != event["op"]:
+        return False
+    if any(event.get(name) != row.line.get(kept) for name, kept in _OF_CALL.items()):
+        return False
+    return all(event.get(name) == row.record.get(name) for name in _OF_RECORD)

@@ -1,0 +1,119 @@
+"""What a call says of one record or one partition: the unit that the second checker reads."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import define
+
+Line = dict[str, Any]
+Place = str  # "topic:partition", as the trace writes it
+
+# What a line tells about partitions besides its records, under the names that witnesses use.
+REPORTS = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
+ENDS = {"scan": "scan_end", "dump": "dump_end"}
+MESSAGES = ("send", "poll", "process", "acquire", "acknowledge")
+
+
+@define(eq=False)
+class Row:
+    """One record of a line, or one partition that it names; `n` is the line's place in its file."""
+
+    line: Line
+    record: Line
+    op: str
+    place: Place
+    n: int
+    i: int
+
+    @property
+    def process(self) -> str:
+        """Who made the call."""
+        return self.line["process"]
+
+    @property
+    def outcome(self) -> str:
+        """What became of the call."""
+        return self.line["outcome"]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call certainly happened."""
+        return self.line["outcome"] == "ok"
+
+    @property
+    def inv(self) -> int | None:
+        """When the call was made."""
+        return self.line.get("invoked_ns")
+
+    @property
+    def ret(self) -> int | None:
+        """When the call returned."""
+        return self.line.get("returned_ns")
+
+    @property
+    def offset(self) -> int | None:
+        """The record's offset, or the offset that the call names for the partition."""
+        return self.record.get("offset")
+
+    @property
+    def id(self) -> Any:
+        """The record's id."""
+        return self.record.get("id")
+
+    @property
+    def group(self) -> str | None:
+        """The group in whose name the call was made."""
+        return self.line.get("group")
+
+    @property
+    def generation(self) -> int | None:
+        """The generation of the group, as the caller knew it."""
+        return self.line.get("generation") if self.group is not None else None
+
+    @property
+    def unit(self) -> tuple[str, str, int]:
+        """The transaction that the row belongs to, or its call where there is none."""
+        txn = self.line.get("txn")
+        return (self.process, "call", self.line["seq"]) if txn is None else (self.process, "t", txn)
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """Where the row stands in the program of its process."""
+        return self.n, self.i
+
+
+def before(one: Row, two: Row) -> bool:
+    """Whether one call certainly returned before the other began: one clock, both times known."""
+    if one.ret is None or two.inv is None:
+        return False
+    return same_clock(one, two) and one.ret < two.inv
+
+
+def same_clock(one: Row, two: Row) -> bool:
+    """Whether the times of these calls compare."""
+    return one.line.get("clock", "host") == two.line.get("clock", "host")
+
+
+def rows_of(line: Line, n: int) -> Iterator[Row]:
+    """All rows of one line."""
+    op = line["op"]
+    for i, record in enumerate(line.get("records") or ()):
+        partition = record.get("partition")
+        place = record["topic"] if partition is None else f"{record['topic']}:{partition}"
+        yield Row(line, record, "marker" if line.get("control") else op, place, n, i)
+    partitions: list[Place] = line.get("partitions") or []
+    offsets: dict[Place, int] = line.get("offsets") or {}
+    named: dict[Place, int | None] = {**dict.fromkeys(partitions), **offsets}
+    if op in MESSAGES or op == "subscribe":
+        named = {}
+    if op == "committed" and "offsets" not in line:
+        named = {}  # no answer is not the answer that there is none
+    word = ENDS.get(op, op)
+    if op == "list_offsets" and line.get("query") in ("earliest", "latest"):
+        word = line["query"]
+    for i, (place, offset) in enumerate(named.items()):
+        yield Row(line, {"offset": offset}, word, place, n, i)
+    for name, word in REPORTS.items():
+        told: dict[Place, int] = line.get(name) or {}
+        for i, (place, offset) in enumerate(told.items()):
+            yield Row(line, {"offset": offset}, word, place, n, i)
