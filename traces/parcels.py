@@ -107,7 +107,7 @@ def unpack(parcel: Any) -> dict[str, Column]:
     with pa.ipc.open_stream(parcel) as stream:
         says = stream.schema.metadata
         rows, base = int(says[b"rows"]), json.loads(says[b"base"])
-        held = stream.read_next_batch() if len(stream.schema) else None
+        held: Any = stream.read_next_batch() if len(stream.schema) else None
     out = {name: constant(low, rows) for name, low in base.items()}
     for name in stream.schema.names:
         above = held.column(name).to_numpy(zero_copy_only=False)
