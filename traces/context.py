@@ -4,7 +4,7 @@
 because one run may hold producers that were promised different things.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import partial
 from typing import Any
@@ -35,6 +35,14 @@ class Clause(IntEnum):
     ISOLATION = 9
     FLUSH = 10
     COMPACTION = 11
+    PROGRESS = 12  # what only comes too late is no breach of safety, and never called violated
+    SESSION = 13  # nor is what idempotence does not promise
+    SILENCE = 14  # a member that its group may have given up
+    UNACKNOWLEDGED = 15  # a share group's delivery that may be forgotten
+
+
+# What these permit is told, and never called a violation, however strictly.
+INFORMATION = (Clause.PROGRESS, Clause.SESSION)
 
 
 class Order(IntEnum):
@@ -106,14 +114,30 @@ class Context:
     order: Setting
     reset_latest: Setting
     processes: Setting
+    committed_only: Setting
+    session_timeout: Setting
+    txn_timeout: Setting
+    partitions: Setting
+    ended: Setting
+    lock: Setting
+    delivery_limit: Setting
+    share_committed_only: Setting
 
 
-def context(meta: Meta, names: Names, processing: Iterable[int]) -> Context:
-    """Lay the configuration out by number; `processing` groups tell what they processed."""
+def context(
+    meta: Meta, names: Names, processing: Iterable[int], ended: Mapping[int, int] | None = None
+) -> Context:
+    """Lay the configuration out by number.
+
+    `processing` groups tell what they processed; `ended` tells when processes closed or crashed.
+    """
     recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
     topics = [meta.topics.get(name) for name in names.topics.names]
     groups = [_group_settings(meta, name) for name in names.groups.names]
+    consumers = [meta.consumer(name) for name in names.processes.names]
+    share_groups = [meta.share_groups.get(name) for name in names.groups.names]
+    ends = sorted((ended or {}).items())
     by_process, by_topic, by_group = (
         partial(setting, dictionary.numbers)
         for dictionary in (names.processes, names.topics, names.groups)
@@ -138,6 +162,14 @@ def context(meta: Meta, names: Names, processing: Iterable[int]) -> Context:
         order=by_group([order for order, _ in groups]),
         reset_latest=by_group([latest for _, latest in groups]),
         processes=by_group([number in recorded for number in names.groups.numbers]),
+        committed_only=by_process([_committed_only(c.isolation) for c in consumers]),
+        session_timeout=by_process([c.session_timeout_ms for c in consumers]),
+        txn_timeout=by_process([p.transaction_timeout_ms for p in producers]),
+        partitions=by_topic([t and t.partitions for t in topics]),
+        ended=setting([process for process, _ in ends], [when for _, when in ends]),
+        lock=by_group([g and g.lock_ms for g in share_groups]),
+        delivery_limit=by_group([g and g.delivery_limit for g in share_groups]),
+        share_committed_only=by_group([g and _committed_only(g.isolation) for g in share_groups]),
     )
 
 
@@ -166,12 +198,24 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         order=same(int(Order.UNKNOWN)),
         reset_latest=same(UNSET),
         processes=same(0),
+        committed_only=same(UNSET),
+        session_timeout=same(UNSET),
+        txn_timeout=same(UNSET),
+        partitions=same(UNSET),
+        ended=same(UNSET),
+        lock=same(UNSET),
+        delivery_limit=same(UNSET),
+        share_committed_only=same(UNSET),
     )
 
 
 def _last_may_lose(topic: Topic) -> bool:
     """Whether the last replica in sync may come back without what it had not flushed, and lead."""
     return bool(topic.flush_loses) and not topic.eligible_leader_replicas
+
+
+def _committed_only(isolation: str | None) -> bool | None:
+    return None if isolation is None else isolation == "read_committed"
 
 
 def _compacted(policy: str | None) -> bool | None:

@@ -77,7 +77,7 @@ class Detail:
     """
 
     RESETS: Final = {"no_offset": 1, "out_of_range": 2, "truncation": 3}
-    ACKS: Final = {"accept": 1, "release": 2, "reject": 3}
+    ACKS: Final = {"accept": 1, "release": 2, "reject": 3, "renew": 4}
     MARKERS: Final = {"commit": 1, "abort": 2}
 
 
@@ -153,7 +153,7 @@ COLUMNS: Final[dict[str, Any]] = {
     "member": pa.int64(),
     "flags": pa.int16(),
     "key": pa.int64(),
-    "timestamp": pa.int64(),
+    "timestamp": pa.int64(),  # of TXN_OFFSETS: when the end of the transaction was answered
     "hash": pa.int64(),  # of key, value and headers
     "topic_id": pa.int64(),
     "node": pa.int32(),  # the broker whose log a dump is of, or that answered a poll

@@ -41,7 +41,8 @@ def _in_partitions(columns: Columns) -> Bools:
 
 
 def _in_groups(columns: Columns) -> Bools:
-    return calls(columns, Op.COMMIT, Op.ASSIGNED) & (columns["group"] != NONE)
+    owners = calls(columns, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SUBSCRIBE)
+    return (owners | calls(columns, Op.COMMIT)) & (columns["group"] != NONE)
 
 
 def _in_producers(columns: Columns) -> Bools:

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS, Unchecked
-from traces.context import SUBJECT_BITS, Clause
+from traces.context import INFORMATION, SUBJECT_BITS, Clause
 from traces.ingest.run import Run
 
 HOLDS, VIOLATED, ALLOWED, NOT_CHECKED = "holds", "violated", "allowed", "not checked"
@@ -121,7 +121,7 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
         return NOT_CHECKED, "; ".join(missing)
     if not tally.seen:
         return NOT_CHECKED, f"{NOTHING}: {check.looks_at}"
-    broken = tally.total if strict else tally.under(Clause.NOT)
+    broken = tally.total - tally.under(*INFORMATION) if strict else tally.under(Clause.NOT)
     if broken:
         return VIOLATED, _broken(run, check, tally, broken)
     if unknown := tally.under(Clause.UNKNOWN):
@@ -180,5 +180,9 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.RESENT: f"{process} having sent the id in more than one call",
         Clause.COMMIT_ORDER: f"consumers of group {group}: commit_order = {', '.join(orders)}",
         Clause.ISOLATION: "isolation = read_uncommitted",
+        Clause.PROGRESS: "what is slow and not wrong: progress is no promise of safety",
+        Clause.SESSION: "idempotence, which ends with the producer's session",
+        Clause.SILENCE: f"consumers.{key}.session_timeout_ms: {process} had been silent longer",
+        Clause.UNACKNOWLEDGED: "KIP-932: what is not acknowledged may be given out again",
         Clause.COMPACTION: f"topics.{topic}.cleanup_policy = compact, of records without a key",
     }[clause]

@@ -67,7 +67,7 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
     ),
     "an unknown acknowledgement": (
         line(0, op="acknowledge", records=[{"topic": "t", "partition": 0, "ack": "maybe"}]),
-        "p0#0.ndjson:1: records[0].ack: expected one of accept, release, reject, found 'maybe'",
+        "p0#0.ndjson:1: records[0].ack: expected one of accept, release, reject, renew, found 'maybe'",
     ),
     "a watermark below zero": (
         line(0, op="poll", high_watermark={"t:0": -1}),
@@ -146,6 +146,14 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
     "a group that is a number": (
         line(0, op="commit", group=1),
         "p0#0.ndjson:1: group: expected a string, found 1",
+    ),
+    "topics that are one name": (
+        line(0, op="subscribe", topics="orders"),
+        "p0#0.ndjson:1: topics: expected a list, found 'orders'",
+    ),
+    "a topic of a subscription that is a number": (
+        line(0, op="subscribe", topics=["orders", 7]),
+        "p0#0.ndjson:1: topics[1]: expected a string, found 7",
     ),
     "a generation in words": (
         line(0, op="commit", group="g", generation="first"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
 from traces.names import Names, key_number
-from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Txn
+from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op, Txn
 
 Ints = NDArray[np.int64]
 
@@ -178,7 +178,7 @@ def _positions(seq: Ints) -> Ints:
 
 
 def write_transactions(
-    columns: dict[str, Ints], ends: Mapping[int, tuple[Txn, int]], open_state: Txn
+    columns: dict[str, Ints], ends: Mapping[int, tuple[Txn, int, int]], open_state: Txn
 ) -> None:
     """Write on each row what became of its transaction: the file that began it also ended it."""
     txn = columns["txn"]
@@ -195,3 +195,6 @@ def write_transactions(
         hit = inside & (known[at] == txn)
         columns["txn_state"][hit] = states[at[hit]]
         columns["end_inv"][hit] = times[at[hit]]
+        answers = np.array([ends[n][2] for n in known], dtype=np.int64)
+        sent = hit & (columns["op"] == Op.TXN_OFFSETS)
+        columns["timestamp"][sent] = answers[at[sent]]

@@ -97,6 +97,48 @@ def _listed(columns: Columns) -> Bools:
     return _ops(columns, Op.LIST_OFFSETS, Op.EARLIEST, Op.LATEST)
 
 
+def _numbered(columns: Columns) -> Bools:
+    """Sends of producers that ever tell their producer id (marked beforehand)."""
+    return _ops(columns, Op.SEND) & (columns["numbers"] != 0)
+
+
+def _sent_offsets(columns: Columns) -> Bools:
+    return _ops(columns, Op.TXN_OFFSETS) & (columns["outcome"] == Outcome.OK)
+
+
+def _dumps(columns: Columns) -> Bools:
+    return _ops(columns, Op.DUMP)
+
+
+def _markers(columns: Columns) -> Bools:
+    return _ops(columns, Op.MARKER)
+
+
+def _resets(columns: Columns) -> Bools:
+    return _ops(columns, Op.RESET)
+
+
+def _paused(columns: Columns) -> Bools:
+    return _ops(columns, Op.PAUSE, Op.RESUME)
+
+
+def _marks(columns: Columns) -> Bools:
+    return _ops(columns, Op.MARK)
+
+
+def _subscribed(columns: Columns) -> Bools:
+    return _ops(columns, Op.SUBSCRIBE)
+
+
+def _static(columns: Columns) -> Bools:
+    """Joins and commits of members that ever tell their instance (marked beforehand)."""
+    return _ops(columns, Op.ASSIGNED, Op.COMMIT) & (columns["static"] != 0)
+
+
+def _shared(columns: Columns) -> Bools:
+    return _ops(columns, Op.ACQUIRE, Op.ACKNOWLEDGE)
+
+
 # Which rows must carry which fields. `acked` are the sends that were answered: others may
 # lack an offset and a return by their nature.
 FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
@@ -119,6 +161,16 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "ending": (_ended, ("txn", "inv", "tid")),
     "list_offsets": (_listed, ("topic", "partition", "offset", "inv", "ret")),
     "asked": (_asked, ("timestamp",)),
+    "numbered": (_numbered, ("pid", "pepoch")),
+    "sent_offsets": (_sent_offsets, ("topic", "partition", "offset", "group", "txn")),
+    "dump": (_dumps, ("topic", "partition", "offset", "node", "pid")),
+    "marker": (_markers, ("topic", "partition", "offset", "node", "pid")),
+    "reset": (_resets, ("topic", "partition", "offset", "inv", "ret")),
+    "pause": (_paused, ("topic", "partition")),
+    "mark": (_marks, ("topic", "partition", "offset", "inv")),
+    "subscribe": (_subscribed, ("topic", "group")),
+    "static": (_static, ("instance", "group", "inv", "ret")),
+    "shared": (_shared, ("topic", "partition", "offset", "group", "detail", "inv", "ret")),
 }
 SPOKEN = {
     "inv": "invoked_ns",
@@ -127,6 +179,8 @@ SPOKEN = {
     "tid": "transactional_id",
     "pid": "producer_id",
     "pepoch": "producer_epoch",
+    "node": "replica",
+    "detail": "delivery_count or ack",
 }
 
 
@@ -146,7 +200,12 @@ class Evidence:
         named = columns["process"][columns["group"] != NONE]
         member_of = np.isin(columns["process"], np.concatenate([named, members]))
         silent = np.isin(columns["process"], unanswered)
-        marks = {"member_of": member_of.astype(np.int64), "unanswered": silent.astype(np.int64)}
+        marks = {
+            "member_of": member_of.astype(np.int64),
+            "unanswered": silent.astype(np.int64),
+            "numbers": _ever(columns, "pid", Op.SEND),
+            "static": _ever(columns, "instance", Op.ASSIGNED, Op.COMMIT),
+        }
         columns = {**columns, **marks}
         for kind, (select, names) in FIELDS.items():
             chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
@@ -191,6 +250,12 @@ class Evidence:
     def reasons(self, needs: Iterable[str]) -> list[str]:
         """Why these needs are not met; empty when they are."""
         return [self.missing[need] for need in needs if need in self.missing]
+
+
+def _ever(columns: Columns, name: str, *ops: Op) -> Ints:
+    """Rows of processes that tell this field on any of these calls."""
+    telling = columns["process"][_ops(columns, *ops) & (columns[name] != NONE)]
+    return np.isin(columns["process"], telling).astype(np.int64)
 
 
 def _is(process: str, named: Mapping[str, object]) -> bool:

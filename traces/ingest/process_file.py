@@ -4,6 +4,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import NoneType
 from typing import Any, cast
 
 import orjson
@@ -165,7 +166,7 @@ class _Reader:
     gaps: int = 0
     gap_line: int = 0
     vague_end: bool = False
-    ends: dict[int, tuple[Txn, int]] = field(factory=dict[int, tuple[Txn, int]])
+    ends: dict[int, tuple[Txn, int, int]] = field(factory=dict[int, tuple[Txn, int, int]])
     extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
     _rows: Rows = field(init=False)
     _chunks: list[dict[str, Ints]] = field(factory=list[dict[str, Ints]])
@@ -260,10 +261,10 @@ class _Reader:
             known = {Outcome.OK: Txn.COMMITTED, Outcome.INFO: Txn.UNKNOWN}.get(
                 Outcome(outcome or 0), Txn.ABORTED
             )
-        elif self.ends.get(txn, (Txn.ABORTED, 0))[0] is Txn.UNKNOWN and fields["outcome"] != 0:
+        elif self.ends.get(txn, (Txn.ABORTED, 0, 0))[0] is Txn.UNKNOWN and fields["outcome"] != 0:
             return  # a commit that nobody answered, then an abort that did not succeed
-        when = fields["inv"]
-        self.ends[txn] = (known, NONE if when is None else when)
+        asked, answered = (NONE if t is None else t for t in (fields["inv"], fields["ret"]))
+        self.ends[txn] = (known, asked, answered)
 
     def _add_rows(self, call: Call, op: Op, fields: dict[str, int | None]) -> None:
         rows, get = self._rows, call.get
@@ -277,6 +278,8 @@ class _Reader:
         reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields)
         query = get("query")
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
+        if op is Op.SUBSCRIBE:
+            placed = [{"topic": topic} for topic in _list(get("topics"))]
         if op is Op.COMMITTED and "offsets" not in call:
             placed = []  # no answer is not the answer that there is none
         if op is Op.SCAN and "records" not in call:
@@ -339,6 +342,12 @@ def _identified(rows: list[Any], topic_ids: dict[str, str]) -> list[Any]:
     if not topic_ids:
         return rows
     return [row | {"topic_id": topic_ids.get(row["topic"])} for row in rows]
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) not in (list, NoneType):
+        raise Malformed("topics")
+    return value or []
 
 
 def _text(value: Any) -> str:

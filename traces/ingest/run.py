@@ -81,6 +81,7 @@ def read_trace(folder: Path) -> Run:
     if len(np.unique(columns["clock"])) > 1:
         evidence.missing["one_clock"] = "times of several clocks do not compare"
     _look_for_scans(evidence, meta, names, columns)
+    _look_for_sizes(evidence, meta, names, columns)
     names.files = {names.processes.number(f.name): f.file for f in files}
     return Run(
         path=folder,
@@ -88,7 +89,7 @@ def read_trace(folder: Path) -> Run:
         names=names,
         columns=columns,
         evidence=evidence,
-        context=context(meta, names, _processing(columns)),
+        context=context(meta, names, _processing(columns), ended(columns)),
         calls=sum(f.calls for f in files),
         warnings=[warning for f in files for warning in f.warnings],
         extra=[Extra(f.name, seq, fields) for f in files for seq, fields in f.extra],
@@ -99,13 +100,20 @@ def seed(names: Names, meta: Meta, folder: Path) -> None:
     """Count what is known before anything is read."""
     names.processes.seed(sorted(_name_of(path) for path in process_files(folder)))
     names.topics.seed(sorted(meta.topics))
-    names.groups.seed(sorted({c.group for c in meta.consumers.values() if c.group}))
+    groups = {c.group for c in meta.consumers.values() if c.group}
+    names.groups.seed(sorted(groups | set(meta.share_groups)))
     names.clocks.seed(["host"])
 
 
 def _processing(columns: dict[str, Ints]) -> list[int]:
     """Groups that tell which records they have processed, not only which they were given."""
     return np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist()
+
+
+def ended(columns: dict[str, Ints]) -> dict[int, int]:
+    """When each process closed or crashed, of those that say so."""
+    ends = np.isin(columns["op"], (Op.CLOSE, Op.CRASH)) & (columns["inv"] != NONE)
+    return dict(zip(columns["process"][ends].tolist(), columns["inv"][ends].tolist(), strict=True))
 
 
 def _processes(names: Names, which: Callable[[str], bool]) -> Ints:
@@ -190,6 +198,20 @@ def partitions_of(topic: int, columns: dict[str, Ints], meta: Meta, names: Names
     seen = columns["partition"][columns["topic"] == topic]
     count = max(int(seen.max(initial=NONE)) + 1, (configured and configured.partitions) or 0)
     return range(count)
+
+
+def _look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: dict[str, Ints]) -> None:
+    """Find out whether it is known how many partitions there are to be read."""
+    subscribed = np.unique(columns["topic"][columns["op"] == Op.SUBSCRIBE])
+    unknown = [
+        name
+        for name in map(names.topics.name, subscribed[subscribed != NONE].tolist())
+        if (topic := meta.topics.get(name)) is None or topic.partitions is None
+    ]
+    if unknown:
+        evidence.missing["topics.partitions"] = (
+            f"meta.json does not tell the partitions of {', '.join(unknown[:4])}"
+        )
 
 
 def _look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: dict[str, Ints]) -> None:

@@ -37,6 +37,7 @@ def findings(call: Any) -> Iterator[Finding]:
         yield from _one_of(call, "reason", tuple(Detail.RESETS))
     yield from _one_of(call, "control", tuple(Detail.MARKERS))
     yield from _topic_ids(call.get("topic_ids"))
+    yield from _topics(call.get("topics"))
 
 
 def _one_of(call: dict[str, Any], name: str, words: tuple[str, ...]) -> Iterator[Finding]:
@@ -126,6 +127,15 @@ def _topic_ids(ids: Any) -> Iterator[Finding]:
     for topic, id in cast("dict[Any, Any]", ids).items():
         if type(id) is not str:
             yield f"topic_ids.{topic}", f"expected a string, found {id!r}"
+
+
+def _topics(topics: Any) -> Iterator[Finding]:
+    if topics is not None and type(topics) is not list:
+        yield "topics", f"expected a list, found {topics!r}"
+        return
+    for i, name in enumerate(cast("list[Any]", topics or [])):
+        if type(name) is not str:
+            yield f"topics[{i}]", f"expected a string, found {name!r}"
 
 
 def is_partition(name: Any) -> bool:
