@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Bools, Found, check, witness
-from traces.checks.partition import Partition, last_before
+from traces.checks.partition import Partition, last_before, once
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op
 
@@ -19,10 +19,10 @@ def _moves(p: Partition) -> Bools:
     A manual assignment in trace format v1 is one of them: librdkafka starts again at the committed
     offset, the Java client keeps its position, and the trace does not tell which client it was.
     """
-    moves = np.isin(p.op, _MOVES)
-    return moves if p.context.jepsen else moves | (p.op == Op.ASSIGN)
+    return p.called(*_MOVES) if p.context.jepsen else p.called(*_MOVES, Op.ASSIGN)
 
 
+@once
 def _last_move(p: Partition) -> Ints:
     """For each row, the last move of the same process before it, -1 where there is none."""
     last = last_before(_moves(p))
@@ -32,10 +32,12 @@ def _last_move(p: Partition) -> Ints:
 def _shaken(p: Partition, rows: Ints, last_move: Ints) -> Bools:
     """Whether the partition changed hands while the call ran, so that it may hold reads of both."""
     move = last_move[rows]
-    inside = (move >= 0) & (p.inv[move] >= p.inv[rows])
+    untimed = (p.inv[move] == NONE) | (p.inv[rows] == NONE)
+    inside = (move >= 0) & (untimed | (p.inv[move] >= p.inv[rows]))
     return inside | p.has(Flag.REBALANCED)[rows]
 
 
+@once
 def successive(p: Partition) -> tuple[Ints, Ints]:
     """Pairs of successive reads of one client: (inside one call, across calls).
 
@@ -90,7 +92,7 @@ def _moved_by_truncation(p: Partition, found: Ints) -> Ints:
 )
 def skips(p: Partition) -> list[Found]:
     """The next record is the next visible one; gaps of markers and aborted records are legal."""
-    return _steps(p, ("poll-skip", "int-poll-skip"), lambda one, two: p.between(one + 1, two) > 0)
+    return _steps(p, ("poll-skip", "int-poll-skip"), p.skipped)
 
 
 @check(
@@ -137,8 +139,8 @@ def wrong_start(p: Partition) -> list[Found]:
     sought = (told >= 0) & np.isin(p.op[told], (Op.SEEK, Op.ASSIGN)) & (p.offset[told] != NONE)
     sought &= p.ok[told] & ~_shaken(p, first, move)
     first, told = first[sought], told[sought]
-    want, got = np.maximum(p.offset[told], p.log_start), p.offset[first]
-    wrong = (got < want) | (p.between(want, got) > 0)
+    want, got = p.offset[told], p.offset[first]
+    wrong = (got < want) | p.skipped(want - 1, got)
     found = witness(told[wrong], first[wrong])
     return [Found(len(first), found, p.topic_clause(len(found)))]
 

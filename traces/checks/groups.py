@@ -3,9 +3,21 @@
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Bools, Found, check, witness
-from traces.checks.partition import Partition, Rows, firsts, last_upto, lookup, running_max
+from traces.checks.partition import (
+    Partition,
+    Rows,
+    differing,
+    distinct,
+    firsts,
+    last_before,
+    last_upto,
+    once,
+    repeated,
+    running_max,
+)
 from traces.context import Clause, Ints, Order, clause
 from traces.schema import NONE, Flag, Op, Outcome
+from traces.sorting import order_by
 
 UNKNOWN_START = int(np.iinfo(np.int64).max)
 
@@ -60,6 +72,7 @@ def unfenced_commits(p: Rows) -> list[Found]:
     seen = len(commits) if len(joined) else 0
     commits, before = commits[before >= 0], before[before >= 0]
     old = (newest[before] > p.generation[commits]) if seen else np.zeros(len(commits), bool)
+    old &= p.clock[joined[at[before]]] == p.clock[commits] if seen else old
     found = witness(joined[at[before[old]]], commits[old]) if seen else witness(commits[old])
     return [Found(seen, found, np.zeros(len(found), np.int64))]
 
@@ -82,14 +95,19 @@ def commit_back(p: Partition) -> list[Found]:
     rows = rows[np.lexsort((rows, p.inv[rows], p.generation[rows], p.group[rows]))]
     one, two = rows[:-1], rows[1:]
     same = (p.group[one] == p.group[two]) & (p.generation[one] == p.generation[two])
-    back = same & (p.offset[two] < p.offset[one]) & ~_sought(p, one, two)
+    # Of two processes' commits that overlap nobody knows which came first.
+    after = (p.ret[one] != NONE) & (p.ret[one] < p.inv[two]) & (p.clock[one] == p.clock[two])
+    same &= after | (p.process[one] == p.process[two])
+    back = same & (p.offset[two] < p.offset[one])
+    one, two = one[back], two[back]
+    back = ~_sought(p, one, two)
     found = witness(one[back], two[back])
     return [Found(len(rows), found, p.topic_clause(len(found)), "offset-commit-regression")]
 
 
 def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     """Whether the application itself moved back between two commits of one process."""
-    seek = last_upto(p.op == Op.SEEK)[two] if len(p) else two
+    seek = last_upto(p.op == Op.SEEK)[two] if len(two) else two
     same = (p.process[seek] == p.process[two]) & (seek >= 0)
     return same & ((p.process[one] != p.process[two]) | (p.seq[seek] > p.seq[one]))
 
@@ -109,17 +127,31 @@ def commit_beyond(p: Partition) -> list[Found]:
     """What is committed will not be delivered again, so it must have been delivered before."""
     out = [Found(0, kind="commit-beyond-position")]
     commits = _commits(p)
-    for group in np.unique(p.group[commits]):
+    for group in distinct(p.group[commits]):
         mine = commits[p.group[commits] == group]
         out.append(_beyond(p, int(group), mine))
     return out
 
 
+@once
+def _steps(p: Partition) -> Ints:
+    """Rows that tell where a consumer's position is."""
+    told = p.called(Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN) & p.ok & (p.offset != NONE)
+    return np.flatnonzero(told)
+
+
+def _members(p: Partition, group: int) -> Bools:
+    """For each process, whether it is known as a member of the group; the last stands for none."""
+    members = np.zeros(int(p.process.max(initial=NONE)) + 2, bool)
+    members[p.process[p.group == group]] = True
+    members[NONE] = False
+    return members
+
+
 def _beyond(p: Partition, group: int, commits: Ints) -> Found:
-    members = np.unique(p.process[(p.group == group) & (p.process >= 0)])
-    told = np.isin(p.op, (Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN)) & p.ok & (p.offset != NONE)
-    steps = np.flatnonzero(told & np.isin(p.process, members))
-    steps = steps[np.argsort(p.inv[steps], kind="stable")]
+    steps = _steps(p)
+    steps = steps[_members(p, group)[p.process[steps]]]
+    steps = steps[order_by(p.inv[steps])]
     reach, at = running_max(p.offset[steps] + (p.op[steps] == Op.POLL))
     before = np.searchsorted(p.inv[steps], p.ret[commits], side="right") - 1
     nothing = before < 0
@@ -152,19 +184,19 @@ def skipped(p: Partition) -> list[Found]:
     they are never delivered, and that is as legal as the truncation is.
     """
     out: list[Found] = []
-    known = np.isin(p.op, (Op.COMMIT, Op.COMMITTED)) & (p.outcome == Outcome.OK)
-    known &= (p.group != NONE) & (p.offset != NONE)
-    for group in np.unique(p.group[known]):
-        out.append(_skipped(p, int(group), np.flatnonzero(known & (p.group == group))))
+    known = p.where(Op.COMMIT, Op.COMMITTED)
+    known = known[p.ok[known] & (p.group[known] != NONE) & (p.offset[known] != NONE)]
+    for group in distinct(p.group[known]):
+        out.append(_skipped(p, int(group), known[p.group[known] == group]))
     return out or [Found(0)]
 
 
 def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     commits = commits[np.lexsort((commits, p.inv[commits]))]
     reach, _ = running_max(p.offset[commits])
-    mine = p.group == group
-    delivered = np.flatnonzero(mine & (p.op == Op.POLL) & p.ok & (p.id != NONE))
-    done = np.flatnonzero(mine & (p.op == Op.PROCESS) & p.ok & (p.id != NONE))
+    given, processed = _handled(p)
+    delivered = given[p.group[given] == group]
+    done = processed[p.group[processed] == group]
     if not int(p.context.processes[group]):
         done = delivered
     first = int(p.offset[delivered].min(initial=reach[-1]))
@@ -172,23 +204,38 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     start = min(first, began)
     # Without a final reading only what the group itself was given is known to have been there.
     source = p.final if p.context.complete and len(p.final) else delivered
-    source = source[np.isin(p.offset[source], p.visible)]
-    below = (p.offset[source] >= start) & (p.offset[source] < reach[-1])
-    records = source[below]
-    records = records[np.lexsort((records, p.id[records], p.offset[records]))]
-    records = records[firsts(p.offset[records], p.id[records])]
-    missed = records[~np.isin(p.id[records], p.id[done])]
-    given = delivered[np.unique(p.id[delivered], return_index=True)[1]]
-    at = lookup(p.id[given], p.id[missed])
-    was_given = at >= 0
+    source = source[(p.offset[source] >= start) & (p.offset[source] < reach[-1])]
+    source = source[p.visible_at(p.offset[source])]
+    missed = source[~p.among(source, done)]
+    missed = missed[np.lexsort((missed, p.id[missed], p.offset[missed]))]
+    missed = missed[firsts(p.offset[missed], p.id[missed])]
+    given = p.first_about(delivered)[p.record[missed]]
+    was_given = given >= 0
     replaced = np.isin(p.offset[missed], p.offset[delivered]) & ~was_given
     clauses = np.where(replaced, p.topic_clause(len(missed)), _skip_clause(p, group, was_given))
     unsure = (p.offset[missed] < first) & (not sure)
     unknown = clause(Clause.UNKNOWN, np.full(len(missed), group))
     clauses = np.where(unsure, unknown, clauses)
     covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
-    shown = np.where(was_given, given[at], missed) if len(given) else missed
-    return Found(len(records), witness(shown, covering), clauses)
+    found = witness(np.where(was_given, given, missed), covering)
+    return Found(_places(p, source), found, clauses)
+
+
+def _places(p: Partition, rows: Ints) -> int:
+    """How many records these rows are about, each counted at every offset that it has."""
+    records = int(np.count_nonzero(p.about(rows)))
+    rows = rows[differing(p.record[rows], p.offset[rows])]
+    more = rows[np.lexsort((p.offset[rows], p.id[rows]))]
+    again = firsts(p.id[more], p.offset[more])
+    return records + int(np.count_nonzero(again)) - int(np.count_nonzero(p.about(rows)))
+
+
+@once
+def _handled(p: Partition) -> tuple[Ints, Ints]:
+    """Records that groups were given, and that they processed."""
+    given, done = p.where(Op.POLL), p.where(Op.PROCESS)
+    ours = p.ok & (p.group != NONE) & (p.id != NONE)
+    return given[ours[given]], done[ours[done]]
 
 
 def _began(p: Partition, group: int) -> tuple[int, bool]:
@@ -232,18 +279,21 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
 )
 def redelivered(p: Partition) -> list[Found]:
     """At most once: a commit before processing means that nobody will be given it again."""
-    polls = np.flatnonzero((p.op == Op.POLL) & p.ok & (p.group != NONE) & (p.id != NONE))
+    polls, _ = _handled(p)
+    seen = len(polls)
+    polls = polls[repeated(p.group[polls], p.record[polls])]
     polls = polls[np.lexsort((p.inv[polls], p.id[polls], p.offset[polls], p.group[polls]))]
     again = ~firsts(p.group[polls], p.offset[polls], p.id[polls])
     second = np.flatnonzero(again)
     found = witness(polls[second - 1], polls[second])
     twice = _processed_twice(p)
     clauses = _again_clause(p, found, np.isin(p.id[found[:, 0]], twice))
-    return [Found(len(polls), found, clauses, extra=len(twice))]
+    return [Found(seen, found, clauses, extra=len(twice))]
 
 
 def _processed_twice(p: Partition) -> Ints:
-    done = np.flatnonzero((p.op == Op.PROCESS) & p.ok & (p.group != NONE) & (p.id != NONE))
+    _, done = _handled(p)
+    done = done[repeated(p.group[done], p.record[done])]
     done = done[np.lexsort((p.id[done], p.offset[done], p.group[done]))]
     again = ~firsts(p.group[done], p.offset[done], p.id[done])
     return np.unique(p.id[done[again]])
@@ -275,12 +325,10 @@ def handover_gap(p: Partition) -> list[Found]:
     """Between the last owner's commit and the next owner's first record nothing may be lost."""
     reads = p.reads[(p.op[p.reads] == Op.POLL) & (p.group[p.reads] != NONE)]
     starts = np.flatnonzero(firsts(*_stints(p, reads)))
-    first = reads[starts]
-    rows = _commits(p)
-    base = np.array([_committed(p, int(r), rows) for r in first], dtype=np.int64)
+    first, own = _asked(p, reads[starts])
+    base = _higher(p, own, _commits_before(p, first))
     first, base = first[base >= 0], base[base >= 0]
-    start = p.offset[base] if len(base) else base
-    gap = (p.offset[first] > start) & (p.between(start, p.offset[first]) > 0)
+    gap = p.skipped(p.offset[base] - 1, p.offset[first])
     found = witness(base[gap], first[gap])
     return [Found(len(first), found, p.topic_clause(len(found)), "group-delivery-gap")]
 
@@ -289,21 +337,53 @@ def _stints(p: Partition, reads: Ints) -> tuple[Ints, Ints]:
     """Process and last assignment of each read: together, one member's time with the partition."""
     if p.context.jepsen or not len(p):
         return p.process[reads], np.zeros(len(reads), np.int64)
-    last = last_upto(np.isin(p.op, (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.ASSIGN)))
-    return p.process[reads], last[reads]
+    moves = p.called(Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.ASSIGN)
+    return p.process[reads], last_upto(moves)[reads]
 
 
-def _committed(p: Partition, read: int, commits: Ints) -> int:
-    """The row that tells what was committed when this member began: its own query, or a commit."""
-    own = np.flatnonzero(
-        (p.process[:read] == p.process[read])
-        & np.isin(p.op[:read], (Op.COMMITTED, Op.ASSIGNED, Op.SEEK, Op.ASSIGN))
-    )
-    if len(own) and p.op[own[-1]] in (Op.SEEK, Op.ASSIGN):
-        return NONE
-    mine = commits[p.group[commits] == p.group[read]]
-    # A poll may have begun before the rebalance in which the last owner made its commit.
-    own_call = (p.process[mine] == p.process[read]) & (p.seq[mine] >= p.seq[read])
-    mine = mine[~own_call & (p.inv[mine] != NONE) & (p.inv[mine] <= p.ret[read])]
-    rows = np.r_[own[-1:][p.offset[own[-1:]] != NONE], mine]
-    return int(rows[np.argmax(p.offset[rows])]) if len(rows) else NONE
+def _asked(p: Partition, first: Ints) -> tuple[Ints, Ints]:
+    """The first reads that begin where the group had committed, and the member's own query.
+
+    Who was told where to start, by a seek or a manual assignment, does not begin there.
+    """
+    if not len(first):
+        return first, first
+    own = last_before(p.called(Op.COMMITTED, Op.ASSIGNED, Op.SEEK, Op.ASSIGN))[first]
+    own = np.where((own >= 0) & (p.process[own] == p.process[first]), own, NONE)
+    told = (own >= 0) & np.isin(p.op[own], (Op.SEEK, Op.ASSIGN))
+    first, own = first[~told], own[~told]
+    return first, np.where(p.offset[own] == NONE, NONE, own)
+
+
+def _commits_before(p: Partition, first: Ints) -> Ints:
+    """For each of these reads, the highest commit of the group that began before it returned.
+
+    A poll may have begun before the rebalance in which the last owner made its commit.
+    """
+    out = np.full(len(first), NONE)
+    commits = _commits(p)
+    commits = commits[p.inv[commits] != NONE]
+    commits = commits[order_by(p.inv[commits])]
+    for group in distinct(p.group[first]):
+        mine, ours = commits[p.group[commits] == group], np.flatnonzero(p.group[first] == group)
+        _, highest = running_max(p.offset[mine])
+        upto = np.searchsorted(p.inv[mine], p.ret[first[ours]], side="right")
+        ours, upto = ours[upto > 0], upto[upto > 0]
+        out[ours] = mine[highest[upto - 1]]
+        # A commit in the same call as the read, or after it, says nothing about where it began.
+        for at in np.flatnonzero(_not_before(p, out[ours], first[ours])):
+            before = mine[: upto[at]]
+            before = before[~_not_before(p, before, first[ours[at]])]
+            out[ours[at]] = before[np.argmax(p.offset[before])] if len(before) else NONE
+    return out
+
+
+def _not_before(p: Partition, commits: Ints, reads: Ints | np.int64) -> Bools:
+    """Which commits the process of the read made in the same call or after it."""
+    return (p.process[commits] == p.process[reads]) & (p.seq[commits] >= p.seq[reads])
+
+
+def _higher(p: Partition, one: Ints, two: Ints) -> Ints:
+    """Of two rows the one with the higher offset, where there are both."""
+    first = (one >= 0) & ((two < 0) | (p.offset[one] >= p.offset[two]))
+    return np.where(first, one, two)

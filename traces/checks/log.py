@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from traces.checks.base import LOSS, Found, check, witness
+from traces.checks.base import LOSS, NO_CLAUSE, Found, check, witness
 from traces.checks.partition import Partition, firsts, lookup, same_place
 from traces.context import Clause, Ints, clause, code
-from traces.schema import NONE
+from traces.schema import NONE, Op
 
 
 @check(
@@ -19,7 +19,8 @@ from traces.schema import NONE
 )
 def inconsistent_offsets(p: Partition) -> list[Found]:
     """An offset that is given to two records was truncated after somebody had seen the first."""
-    rows = p.log[np.lexsort((p.log, p.id[p.log], p.offset[p.log]))]
+    rows = p.contested
+    rows = rows[np.lexsort((rows, p.id[rows], p.offset[rows]))]
     rows = rows[firsts(p.offset[rows], p.id[rows])]  # one row per offset and record
     again = ~firsts(p.offset[rows])
     second = np.flatnonzero(again & ~np.r_[False, again[:-1]])
@@ -66,7 +67,7 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
 )
 def duplicates(p: Partition) -> list[Found]:
     """A retry whose first attempt had been stored after all is stored again, unless idempotent."""
-    log = np.setdiff1d(p.log, _contradicted(p))
+    log = np.setdiff1d(p.scattered, _contradicted(p))
     rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
     rows = rows[firsts(p.id[rows], p.offset[rows])]  # one row per record and offset
     again = ~firsts(p.id[rows])
@@ -76,6 +77,8 @@ def duplicates(p: Partition) -> list[Found]:
 
 
 def _stored_twice(p: Partition, ids: Ints) -> Ints:
+    if not len(ids):
+        return NO_CLAUSE
     sends = p.sends[np.argsort(p.id[p.sends], kind="stable")]
     first = firsts(p.id[sends])
     starts = np.flatnonzero(first)
@@ -100,10 +103,10 @@ def _stored_twice(p: Partition, ids: Ints) -> Ints:
 
 def _contradicted(p: Partition) -> Ints:
     """Acknowledgements of an offset where others are read and this record is not."""
-    reads = p.reads
-    at_offset = np.isin(p.offset[p.acked], p.offset[reads])
-    own = same_place(p, p.acked, reads)
-    return p.acked[at_offset & ~own]
+    acked = p.op[p.contested] == Op.SEND
+    acks, reads = p.contested[acked], p.contested[~acked]
+    at_offset = np.isin(p.offset[acks], p.offset[reads])
+    return acks[at_offset & ~same_place(p, acks, reads)]
 
 
 @check(
@@ -117,10 +120,10 @@ def _contradicted(p: Partition) -> Ints:
 def moved(p: Partition) -> list[Found]:
     """The sender was told one offset; others are read there, and its record somewhere else."""
     acks = _contradicted(p)
-    acks = acks[np.isin(p.id[acks], p.id[p.reads])]
-    by_id = p.reads[np.unique(p.id[p.reads], return_index=True)[1]]
-    by_offset = p.reads[np.unique(p.offset[p.reads], return_index=True)[1]]
-    own = by_id[lookup(p.id[by_id], p.id[acks])] if len(acks) else acks
+    acks = acks[p.among(acks, p.reads)]
+    own = p.first_about(p.reads)[p.record[acks]]
+    reads = p.contested[p.op[p.contested] != Op.SEND]
+    by_offset = reads[np.unique(p.offset[reads], return_index=True)[1]]
     other = by_offset[lookup(p.offset[by_offset], p.offset[acks])] if len(acks) else acks
     found = witness(acks, own, other)
     return [Found(len(p.acked), found, p.may_be_lost(acks), "ack-read-mismatch")]
@@ -137,10 +140,13 @@ def moved(p: Partition) -> list[Found]:
 )
 def truncated(p: Partition) -> list[Found]:
     """A reader saw the acknowledged record; a read that began later saw another in its place."""
-    reads = p.reads[np.lexsort((p.ret[p.reads], p.id[p.reads], p.offset[p.reads]))]
+    acked = p.op[p.contested] == Op.SEND
+    acks, reads = p.contested[acked], p.contested[~acked]
+    ends = np.where(p.ret[reads] == NONE, np.iinfo(np.int64).max, p.ret[reads])
+    reads = reads[np.lexsort((ends, p.id[reads], p.offset[reads]))]
     early = reads[firsts(p.offset[reads], p.id[reads])]  # the first to return, per record and place
-    early = early[same_place(p, early, p.acked)]
-    late = p.reads[np.lexsort((-p.inv[p.reads], p.id[p.reads], p.offset[p.reads]))]
+    early = early[same_place(p, early, acks) & (p.ret[early] != NONE)]
+    late = reads[np.lexsort((-p.inv[reads], p.id[reads], p.offset[reads]))]
     late = late[firsts(p.offset[late], p.id[late])]  # the last to begin, per record and place
     late = late[np.lexsort((-p.inv[late], p.offset[late]))]
     start = np.searchsorted(p.offset[late], p.offset[early])
@@ -149,10 +155,9 @@ def truncated(p: Partition) -> list[Found]:
     after = late[other] if len(early) else early
     early, after = (x[p.offset[after] == p.offset[early]] for x in (early, after))
     gone = (p.id[after] != p.id[early]) & (p.inv[after] > p.ret[early])
+    gone &= p.clock[after] == p.clock[early]
     early, after = early[gone], after[gone]
-    acks = p.acked[np.lexsort((p.acked, p.id[p.acked]))]
-    acks = acks[firsts(p.id[acks])]
-    ack = acks[lookup(p.id[acks], p.id[early])] if len(early) else early
+    ack = p.first_about(p.acked)[p.record[early]]
     return [
         Found(len(p.acked), witness(ack, early, after), p.may_be_lost(ack), "truncated-after-ack")
     ]

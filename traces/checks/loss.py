@@ -11,7 +11,7 @@ from traces.schema import NONE, Flag, Outcome
 @check(
     "L3",
     "nothing acknowledged is missing below what was read",
-    formula="(v, o) acknowledged, o′ > o read, o ≥ log start ⇒ v was read",
+    formula="(v, o) acknowledged, o′ ≥ o read, o ≥ log start ⇒ v was read",
     needs="complete SENDS acked.offset TXNS",
     closed="READS",
     spec="DurableIsr!AckedSurvives",
@@ -20,11 +20,11 @@ from traces.schema import NONE, Flag, Outcome
 )
 def lost_below_frontier(p: Partition) -> list[Found]:
     """A reader passed the place of an acknowledged record, and nobody was ever given it."""
-    kept = p.sends[p.done[p.sends] & p.kept[p.sends]]
-    place = p.place[np.isin(p.sends, kept)]
+    sure = p.done[p.sends] & p.kept[p.sends]
+    kept, place = p.sends[sure], p.place[sure]
     frontier = p.offset[p.delivered].max(initial=NONE)
     below = (place >= p.log_start) & (place != NONE) & (place <= frontier)
-    lost = below & ~np.isin(p.id[kept], p.id[p.delivered]) & ~p.superseded(kept)
+    lost = below & ~p.among(kept, p.delivered) & ~p.superseded(kept)
     return [_losses(p, kept, kept[lost], "lost-write")]
 
 
@@ -44,12 +44,14 @@ def lost_at_the_end(p: Partition) -> list[Found]:
     kept = kept[~p.has(Flag.UNPLACED)[kept]]
     retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.log_start)
     final = p.delivered if p.context.jepsen else p.final
-    lost = retained & ~np.isin(p.id[kept], p.id[final]) & ~p.superseded(kept)
+    lost = retained & ~p.among(kept, final) & ~p.superseded(kept)
     return [_losses(p, kept, kept[lost], "unseen")]
 
 
 def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
     """Each loss with what is read in its place, if anything is."""
+    if not len(lost):
+        return Found(len(promised), kind=kind)
     reads = p.reads[np.argsort(p.offset[p.reads], kind="stable")]
     reads = reads[firsts(p.offset[reads])]
     at = lookup(p.offset[reads], p.offset[lost])
@@ -70,7 +72,7 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
 )
 def phantoms(p: Partition) -> list[Found]:
     """A record came out of the log that no client ever tried to put in."""
-    unsent = p.reads[~np.isin(p.id[p.reads], p.id[p.sends])]
+    unsent = p.reads[~p.among(p.reads, p.sends)]
     one = unsent[np.unique(p.id[unsent], return_index=True)[1]]
     return [Found(len(p.reads), witness(one), np.zeros(len(one), np.int64), "phantom-read")]
 
@@ -85,12 +87,10 @@ def phantoms(p: Partition) -> list[Found]:
 )
 def failed_but_read(p: Partition) -> list[Found]:
     """The client said *certainly not stored*, and yet somebody was given the record."""
-    failed = p.sends[p.outcome[p.sends] == Outcome.FAIL]
-    other = p.sends[p.outcome[p.sends] != Outcome.FAIL]
-    failed = failed[~np.isin(p.id[failed], p.id[other])]
+    outcome = p.outcome[p.sends]
+    failed, other = p.sends[outcome == Outcome.FAIL], p.sends[outcome != Outcome.FAIL]
+    failed = failed[~p.among(failed, other)]
     failed = failed[np.unique(p.id[failed], return_index=True)[1]]
-    reads = p.reads[np.unique(p.id[p.reads], return_index=True)[1]]
-    at = lookup(p.id[reads], p.id[failed])
-    hit = at >= 0
-    found = witness(failed[hit], reads[at[hit]])
+    read = p.first_about(p.reads)[p.record[failed]]
+    found = witness(failed[read >= 0], read[read >= 0])
     return [Found(len(p.sends), found, np.zeros(len(found), np.int64), "G1a")]

@@ -1,19 +1,12 @@
 """The log of one partition grows with time: appends, watermarks and answers do not go back."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from traces.checks.base import LOSS, TRUNCATED, Found, check, witness
-from traces.checks.partition import Partition, firsts, lookup, running_max
+from traces.checks.partition import Partition, distinct, firsts, running_max
 from traces.context import Ints
-from traces.schema import NONE, Op, Outcome
-
-
-def clocks(p: Partition, rows: Ints) -> Iterator[Ints]:
-    """The rows of each clock domain: times of different clocks do not compare."""
-    for one in np.unique(p.clock[rows]):
-        yield rows[p.clock[rows] == one]
+from traces.schema import NONE, Op, Outcome, Txn
+from traces.sorting import order_by
 
 
 @check(
@@ -32,9 +25,10 @@ def append_order(p: Partition) -> list[Found]:
     Kafka does not advertise this order between producers, but one leader with one log cannot
     break it; where it is broken, the tail that held the first record was cut off in between.
     """
-    placed = p.sends[(p.place != NONE) & (p.outcome[p.sends] != Outcome.FAIL)]
-    place = p.place[np.searchsorted(p.sends, placed)]
-    found = [_overtaken(p, rows, place[np.isin(placed, rows)]) for rows in clocks(p, placed)]
+    known = (p.place != NONE) & (p.outcome[p.sends] != Outcome.FAIL)
+    placed, place = p.sends[known], p.place[known]
+    clock = p.clock[placed]
+    found = [_overtaken(p, placed[clock == c], place[clock == c]) for c in distinct(clock)]
     pairs = np.concatenate(found) if found else np.empty((0, 2), np.int64)
     return [Found(len(placed), pairs, p.may_be_lost(pairs[:, 0]), "append-order-realtime")]
 
@@ -42,7 +36,7 @@ def append_order(p: Partition) -> list[Found]:
 def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
     """Pairs: the acknowledged send with the highest offset so far, and a later, lower one."""
     done = (p.outcome[rows] == Outcome.OK) & (p.ret[rows] != NONE)
-    order = np.argsort(p.ret[rows[done]], kind="stable")
+    order = order_by(p.ret[rows[done]])
     earlier, offsets = rows[done][order], place[done][order]
     best, at = running_max(offsets)
     before = np.searchsorted(p.ret[earlier], p.inv[rows], side="left") - 1
@@ -64,10 +58,8 @@ def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
 def future_reads(p: Partition) -> list[Found]:
     """A reader was given a record that its producer had not even begun to send."""
     sends = p.sends[p.inv[p.sends] != NONE]
-    sends = sends[np.lexsort((p.inv[sends], p.id[sends]))]
-    sends = sends[firsts(p.id[sends])]
-    at = lookup(p.id[sends], p.id[p.reads])
-    reads, begun = p.reads[at >= 0], sends[at[at >= 0]]
+    begun = p.first_about(sends[order_by(p.inv[sends])])[p.record[p.reads]]
+    reads, begun = p.reads[begun >= 0], begun[begun >= 0]
     early = (
         (p.ret[reads] != NONE) & (p.ret[reads] < p.inv[begun]) & (p.clock[reads] == p.clock[begun])
     )
@@ -106,9 +98,12 @@ def high_watermark_back(p: Partition) -> list[Found]:
 def epochs_back(p: Partition) -> list[Found]:
     """Each leader appends after all that its predecessors left; KIP-101 and KIP-279 keep it so."""
     rows = p.final[p.epoch[p.final] != NONE]
-    rows = rows[np.lexsort((rows, p.offset[rows]))]
-    back = p.epoch[rows[1:]] < p.epoch[rows[:-1]]
-    found = witness(rows[:-1][back], rows[1:][back])
+    rows = rows[np.lexsort((rows, p.epoch[rows], p.offset[rows]))]
+    # Two scans give each offset twice: the lowest epoch at it against the highest at the one below.
+    first = firsts(p.offset[rows])
+    lowest, highest = rows[first], rows[np.r_[first, True][1:]]
+    back = p.epoch[lowest[1:]] < p.epoch[highest[:-1]]
+    found = witness(highest[:-1][back], lowest[1:][back])
     return [Found(len(rows), found, np.zeros(len(found), np.int64))]
 
 
@@ -123,13 +118,18 @@ def epochs_back(p: Partition) -> list[Found]:
     looks_at="queries by time",
 )
 def wrong_offset_for_time(p: Partition) -> list[Found]:
-    """The answer is the first record that was certainly there, or one that came while asking."""
+    """The answer is the first record that was certainly there, or one that may have been.
+
+    That is one that came while asking; and one of a transaction that was aborted, or its marker:
+    a log is searched by time without regard to transactions.
+    """
     asked = p.where(Op.LIST_OFFSETS)
     asked = asked[p.ok[asked] & (p.timestamp[asked] != NONE)]
-    rows = p.sends[(p.timestamp[p.sends] != NONE) & p.kept[p.sends] & (p.place != NONE)]
-    place = p.place[np.searchsorted(p.sends, rows)]
-    seen = (place >= p.log_start) & (p.outcome[rows] != Outcome.FAIL)
-    rows, place = rows[seen], place[seen]
+    if not len(asked):
+        return [Found(0, kind="offset-for-time-wrong")]
+    known = (p.timestamp[p.sends] != NONE) & (p.outcome[p.sends] != Outcome.FAIL)
+    known &= p.place >= p.log_start
+    rows, place = p.sends[known], p.place[known]
     wrong = [q for q in asked if not _answers(p, int(q), rows, place)]
     found = witness(np.array(wrong, dtype=np.int64))
     return [Found(len(asked), found, np.zeros(len(found), np.int64), "offset-for-time-wrong")]
@@ -137,13 +137,17 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
 
 def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
     late_enough = p.timestamp[rows] >= p.timestamp[query]
-    sure = late_enough & (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
+    comparable = p.clock[rows] == p.clock[query]
+    sure = late_enough & comparable & p.ok[rows] & p.kept[rows]
+    sure &= (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
     first = int(place[sure].min(initial=np.iinfo(np.int64).max))
     answer = int(p.offset[query])
     if answer == first or (answer == NONE and not sure.any()):
         return True
-    maybe = place[late_enough & ~sure & (p.inv[rows] <= p.ret[query])]
-    return bool(np.any((maybe == answer) & (maybe < first)))
+    later = comparable & (p.ret[query] != NONE) & (p.inv[rows] > p.ret[query])
+    maybe = answer in place[late_enough & ~sure & ~later]
+    marker = bool(np.any(p.txn_state[p.sends] != Txn.NOT)) and answer not in p.offset[p.log]
+    return NONE != answer < first and (maybe or marker)
 
 
 @check(
@@ -179,15 +183,19 @@ def answers_back(p: Partition) -> list[Found]:
 def stale_reads(p: Partition) -> list[Found]:
     """A poll said that there was nothing more, although a higher record had been acknowledged."""
     marks = p.where(Op.MARK)
+    if not len(marks):
+        return [Found(0, kind="stale-read")]
+    seen = len(marks)
     marks = marks[~np.isin(_calls(p, marks), _calls(p, p.reads)) & (p.inv[marks] != NONE)]
     acks = p.acked[p.kept[p.acked] & (p.ret[p.acked] != NONE)]
-    acks = acks[np.argsort(p.ret[acks], kind="stable")]
+    acks = acks[order_by(p.ret[acks])]
     best, at = running_max(p.offset[acks])
     before = np.searchsorted(p.ret[acks], p.inv[marks], side="left") - 1
     marks, before = marks[before >= 0], before[before >= 0]
     stale = best[before] >= p.offset[marks] if len(acks) else np.zeros(len(marks), bool)
+    stale &= p.clock[acks[at[before]]] == p.clock[marks] if len(acks) else stale
     found = witness(marks[stale], acks[at[before[stale]]] if len(acks) else marks[stale])
-    return [Found(len(p.where(Op.MARK)), found, p.topic_clause(len(found)), "stale-read")]
+    return [Found(seen, found, p.topic_clause(len(found)), "stale-read")]
 
 
 def _calls(p: Partition, rows: Ints) -> Ints:

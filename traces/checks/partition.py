@@ -4,9 +4,9 @@ The rows arrive in any order and leave sorted by process and program order, so t
 cannot depend on how the table was cut or shuffled.
 """
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from attrs import define
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from traces.checks.base import Bools
 from traces.context import Clause, Context, Ints, clause
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.sorting import order_by
+
+Answer = TypeVar("Answer")
 
 
 @define(slots=False)
@@ -37,10 +40,14 @@ class Rows:
 
     def where(self, *ops: Op) -> Ints:
         """The rows of these calls, in order."""
+        return np.flatnonzero(self.called(*ops))
+
+    def called(self, *ops: Op) -> Bools:
+        """Which rows are of these calls."""
         wanted = self.op == ops[0]
         for op in ops[1:]:
-            wanted = wanted | (self.op == op)
-        return np.flatnonzero(wanted)
+            wanted |= self.op == op
+        return wanted
 
     def has(self, flag: int) -> Bools:
         """Which rows carry the flag."""
@@ -124,29 +131,53 @@ class Partition(Rows):
         return int(self.offset[self.final].min(initial=np.iinfo(np.int64).max))
 
     @cached_property
-    def by_read(self) -> tuple[Ints, Ints]:
-        """Read ids, sorted, and the lowest offset at which each was read."""
-        order = self.reads[np.lexsort((self.offset[self.reads], self.id[self.reads]))]
-        ids = self.id[order]
-        first = np.r_[True, ids[1:] != ids[:-1]][: len(ids)]
-        return ids[first], self.offset[order[first]]
+    def record(self) -> Ints:
+        """Records by number, in the order of their ids, so that they can number tables."""
+        return numbered(self.id)
+
+    @cached_property
+    def records(self) -> int:
+        """How many numbers there are."""
+        return int(self.record.max(initial=NONE)) + 1
+
+    def about(self, rows: Ints) -> Bools:
+        """For each record, whether one of these rows is about it."""
+        there = np.zeros(self.records, bool)
+        there[self.record[rows]] = True
+        return there
+
+    def among(self, rows: Ints, others: Ints) -> Bools:
+        """Which of these rows are about a record that one of the others is about."""
+        return self.about(others)[self.record[rows]]
+
+    def first_about(self, rows: Ints) -> Ints:
+        """For each record, the first of these rows that is about it, -1 where none is."""
+        first = np.full(self.records, -1)
+        first[self.record[rows[::-1]]] = rows[::-1]
+        return first
+
+    @cached_property
+    def contested(self) -> Ints:
+        """Rows of the log at offsets that hold more than one record."""
+        return self.log[differing(self.offset[self.log], self.record[self.log])]
+
+    @cached_property
+    def scattered(self) -> Ints:
+        """Rows of the log about records that lie at more than one offset."""
+        return self.log[differing(self.record[self.log], self.offset[self.log])]
 
     @cached_property
     def place(self) -> Ints:
         """The offset of each send (aligned with `sends`): acknowledged, else read, else NONE."""
         s = self.sends
-        ids, offsets = self.by_read
         place = np.where(self.done[s], self.offset[s], NONE)
-        missing = place == NONE
-        at = lookup(ids, self.id[s[missing]])
-        place[missing] = np.where(at >= 0, offsets[at] if len(offsets) else NONE, NONE)
+        missing = np.flatnonzero(place == NONE)
+        found = self.reads[self.among(self.reads, s[missing])]
+        lowest = np.full(self.records, np.iinfo(np.int64).max)
+        np.minimum.at(lowest, self.record[found], self.offset[found])
+        seen = self.among(s[missing], found)
+        place[missing[seen]] = lowest[self.record[s[missing[seen]]]]
         return place
-
-    @cached_property
-    def _surely_visible(self) -> Ints:
-        """Records whose send, and so its transaction, is known, or that were read as committed."""
-        committed = self.reads[self.committed_only(self.reads)]
-        return np.concatenate([self.id[self.sends], self.id[committed]])
 
     @cached_property
     def visible(self) -> Ints:
@@ -157,13 +188,16 @@ class Partition(Rows):
         of a compacted topic took its place.
         """
         source = self.final if len(self.final) and not self.context.jepsen else self.log
+        seen = np.ones(self.records, bool)
         if not self.context.jepsen:
-            source = source[np.isin(self.id[source], self._surely_visible)]
-        hidden = self.id[self.sends[(self.outcome[self.sends] == Outcome.FAIL)]]
-        undone = self.id[self.sends[~self.kept[self.sends]]]
-        gone = self.id[self.sends[self.superseded(self.sends)]]
-        source = source[~np.isin(self.id[source], np.concatenate([hidden, undone, gone]))]
-        return np.unique(self.offset[source[self.offset[source] >= self.log_start]])
+            # Known by its send, and so by its transaction, or because it was read as committed.
+            committed = self.reads[self.committed_only(self.reads)]
+            seen = self.about(self.sends) | self.about(committed)
+        s = self.sends
+        gone = (self.outcome[s] == Outcome.FAIL) | ~self.kept[s] | self.superseded(s)
+        seen &= ~self.about(s[gone])
+        source = source[seen[self.record[source]]]
+        return distinct(self.offset[source[self.offset[source] >= self.log_start]])
 
     def superseded(self, sends: Ints) -> Bools:
         """Whether compaction may have removed what was sent: a later record has the same key."""
@@ -183,6 +217,22 @@ class Partition(Rows):
     def between(self, low: Ints, high: Ints) -> Ints:
         """How many visible records lie at offsets from `low` up to, not including, `high`."""
         return np.searchsorted(self.visible, high) - np.searchsorted(self.visible, low)
+
+    def visible_at(self, offsets: Ints) -> Bools:
+        """At which of these offsets there is a visible record."""
+        low, high = int(offsets.min(initial=0)), int(offsets.max(initial=0))
+        visible = self.visible[slice(*np.searchsorted(self.visible, (low, high + 1)))]
+        if high - low > 16 * (len(offsets) + len(visible)):
+            return np.isin(offsets, visible)
+        there = np.zeros(high - low + 1, bool)
+        there[visible - low] = True
+        return there[offsets - low]
+
+    def skipped(self, one: Ints, two: Ints) -> Bools:
+        """Whether a visible record lies strictly between two offsets."""
+        gap = two > one + 1
+        gap[gap] = self.between(one[gap] + 1, two[gap]) > 0
+        return gap
 
     def may_be_lost(self, acks: Ints) -> Ints:
         """For each acknowledged row, the clause that permits its loss."""
@@ -220,6 +270,64 @@ def lookup(keys: Ints, wanted: Ints) -> Ints:
         return np.full(len(wanted), -1)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, at, -1)
+
+
+def numbered(values: Ints) -> Ints:
+    """The values by small numbers that keep their order."""
+    if not len(values):
+        return values
+    low, high = int(values.min()), int(values.max())
+    if high - low <= 4 * len(values):
+        return values - low
+    order = order_by(values)
+    numbers = np.empty(len(values), np.int64)
+    numbers[order] = np.cumsum(firsts(values[order])) - 1
+    return numbers
+
+
+def distinct(values: Ints) -> Ints:
+    """The values, sorted, each once."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    if high - low > 16 * len(values):
+        return np.unique(values)
+    there = np.zeros(high - low + 1, bool)
+    there[values - low] = True
+    return np.flatnonzero(there) + low
+
+
+def differing(groups: Ints, values: Ints) -> Bools:
+    """Which rows are in a group whose rows do not all have the same value."""
+    group = numbered(groups)
+    some = np.zeros(int(group.max(initial=NONE)) + 1, np.int64)
+    some[group] = values
+    odd = values != some[group]
+    if not odd.any():
+        return odd
+    mixed = np.zeros(len(some), bool)
+    mixed[group[odd]] = True
+    return mixed[group]
+
+
+def repeated(*keys: Ints) -> Bools:
+    """Which rows share all these values with another row."""
+    group = numbered(keys[0])
+    for key in keys[1:]:
+        number = numbered(key)
+        group = numbered(group * (int(number.max(initial=0)) + 1) + number)
+    return (np.bincount(group) > 1)[group] if len(group) else np.empty(0, bool)
+
+
+def once(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """What several checks ask of the same rows is worked out once."""
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def answer(rows: Any) -> Answer:
+        if name not in rows.__dict__:
+            rows.__dict__[name] = function(rows)
+        return rows.__dict__[name]
+
+    return answer
 
 
 def firsts(*sorted_columns: NDArray[np.integer[Any]]) -> Bools:

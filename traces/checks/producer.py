@@ -19,8 +19,8 @@ from traces.schema import NONE, Op, Outcome
 )
 def reordered(p: Partition) -> list[Found]:
     """Retries with several requests in flight may overtake each other; idempotence forbids it."""
-    sends = p.sends[p.place != NONE]  # by process, in the order of the calls
-    place = p.place[p.place != NONE]
+    placed = p.place != NONE
+    sends, place = p.sends[placed], p.place[placed]  # by process, in the order of the calls
     back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (place[1:] < place[:-1])
     found = witness(sends[:-1][back], sends[1:][back])
     inside = p.unit[found[:, 0]] == p.unit[found[:, 1]]
@@ -48,7 +48,7 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
     "a fenced producer writes nothing",
     formula="InitProducerId of a newer epoch ≺ send of an older one ⇒ the send is not acknowledged",
     needs="SENDS send.inv init_producer.ret init_producer.tid one_clock",
-    closed="init_producer.inv",
+    closed="init_producer.inv init_producer.tid",
     spec="Transactions, to come",
     kinds="fencing-violation",
     scope="producer",
@@ -56,37 +56,34 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
 )
 def zombie_writes(p: Rows) -> list[Found]:
     """A producer whose successor was already initialised still got its records in."""
-    epoch = _epochs(p)
+    began, settled = _epochs(p)
     sends = p.where(Op.SEND)
-    sends = sends[(p.outcome[sends] == Outcome.OK) & (epoch[sends] != NONE)]
-    used = np.flatnonzero((epoch != NONE) & (p.outcome == Outcome.OK) & (p.ret != NONE))
-    used = used[np.lexsort((p.ret[used], -epoch[used]))]  # newest epoch first
+    sends = sends[(p.outcome[sends] == Outcome.OK) & (settled[sends] != NONE)]
+    used = np.flatnonzero((began != NONE) & (p.outcome == Outcome.OK) & (p.ret != NONE))
+    used = used[np.lexsort((p.ret[used], -began[used]))]  # newest epoch first
     # For each epoch: the earliest sign of any newer one.
     low, at = running_max(-p.ret[used])
-    newer = np.searchsorted(-epoch[used], -epoch[sends], side="left") - 1
+    newer = np.searchsorted(-began[used], -settled[sends], side="left") - 1
     sends, newer = sends[newer >= 0], newer[newer >= 0]
     late = (-low[newer] < p.inv[sends]) & (p.clock[used[at[newer]]] == p.clock[sends])
     found = witness(used[at[newer[late]]], sends[late])
-    seen = len(p.where(Op.SEND)) if len(np.unique(epoch[epoch != NONE])) else 0
+    seen = len(p.where(Op.SEND)) if np.any(began != NONE) else 0
     return [Found(seen, found, np.zeros(len(found), np.int64), "fencing-violation")]
 
 
-def _epochs(p: Rows) -> Ints:
-    """The epoch in whose name each row was written.
+def _epochs(p: Rows) -> tuple[Ints, Ints]:
+    """The epoch in whose name each row was written, as an interval: one above another is newer.
 
-    With a transactional id it is the ordinal of the initialisation that the process last made:
-    clients raise their own epoch silently (KIP-360), but a later initialisation fences it anyway.
+    With a transactional id it is when the process was last initialised: clients raise their own
+    epoch silently (KIP-360), but a later initialisation fences it anyway. Of two that overlap
+    nobody knows which came first.
     """
     if int(p.tid[0]) == NONE:
-        return p.pepoch
-    inits = p.where(Op.INIT_PRODUCER)
-    inits = inits[p.outcome[inits] == Outcome.OK]
-    order = inits[np.lexsort((inits, p.inv[inits]))]
-    rank = np.full(len(p), NONE)
-    rank[order] = np.arange(len(order))
-    starts = firsts(p.process)
-    last = np.maximum.accumulate(np.where((rank != NONE) | starts, np.arange(len(p)), 0))
-    return rank[last]
+        return p.pepoch, p.pepoch
+    inits = (p.op == Op.INIT_PRODUCER) & (p.outcome == Outcome.OK)
+    last = np.maximum.accumulate(np.where(inits | firsts(p.process), np.arange(len(p)), 0))
+    began, settled = (np.where(inits[last], times[last], NONE) for times in (p.inv, p.ret))
+    return began, settled
 
 
 @check(
@@ -133,10 +130,11 @@ def overlapping_transactions(p: Rows) -> list[Found]:
     whole = (at < len(begins)) & (p.txn[ends] >= 0)
     whole[whole] &= key[begins[at[whole]]] == key[ends[whole]]
     ends, begins = ends[whole], begins[at[whole]]
-    order = np.argsort(p.inv[begins], kind="stable")
+    order = np.argsort(p.ret[begins], kind="stable")
     ends, begins = ends[order], begins[order]
     last, which = running_max(p.inv[ends])
     both = p.process[begins[1:]] != p.process[ends[which[:-1]]]
-    overlap = both & (last[:-1] > p.ret[begins[1:]]) & (p.ret[begins[1:]] != NONE)
+    both &= p.clock[begins[1:]] == p.clock[ends[which[:-1]]]
+    overlap = both & (last[:-1] > p.ret[begins[1:]]) & (p.ret[begins[:-1]] != NONE)
     found = witness(ends[which[:-1]][overlap], begins[1:][overlap], ends[1:][overlap])
     return [Found(len(ends), found, np.zeros(len(found), np.int64))]

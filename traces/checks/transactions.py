@@ -3,15 +3,15 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.partition import Partition, firsts, lookup, running_max
+from traces.checks.partition import Partition, firsts, running_max
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 
-def _first_sends(p: Partition, sends: Ints) -> Ints:
-    """One row per record, the first attempt, sorted by id."""
-    sends = sends[np.lexsort((sends, p.id[sends]))]
-    return sends[firsts(p.id[sends])]
+def _sent(p: Partition, reads: Ints, sends: Ints) -> tuple[Ints, Ints]:
+    """Reads of records that one of these sends is about, and the first that is."""
+    first = p.first_about(sends)[p.record[reads]]
+    return reads[first >= 0], first[first >= 0]
 
 
 def _one_per_id(p: Partition, found: Ints) -> Ints:
@@ -38,8 +38,12 @@ def torn(p: Partition) -> list[Found]:
     state = p.txn_state[p.sends]
     whole = p.sends[((state == Txn.COMMITTED) | (state == Txn.PROVED))]
     whole = whole[~p.has(Flag.UNPLACED)[whole] & (p.outcome[whole] != Outcome.FAIL)]
-    gone = whole[~np.isin(p.id[whole], p.id[p.final])]
-    return [Found(len(whole), witness(gone), p.may_be_lost(gone))]
+    retained = (p.offset[whole] == NONE) | (p.offset[whole] >= p.log_start)
+    gone = whole[retained & ~p.among(whole, p.final) & ~p.superseded(whole)]
+    deleted = (p.offset[gone] != NONE) & (p.offset[gone] < p.retained_from)
+    unknown = clause(Clause.UNKNOWN, p.process[gone])
+    clauses = np.where(deleted, unknown, p.may_be_lost(gone))
+    return [Found(len(whole), witness(gone), clauses)]
 
 
 @check(
@@ -54,10 +58,8 @@ def torn(p: Partition) -> list[Found]:
 def leaked(p: Partition) -> list[Found]:
     """A reader of committed records saw one of a transaction that nobody had yet committed."""
     ended = (p.txn_state[p.sends] != Txn.NOT) & (p.end_inv[p.sends] != NONE)
-    sends = _first_sends(p, p.sends[ended & (p.txn_state[p.sends] != Txn.ABORTED)])
     reads = p.reads[p.committed_only(p.reads) & (p.ret[p.reads] != NONE)]
-    at = lookup(p.id[sends], p.id[reads])
-    reads, sent = reads[at >= 0], sends[at[at >= 0]]
+    reads, sent = _sent(p, reads, p.sends[ended & (p.txn_state[p.sends] != Txn.ABORTED)])
     early = (p.ret[reads] < p.end_inv[sent]) & (p.clock[reads] == p.clock[sent])
     found = _one_per_id(p, witness(reads[early], sent[early]))
     return [Found(len(reads), found, np.zeros(len(found), np.int64), "read-uncommitted-leak")]
@@ -98,12 +100,11 @@ def beyond_stable(p: Partition) -> list[Found]:
 )
 def aborted_read(p: Partition) -> list[Found]:
     """The record of a transaction that did not commit was given to a reader of committed ones."""
-    kept = p.id[p.sends[p.txn_state[p.sends] != Txn.ABORTED]]
-    aborted = _first_sends(p, p.sends[p.txn_state[p.sends] == Txn.ABORTED])
-    aborted = aborted[~np.isin(p.id[aborted], kept)]
+    undone = p.txn_state[p.sends] == Txn.ABORTED
+    aborted, kept = p.sends[undone], p.sends[~undone]
+    aborted = aborted[~p.among(aborted, kept)]
     reads = p.reads[p.committed_only(p.reads)]
-    at = lookup(p.id[aborted], p.id[reads])
-    found = _one_per_id(p, witness(reads[at >= 0], aborted[at[at >= 0]]))
+    found = _one_per_id(p, witness(*_sent(p, reads, aborted)))
     seen = len(reads) if len(aborted) else 0
     return [Found(seen, found, np.zeros(len(found), np.int64))]
 
@@ -120,10 +121,8 @@ def aborted_read(p: Partition) -> list[Found]:
 def own_reads(p: Partition) -> list[Found]:
     """What a transaction sent is not committed while it runs, so it cannot poll it."""
     mixed = p.has(Flag.MIXED)
-    sends = _first_sends(p, p.sends[mixed[p.sends]])
     reads = p.reads[mixed[p.reads]]
-    at = lookup(p.id[sends], p.id[reads])
-    read, sent = reads[at >= 0], sends[at[at >= 0]]
+    read, sent = _sent(p, reads, p.sends[mixed[p.sends]])
     own = (p.process[read] == p.process[sent]) & (p.unit[read] == p.unit[sent])
     found = _one_per_id(p, witness(read[own], sent[own]))
     how, process = p.isolation[found[:, 0]], p.process[found[:, 0]]
@@ -147,9 +146,7 @@ def own_reads(p: Partition) -> list[Found]:
 def read_edges(p: Partition) -> list[Found]:
     """Edges between units, for `traces.cycles`: one that sends *and* polls may be in a cycle."""
     mixed = p.has(Flag.MIXED)
-    sends = _first_sends(p, p.sends)
-    at = lookup(p.id[sends], p.id[p.reads])
-    read, sent = p.reads[at >= 0], sends[at[at >= 0]]
+    read, sent = _sent(p, p.reads, p.sends)
     edge = (mixed[read] | mixed[sent]) & (
         (p.process[read] != p.process[sent]) | (p.unit[read] != p.unit[sent])
     )
