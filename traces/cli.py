@@ -37,6 +37,19 @@ from traces.verdict import VIOLATED
     metavar="FILE",
     help="Write the verdicts to FILE as JUnit's XML, for CI systems.",
 )
+@click.option(
+    "--watch",
+    "watched",
+    is_flag=True,
+    help="Judge a run while it is written, until every process has ended and the final scan was "
+    "made, or until Ctrl-C.",
+)
+@click.option(
+    "--until",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --watch: end when nothing has come for so long, too.",
+)
 @click.option("--strict", is_flag=True, help="What the configuration permits is violated, too.")
 @click.option(
     "-v",
@@ -70,6 +83,8 @@ def check(
     paths: tuple[Path, ...],
     json_file: Path | None,
     junit_file: Path | None,
+    watched: bool,
+    until: float | None,
     strict: bool,
     verbose: bool,
     sub_via: str,
@@ -88,11 +103,16 @@ def check(
     for option, file in (("--json", json_file), ("--junit", junit_file)):
         if file is not None and not file.parent.is_dir():
             raise click.BadParameter(f"there is no folder {file.parent}", param_hint=option)
-    reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
-    judged = [Judged(path) for path in runs_of(paths)]
-    with progress() as bar:
-        read_all(judged, reading, bar)
-        judge_all([one for one in judged if one.run is not None], strict, bar)
+    if until is not None and not watched:
+        raise click.UsageError("--until says when --watch ends, and there is no --watch")
+    if watched:
+        judged = _watched(ctx, paths, strict, json_file, until)
+    else:
+        reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
+        judged = [Judged(path) for path in runs_of(paths)]
+        with progress() as bar:
+            read_all(judged, reading, bar)
+            judge_all([one for one in judged if one.run is not None], strict, bar)
     console = Console()
     for one in judged:
         if verbose or len(judged) == 1 or one.verdict in (VIOLATED, BAD_INPUT):
@@ -105,6 +125,25 @@ def check(
         write_whole(junit_file, junit(judged))
     verdicts = {one.verdict for one in judged}
     ctx.exit(2 if BAD_INPUT in verdicts else 1 if VIOLATED in verdicts else 0)
+
+
+def _watched(
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    strict: bool,
+    json_file: Path | None,
+    until: float | None,
+) -> list[Judged]:
+    """One run, judged when it has ended; where that is not awaited, this is the end."""
+    from traces.watch import Loop, Watch
+
+    path, *others = paths
+    if others or not path.is_dir():
+        raise click.UsageError("--watch follows one run: give it the folder that is written to")
+    watch = Watch(path, strict)
+    if (one := Loop(watch, Console(), json_file, until).run()) is None:
+        ctx.exit(1 if watch.violated else 0)
+    return [one]
 
 
 def runs_of(paths: tuple[Path, ...]) -> list[Path]:

@@ -1,8 +1,9 @@
 """What a person reads and what a machine reads."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from attrs import define, field
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from traces.ingest.run import Run
 from traces.jepsen import add_cycles, anomalies
+from traces.names import Names
 from traces.output import write_whole
 from traces.problems import BadInput
 from traces.schema import NONE, Op, Outcome
@@ -97,7 +99,14 @@ class Judged:
         }
 
 
-def event(run: Run, row: dict[str, Any]) -> dict[str, Any]:
+class Named(Protocol):
+    """A run, or whatever else knows the names behind the numbers."""
+
+    @property
+    def names(self) -> Names: ...
+
+
+def event(run: Named, row: Mapping[str, Any]) -> dict[str, Any]:
     """One event of a witness in the words of the trace; what is unknown is left out."""
     names, op = run.names, Op(row["op"]).name.lower()
     place = f"{names.topics.name(row['topic'])}:{row['partition']}" if row["topic"] >= 0 else None

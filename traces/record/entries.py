@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
+from attrs import define, field
 
 Line = dict[str, Any]
 
@@ -37,24 +38,38 @@ def entries(journal: Path) -> Iterator[Line]:
     A line of a send has no outcome; that of a delivery report has, and tells in `at` the partition,
     the offset and the time of the record.
     """
-    contexts: dict[int, Line] = {}
-    with journal.open("rb") as file:
-        # What is mapped and not written is zero, and so is the kind of an entry that is not whole.
-        while (first := file.read(1)) not in (b"", b"\0"):
-            if first == _JSON:
-                found = _json(first + file.readline())
-                if found is None:
-                    return
-                if "context" in found:
-                    contexts[found.pop("context")] = found
-                else:
-                    yield found
-            elif first[0] == SENT:
-                yield _send(file, contexts)
-            elif first[0] == REPORTED:
-                yield from _reports(file)
-            elif first != _FILLING:
-                raise DamagedError
+    yield from Entries(journal).new()
+
+
+@define
+class Entries:
+    """The entries of a journal that may still be written."""
+
+    journal: Path
+    _at: int = 0
+    _contexts: dict[int, Line] = field(factory=dict[int, Line])
+
+    def new(self) -> Iterator[Line]:
+        """Those that were written since the last time, as far as they are whole."""
+        with self.journal.open("rb") as file:
+            file.seek(self._at)
+            # What is mapped and not written is zero, and so is the kind of an entry not yet whole.
+            while (first := file.read(1)) not in (b"", b"\0"):
+                if first == _JSON:
+                    found = _json(first + file.readline())
+                    if found is None:
+                        return
+                    if "context" in found:
+                        self._contexts[found.pop("context")] = found
+                    else:
+                        yield found
+                elif first[0] == SENT:
+                    yield _send(file, self._contexts)
+                elif first[0] == REPORTED:
+                    yield from _reports(file)
+                elif first != _FILLING:
+                    raise DamagedError
+                self._at = file.tell()
 
 
 def _json(line: bytes) -> Line | None:

@@ -129,7 +129,7 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
                 del polls[next(iter(polls))]
         if "records_of" in line:
             line["records"] = polls[line.pop("records_of")]["records"]
-        call = _merged(waiting.get(seq), line)
+        call = merged(waiting.get(seq), line)
         waiting[seq] = call
         if "outcome" not in call and seq in survey.unanswered:
             call["outcome"] = "info"
@@ -154,7 +154,7 @@ RECENT_POLLS = 100
 _OWN = ("journal", "process", "clock", "seq")
 
 
-def _merged(call: Line | None, line: Line) -> Line:
+def merged(call: Line | None, line: Line) -> Line:
     """A call and its answer; an answer to a send tells where its record went."""
     if call is None:
         return line

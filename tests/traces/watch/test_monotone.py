@@ -1,0 +1,54 @@
+"""What is called violated while a trace grows is violated at its end."""
+
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from tests.traces.judging import judged, said
+from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.watch.growing import Growing
+from tests.traces.world import world
+from traces.watch.watching import Watch
+
+
+def as_configured(meta: dict[str, Any], random: Random) -> None:
+    """Other promises than those of the world: some records may be lost, some are not promised."""
+    for producer in meta["producers"].values():
+        if random.random() < 0.3:
+            producer["acks"] = random.choice(["1", "0", "all"])
+        if random.random() < 0.1:
+            del producer["acks"]
+    for topic in meta["topics"].values():
+        if random.random() < 0.2:
+            topic["unclean_leader_election"] = True
+
+
+@pytest.mark.parametrize("name", [None, *MUTATIONS])
+@given(seed=st.integers(0, 10**9), strict=st.booleans(), safe=st.booleans())
+@settings(max_examples=4)
+def test_no_verdict_is_taken_back(name: str | None, seed: int, strict: bool, safe: bool) -> None:
+    w, random = world(seed, steps=15), Random(seed)
+    try:
+        lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+    except NotHere:
+        assume(False)
+        return
+    if not safe:
+        as_configured(meta, random)
+    reported: set[str] = set()
+    with TemporaryDirectory() as run:
+        watch = Watch(Path(run), strict, keep=random.choice([20, 50_000]))
+        for _ in Growing(Path(run), lines, meta, random).steps(30):
+            step = watch.step()
+            assert not step.withdrawn
+            reported |= {finding.check.id for finding in step.findings}
+        assert watch.folder.ended
+        final, plain = watch.finish(), judged(Path(run), strict=strict)
+    assert reported <= said(final, "violated")
+    assert final.as_json() == plain.as_json()
+    event(f"told early: {len(reported)} of {len(said(final, 'violated'))}")

@@ -1,0 +1,100 @@
+"""Which findings are final although the trace still grows.
+
+A prefix of a trace is a trace with evidence missing: the lines to come. A finding is final if no
+line to come can refute it and none can bring the clause that permits it. That holds where two or
+three certain events contradict each other, and nothing else is needed to say so. It does not hold
+of anything that says *never* or *by nobody* (lost, made up, failed, not processed), nor of anything
+that rests on which records there are between two others, nor where the application may still tell
+that it sent an id twice. Such a check is decided when the trace has ended, and is pending until
+then; so is every check that is not in this table.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from attrs import frozen
+
+from traces.checks.base import Bools, Check
+from traces.checks.partition import Partition, Rows
+from traces.context import Ints
+from traces.schema import NONE
+
+Sure = Callable[[Rows, Ints], Bools]
+
+
+def always(p: Rows, found: Ints) -> Bools:
+    """The rows of the witness say it all."""
+    return np.ones(len(found), bool)
+
+
+def both_acknowledged(p: Rows, found: Ints) -> Bools:
+    """Their places are those that their senders were told; what a read shows may still change."""
+    return np.all(p.ok[found] & (p.offset[found] != NONE), axis=1)
+
+
+def one_process(p: Rows, found: Ints) -> Bools:
+    """Whether the application itself moved in between is in the same file."""
+    return p.process[found[:, 0]] == p.process[found[:, 1]]
+
+
+@frozen
+class Early:
+    """A check whose findings may be told while the trace grows."""
+
+    why: str
+    #: Which row of a witness, by which of its columns, tells one finding from another.
+    row: int
+    named_by: tuple[str, ...]
+    sure: Sure = always
+    #: Whether the clause depends on who sent a record, which may not be known yet.
+    senders: bool = False
+
+
+_CALL = ("process", "seq", "offset")
+
+EARLY: Mapping[str, Early] = {
+    "L1": Early("two records were seen at one offset", 0, ("offset",), senders=True),
+    "L9": Early("both were acknowledged", 1, ("id",), both_acknowledged, senders=True),
+    "L11": Early("two lines of one process", 1, _CALL),
+    "L12": Early("two records of the scan", 1, ("offset",)),
+    "L15": Early("both were read, one after the other", 0, ("offset", "id"), senders=True),
+    "L20": Early("two lines of one process", 1, _CALL),
+    "P1": Early("both were acknowledged to one process", 1, _CALL, both_acknowledged),
+    "P3": Early("both were answered", 1, _CALL),
+    "T3": Early("the transaction has ended", 0, _CALL),
+    "T8": Early("both transactions have ended", 2, ("process", "txn")),
+    "T10": Early("both transactions have ended", 1, ("group", "offset")),
+    "C2": Early("successive lines of one process", 1, _CALL),
+    "C4": Early("successive lines of one process", 1, _CALL),
+    "C7": Early("the record was acknowledged before", 0, _CALL),
+    "G1": Early("both were assigned", 1, ("group", "generation", "process")),
+    "G4": Early("the commit was answered", 1, _CALL),
+    "G5": Early("both commits were answered", 1, _CALL, one_process),
+    "G9": Early("both deliveries happened", 1, ("group", *_CALL)),
+}
+
+#: What is missing as a matter of course before the end: no early finding rests on it.
+TO_COME = frozenset(
+    ("producers", "consumers", "producers.whole", "consumers.whole", "scan", "complete")
+)
+
+
+def final(check: Check, p: Rows, found: Ints, clause: Ints, strict: bool, strong: bool) -> Bools:
+    """Which findings of a check are violations whatever comes.
+
+    `strong` says that all producers known so far wait for all replicas; and so nobody can turn out
+    to have been promised less for a record whose sender has told of it.
+    """
+    early = EARLY[check.id]
+    sure = early.sure(p, found)
+    if strict:
+        return sure
+    if early.senders:
+        sure = sure & strong & _sent(p, found)
+    return sure & (clause == 0)
+
+
+def _sent(p: Rows, found: Ints) -> Bools:
+    """Whether the senders of all records of a witness are known."""
+    assert isinstance(p, Partition)
+    return np.all(np.isin(p.id[found], p.id[p.sends]), axis=1)

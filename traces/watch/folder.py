@@ -1,0 +1,205 @@
+"""A run's folder while it is written: its processes, their new calls, and `meta.json`."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import define, field
+
+from traces.ingest.run import process_files
+from traces.meta import Consumer, Meta, Producer, read_meta
+from traces.meta import stem as client_of
+from traces.problems import BadInput, Problem
+from traces.record.journal import SUFFIX
+from traces.watch.following import Call, Following, Journal, Numbered, following, stem
+from traces.watch.rows import malformed
+
+META = "meta.json"
+LAST = ("close", "crash")
+
+
+@define
+class Process:
+    """One process of the run, as far as it was read."""
+
+    name: str
+    source: Following
+    calls: int = 0
+    last_seq: int = -1
+    #: Lines are missing between others: what is not known of it will stay so.
+    holed: bool = False
+    ended: str = ""
+    #: Places that were read from a journal, and those that were left for the file it becomes.
+    known_to: int = -1
+    left: frozenset[int] = frozenset()
+
+    def take(self, call: Call, line: int) -> bool:
+        """Whether this call is new; notes where the process stands."""
+        seq = call["seq"]
+        if isinstance(self.source, Journal):
+            self.last_seq = max(self.last_seq, seq)
+        else:
+            if seq <= self.last_seq and self.calls:
+                message = f"expected more than {self.last_seq}, found {seq}"
+                raise BadInput([Problem(self.source.path.name, line, "seq", message)], 1)
+            self.holed |= seq != self.last_seq + 1
+            self.last_seq = seq
+        if seq <= self.known_to and seq not in self.left:
+            return False
+        self.calls += 1
+        if call["op"] in LAST:
+            self.ended = call["op"]
+        return True
+
+    def becomes(self, file: Path) -> None:
+        """The journal was settled: the file tells the same from the start, and what was left."""
+        assert isinstance(self.source, Journal)
+        self.known_to, self.left = self.source.last_seq, frozenset(self.source.waiting)
+        self.source, self.last_seq = following(file), -1
+
+
+@define
+class Batch:
+    """What came since the last look."""
+
+    calls: list[tuple[Process, list[Numbered]]] = field(factory=list[Any])
+    began: list[Process] = field(factory=list[Process])
+    ended: list[Process] = field(factory=list[Process])
+    meta_changed: bool = False
+    #: A file held more than is read at once.
+    more: bool = False
+
+    def __len__(self) -> int:
+        return sum(len(calls) for _, calls in self.calls)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.calls or self.began or self.meta_changed)
+
+
+@define
+class Folder:
+    """The folder of a run."""
+
+    path: Path
+    processes: dict[str, Process] = field(factory=dict[str, Process])
+    meta: Meta = field(factory=Meta)
+    #: Why meta.json could not be used.
+    meta_problem: str = ""
+    _meta_seen: tuple[int, int] = (-1, -1)
+    _told: dict[str, Any] = field(factory=dict[str, Any])
+    _configured: Meta = field(factory=Meta)
+
+    def look(self) -> Batch:
+        """New processes, new calls of all of them, and `meta.json` if it is another."""
+        batch = Batch()
+        for path in self._files():
+            self._follow(path, batch)
+        batch.meta_changed = self._read_meta() or bool(batch.began)
+        for process in self.processes.values():
+            was = process.ended
+            if calls := self._new(process):
+                batch.calls.append((process, calls))
+            if process.ended and not was:
+                batch.ended.append(process)
+            batch.more |= process.source.more
+        return batch
+
+    @property
+    def configured(self) -> Meta:
+        """`meta.json`, and of clients that it does not name what their recorder has told."""
+        told: dict[str, dict[str, Any]] = {"producer": {}, "consumer": {}}
+        for name, head in self._told.items():
+            kind = {"producer": Producer, "consumer": Consumer}.get(head.get("role", ""))
+            if kind is not None:
+                known = {k: v for k, v in head["configured"].items() if k in _names(kind)}
+                told[head["role"]][client_of(name)] = kind(**known)
+        meta = self.meta
+        return attrs.evolve(
+            meta,
+            producers={**told["producer"], **meta.producers},
+            consumers={**told["consumer"], **meta.consumers},
+        )
+
+    @property
+    def running(self) -> list[str]:
+        """Processes that may still write, or of which there is no file yet."""
+        named = self.meta.processes or ()
+        have = {process.name for process in self.processes.values()}
+        open_ones = [p.name for p in self.processes.values() if self._open(p)]
+        return open_ones + [name for name in named if name not in have]
+
+    @property
+    def recording(self) -> bool:
+        """Whether there are journals, which nobody but the watch can read."""
+        return any(isinstance(p.source, Journal) for p in self.processes.values())
+
+    @property
+    def meta_seen(self) -> bool:
+        """Whether there is a `meta.json`."""
+        return self._meta_seen != (-1, -1)
+
+    @property
+    def ended(self) -> bool:
+        """Whether every process has ended, and the final scan was made."""
+        return self.meta.complete and bool(self.processes) and not self.running
+
+    def _open(self, process: Process) -> bool:
+        return not process.ended or isinstance(process.source, Journal) or process.source.more
+
+    def _files(self) -> list[Path]:
+        journals = sorted(self.path.glob(f"*{SUFFIX}"))
+        return [*process_files(self.path), *journals]  # where both are there, the file is whole
+
+    def _follow(self, path: Path, batch: Batch) -> None:
+        key = stem(path)
+        process = self.processes.get(key)
+        if process is None:
+            process = self.processes[key] = Process(key, following(path))
+            batch.began.append(process)
+        elif isinstance(process.source, Journal) and not path.name.endswith(SUFFIX):
+            process.becomes(path)
+
+    def _new(self, process: Process) -> list[Numbered]:
+        out: list[Numbered] = []
+        for line, call in process.source.new():
+            try:
+                if not process.calls:
+                    self._meet(process, call)
+                new = process.take(call, line)
+            except (LookupError, TypeError, AttributeError):
+                raise malformed(process.source.path.name, [(line, call)]) from None
+            if new:
+                out.append((line, call))
+        return out
+
+    def _meet(self, process: Process, call: Call) -> None:
+        """The first call names the process, and what its recorder told of its client."""
+        if type(named := call["process"]) is str:
+            process.name = named
+        head: Any = call.get("recorder") or {}
+        if head.get("configured"):
+            self._told[process.name] = head
+
+    def _read_meta(self) -> bool:
+        """Whether there is a new `meta.json`; half a file is as none, and is read again."""
+        try:
+            found = (self.path / META).stat()
+        except FileNotFoundError:
+            return False
+        if (seen := (found.st_mtime_ns, found.st_size)) == self._meta_seen:
+            return False
+        self._meta_seen = seen
+        try:
+            meta = read_meta(self.path)
+        except BadInput as problem:
+            self.meta_problem = str(problem)
+            return False
+        except FileNotFoundError:
+            return False
+        self.meta_problem, before, self.meta = "", self.meta, meta
+        return meta != before
+
+
+def _names(kind: type) -> set[str]:
+    return {a.name for a in attrs.fields(kind)}

@@ -1,0 +1,77 @@
+"""What was found so far, each finding once, with the first few witnesses of each check."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from traces.checks.base import Check
+from traces.checks.partition import Rows
+from traces.context import Context, Ints
+from traces.kernel import EVENT
+from traces.verdict import WITNESSES
+from traces.watch.finality import EARLY, final
+from traces.watch.windows import Key
+
+Event = dict[str, int]
+
+
+@frozen
+class Finding:
+    """One violation, told as soon as it was final."""
+
+    check: Check
+    events: tuple[Event, ...]
+
+
+@define
+class Ledger:
+    """The violations of a run so far."""
+
+    witnesses: dict[str, list[Finding]] = field(factory=dict[str, list[Finding]])
+    _known: dict[str, set[tuple[Any, ...]]] = field(factory=dict[str, set[tuple[Any, ...]]])
+
+    def count(self, check: str) -> int:
+        """How many were found, at least: of old rows nothing more is found before the end."""
+        return len(self._known.get(check, ()))
+
+    def clear(self) -> None:
+        """The configuration is another, and with it what it permits."""
+        self.witnesses, self._known = {}, {}
+
+    def judge(
+        self, key: Key, rows: Rows, checks: list[Check], strict: bool, strong: bool
+    ) -> list[Finding]:
+        """What these checks find among the rows of one key that was not known."""
+        new: list[Finding] = []
+        for check in checks:
+            for found in check.function(rows):
+                if len(found.rows):
+                    sure = final(check, rows, found.rows, found.clause, strict, strong)
+                    new += self._new(key, check, rows, found.rows[sure])
+        return new
+
+    def _new(self, key: Key, check: Check, rows: Rows, found: Ints) -> Iterator[Finding]:
+        early = EARLY[check.id]
+        known = self._known.setdefault(check.id, set())
+        shown = self.witnesses.setdefault(check.id, [])
+        named = [getattr(rows, column)[found[:, early.row]].tolist() for column in early.named_by]
+        for line, name in zip(found, zip(*named, strict=True), strict=True):
+            if (whole := (key, *name)) in known:
+                continue
+            known.add(whole)
+            finding = Finding(check, tuple(_event(rows, int(row)) for row in line if row >= 0))
+            if len(shown) < WITNESSES:
+                shown.append(finding)
+            yield finding
+
+
+def _event(rows: Rows, row: int) -> Event:
+    return {name: int(getattr(rows, name)[row]) for name in EVENT}
+
+
+def view(kind: type[Rows], columns: dict[str, Ints], context: Context) -> Rows:
+    """The rows of one key, in each process's own order, as its checks see them."""
+    order = np.lexsort((columns["idx"], columns["seq"], columns["process"]))
+    return kind({n: c[order].astype(np.int64) for n, c in columns.items()}, context)

@@ -1,0 +1,89 @@
+"""`highwater check --watch`: look, judge, tell, and wait for more."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from attrs import define
+from rich.console import Console
+
+from traces.problems import BadInput, Problem
+from traces.report import Judged
+from traces.watch.told import Log, Screen, stamped, write_json
+from traces.watch.watching import Step, Watch
+
+#: Between two looks, in seconds; a batch that took longer is followed by a shorter pause.
+EVERY, AT_LEAST = 0.5, 0.1
+
+
+class Teller(Protocol):
+    """Where it is said."""
+
+    def start(self, watch: Watch) -> None:
+        """Before the first look."""
+        ...
+
+    def tell(self, watch: Watch, step: Step) -> None:
+        """After each."""
+        ...
+
+    def stop(self) -> None:
+        """After the last."""
+        ...
+
+
+@define
+class Loop:
+    """Watches one run until it has ended, has been idle for long, or is interrupted."""
+
+    watch: Watch
+    console: Console
+    json_file: Path | None = None
+    until: float | None = None
+    now: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+    def run(self) -> Judged | None:
+        """The run, judged as a whole; nothing if it was interrupted before it had ended."""
+        teller: Teller = (Screen if self.console.is_terminal else Log)(self.console)
+        teller.start(self.watch)
+        try:
+            over = self._until_over(teller)
+        except KeyboardInterrupt:
+            over = False
+        except BadInput as problem:
+            return Judged(self.watch.path, error=problem)
+        except OSError as error:
+            what = error.strerror or str(error)
+            problem = Problem(str(error.filename or self.watch.path), None, "", what)
+            return Judged(self.watch.path, error=BadInput([problem], 1))
+        finally:
+            teller.stop()
+        return self.watch.finish() if over else self._interrupted()
+
+    def _until_over(self, teller: Teller) -> bool:
+        """Whether the trace can be judged as a whole."""
+        quiet_since = self.now()
+        while True:
+            began = self.now()
+            step = self.watch.step()
+            teller.tell(self.watch, step)
+            if not step.batch.empty and self.json_file is not None:
+                write_json(self.watch, self.json_file)
+            if self.watch.folder.ended and step.batch.empty:
+                return True
+            if not step.batch.empty:
+                quiet_since = self.now()
+            elif self.until is not None and self.now() - quiet_since >= self.until:
+                return not self.watch.folder.recording
+            if not step.batch.more:
+                self.pause(max(AT_LEAST, EVERY - (self.now() - began)))
+
+    def _interrupted(self) -> None:
+        """It has not ended: what was found stays, and nothing else is said."""
+        if self.json_file is not None:
+            write_json(self.watch, self.json_file)
+        found = "violated" if self.watch.violated else "nothing is violated so far"
+        running = ", ".join(self.watch.folder.running) or "nobody"
+        self.console.print(stamped("stopped", f"{found}; still open: {running}"), soft_wrap=True)

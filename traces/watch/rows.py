@@ -1,0 +1,82 @@
+"""From calls to rows: the reader of process files, given a few calls at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from traces.context import Ints
+from traces.ingest.columns import Malformed, write_transactions
+from traces.ingest.process_file import _Reader  # pyright: ignore[reportPrivateUsage]
+from traces.ingest.validate import findings
+from traces.names import Names
+from traces.problems import BadInput, Problems
+from traces.schema import COLUMNS, Txn
+from traces.watch.following import Numbered
+
+Columns = dict[str, Ints]
+#: So many ended transactions of a process are remembered at least.
+KEPT = 5_000
+
+
+@define
+class Transactions:
+    """What became of the transactions of all processes, as far as their clients were answered."""
+
+    #: By process and transaction, as the reader of process files keeps it.
+    ends: dict[int, Any] = field(factory=dict[int, Any])
+
+    def of(self, process: int) -> Any:
+        """The ends of one process; those of long ago are forgotten, like their rows."""
+        mine = self.ends.setdefault(process, {})
+        for txn in sorted(mine)[: -KEPT if len(mine) > 2 * KEPT else 0]:
+            del mine[txn]
+        return mine
+
+    def write(self, columns: Columns) -> None:
+        """The state of each row's transaction: one that has not ended is one nobody knows of."""
+        for process in np.unique(columns["process"][columns["txn"] >= 0]).tolist():
+            rows = np.flatnonzero(columns["process"] == process)
+            mine = {name: column[rows].astype(np.int64) for name, column in columns.items()}
+            write_transactions(mine, self.ends.get(process, {}), Txn.UNKNOWN)
+            for name, column in mine.items():
+                columns[name] = columns[name].astype(np.int64)
+                columns[name][rows] = column
+
+
+def rows_of(
+    names: Names, process: str, file: str, calls: Sequence[Numbered], ended: Transactions
+) -> Columns:
+    """The rows of these calls of one process; what ended its transactions goes to `ended`."""
+    reader = _Reader(names, process)
+    reader.ends = ended.of(reader.process)
+    try:
+        for line, call in sorted(calls, key=lambda item: item[1]["seq"]):
+            reader.line = line
+            reader.add(call)
+        columns = reader.finish(torn=True)
+    except (Malformed, LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        raise malformed(file, calls, process) from None
+    columns["run"] = np.zeros(len(columns["op"]), np.int64)
+    return narrow(columns)
+
+
+def narrow(columns: Columns) -> Columns:
+    """As few bytes as the table of operations has: what is watched stays in memory."""
+    return {name: columns[name].astype(kind.to_pandas_dtype()) for name, kind in COLUMNS.items()}
+
+
+def malformed(file: str, calls: Sequence[Numbered], process: str = "") -> BadInput:
+    """Which lines and fields are wrong."""
+    problems = Problems()
+    for line, call in calls:
+        found = list(findings(call))
+        for where, message in found:
+            problems.add(file, line or None, where, message)
+        if not found and process and call["process"] != process:
+            message = f"expected {process!r} as on the first line, found {call['process']!r}"
+            problems.add(file, line or None, "process", message)
+    if not problems.count:
+        problems.add(file, None, "", "cannot be read as trace format v1")
+    return BadInput(problems.first, problems.count)

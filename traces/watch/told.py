@@ -1,0 +1,172 @@
+"""What a watch says while it runs: lines for a log, a table for a terminal, a file for machines."""
+
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from attrs import define, field
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+from traces.output import write_whole
+from traces.report import event, event_line
+from traces.verdict import NOT_CHECKED, VIOLATED
+from traces.watch.finality import EARLY
+from traces.watch.ledger import Finding
+from traces.watch.watching import Step, Watch
+
+PENDING = "pending"
+ENDED = {"close": "closed", "crash": "crashed"}
+#: So many findings of one check are told of one batch, and so many lines stand under the table.
+MOST_TOLD, LAST_TOLD = 3, 12
+
+
+def lines(watch: Watch, step: Step) -> Iterator[tuple[str, str]]:
+    """What happened in one batch: a word that says what kind it is, and the rest."""
+    for process in step.batch.began:
+        yield "began", process.name
+    if step.batch.meta_changed and watch.folder.meta_seen:
+        yield "meta.json", "complete" if watch.folder.meta.complete else "read"
+    for check in step.withdrawn:
+        yield "WITHDRAWN", f"{check}: the configuration has changed, and is judged anew"
+    told: dict[str, int] = {}
+    for finding in step.findings:
+        told[finding.check.id] = told.get(finding.check.id, 0) + 1
+        if told[finding.check.id] <= MOST_TOLD:
+            yield VIOLATED.upper(), said(watch, finding)
+    for check, count in told.items():
+        if count > MOST_TOLD:
+            yield VIOLATED.upper(), f"{check} and {count - MOST_TOLD} more of it"
+    for process in step.batch.ended:
+        yield (
+            process.ended + "d" * process.ended.endswith("e"),
+            f"{process.name}, {process.calls:,} calls",
+        )
+
+
+def said(watch: Watch, finding: Finding) -> str:
+    """One violation in one line, with its witness."""
+    events = [event(watch, one) for one in finding.events]
+    place = next((one["partition"] for one in events if "partition" in one), "")
+    witness = "; ".join(event_line(one) for one in events)
+    return f"{finding.check.id} {place} {finding.check.title}: {witness}".replace("  ", " ")
+
+
+def verdicts(watch: Watch) -> Iterator[tuple[Check, str, str, int]]:
+    """Every check that there is, its verdict so far, why, and how much was found."""
+    for check in CHECKS.values():
+        if not isinstance(check, Check):
+            continue
+        count = watch.ledger.count(check.id)
+        if check.id in EARLY and (reasons := watch.blocked(check.id)):
+            yield check, NOT_CHECKED, "; ".join(reasons), count
+        elif count:
+            yield check, VIOLATED, f"{count} found so far; {check.unless_text}", count
+        elif check.id in EARLY:
+            yield check, PENDING, "none found so far", 0
+        else:
+            yield check, PENDING, "decided when the trace has ended", 0
+
+
+def as_json(watch: Watch) -> dict[str, Any]:
+    """The state of a watch, in the form of `--json`; `watching` tells it from the last word."""
+    checks: dict[str, Any] = {}
+    for check, verdict, reason, count in verdicts(watch):
+        shown = [
+            {"allowed_by": None, "events": [event(watch, one) for one in finding.events]}
+            for finding in watch.ledger.witnesses.get(check.id, ())
+        ]
+        checks[check.id] = {"verdict": verdict, "reason": reason, "count": count}
+        checks[check.id]["witnesses"] = shown if verdict == VIOLATED else []
+    run = {
+        "path": str(watch.path),
+        "verdict": VIOLATED if watch.violated else PENDING,
+        "watching": True,
+        "calls": watch.calls,
+        "running": watch.folder.running,
+        "checks": checks,
+    }
+    return {"runs": [run]}
+
+
+def write_json(watch: Watch, path: Path) -> None:
+    """Replace the file as a whole."""
+    write_whole(path, orjson.dumps(as_json(watch), option=orjson.OPT_INDENT_2) + b"\n")
+
+
+@define
+class Log:
+    """One line for each thing that happens."""
+
+    console: Console
+
+    def start(self, watch: Watch) -> None:
+        """Nothing was read yet."""
+
+    def tell(self, watch: Watch, step: Step) -> None:
+        """What this batch brought."""
+        for kind, what in lines(watch, step):
+            self.console.print(stamped(kind, what), soft_wrap=True)
+
+    def stop(self) -> None:
+        """The watch is over."""
+
+
+@define
+class Screen:
+    """A table that stands still and changes, with the last lines of the log under it."""
+
+    console: Console
+    _live: Live = field(init=False)
+    _last: deque[Text] = field(factory=lambda: deque[Text](maxlen=LAST_TOLD))
+
+    def __attrs_post_init__(self) -> None:
+        self._live = Live(console=self.console, auto_refresh=False)
+
+    def start(self, watch: Watch) -> None:
+        """An empty table, so that it is seen that somebody watches."""
+        self._live.start()
+        self._live.update(self._shown(watch), refresh=True)
+
+    def tell(self, watch: Watch, step: Step) -> None:
+        """What this batch brought."""
+        self._last += [stamped(kind, what) for kind, what in lines(watch, step)]
+        self._live.update(self._shown(watch), refresh=True)
+
+    def stop(self) -> None:
+        """The watch is over; the table stays where it is."""
+        self._live.stop()
+
+    def _shown(self, watch: Watch) -> RenderableType:
+        running = watch.folder.running
+        head = f"{watch.path}  {watch.calls:,} calls of {len(watch.folder.processes)} processes"
+        still = f"{len(running)} still open: {', '.join(running[:8])}" if running else "all ended"
+        return Group(Text(head, style="bold"), Text(still, style="dim"), _table(watch), *self._last)
+
+
+def _table(watch: Watch) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "promise", "verdict", "why"):
+        table.add_column(name, overflow="fold")
+    waiting: list[str] = []
+    for check, verdict, reason, _ in verdicts(watch):
+        if check.id in EARLY:
+            style = {VIOLATED: "bold red", PENDING: "green"}.get(verdict, "dim")
+            table.add_row(check.id, check.title, Text(verdict, style=style), reason)
+        else:
+            waiting.append(check.id)
+    table.add_row("", Text(f"at the end: {' '.join(waiting)}", style="dim"), "", "")
+    return table
+
+
+def stamped(kind: str, what: str) -> Text:
+    """A line with the time of day."""
+    style = "bold red" if kind == VIOLATED.upper() else "yellow" if kind.isupper() else ""
+    return Text(f"{datetime.now():%H:%M:%S} ") + Text(kind, style=style) + Text(f" {what}")

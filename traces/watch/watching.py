@@ -1,0 +1,167 @@
+"""A run under watch: what comes in is judged batch by batch, and as a whole when it has ended."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import attrs
+import numpy as np
+from attrs import define, field
+
+from traces import local
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+from traces.context import Context, Ints, context
+from traces.ingest.evidence import Evidence
+from traces.ingest.run import read_trace
+from traces.meta import Meta
+from traces.names import Names
+from traces.problems import BadInput
+from traces.report import Judged
+from traces.schema import NONE, Op
+from traces.scopes import SCOPES
+from traces.watch.finality import EARLY, TO_COME
+from traces.watch.folder import Batch, Folder, Process
+from traces.watch.ledger import Finding, Ledger, view
+from traces.watch.rows import Columns, Transactions, rows_of
+from traces.watch.windows import ROWS, Windows
+
+_NOBODY: Ints = np.empty(0, np.int64)
+_FILES = frozenset(("producers", "consumers"))
+
+
+@define
+class Step:
+    """What one batch brought."""
+
+    batch: Batch
+    findings: list[Finding] = field(factory=list[Finding])
+    #: Checks whose violations no longer stand, because the configuration is another.
+    withdrawn: list[str] = field(factory=list[str])
+
+
+@define
+class Watch:
+    """One run while it is written. `step` looks at it once; nothing here waits."""
+
+    path: Path
+    strict: bool = False
+    keep: int = ROWS  # so many rows of each partition
+    folder: Folder = field(init=False)
+    names: Names = field(factory=Names.counted)
+    ledger: Ledger = field(factory=Ledger)
+    calls: int = 0
+    rows: int = 0
+    _windows: Windows = field(init=False)
+    _transactions: Transactions = field(factory=Transactions)
+    _evidence: Evidence = field(factory=Evidence)
+    _configured: Meta = field(factory=Meta)
+    _senders: set[int] = field(factory=set[int])
+    _processing: set[int] = field(factory=set[int])
+
+    def __attrs_post_init__(self) -> None:
+        self.folder, self._windows = Folder(self.path), Windows(self.keep)
+
+    def step(self) -> Step:
+        """Read what was appended, and judge again what it belongs to."""
+        step = Step(self.folder.look())
+        for process, calls in step.batch.calls:
+            file = process.source.path.name
+            self._take(process, rows_of(self.names, process.name, file, calls, self._transactions))
+            self.calls += len(calls)
+        self._evidence.settle()
+        if step.batch.meta_changed:
+            step.withdrawn = self._reconfigure()
+        step.findings = self._judge()
+        return step
+
+    def finish(self) -> Judged:
+        """The whole trace, judged as `highwater check` does."""
+        one = Judged(self.path)
+        try:
+            one.run = read_trace(self.path)
+        except BadInput as problem:
+            one.error = problem
+            return one
+        one.settle(local.find(one.table(0), {0: one.run.context}), self.strict)
+        return one
+
+    @property
+    def violated(self) -> bool:
+        """Whether a violation was found that is final."""
+        return any(self.ledger.count(id) and not self.blocked(id) for id in EARLY)
+
+    def blocked(self, id: str) -> list[str]:
+        """Why nothing may be said of this check, whatever is found; as at the end."""
+        check = CHECKS[id]
+        assert isinstance(check, Check)
+        missing = self._evidence.reasons(n for n in check.closed if n not in TO_COME)
+        holed = [p.name for p in self.folder.processes.values() if p.holed]
+        if holed and _FILES & set(check.closed):
+            missing.append(f"lines are missing in the file of {', '.join(sorted(holed))}")
+        return missing
+
+    def _take(self, process: Process, columns: Columns) -> None:
+        self.rows += len(columns["op"])
+        self._evidence.look_at(columns, members=_NOBODY, unanswered=_NOBODY)
+        self._senders |= set(np.unique(columns["process"][columns["op"] == Op.SEND]).tolist())
+        self._processing |= set(np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist())
+        self._windows.add(columns)
+        if np.isin(columns["op"], (Op.TXN_COMMIT, Op.TXN_ABORT)).any():
+            self._windows.ended(int(columns["process"][0]))
+        self.names.files[int(columns["process"][0])] = process.source.path.name
+
+    def _reconfigure(self) -> list[str]:
+        """Judge again under another configuration; a setting that changed takes verdicts back."""
+        # What says that the run is over is no setting: it ends the watch.
+        now = attrs.evolve(self.folder.configured, complete=False, processes=None, faults=())
+        before, self._configured = self._configured, now
+        if now == before:
+            return []
+        self._windows.all_changed()
+        if _contains(now, before):
+            return []
+        told = [id for id in EARLY if self.ledger.count(id)]
+        self.ledger.clear()
+        return told
+
+    def _judge(self) -> list[Finding]:
+        changed, self._windows.changed = sorted(self._windows.changed), set()
+        if not changed:
+            return []
+        checks = self._checks()
+        known = self._context()
+        strong = self._strong(known)
+        findings: list[Finding] = []
+        for key in changed:
+            if mine := checks[key[0]]:
+                columns = dict(self._windows.by_key[key].columns())
+                self._transactions.write(columns)
+                rows = view(SCOPES[key[0]].view, columns, known)
+                findings += self.ledger.judge(key, rows, mine, self.strict, strong)
+        return findings
+
+    def _checks(self) -> dict[str, list[Check]]:
+        """The checks that say something now, by scope."""
+        checks: dict[str, list[Check]] = defaultdict(list)
+        for id in EARLY:
+            check = CHECKS[id]
+            if isinstance(check, Check) and not self.blocked(id):
+                checks[check.scope].append(check)
+        return checks
+
+    def _context(self) -> Context:
+        return context(self._configured, self.names, self._processing - {NONE})
+
+    def _strong(self, known: Context) -> bool:
+        """Whether all producers, configured or seen to send, wait for all replicas."""
+        configured = self._configured.producers.values()
+        senders = np.array(sorted(self._senders), dtype=np.int64)
+        told = all(producer.acks in ("all", "-1") for producer in configured)
+        return told and bool(len(senders)) and not np.any(known.weak_acks[senders])
+
+
+def _contains(now: Meta, before: Meta) -> bool:
+    """Whether all that was configured still is, so that something was only added."""
+    maps = ((now.topics, before.topics), (now.producers, before.producers))
+    maps = (*maps, (now.consumers, before.consumers), (now.share_groups, before.share_groups))
+    return all(more.get(name) == value for more, less in maps for name, value in less.items())
