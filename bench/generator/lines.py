@@ -1,0 +1,102 @@
+"""The same trace as clients would have written it down: trace format v1, a file per process."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench.generator.plan import Cast
+from bench.generator.write import Generated, write_beside
+from traces.schema import NONE, Isolation, Op, Outcome
+
+Row = dict[str, int]
+Line = dict[str, Any]
+_RECORD = ("offset", "id", "epoch", "sequence", "timestamp")
+_LISTED = {Op.EARLIEST: "earliest", Op.LATEST: "latest"}
+_COLUMNS = (
+    *("process", "seq", "op", "outcome", "topic", "partition", "offset", "id", "inv", "ret"),
+    *("group", "generation", "member", "txn", "tid", "pid", "pepoch", "isolation", "epoch"),
+    *("sequence", "timestamp"),
+)
+
+
+def write_lines(made: Generated, folder: Path) -> int:
+    """Write one file per process; returns how many calls there are."""
+    folder.mkdir(parents=True)
+    calls = 0
+    for _, table in made.parts():
+        columns = [table[name].to_pylist() for name in _COLUMNS]
+        rows = (dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True))
+        for process, mine in groupby(rows, lambda row: row["process"]):
+            name = made.cast.names.processes.name(process)
+            lines = [orjson.dumps(line) for line in _lines(mine, made.cast, name)]
+            calls += len(lines)
+            with (folder / f"{name}.ndjson").open("ab") as file:
+                file.write(b"\n".join(lines) + b"\n")
+    write_beside(made, folder)
+    return calls
+
+
+def _lines(rows: Iterator[Row], cast: Cast, name: str) -> Iterator[Line]:
+    for seq, call in groupby(rows, lambda row: row["seq"]):
+        yield {"process": name, "seq": seq} | _line(list(call), cast)
+
+
+def _line(rows: list[Row], cast: Cast) -> Line:
+    """A call of all its rows; the marks among them are fields of it."""
+    marks = [row for row in rows if row["op"] == Op.MARK]
+    ends = [row for row in rows if row["op"] == Op.SCAN_END]
+    own = [row for row in rows if row["op"] not in (Op.MARK, Op.SCAN_END)]
+    first = own[0] if own else rows[0]
+    op = Op(first["op"]) if own else (Op.POLL if marks else Op.SCAN)
+    line = _call(first, op, cast)
+    if op in (Op.SEND, Op.POLL, Op.PROCESS, Op.SCAN):
+        line["records"] = [_record(row, cast) for row in own]
+    elif op in (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED):
+        line["partitions"] = [_name(row, cast) for row in own]
+    known = [row for row in own if row["offset"] != NONE]
+    if "records" not in line and (known or op is Op.COMMITTED):
+        line["offsets"] = {_name(row, cast): row["offset"] for row in known}
+    if ends:
+        line["offsets"] = {_name(row, cast): row["offset"] for row in ends}
+    if marks:
+        line["high_watermark"] = {_name(row, cast): row["offset"] for row in marks}
+    return line
+
+
+def _call(row: Row, op: Op, cast: Cast) -> Line:
+    names = cast.names
+    listed = op in _LISTED or op is Op.LIST_OFFSETS
+    line: Line = {
+        "op": "list_offsets" if listed else op.name.lower(),
+        "outcome": Outcome(row["outcome"]).name.lower(),
+        "invoked_ns": row["inv"],
+        "query": _LISTED.get(op, row["timestamp"]) if listed else None,
+        "returned_ns": _known(row["ret"]),
+        "group": names.groups.name(row["group"]) or None,
+        "generation": _known(row["generation"]),
+        "member": names.members.name(row["member"]) or None,
+        "txn": _known(row["txn"]),
+        "transactional_id": names.transactional_ids.name(row["tid"]) or None,
+        "producer_id": _known(row["pid"]),
+        "producer_epoch": _known(row["pepoch"]),
+    }
+    if row["isolation"] != NONE:
+        line["isolation"] = Isolation(row["isolation"]).name.lower()
+    return {name: value for name, value in line.items() if value is not None}
+
+
+def _record(row: Row, cast: Cast) -> Line:
+    record = {name: row[name] for name in _RECORD if row[name] != NONE}
+    place = {"topic": cast.names.topics.name(row["topic"]), "partition": row["partition"]}
+    return place | record
+
+
+def _name(row: Row, cast: Cast) -> str:
+    return f"{cast.names.topics.name(row['topic'])}:{row['partition']}"
+
+
+def _known(value: int) -> int | None:
+    return None if value == NONE else value

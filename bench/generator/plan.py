@@ -1,0 +1,163 @@
+"""What a generated trace looks like, whatever its size: clients, topics, times, configuration.
+
+Four topics of sixteen partitions, one partition with a ninth of the traffic. 32 producers, eight
+of them transactional. Two groups of four consumers: `billing` processes and then commits, `audit`
+commits and then processes. The run is a series of generations of both groups; a generation is a
+chunk, and a chunk is all that is held in memory.
+"""
+
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from traces.context import Context, Ints, context
+from traces.meta import Consumer, Meta, Producer, Topic
+from traces.names import Names
+
+TOPICS, PARTITIONS = 4, 16  # of each topic
+PLACES = TOPICS * PARTITIONS
+PRODUCERS, TRANSACTIONAL = 32, 8
+MEMBERS = 4  # of each group
+SCANNERS = 8
+TICK = 10_000  # ns from one message to the next
+START = 1_700_000_000_000_000_000
+LARGEST = 500_000  # messages of a chunk
+FEWEST = 6  # chunks
+ROWS_PER_MESSAGE = 4.0
+BATCH = 50  # messages of a transaction
+HOT = 0.135  # of what is not transactional goes to the first partition
+GROUPS = ("billing", "audit", "copy")
+
+
+@frozen
+class Plan:
+    """The sizes of one trace."""
+
+    messages: int
+    seed: int
+    lies: int  # of each kind
+
+    @property
+    def chunks(self) -> int:
+        """How many generations there are."""
+        return max(FEWEST, -(-self.messages // LARGEST))
+
+    @property
+    def size(self) -> int:
+        """Messages of one chunk."""
+        return -(-self.messages // self.chunks)
+
+    @property
+    def window(self) -> int:
+        """Nanoseconds from one poll of a consumer to its next."""
+        return min(2_000, max(200, self.size // 20)) * TICK
+
+    @property
+    def windows(self) -> int:
+        """Polls of a consumer in a chunk; in the last it has everything and gives up."""
+        return self.size * TICK // self.window + 4
+
+    @property
+    def span(self) -> int:
+        """Nanoseconds from the beginning of one chunk to that of the next."""
+        return (self.windows + 4) * self.window
+
+    @property
+    def end(self) -> int:
+        """When every client has stopped, and the final reading begins."""
+        return START + self.chunks * self.span
+
+
+@define
+class Cast:
+    """Who plays: all processes by name, and what is configured about them."""
+
+    names: Names = field(factory=Names.counted)
+    producers: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
+    consumers: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
+
+    def __attrs_post_init__(self) -> None:
+        for topic in range(TOPICS):
+            self.names.topics.number(f"topic-{topic}")
+        for group in GROUPS:
+            self.names.groups.number(group)
+        self.names.clocks.number("host")
+        for n in range(PRODUCERS):
+            self.producer(f"p{n}#0")
+            if n < TRANSACTIONAL:
+                self.names.transactional_ids.number(f"p{n}")
+        for group, member in np.ndindex(2, MEMBERS):
+            self.consumer(f"{GROUPS[group]}-{member}#0", GROUPS[group])
+        for n in range(SCANNERS):
+            self.names.processes.number(f"scan-{n}#0")
+
+    def producer(self, name: str) -> int:
+        """A process that sends, with all promises that Kafka makes."""
+        safe = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 10}
+        self.producers[name.partition("#")[0]] = safe
+        return self.names.processes.number(name)
+
+    def consumer(self, name: str, group: str) -> int:
+        """A member of a group."""
+        orders = {"audit": "commit_then_process"}
+        self.consumers[name.partition("#")[0]] = {
+            "group": group,
+            "isolation": "read_committed",
+            "auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "commit_order": orders.get(group, "process_then_commit"),
+        }
+        self.names.members.number(name)
+        return self.names.processes.number(name)
+
+    def reader(self, name: str) -> int:
+        """A process that only asks or reads."""
+        return self.names.processes.number(name)
+
+    def meta(self) -> dict[str, Any]:
+        """`meta.json`."""
+        topic = {
+            "partitions": PARTITIONS,
+            "replication_factor": 3,
+            "min_insync_replicas": 2,
+            "cleanup_policy": "delete",
+            "unclean_leader_election": False,
+        }
+        return {
+            "format": 1,
+            "run": "generated",
+            "source": "bench/generate.py",
+            "complete": True,
+            "topics": dict.fromkeys(self.names.topics.names, topic),
+            "producers": self.producers,
+            "consumers": self.consumers,
+            "processes": self.names.processes.names,
+        }
+
+    def context(self) -> Context:
+        """The same for the kernels."""
+        return context_of(self.meta(), self.names)
+
+
+def context_of(meta: dict[str, Any], names: Names) -> Context:
+    """What the kernels know of a generated run; the first two groups tell what they processed."""
+    known = Meta(
+        complete=True,
+        topics={n: Topic(**t) for n, t in meta["topics"].items()},
+        producers={n: Producer(**p) for n, p in meta["producers"].items()},
+        consumers={n: Consumer(**c) for n, c in meta["consumers"].items()},
+    )
+    return context(known, names, [0, 1])
+
+
+def owners(generation: int) -> Ints:
+    """Which process owns each place in a generation: everything moves on by one member."""
+    place = np.arange(PLACES)
+    group = (place >= PLACES // 2).astype(np.int64)
+    return PRODUCERS + group * MEMBERS + (place + generation) % MEMBERS
+
+
+def epochs(generation: int) -> Ints:
+    """The leader epoch of each place in a generation."""
+    return (generation + np.arange(PLACES) % 3) // 3 + 1
