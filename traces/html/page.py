@@ -1,0 +1,136 @@
+"""The page itself: one document for one run or many, with everything in it that it needs."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.metadata import version
+
+from attrs import define, frozen
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from traces.html import view
+from traces.html.figures import Plates, plates
+from traces.html.picture import Picture
+from traces.html.witnesses import Found, found
+from traces.output import writable
+from traces.report import BAD_INPUT, Judged
+from traces.verdict import ALLOWED, VIOLATED
+
+PLOTS = 2_200_000  # bytes of plots and diagrams in a page, whatever the number of runs
+_ORDER = (VIOLATED, BAD_INPUT, ALLOWED)
+
+
+@define
+class _Budget:
+    """What is left for drawings; the runs in which something is violated draw first."""
+
+    left: int
+
+    def take(self, size: int) -> bool:
+        """Whether there is room for this, which is then used."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+@frozen
+class Section:
+    """One run, for the template."""
+
+    id: str
+    one: Judged
+    name: str
+    slug: str
+    open: bool
+    facts: Sequence[tuple[str, str]]
+    settings: Sequence[tuple[str, list[view.Settings]]]
+    summary: str
+    rows: Sequence[view.Row]
+    families: Sequence[tuple[str, list[view.Row]]]
+    found: Sequence[Found]
+    plates: Plates
+    reasons: Sequence[view.Reason]
+
+
+def page(judged: Sequence[Judged], pictures: Mapping[int, Picture]) -> bytes:
+    """All runs as one document; `pictures` are those of the runs that could be read, by place."""
+    sections = _sections(judged, pictures)
+    environment = Environment(
+        loader=PackageLoader("traces.html"),
+        autoescape=True,
+        finalize=_text_only,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    script = environment.get_template("page.js").render()
+    text = environment.get_template("page.html").render(
+        script=script,
+        script_hash=_hash(script),
+        sections=sections,
+        signs=view.SIGNS,
+        style=environment.get_template("page.css").render(),
+        title=_title(sections),
+        version=version("highwatermark"),
+    )
+    return text.encode()
+
+
+def _text_only(value: object) -> object:
+    """No name of a trace brings a character into the page that the page cannot hold."""
+    marked_safe = hasattr(value, "__html__")
+    return writable(value) if isinstance(value, str) and not marked_safe else value
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(sha256(script.encode()).digest()).decode()
+
+
+def _title(sections: Sequence[Section]) -> str:
+    if len(sections) == 1:
+        return f"{sections[0].name}: {sections[0].one.verdict}"
+    return f"{len(sections)} runs"
+
+
+def _sections(judged: Sequence[Judged], pictures: Mapping[int, Picture]) -> list[Section]:
+    budget, made = _Budget(PLOTS), dict[int, Section]()
+    for place in sorted(range(len(judged)), key=lambda n: (_weight(judged[n]), n)):
+        made[place] = _section(judged, place, pictures.get(place, Picture()), budget)
+    return [made[place] for place in range(len(judged))]
+
+
+def _weight(one: Judged) -> int:
+    return _ORDER.index(one.verdict) if one.verdict in _ORDER else len(_ORDER)
+
+
+def _section(judged: Sequence[Judged], place: int, picture: Picture, budget: _Budget) -> Section:
+    one, id = judged[place], f"run-{place + 1}"
+    readable, rows = one.run is not None, view.rows(one)
+    return Section(
+        id=id,
+        one=one,
+        name=(one.run.meta.run if one.run else "") or one.path.name,
+        slug=view.slug(one.verdict),
+        open=len(judged) == 1 or one.verdict in (VIOLATED, BAD_INPUT),
+        facts=view.facts(one.run, picture) if one.run else [("input", str(one.path))],
+        settings=view.configuration(one.run.meta) if one.run else [],
+        summary=view.summary(one),
+        rows=rows,
+        families=view.families(rows),
+        found=_affordable(list(found(one, picture, id)), budget) if readable else [],
+        plates=_plates(one, picture, id, budget) if readable else Plates(),
+        reasons=view.reasons(one) if readable else [],
+    )
+
+
+def _affordable(every: list[Found], budget: _Budget) -> list[Found]:
+    return [one.within(budget.take) for one in every]
+
+
+def _plates(one: Judged, picture: Picture, id: str, budget: _Budget) -> Plates:
+    whole = plates(one, picture, id) if budget.left > 0 else None
+    if whole is not None and budget.take(sum(figure.size for figure in whole.figures)):
+        return whole
+    remark = "The page is full: check this run alone to see its plots."
+    return Plates(remark=remark)

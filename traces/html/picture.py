@@ -1,0 +1,222 @@
+"""What the plots of one run show, gathered while its rows are still at hand."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from attrs import field, frozen
+
+from traces.checks.base import Bools
+from traces.checks.partition import lookup
+from traces.context import Ints
+from traces.html.ownership import Owned, ownership
+from traces.html.series import (
+    NOTHING,
+    Columns,
+    Floats,
+    Key,
+    Scale,
+    Series,
+    Spans,
+    Steps,
+    by_partition,
+    end_of_log,
+    first_of_each,
+    lag_behind,
+    running,
+    spans,
+    thinned,
+)
+from traces.ingest.run import Run
+from traces.schema import NONE, Flag, Op, Outcome, Txn
+
+PARTITIONS = 1000  # the busiest; beyond that nobody looks at them one by one
+
+# What clients do during a run; the final reading may come hours later and is not drawn.
+_DURING = [
+    *(Op.SEND, Op.POLL, Op.PROCESS, Op.COMMIT, Op.COMMITTED, Op.SUBSCRIBE, Op.ASSIGN),
+    *(Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.INIT_PRODUCER),
+    *(Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT),
+]
+
+
+@frozen(eq=False)
+class Partition:
+    """One partition over time."""
+
+    key: Key
+    rows: int
+    sends: Spans
+    reads: Spans
+    end: Floats  # the end of the log that clients knew of, per bin
+    unseen: Ints  # acknowledged and not yet read, per bin
+    unread: int  # of those, how many never were
+    missing: int  # and how many of them the final scan did not find either
+
+
+@frozen(eq=False)
+class Group:
+    """One consumer group over time."""
+
+    number: int
+    lag: Mapping[Key, Floats]
+    commits: Mapping[Key, Steps]
+    refused: Mapping[Key, Steps]
+    owned: tuple[Owned, ...]
+    commits_offsets: bool
+
+
+@frozen(eq=False)
+class Picture:
+    """One run over time, from `start` to `end` in nanoseconds of one clock."""
+
+    start: int = 0
+    end: int = 0
+    partitions: Mapping[Key, Partition] = field(factory=dict[Key, Partition])
+    left_out: int = 0
+    groups: tuple[Group, ...] = ()
+    clocks: int = 1
+    wall_ms: tuple[int, int] | None = None
+    rows: int = 0
+
+
+def picture(run: Run) -> Picture:
+    """Everything that is drawn of a run; empty if none of its rows has a time."""
+    columns = run.columns
+    clock, clocks = _clock(columns)
+    at = _times(columns)
+    timed = (at != NONE) & (columns["clock"] == clock)
+    during = timed & np.isin(columns["op"], _DURING)
+    if not during.any():
+        return Picture(clocks=clocks, rows=len(at))
+    begun = np.where(columns["inv"] != NONE, columns["inv"], at)
+    start, end = int(begun[during].min()), int(at[during].max())
+    scale = Scale(start, max(end, start + 1))
+    kept, left_out = _busiest(columns, during)
+    drawn = during & _among(columns, kept)
+    return Picture(
+        start=scale.start,
+        end=scale.end,
+        partitions=_partitions(columns, at, drawn, scale),
+        left_out=left_out,
+        groups=tuple(_groups(run, at, timed, drawn, scale)),
+        clocks=clocks,
+        wall_ms=_wall(columns),
+        rows=len(at),
+    )
+
+
+def _times(columns: Columns) -> Ints:
+    """When each row was over; a process that died without a word did so after its last one."""
+    at = np.where(columns["ret"] != NONE, columns["ret"], columns["inv"])
+    last = np.full(int(columns["process"].max(initial=0)) + 1, NONE, np.int64)
+    np.maximum.at(last, columns["process"], at)
+    died = (at == NONE) & np.isin(columns["op"], (Op.CRASH, Op.CLOSE))
+    return np.where(died, last[columns["process"]], at)
+
+
+def _clock(columns: Columns) -> tuple[int, int]:
+    """The clock of most rows, and how many clocks there are: their times do not compare."""
+    clocks, counts = np.unique(columns["clock"], return_counts=True)
+    return (int(clocks[counts.argmax()]), len(clocks)) if len(clocks) else (NONE, 0)
+
+
+def _wall(columns: Columns) -> tuple[int, int] | None:
+    """When the run was, in ms since 1970, as its senders' records tell."""
+    sent = (columns["op"] == Op.SEND) & (columns["timestamp"] > 0)
+    stamps = columns["timestamp"][sent]
+    return (int(stamps.min()), int(stamps.max())) if len(stamps) else None
+
+
+def _busiest(columns: Columns, rows: Bools) -> tuple[set[Key], int]:
+    placed = rows & (columns["topic"] != NONE) & (columns["partition"] != NONE)
+    both = np.stack([columns["topic"][placed], columns["partition"][placed]], axis=1)
+    keys, counts = np.unique(both, axis=0, return_counts=True)
+    first = np.argsort(-counts, kind="stable")[:PARTITIONS]
+    return {(int(t), int(p)) for t, p in keys[first]}, max(len(keys) - PARTITIONS, 0)
+
+
+def _among(columns: Columns, keys: set[Key]) -> Bools:
+    packed = np.array([(t << 32) | p for t, p in keys], dtype=np.int64)
+    return np.isin((columns["topic"] << 32) | columns["partition"], packed)
+
+
+def _partitions(columns: Columns, at: Ints, drawn: Bools, scale: Scale) -> dict[Key, Partition]:
+    op, ok = columns["op"], columns["outcome"] == Outcome.OK
+    placed = drawn & (columns["offset"] != NONE)
+    acked = placed & (op == Op.SEND) & ok & ((columns["flags"] & Flag.UNPLACED) == 0)
+    aborted = columns["txn_state"] == Txn.ABORTED
+    polled = placed & (op == Op.POLL) & ok
+    # A record of a transaction may be read once the commit was asked for, not when it was stored.
+    visible = np.where(columns["txn_state"] != Txn.NOT, np.maximum(at, columns["end_inv"]), at)
+    sends, reads = by_partition(columns, acked, at), by_partition(columns, polled, at)
+    awaited = by_partition(columns, acked & ~aborted & (columns["id"] != NONE), visible)
+    scanned = by_partition(columns, ((op == Op.SCAN) & ok), at)
+    rows = by_partition(columns, drawn, at)
+    return {
+        key: _partition(
+            key,
+            len(rows[key].at),
+            sends.get(key, NOTHING),
+            reads.get(key, NOTHING),
+            awaited.get(key, NOTHING),
+            scanned.get(key, NOTHING),
+            scale,
+        )
+        for key in sorted(rows)
+    }
+
+
+def _partition(
+    key: Key,
+    rows: int,
+    sends: Series,
+    reads: Series,
+    awaited: Series,
+    scanned: Series,
+    scale: Scale,
+) -> Partition:
+    ids, came = first_of_each(awaited)
+    read, seen = first_of_each(reads)
+    hit = lookup(read, ids)
+    gone = np.maximum(came[hit >= 0], seen[hit[hit >= 0]])
+    unread = ids[hit < 0]
+    return Partition(
+        key=key,
+        rows=rows,
+        sends=spans(sends, scale),
+        reads=spans(reads, scale),
+        end=end_of_log(sends, reads, scale),
+        unseen=running(came, scale) - running(gone, scale),
+        unread=len(unread),
+        missing=int(np.count_nonzero(~np.isin(unread, scanned.id))),
+    )
+
+
+def _groups(run: Run, at: Ints, timed: Bools, drawn: Bools, scale: Scale) -> Iterable[Group]:
+    columns = run.columns
+    op, ok = columns["op"], columns["outcome"] == Outcome.OK
+    sends = by_partition(columns, drawn & (op == Op.SEND) & ok & (columns["offset"] != NONE), at)
+    owned = ownership(columns, at, timed, scale.end, whole_lists=run.jepsen)
+    for number in np.unique(columns["group"][drawn & (columns["group"] != NONE)]).tolist():
+        mine = drawn & (columns["group"] == number) & (columns["offset"] != NONE)
+        commits = by_partition(columns, mine & (op == Op.COMMIT) & ok, at)
+        refused = by_partition(
+            columns, mine & (op == Op.COMMIT) & (columns["outcome"] == Outcome.FAIL), at
+        )
+        reads = by_partition(columns, mine & (op == Op.POLL) & ok, at)
+        known = commits or {
+            key: Series(one.at, one.offset + 1, one.id) for key, one in reads.items()
+        }
+        yield Group(
+            number=number,
+            lag={
+                key: lag_behind(
+                    end_of_log(sends.get(key, NOTHING), one, scale), known.get(key), scale
+                )
+                for key, one in reads.items()
+            },
+            commits={key: thinned(one, scale) for key, one in commits.items()},
+            refused={key: thinned(one, scale) for key, one in refused.items()},
+            owned=tuple(one for one in owned if one.group == number),
+            commits_offsets=bool(commits),
+        )

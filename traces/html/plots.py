@@ -1,0 +1,219 @@
+"""The plots of a run: lag, unseen records, offsets, ownership and commits."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from traces.html.canvas import WIDE, Canvas, Clock, Mark
+from traces.html.ownership import Owned
+from traces.html.picture import Group, Partition
+from traces.html.series import BINS, CELLS, Key, Spans, Steps
+from traces.html.svg import BAD, COMMIT, INK, PAPER, QUIET, READ, SEND, SERIES
+from traces.schema import Op
+
+ROWS = 24  # of an ownership timeline
+BARS = 1_200  # of one, too
+Members = dict[int, tuple[str, str, int]]
+_LINES = 8  # curves that can be told apart in one plot
+
+
+def lag_plot(
+    clock: Clock, group: Group, names: dict[Key, str], marks: Sequence[Mark], prefix: str
+) -> str:
+    """How far a group is behind: all partitions together, and the worst of them."""
+    canvas = Canvas(clock, WIDE, 250, left=60, top=26)
+    canvas.draw_faults()
+    x = clock.bins(BINS)
+    total = np.nansum(np.array(list(group.lag.values())), axis=0)
+    worst = sorted(group.lag, key=lambda key: (-np.nanmax(np.nan_to_num(group.lag[key])), key))
+    for n, key in enumerate(sorted(worst[: _LINES if len(worst) > 1 else 0])):
+        canvas.axes.plot(x, group.lag[key], color=SERIES[n], linewidth=1.3, drawstyle="steps-post")
+    canvas.axes.fill_between(x, total, color=INK, alpha=0.07, linewidth=0, step="post")
+    canvas.axes.plot(x, total, color=INK, linewidth=1.6, drawstyle="steps-post")
+    canvas.axes.set_ylim(0, _headroom(total))
+    canvas.draw_marks(marks, on_top=True)
+    return canvas.svg(prefix, "Consumer lag over time")
+
+
+def lag_legend(group: Group, names: dict[Key, str]) -> list[tuple[str, str]]:
+    """Which curve is which."""
+    worst = sorted(group.lag, key=lambda key: (-np.nanmax(np.nan_to_num(group.lag[key])), key))
+    shown = sorted(worst[: _LINES if len(worst) > 1 else 0])
+    return [("ink", "all partitions")] + [(f"series-{n}", names[k]) for n, k in enumerate(shown)]
+
+
+def unseen_plot(
+    clock: Clock, partitions: Iterable[Partition], marks: Sequence[Mark], prefix: str
+) -> str:
+    """Records that were acknowledged and that nobody had read yet."""
+    canvas = Canvas(clock, WIDE, 200, left=60, top=26)
+    canvas.draw_faults()
+    x, total = clock.bins(BINS), np.sum([one.unseen for one in partitions], axis=0)
+    canvas.axes.fill_between(x, total, color=SEND, alpha=0.15, linewidth=0, step="post")
+    canvas.axes.plot(x, total, color=SEND, linewidth=1.6, drawstyle="steps-post")
+    canvas.axes.set_ylim(0, _headroom(total))
+    canvas.draw_marks(marks, on_top=True)
+    return canvas.svg(prefix, "Unseen records over time")
+
+
+def offsets_panel(clock: Clock, one: Partition, marks: Sequence[Mark], prefix: str) -> str:
+    """Every send and every read of a partition, at its time and offset."""
+    canvas = Canvas(clock)
+    canvas.draw_faults()
+    _cells(canvas, one.sends, SEND, 4.5, 0.4)
+    _cells(canvas, one.reads, READ, 1.5, 1.0)
+    offsets = np.concatenate([one.sends.high, one.reads.high, [mark.offset for mark in marks], [0]])
+    canvas.axes.set_ylim(-0.04 * max(offsets.max(), 1), 1.08 * max(offsets.max(), 1))
+    canvas.draw_marks(marks)
+    return canvas.svg(prefix, "Offsets against time")
+
+
+def _cells(canvas: Canvas, spans: Spans, colour: str, width: float, alpha: float) -> None:
+    """Each span as an upright stroke; one path for all of them keeps the page small.
+
+    Reads are thin on top of broad sends, so that what was sent and never read stands out.
+    """
+    if not len(spans.at):
+        return
+    x = canvas.clock.bins(CELLS)[spans.at]
+    gap = np.full(len(x), np.nan)
+    canvas.axes.plot(
+        np.stack([x, x, gap], axis=1).ravel(),
+        np.stack([spans.low, spans.high, gap], axis=1).ravel(),
+        color=colour,
+        linewidth=width,
+        alpha=alpha,
+        solid_capstyle="projecting",
+    )
+
+
+def commits_panel(
+    clock: Clock, group: Group, one: Partition, marks: Sequence[Mark], prefix: str
+) -> str:
+    """What a group committed in a partition, below the end of its log."""
+    canvas = Canvas(clock)
+    canvas.draw_faults()
+    canvas.axes.plot(clock.bins(BINS), one.end, color=QUIET, linewidth=1.2, alpha=0.8)
+    _staircase(canvas, group.commits.get(one.key))
+    refused = group.refused.get(one.key)
+    if refused is not None:
+        canvas.axes.plot(
+            clock.at(refused.at),
+            refused.value,
+            marker="x",
+            markersize=5,
+            color=BAD,
+            linestyle="none",
+        )
+    canvas.axes.set_ylim(bottom=0)
+    canvas.draw_marks(marks)
+    return canvas.svg(prefix, "Committed offsets over time")
+
+
+def _staircase(canvas: Canvas, steps: Steps | None) -> None:
+    if steps is None:
+        return
+    end = canvas.axes.get_xlim()[1]
+    x = np.append(canvas.clock.at(steps.at), end)
+    canvas.axes.plot(
+        x,
+        np.append(steps.value, steps.value[-1]),
+        color=COMMIT,
+        linewidth=1.6,
+        drawstyle="steps-post",
+    )
+
+
+def ownership_plot(
+    clock: Clock,
+    owned: Sequence[Owned],
+    rows: Sequence[Key],
+    names: dict[Key, str],
+    members: Members,
+    prefix: str,
+) -> tuple[str, int]:
+    """Who owned which partition in which generation; two owners at once stand above each other.
+
+    Of very many times of ownership the shortest are left out; how many is the second answer.
+    """
+    drawn = [one for one in owned if (one.topic, one.partition) in names]
+    left_out = max(len(drawn) - BARS, 0)
+    drawn = sorted(drawn, key=lambda one: one.start - one.end)[:BARS]
+    lanes = {key: _lanes(one for one in drawn if (one.topic, one.partition) == key) for key in rows}
+    canvas = Canvas(clock, WIDE, 64 + 24 * len(rows), left=130, top=26)
+    canvas.draw_faults()
+    axes = canvas.axes
+    axes.set_ylim(len(rows), 0)
+    axes.set_yticks([n + 0.5 for n in range(len(rows))], [names[key] for key in rows])
+    axes.grid(visible=False, axis="y")
+    for row, key in enumerate(rows):
+        depth = 1 + max((lane for _, lane in lanes[key]), default=0)
+        for number, (one, lane) in enumerate(lanes[key]):
+            _bar(
+                canvas, one, row + 0.1 + 0.8 * lane / depth, 0.8 / depth, members, f"{row}-{number}"
+            )
+    return canvas.svg(prefix, "Ownership of partitions over time"), left_out
+
+
+def _bar(
+    canvas: Canvas,
+    one: Owned,
+    top: float,
+    height: float,
+    members: Members,
+    number: str,
+) -> None:
+    clock, (name, _, colour) = canvas.clock, members[one.process]
+    start, end = float(clock.at(one.start)), float(clock.at(one.end))
+    least = canvas.axes.get_xlim()[1] / 800  # a moment still shows
+    id = f"owned-{number}"
+    canvas.axes.broken_barh(
+        [(start, max(end - start, least))],
+        (top, height),
+        facecolor=SERIES[colour % len(SERIES)],
+        edgecolor=PAPER,
+        linewidth=0.8,
+        alpha=0.85,
+        gid=id,
+    )
+    generation = f" generation {one.generation}" if one.generation >= 0 else ""
+    ending = f", {one.ending}" if one.ending else ""
+    words = f"{name}{generation}: {clock.spoken(one.start)} to {clock.spoken(one.end)}{ending}"
+    canvas.notes[id] = words, ""
+    label = f"{name} g{one.generation}" if one.generation >= 0 else name
+    if (end - start) / canvas.axes.get_xlim()[1] * 850 > 6.2 * len(label) and height > 0.5:
+        canvas.text(
+            (start + end) / 2,
+            top + height / 2,
+            label,
+            color=PAPER,
+            fontsize=9,
+            ha="center",
+            va="center",
+        )
+
+
+def _lanes(owned: Iterable[Owned]) -> list[tuple[Owned, int]]:
+    """A lane for each time of ownership, so that times that overlap do not hide each other."""
+    free: list[int] = []
+    out: list[tuple[Owned, int]] = []
+    for one in sorted(owned, key=lambda x: (x.start, x.end)):
+        lane = next((n for n, until in enumerate(free) if until <= one.start), len(free))
+        free[lane : lane + 1] = [one.end]
+        out.append((one, lane))
+    return out
+
+
+def _headroom(values: np.ndarray) -> float:
+    return 1.15 * max(float(np.nanmax(np.nan_to_num(values))), 1.0)
+
+
+def of_offsets(marks: Iterable[Mark], key: Key) -> list[Mark]:
+    """Marks that have a place among the sends and reads of a partition."""
+    return [m for m in marks if m.key == key and m.offset >= 0 and m.op in (Op.SEND, Op.POLL)]
+
+
+def of_commits(marks: Iterable[Mark], key: Key, group: int) -> list[Mark]:
+    """Marks that have a place among the commits of a group in a partition."""
+    mine = (m for m in marks if m.key == key and m.group == group)
+    return [m for m in mine if m.offset >= 0 and m.op in (Op.COMMIT, Op.COMMITTED)]

@@ -1,0 +1,244 @@
+"""Draw a witness as a sequence diagram: time runs down, a row for each call and each return."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import drawsvg  # pyright: ignore[reportMissingTypeStubs]
+from attrs import define, field, frozen
+
+from traces.html.svg import inline
+from traces.output import writable
+
+_MARGIN, _TIMES, _HEAD, _ROW = 14, 84, 58, 38
+_LANE_LEAST, _LETTER = 210, 6.6
+_NAME_LONGEST = 34
+
+# What a call asks and what its answer says; `{}` are fields of the event.
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "send": ("send id {id}", "offset {offset}"),
+    "poll": ("poll", "offset {offset}: id {id}"),
+    "scan": ("read everything", "offset {offset}: id {id}"),
+    "scan_end": ("read everything", "end of the log: {offset}"),
+    "commit": ("commit {offset}", "committed"),
+    "committed": ("committed offset?", "{offset}"),
+    "earliest": ("earliest offset?", "{offset}"),
+    "latest": ("latest offset?", "{offset}"),
+    "list_offsets": ("offset by time?", "{offset}"),
+    "mark": ("poll", "high watermark {offset}"),
+    "assigned": ("", "assigned {partition}, generation {generation}"),
+    "revoked": ("", "revoked {partition}, generation {generation}"),
+    "lost": ("", "lost {partition}, generation {generation}"),
+    "process": ("process offset {offset}: id {id}", "done"),
+    "txn_begin": ("begin transaction", "begun"),
+    "txn_offsets": ("add offsets to transaction", "added"),
+    "txn_commit": ("commit transaction", "committed"),
+    "txn_abort": ("abort transaction", "aborted"),
+    "init_producer": ("init producer", "ready"),
+}
+_LOG = {"send", "poll", "scan", "scan_end", "earliest", "latest", "list_offsets", "mark"}
+_GROUP = {"commit", "committed", "assigned", "revoked", "lost"}
+_COORDINATOR = {"init_producer", "txn_begin", "txn_offsets", "txn_commit", "txn_abort"}
+
+
+class _Blanks(dict[str, Any]):
+    """Fields of an event; one that is not known is shown as such."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+@define
+class Call:
+    """One call of a client, with all events of the witness that belong to it."""
+
+    client: str
+    target: str
+    begun: int | None
+    ended: int | None
+    outcome: str
+    asks: list[str] = field(factory=list[str])
+    answers: list[str] = field(factory=list[str])
+
+
+@frozen
+class Moment:
+    """One row of the diagram: a call is made, or returns."""
+
+    call: Call
+    at: int | None
+    returns: bool
+
+
+def calls(events: Sequence[Mapping[str, Any]]) -> list[Call]:
+    """The calls behind the events; two records of one poll are one call."""
+    found: dict[tuple[Any, ...], Call] = {}
+    for event in events:
+        key = event["process"], event["seq"], target(event)
+        call = found.get(key)
+        if call is None:
+            call = found[key] = Call(
+                client=event["process"],
+                target=target(event),
+                begun=event.get("invoked_ns"),
+                ended=event.get("returned_ns"),
+                outcome=event["outcome"],
+            )
+        asks, answer = _WORDS.get(event["op"], (event["op"].replace("_", " "), ""))
+        for words, to in ((asks, call.asks), (answer, call.answers)):
+            said = words.format_map(_Blanks(event))
+            if said and said not in to:
+                to.append(said)
+    return list(found.values())
+
+
+def target(event: Mapping[str, Any]) -> str:
+    """Whom a call talks to: a partition, a group, a coordinator, or nobody."""
+    if event["op"] in _GROUP:
+        return f"group {event['group']}" if "group" in event else "group"
+    if event["op"] in _COORDINATOR:
+        return "transactions"
+    if event["op"] in _LOG and "partition" in event:
+        return event["partition"]
+    return ""
+
+
+def moments(made: Sequence[Call], *, comparable: bool) -> list[Moment]:
+    """Calls and returns in the order of time, or as told where times do not compare."""
+    rows: list[Moment] = []
+    for call in made:
+        if call.asks or call.begun is None or call.ended is None:
+            rows.append(Moment(call, call.begun, returns=False))
+        if call.ended is not None or (call.outcome != "info" and call.begun is None):
+            rows.append(Moment(call, call.ended, returns=True))
+    if comparable and all(row.at is not None for row in rows):
+        rows.sort(key=lambda row: row.at or 0)
+    return rows
+
+
+@define
+class _Diagram:
+    """Where everything stands."""
+
+    rows: list[Moment]
+    at: dict[str, float]
+    clients: set[str]
+    times: list[str]
+    drawing: drawsvg.Drawing
+
+    @property
+    def foot(self) -> float:
+        return _HEAD + _ROW * len(self.rows) + 20
+
+    def while_open(self, call: Call) -> tuple[int, int]:
+        """The rows from a call to its return, or to beyond the last one if there was none."""
+        mine = [n for n, row in enumerate(self.rows) if row.call is call]
+        returned = self.rows[mine[-1]].returns or call.outcome != "info"
+        return mine[0], mine[-1] if returned else len(self.rows)
+
+    def y(self, row: int) -> float:
+        return _HEAD + _ROW * row + 26
+
+    def put(self, element: drawsvg.DrawingElement) -> None:
+        """drawsvg's `append`, whose optional argument has no type."""
+        self.drawing.append(element)  # pyright: ignore[reportUnknownMemberType]
+
+    def text(self, words: str, x: float, y: float, kind: str, anchor: str = "middle") -> None:
+        self.put(drawsvg.Text(words, 12, x, y, class_=kind, text_anchor=anchor))
+
+
+def draw(
+    events: Sequence[Mapping[str, Any]], times: Mapping[int, str], prefix: str, label: str
+) -> str:
+    """The witness as SVG; `times` are the words for the times that compare."""
+    made = calls(events)
+    rows = moments(made, comparable=bool(times))
+    lanes = list(dict.fromkeys(row.call.client for row in rows))
+    clients = set(lanes)
+    lanes += sorted({call.target for call in made if call.target} - clients)
+    step = max([_LANE_LEAST, *(_width(words) + 36 for row in rows for words in _said(row))])
+    at = {lane: _MARGIN + _TIMES + step * (n + 0.5) for n, lane in enumerate(lanes)}
+    width, height = _MARGIN * 2 + _TIMES + step * len(lanes), _HEAD + _ROW * len(rows) + 34
+    words = [times.get(row.at, "") if row.at is not None else "" for row in rows]
+    drawing = drawsvg.Drawing(width, height, id_prefix="q")
+    diagram = _Diagram(rows, at, clients, words, drawing)
+    for lane in lanes:
+        _lifeline(diagram, lane)
+    for n, call in enumerate(made):
+        _activation(diagram, call, made[:n])
+    for n in range(len(rows)):
+        _row(diagram, n)
+    text = drawing.as_svg() or ""  # pyright: ignore[reportUnknownMemberType]
+    style = f"max-width:{width:.0f}px;min-width:{min(width, 520):.0f}px"
+    return inline(text, prefix, label, style=style)
+
+
+def _said(row: Moment) -> list[str]:
+    call = row.call
+    if not row.returns:
+        return call.asks
+    return [_refusal(call)] if call.outcome == "fail" else call.answers
+
+
+def _refusal(call: Call) -> str:
+    return "refused" if call.outcome == "fail" else ""
+
+
+def _width(words: str) -> float:
+    return _LETTER * len(words)
+
+
+def _lifeline(d: _Diagram, lane: str) -> None:
+    x, client = d.at[lane], lane in d.clients
+    d.put(drawsvg.Line(x, _HEAD - 12, x, d.foot, class_="life"))
+    name = writable(lane if len(lane) <= _NAME_LONGEST else f"{lane[: _NAME_LONGEST - 1]}…")
+    half = max(_width(name) / 2 + 12, 46)
+    kind = "client" if client else "server"
+    d.put(drawsvg.Rectangle(x - half, 12, 2 * half, 28, rx=6 if client else 0, class_=kind))
+    d.text(name, x, 31, "name")
+
+
+def _activation(d: _Diagram, call: Call, before: Sequence[Call]) -> None:
+    """A bar on the client's line while the call is open; an open end where nobody answered."""
+    first, last = d.while_open(call)
+    others = [d.while_open(one) for one in before if one.client == call.client]
+    depth = sum(begin <= last and first <= end for begin, end in others)
+    x, top = d.at[call.client] - 5 + 4 * depth, d.y(first) - 6
+    answered = last < len(d.rows)
+    bottom = d.y(last) + 6 if answered else d.foot - 6
+    kind = "open" if answered else "open unanswered"
+    d.put(drawsvg.Rectangle(x, top, 10, bottom - top, rx=3, class_=kind))
+    if not answered and call.outcome == "info":
+        d.text("no answer: nobody knows", x + 16, d.foot + 8, "unknown", "start")
+
+
+def _row(d: _Diagram, number: int) -> None:
+    row, y = d.rows[number], d.y(number)
+    call = row.call
+    client = d.at[call.client]
+    d.text(d.times[number], _MARGIN + _TIMES - 12, y + 4, "time", "end")
+    words = writable(", ".join(_said(row)))
+    if row.returns and call.outcome == "info":
+        words = f"{words}?" if words else "nobody knows"
+    if not call.target:
+        d.text(words, client + 14, y + 4, "word", "start")
+        return
+    server = d.at[call.target]
+    start, end = (server, client) if row.returns else (client, server)
+    kind = "refusal" if row.returns and call.outcome == "fail" else "arrow"
+    _arrow(d, start, end, y, kind + (" answer" if row.returns else ""))
+    for layer in ("word halo", "word"):
+        d.text(words, (start + end) / 2, y - 6, layer)
+
+
+def _arrow(d: _Diagram, start: float, end: float, y: float, kind: str) -> None:
+    towards = 1 if end > start else -1
+    tip = end - 6 * towards
+    d.put(drawsvg.Line(start + 6 * towards, y, tip - 6 * towards, y, class_=kind))
+    head = (tip, y, tip - 9 * towards, y - 4.5, tip - 9 * towards, y + 4.5)
+    d.put(drawsvg.Lines(*head, close=True, class_=f"{kind} head"))
+
+
+def instants(events: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+    """All times that a diagram of these events shows."""
+    for event in events:
+        yield from (event[name] for name in ("invoked_ns", "returned_ns") if name in event)

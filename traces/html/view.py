@@ -1,0 +1,207 @@
+"""What the page says of a run, in words: facts, configuration, verdicts, what was not checked."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from attrs import asdict, frozen
+
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+from traces.html.picture import Picture
+from traces.ingest.evidence import SPOKEN
+from traces.ingest.run import Run
+from traces.meta import Meta
+from traces.report import Judged
+from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, VIOLATED, Verdict
+
+SLUGS = {VIOLATED: "violated", ALLOWED: "allowed", HOLDS: "holds", NOT_CHECKED: "unchecked"}
+FAMILIES = {
+    "L": "log",
+    "P": "producers",
+    "T": "transactions",
+    "C": "consumers",
+    "G": "groups",
+    "S": "share groups",
+    "A": "topics",
+}
+SIGNS = {"violated": "✗", "allowed": "!", "holds": "✓", "unchecked": "–", "bad": "✗"}
+
+
+@frozen
+class Settings:
+    """Clients or topics that are configured alike."""
+
+    names: tuple[str, ...]
+    values: tuple[tuple[str, str], ...]
+
+
+@frozen
+class Row:
+    """One line of the table of verdicts."""
+
+    id: str
+    title: str
+    slug: str
+    verdict: str
+    found: str
+    why: str
+    formula: str
+    clause: str
+    spec: str
+    witnesses: int
+
+
+@frozen
+class Reason:
+    """Why some promises were not checked, and what would decide them."""
+
+    why: str
+    decided_by: str
+    checks: tuple[tuple[str, str], ...]
+
+
+def slug(verdict: str) -> str:
+    """The verdict as a word that style sheets may use."""
+    return SLUGS.get(verdict, "bad")
+
+
+def rows(one: Judged) -> list[Row]:
+    """Every guarantee, in the order of the table."""
+    return [_row(verdict) for verdict in one.verdicts]
+
+
+def families(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
+    """The same by what they are about, which their ids begin with."""
+    return [(FAMILIES[letter], list(some)) for letter, some in groupby(rows, lambda row: row.id[0])]
+
+
+def _row(verdict: Verdict) -> Row:
+    check = CHECKS[verdict.check]
+    checked = isinstance(check, Check)
+    return Row(
+        id=verdict.check,
+        title=verdict.title,
+        slug=slug(verdict.verdict),
+        verdict=verdict.verdict,
+        found=f"{verdict.count:,}" if verdict.count else "",
+        why=verdict.reason,
+        formula=check.formula if checked else "",
+        clause=check.unless_text if checked else "",
+        spec=check.spec if checked else "",
+        witnesses=len(verdict.witnesses),
+    )
+
+
+def summary(one: Judged) -> str:
+    """All verdicts in one sentence."""
+    counts = {word: sum(v.verdict == word for v in one.verdicts) for word in SLUGS}
+    words = {
+        VIOLATED: "broken",
+        ALLOWED: "broken as the configuration allows",
+        HOLDS: "kept",
+        NOT_CHECKED: "not checked",
+    }
+    said = [f"{number} {words[word]}" for word, number in counts.items() if number]
+    return f"Of {len(one.verdicts)} promises: {', '.join(said)}." if said else ""
+
+
+def facts(run: Run, picture: Picture) -> list[tuple[str, str]]:
+    """What the head of a run says besides its name."""
+    said = [
+        ("recorded by", run.meta.source),
+        ("folder" if run.path.is_dir() else "file", str(run.path)),
+    ]
+    if picture.wall_ms is not None:
+        begun, ended = (_wall(ms) for ms in picture.wall_ms)
+        said.append(("ran", f"{begun} to {ended} UTC, by the timestamps of its records"))
+    if picture.end > picture.start:
+        said.append(("lasted", lasting(picture.end - picture.start)))
+    clients = len(run.names.processes.names)
+    said.append(("holds", f"{run.calls:,} calls of {clients:,} processes, {picture.rows:,} events"))
+    scanned = "and every partition was read again at the end" if run.meta.complete else ""
+    said.append(("complete", f"yes, {scanned}" if scanned else "no, so nothing can be called lost"))
+    return [(name, value) for name, value in said if value]
+
+
+def _wall(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def lasting(ns: int) -> str:
+    """A length of time in the unit that suits it."""
+    for least, size, unit in (
+        (7200e9, 3600e9, "hours"),
+        (120e9, 60e9, "minutes"),
+        (1e9, 1e9, "seconds"),
+        (1e6, 1e6, "milliseconds"),
+    ):
+        if ns >= least:
+            return f"{ns / size:,.1f} {unit}"
+    return f"{ns / 1e3:,.1f} microseconds"
+
+
+def configuration(meta: Meta) -> list[tuple[str, list[Settings]]]:
+    """`meta.json` in short: who is configured alike is named together."""
+    parts: tuple[tuple[str, Mapping[str, Any]], ...] = (
+        ("Topics", meta.topics),
+        ("Producers", meta.producers),
+        ("Consumers", meta.consumers),
+    )
+    return [(title, _alike(named)) for title, named in parts if named]
+
+
+def _alike(named: Mapping[str, Any]) -> list[Settings]:
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name, settings in named.items():
+        told = asdict(settings).items()
+        values = tuple((key, _spoken(value)) for key, value in told if value is not None)
+        groups.setdefault(values, []).append(name)
+    return [Settings(tuple(names), values) for values, names in groups.items()]
+
+
+def _spoken(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def reasons(one: Judged) -> list[Reason]:
+    """What was not checked, by the reason, the most telling first."""
+    assert one.run is not None
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for verdict in one.verdicts:
+        if verdict.verdict == NOT_CHECKED:
+            key, about = _reason(one.run, verdict)
+            groups.setdefault(key, []).append((verdict.check, about))
+    found = [Reason(*key, tuple(checks)) for key, checks in groups.items()]
+    return sorted(found, key=lambda reason: (reason.why == NOTHING, not reason.decided_by))
+
+
+def _reason(run: Run, verdict: Verdict) -> tuple[tuple[str, str], str]:
+    check = CHECKS[verdict.check]
+    if not isinstance(check, Check):
+        return (verdict.reason, ""), verdict.title
+    if verdict.reason.startswith(NOTHING):
+        return (NOTHING, "a run in which such things happen"), check.looks_at
+    needs = [need for need in (*check.closed, *check.needs) if need in run.evidence.missing]
+    if needs:
+        decided = dict.fromkeys(_decided_by(need) for need in needs)
+        return (verdict.reason, "; ".join(decided)), verdict.title
+    return (verdict.reason, f"meta.json: {check.unless}" if check.unless else ""), verdict.title
+
+
+def _decided_by(need: str) -> str:
+    """The file or the field that would decide what this need stands for."""
+    kind, dot, name = need.partition(".")
+    if dot and name == "whole":
+        return f"the rest of the files of {kind}"
+    if dot:
+        return f"{SPOKEN.get(name, name)} on every {kind.replace('_', ' ')} row"
+    return {
+        "complete": "complete: true in meta.json, and a final scan of every partition",
+        "scan": "a final scan of every partition",
+        "producers": "the missing files of producers",
+        "consumers": "the missing files of consumers",
+        "isolation": "isolation on every read",
+        "one_clock": "one clock for all processes",
+    }.get(need, need.replace("_", " "))

@@ -1,0 +1,65 @@
+"""What was found against the promises of a run, each witness with its drawing."""
+
+from collections.abc import Callable, Iterator
+
+from attrs import evolve, frozen
+
+from traces.html.canvas import Clock
+from traces.html.picture import Picture
+from traces.html.sequence import draw, instants
+from traces.ingest.run import Run
+from traces.report import Judged, event
+from traces.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
+
+DRAWN = 3  # witnesses of one promise; the others are told without a drawing
+
+
+@frozen
+class Witness:
+    """One counterexample: what happened, where it stands, and its drawing."""
+
+    id: str
+    number: int
+    clause: str
+    events: tuple[dict[str, object], ...]
+    svg: str | None
+
+
+@frozen
+class Found:
+    """What was found against one promise."""
+
+    verdict: Verdict
+    slug: str
+    witnesses: tuple[Witness, ...]
+
+    def within(self, room: Callable[[int], bool]) -> "Found":
+        """The same without the diagrams for which there is no room."""
+        kept = (
+            one if one.svg is None or room(len(one.svg)) else evolve(one, svg=None)
+            for one in self.witnesses
+        )
+        return evolve(self, witnesses=tuple(kept))
+
+
+def found(one: Judged, picture: Picture, run_id: str) -> Iterator[Found]:
+    """Every promise that was broken, violated ones first."""
+    assert one.run is not None
+    clock = Clock(picture)
+    for word in (VIOLATED, ALLOWED):
+        for verdict in one.verdicts:
+            if verdict.verdict == word:
+                made = _witnesses(one.run, verdict, clock, run_id)
+                yield Found(verdict, "violated" if word == VIOLATED else "allowed", tuple(made))
+
+
+def _witnesses(run: Run, verdict: Verdict, clock: Clock, run_id: str) -> Iterator[Witness]:
+    for n, (number, raw) in enumerate(verdict.witnesses, 1):
+        events = tuple(event(run, row) for row in raw)
+        clause, subject = clause_of(number)
+        id = f"{run_id}-{verdict.check}-{n}"
+        times = clock.told_apart(instants(events)) if clock.comparable else {}
+        label = f"Sequence diagram of witness {n} of {verdict.check}, told as a table below it"
+        svg = draw(events, times, id, label) if n <= DRAWN else None
+        allowed_by = clause_text(run, clause, subject) if clause > 1 else ""
+        yield Witness(id, n, allowed_by, events, svg)
