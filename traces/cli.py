@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -29,6 +30,13 @@ from traces.verdict import VIOLATED
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     metavar="FILE",
     help="Write verdicts, counts and witnesses to FILE.",
+)
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write one page with verdicts, witnesses and plots to FILE.",
 )
 @click.option(
     "--junit",
@@ -82,6 +90,7 @@ def check(
     ctx: click.Context,
     paths: tuple[Path, ...],
     json_file: Path | None,
+    html_file: Path | None,
     junit_file: Path | None,
     watched: bool,
     until: float | None,
@@ -100,9 +109,12 @@ def check(
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged.
     """
-    for option, file in (("--json", json_file), ("--junit", junit_file)):
+    for option, file in (("--json", json_file), ("--html", html_file), ("--junit", junit_file)):
         if file is not None and not file.parent.is_dir():
             raise click.BadParameter(f"there is no folder {file.parent}", param_hint=option)
+    if html_file is not None:
+        _look_for_what_draws()
+    pictures = dict[int, Any]()
     if until is not None and not watched:
         raise click.UsageError("--until says when --watch ends, and there is no --watch")
     if watched:
@@ -112,6 +124,8 @@ def check(
         judged = [Judged(path) for path in runs_of(paths)]
         with progress() as bar:
             read_all(judged, reading, bar)
+            if html_file is not None:
+                pictures = pictures_of(judged)
             judge_all([one for one in judged if one.run is not None], strict, bar)
     console = Console()
     for one in judged:
@@ -123,8 +137,37 @@ def check(
         write_json(judged, json_file)
     if junit_file is not None:
         write_whole(junit_file, junit(judged))
+    if html_file is not None:
+        from traces.html.page import page
+
+        write_whole(html_file, page(judged, pictures or pictures_of(judged)))
     verdicts = {one.verdict for one in judged}
     ctx.exit(2 if BAD_INPUT in verdicts else 1 if VIOLATED in verdicts else 0)
+
+
+def _look_for_what_draws() -> None:
+    """Say before the work, not after it, that a package of the extra `html` is not installed."""
+    try:
+        import traces.html.page  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("traces"):
+            raise
+        raise click.UsageError(
+            f"--html needs the package `{missing.name}`, which is not installed. "
+            "It comes with the extra `html`; in a checkout: pip install '.[html]'"
+        ) from missing
+
+
+def pictures_of(judged: list[Judged]) -> dict[int, Any]:
+    """What the plots of these runs show, gathered while their rows are at hand."""
+    from traces.html.picture import picture
+
+    pictures = dict[int, Any]()
+    for place, one in enumerate(judged):
+        if one.run is not None:
+            # A run that was watched has given its rows away; its files are still there.
+            pictures[place] = picture(one.run if one.run.columns else read_trace(one.path))
+    return pictures
 
 
 def _watched(
