@@ -1,0 +1,158 @@
+"""`highwater check --watch`: what is said, where it is written, and when it ends."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from attrs import define, field
+from click.testing import CliRunner
+from rich.console import Console
+
+from tests.traces.judging import judged
+from tests.traces.mutations import MUTATIONS, told
+from tests.traces.watch.growing import Growing
+from tests.traces.world import world
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+from traces.cli import check
+from traces.report import Judged
+from traces.watch import Loop, Watch
+from traces.watch.finality import EARLY
+
+
+@define
+class Bench:
+    """A run that grows in the pauses of the loop that watches it."""
+
+    run: Path
+    grow: Iterator[None]
+    json_file: Path
+    clock: float = 0.0
+    said: StringIO = field(factory=StringIO)
+    seen: list[dict[str, Any]] = field(factory=list[Any])
+    at_pause: Callable[[], None] = lambda: None
+
+    def watch(self, *, until: float | None = None, terminal: bool = False) -> Judged | None:
+        console = Console(file=self.said, force_terminal=terminal, width=120, color_system=None)
+        loop = Loop(Watch(self.run), console, self.json_file, until, self.now, self.pause)
+        return loop.run()
+
+    def now(self) -> float:
+        return self.clock
+
+    def pause(self, seconds: float) -> None:
+        self.clock += seconds
+        self.at_pause()
+        if self.json_file.exists():
+            self.seen.append(json.loads(self.json_file.read_text())["runs"][0])
+        next(self.grow, None)
+
+
+def bench(folder: Path, name: str = "deliver_again", seed: int = 11) -> Bench:
+    lines, meta = told(world(seed, steps=15), MUTATIONS[name])
+    growing = Growing(folder / "run", lines, meta, Random(seed))
+    (folder / "run").mkdir()
+    return Bench(folder / "run", growing.steps(20), folder / "out.json")
+
+
+def test_every_check_that_is_told_early_is_a_check() -> None:
+    assert all(isinstance(CHECKS[id], Check) for id in EARLY)
+
+
+def test_the_log_tells_what_happens_and_when(tmp_path: Path) -> None:
+    at = bench(tmp_path)
+    final = at.watch()
+    assert final is not None
+    assert final.as_json() == judged(at.run).as_json()
+    lines = at.said.getvalue().splitlines()
+    assert all(re.match(r"\d\d:\d\d:\d\d \S", line) for line in lines)
+    kinds = [line.split()[1] for line in lines]
+    assert kinds.count("began") == kinds.count("closed") == len(list(at.run.glob("*.ndjson")))
+    violated = [line for line in lines if " VIOLATED G9 " in line]
+    assert len(violated) == 1
+    assert " t:" in violated[0]
+    assert "c0#0[" in violated[0]
+
+
+def test_the_json_file_is_whole_after_every_batch(tmp_path: Path) -> None:
+    at = bench(tmp_path)
+    at.watch()
+    assert len(at.seen) > 10
+    assert all(one["watching"] and set(one["checks"]) <= set(CHECKS) for one in at.seen)
+    verdicts = [one["checks"]["G9"]["verdict"] for one in at.seen]
+    assert sorted(verdicts) == verdicts  # pending, then violated, and never back
+    assert set(verdicts) == {"pending", "violated"}
+    assert {one["checks"]["L4"]["verdict"] for one in at.seen} == {"pending"}
+    (witness,) = at.seen[-1]["checks"]["G9"]["witnesses"]
+    assert [e["op"] for e in witness["events"]] == ["poll", "poll"]
+
+
+def test_a_terminal_shows_a_table(tmp_path: Path) -> None:
+    at = bench(tmp_path)
+    at.watch(terminal=True)
+    screen = at.said.getvalue()
+    assert "nothing is delivered twice" in screen
+    assert "at the end: L2 L3 L4" in screen
+    assert "VIOLATED G9" in screen
+
+
+def test_an_interrupted_watch_says_what_it_has_found(tmp_path: Path) -> None:
+    at = bench(tmp_path, "two_owners")
+
+    def interrupt() -> None:
+        if at.seen and at.seen[-1]["verdict"] == "violated":
+            raise KeyboardInterrupt
+
+    at.at_pause = interrupt
+    assert at.watch() is None
+    assert "stopped violated; still open: " in at.said.getvalue()
+
+
+def test_until_judges_what_is_there_when_nothing_comes_any_more(tmp_path: Path) -> None:
+    at = bench(tmp_path)
+    at.grow = iter([next(at.grow) for _ in range(10)])  # ten steps, and then it hangs
+    final = at.watch(until=5)
+    assert final is not None
+    assert at.clock == pytest.approx(5, abs=1)
+    assert final.as_json() == judged(at.run).as_json()
+
+
+def test_a_malformed_line_ends_the_watch(tmp_path: Path) -> None:
+    at = bench(tmp_path)
+    next(at.grow)
+    (at.run / "p9#0.ndjson").write_text("nonsense\n")
+    final = at.watch()
+    assert final is not None
+    assert final.verdict == "bad input"
+    assert "p9#0.ndjson:1: expected JSON" in str(final.error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{run}", "{run}", "--watch"], "--watch follows one run"),
+        (["{run}/meta.json", "--watch"], "--watch follows one run"),
+        (["{run}", "--until", "3"], "there is no --watch"),
+        (["{run}", "--watch", "--until", "0"], "--until"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "meta.json").write_text("{}")
+    result = CliRunner().invoke(check, [a.format(run=tmp_path) for a in arguments])
+    assert (result.exit_code, said in result.output) == (2, True), result.output
+
+
+@pytest.mark.parametrize(("name", "code"), [(None, 0), ("lose", 1)])
+def test_the_command_ends_with_the_run(tmp_path: Path, name: str | None, code: int) -> None:
+    w = world(5, steps=10)
+    lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+    for _ in Growing(tmp_path, lines, meta, Random(1)).steps(1):
+        pass
+    result = CliRunner().invoke(check, [str(tmp_path), "--watch"])
+    assert result.exit_code == code, result.output
+    assert ("L4 witness 1" in result.output) == bool(code)
