@@ -170,11 +170,15 @@ def test_a_recorder_is_followed_while_it_runs_and_its_file_continues_its_journal
     assert watch.calls == 3
 
 
+def _always_seven(*_: Any) -> int:
+    return 7
+
+
 def test_a_recorders_violation_is_told_while_its_clients_run(tmp_path: Path) -> None:
     """A reader goes back, and nobody has closed anything."""
     (tmp_path / "meta.json").write_text(json.dumps(META))
     script = [[message(0), message(1)], [message(0)]]
-    reader = recorded(Consumer(script=script), tmp_path, {"group.id": "g"}, id=lambda *_: 7)
+    reader = recorded(Consumer(script=script), tmp_path, {"group.id": "g"}, id=_always_seven)
     watch = Watch(tmp_path)
     for expected in ([], ["C2"]):
         reader.consume(2)
