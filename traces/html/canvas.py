@@ -145,7 +145,10 @@ class Canvas:
             if not 0 <= x <= self.axes.get_xlim()[1]:
                 continue
             id = f"fault-{fault.number}"
-            self.axes.axvline(x, color=FAULT, linewidth=1, linestyle=(0, (3, 3)), gid=id, zorder=1)
+            width, dashes = (1, (3, 3)) if self.width >= WIDE else (0.7, (2, 4))
+            self.axes.axvline(
+                x, color=FAULT, linewidth=width, linestyle=(0, dashes), gid=id, zorder=1
+            )
             self.notes[id] = f"{fault.number}: {fault.what} at {self.clock.spoken(fault.at_ns)}", ""
             numbered.append(fault)
         if self.width >= WIDE:

@@ -101,6 +101,10 @@ def _marks(one: Judged, clock: Clock, run_id: str) -> Iterator[Mark]:
                     )
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _chosen(picture: Picture, marks: Sequence[Mark]) -> list[Key]:
     """The partitions that get a plot of their own: where something was found, then the busiest."""
     hit, every = {mark.key for mark in marks}, picture.partitions
@@ -215,8 +219,9 @@ class _Sheet:
             generations = {one.generation for one in group.owned} - {NONE}
             hidden = len(keys) - len(rows)
             caption = (
-                f"Which member was told that it owns which partition: {len(members)} members, "
-                f"{len(generations)} generations."
+                "Which member was told that it owns which partition: "
+                f"{_counted(len(members), 'member')}, {_counted(len(generations), 'generation')}. "
+                "Two bars of one partition at once are two owners."
             )
             caption += f" {hidden:,} more partitions are not shown." if hidden else ""
             svg, left_out = plots.ownership_plot(

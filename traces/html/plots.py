@@ -9,10 +9,13 @@ from traces.html.ownership import Owned
 from traces.html.picture import Group, Partition
 from traces.html.series import BINS, CELLS, Key, Spans, Steps
 from traces.html.svg import BAD, COMMIT, INK, PAPER, QUIET, READ, SEND, SERIES
+from traces.output import writable
 from traces.schema import Op
 
 ROWS = 24  # of an ownership timeline
 BARS = 1_200  # of one, too
+_GAP = 0.25  # between partitions, in bars
+_FEW = 80
 Members = dict[int, tuple[str, str, int]]
 _LINES = 8  # curves that can be told apart in one plot
 
@@ -60,8 +63,10 @@ def offsets_panel(clock: Clock, one: Partition, marks: Sequence[Mark], prefix: s
     """Every send and every read of a partition, at its time and offset."""
     canvas = Canvas(clock)
     canvas.draw_faults()
-    _cells(canvas, one.sends, SEND, 4.5, 0.4)
-    _cells(canvas, one.reads, READ, 1.5, 1.0)
+    # A few records are dots, many become a line.
+    bold = 2.5 if len(one.sends.at) + len(one.reads.at) < _FEW else 1.0
+    _cells(canvas, one.sends, SEND, 3.5 * bold, 0.4)
+    _cells(canvas, one.reads, READ, 1.5 * bold, 1.0)
     offsets = np.concatenate([one.sends.high, one.reads.high, [mark.offset for mark in marks], [0]])
     canvas.axes.set_ylim(-0.04 * max(offsets.max(), 1), 1.08 * max(offsets.max(), 1))
     canvas.draw_marks(marks)
@@ -140,18 +145,18 @@ def ownership_plot(
     left_out = max(len(drawn) - BARS, 0)
     drawn = sorted(drawn, key=lambda one: one.start - one.end)[:BARS]
     lanes = {key: _lanes(one for one in drawn if (one.topic, one.partition) == key) for key in rows}
-    canvas = Canvas(clock, WIDE, 64 + 24 * len(rows), left=130, top=26)
+    depths = [1 + max((lane for _, lane in lanes[key]), default=0) for key in rows]
+    tops = np.cumsum([0, *(depth + _GAP for depth in depths)])
+    canvas = Canvas(clock, WIDE, 58 + round(22 * float(tops[-1])), left=130, top=26)
     canvas.draw_faults()
     axes = canvas.axes
-    axes.set_ylim(len(rows), 0)
-    axes.set_yticks([n + 0.5 for n in range(len(rows))], [names[key] for key in rows])
+    axes.set_ylim(tops[-1], 0)
+    middles = (tops[:-1] + tops[1:] - _GAP) / 2
+    axes.set_yticks(middles, [writable(names[key]) for key in rows])
     axes.grid(visible=False, axis="y")
     for row, key in enumerate(rows):
-        depth = 1 + max((lane for _, lane in lanes[key]), default=0)
         for number, (one, lane) in enumerate(lanes[key]):
-            _bar(
-                canvas, one, row + 0.1 + 0.8 * lane / depth, 0.8 / depth, members, f"{row}-{number}"
-            )
+            _bar(canvas, one, float(tops[row]) + lane, members, f"{row}-{number}")
     return canvas.svg(prefix, "Ownership of partitions over time"), left_out
 
 
@@ -159,7 +164,6 @@ def _bar(
     canvas: Canvas,
     one: Owned,
     top: float,
-    height: float,
     members: Members,
     number: str,
 ) -> None:
@@ -169,7 +173,7 @@ def _bar(
     id = f"owned-{number}"
     canvas.axes.broken_barh(
         [(start, max(end - start, least))],
-        (top, height),
+        (top + 0.08, 0.84),
         facecolor=SERIES[colour % len(SERIES)],
         edgecolor=PAPER,
         linewidth=0.8,
@@ -181,10 +185,10 @@ def _bar(
     words = f"{name}{generation}: {clock.spoken(one.start)} to {clock.spoken(one.end)}{ending}"
     canvas.notes[id] = words, ""
     label = f"{name} g{one.generation}" if one.generation >= 0 else name
-    if (end - start) / canvas.axes.get_xlim()[1] * 850 > 6.2 * len(label) and height > 0.5:
+    if (end - start) / canvas.axes.get_xlim()[1] * 850 > 6.2 * len(label):
         canvas.text(
             (start + end) / 2,
-            top + height / 2,
+            top + 0.5,
             label,
             color=PAPER,
             fontsize=9,
