@@ -141,7 +141,9 @@ def goes_on(h: History, rows: list[Row]) -> None:
     must(not own or h.jepsen or own[-1].op not in ("seek", "assign"), "it was told where to start")
     earlier = [r for r in reads_by(h, place, read.process) if since < r.at < read.at]
     must(not [r for r in earlier if r.op == "poll"], "it is not the first read of its time with it")
-    for offset in _could_start_at(h, read):
+    starts = _could_start_at(h, read)
+    must(starts, "nothing was committed by then")
+    for offset in starts:
         skipped = first_visible(h, place, offset, got)
         must(skipped is not None, f"it may have begun at {offset}, and missed nothing from there")
 

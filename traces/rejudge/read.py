@@ -70,8 +70,7 @@ def _read_process(
     history.open_state[process] = ABORTED if whole and last in ("close", "crash") else UNKNOWN
     for txn, requests in ends.items():
         history.states[process, txn] = _came_to(requests)
-        commits = [x for x in requests if x["op"] == "txn_commit"]
-        first = (commits or requests)[0]
+        first = requests[0]
         history.asked[process, txn] = first.get("invoked_ns"), first.get("clock", "host")
     for txn, records in sent.items():
         if history.states.get((process, txn), history.open_state[process]) == UNKNOWN:
@@ -84,10 +83,12 @@ def _came_to(requests: list[Line]) -> str:
     state = ABORTED
     for line in requests:
         commit, outcome = line["op"] == "txn_commit", line["outcome"]
-        if outcome == "ok":
-            return COMMITTED if commit else ABORTED
+        if commit and outcome == "ok":
+            return COMMITTED
         if commit and outcome == "info":
             state = UNKNOWN  # whatever fails after this, this one may have been carried out
+        elif outcome == "ok":
+            state = ABORTED
     return state
 
 
