@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from traces.meta import Meta, Topic
 from traces.names import Names
+from traces.partitioners import number as partitioner_number
 
 Ints = NDArray[np.int64]
 UNSET = -1  # a setting that meta.json does not hold
@@ -34,7 +35,6 @@ class Clause(IntEnum):
     COMMIT_ORDER = 8
     ISOLATION = 9
     FLUSH = 10
-    COMPACTION = 11
     PROGRESS = 12  # what only comes too late is no breach of safety, and never called violated
     SESSION = 13  # nor is what idempotence does not promise
     SILENCE = 14  # a member that its group may have given up
@@ -107,6 +107,8 @@ class Context:
     min_isr: Setting
     compacted: Setting
     deletes: Setting
+    partitioner: Setting
+    racked: Setting
     append_time: Setting
     compaction_lag: Setting
     delete_retention: Setting
@@ -154,6 +156,8 @@ def context(
         unclean=by_topic([t and t.unclean_leader_election for t in topics]),
         min_isr=by_topic([t and t.min_insync_replicas for t in topics]),
         compacted=by_topic([t and _compacted(t.cleanup_policy) for t in topics]),
+        partitioner=by_process([partitioner_number(p.partitioner) for p in producers]),
+        racked=by_process([_racked(meta.consumer(name).rack) for name in names.processes.names]),
         deletes=by_topic([t and _deletes(t.cleanup_policy) for t in topics]),
         append_time=by_topic([t and _append_time(t.message_timestamp_type) for t in topics]),
         compaction_lag=by_topic([t and t.min_compaction_lag_ms for t in topics]),
@@ -190,6 +194,8 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         unclean=same(0),
         min_isr=same(2),
         compacted=same(int(compacted)),
+        partitioner=same(UNSET),
+        racked=same(UNSET),
         deletes=same(int(not compacted)),
         append_time=same(UNSET),
         compaction_lag=same(UNSET),
@@ -224,6 +230,10 @@ def _compacted(policy: str | None) -> bool | None:
 
 def _deletes(policy: str | None) -> bool | None:
     return None if policy is None else "delete" in policy
+
+
+def _racked(rack: str | None) -> bool | None:
+    return None if rack is None else rack != ""
 
 
 def _append_time(kind: str | None) -> bool | None:

@@ -54,6 +54,8 @@ class Consumer:
     commit_order: str | None = None
     auto_offset_reset: str | None = None
     session_timeout_ms: int | None = None
+    # Empty: the consumer has no rack, so it reads from leaders only (KIP-392).
+    rack: str | None = None
 
 
 @frozen
@@ -128,6 +130,7 @@ _CONSUMER = {
     "commit_order": str,
     "auto_offset_reset": str,
     "session_timeout_ms": int,
+    "rack": str,
 }
 _SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}
 _WORDS = {

@@ -73,7 +73,7 @@ MARKS: Final = frozenset(
 class Detail:
     """What the `detail` of a row means, by its op.
 
-    For ACQUIRE it is the delivery count, for SEND the partition that belongs to the record's key.
+    For ACQUIRE it is the delivery count, for SEND the 32 bits of its producer's hash of the key.
     """
 
     RESETS: Final = {"no_offset": 1, "out_of_range": 2, "truncation": 3}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from traces.checks.base import Bools
 from traces.checks.partition import Partition, Rows
-from traces.schema import NONE, Op
+from traces.schema import NONE, Flag, Op
 
 Column = NDArray[np.integer[Any]]
 Columns = Mapping[str, Column]
@@ -37,12 +37,24 @@ def calls(columns: Columns, *ops: Op) -> Bools:
 
 
 def _in_partitions(columns: Columns) -> Bools:
-    return (columns["topic"] != NONE) & (columns["partition"] != NONE)
+    return (columns["topic"] != NONE) & (columns["partition"] != NONE) & _present(columns)
+
+
+def _present(columns: Columns) -> Bools:
+    """Rows about topics that are still there: those of a former life are another's log."""
+    return (columns["flags"] & Flag.FORMER) == 0
+
+
+def _in_records(columns: Columns) -> Bools:
+    """Rows about one record of a topic that was deleted and made again."""
+    about = calls(columns, Op.SEND, Op.POLL, Op.SCAN, Op.DUMP) & (columns["id"] != NONE)
+    return about & ((columns["flags"] & (Flag.FORMER | Flag.REMADE)) != 0)
 
 
 def _in_groups(columns: Columns) -> Bools:
     owners = calls(columns, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SUBSCRIBE)
-    return (owners | calls(columns, Op.COMMIT)) & (columns["group"] != NONE)
+    mine = (owners | calls(columns, Op.COMMIT)) & (columns["group"] != NONE)
+    return mine & _present(columns)
 
 
 def _in_producers(columns: Columns) -> Bools:
@@ -64,4 +76,5 @@ SCOPES: Mapping[str, Scope] = {
     "partition": Scope(Partition, _in_partitions, lambda c: (c["topic"], c["partition"])),
     "group": Scope(Rows, _in_groups, _group),
     "producer": Scope(Rows, _in_producers, _producer, ("tid", "pid")),
+    "record": Scope(Rows, _in_records, lambda c: (c["id"], np.zeros_like(c["topic"]))),
 }

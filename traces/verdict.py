@@ -184,5 +184,4 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.SESSION: "idempotence, which ends with the producer's session",
         Clause.SILENCE: f"consumers.{key}.session_timeout_ms: {process} had been silent longer",
         Clause.UNACKNOWLEDGED: "KIP-932: what is not acknowledged may be given out again",
-        Clause.COMPACTION: f"topics.{topic}.cleanup_policy = compact, of records without a key",
     }[clause]

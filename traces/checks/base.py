@@ -126,7 +126,7 @@ def check(
             function=function,
             spec=spec,
             unless=unless,
-            closed=expanded(closed),
+            closed=expanded(closed + " lives" * (scope in ("partition", "group"))),
             kinds=tuple(kinds.split()),
             scope=scope,
             looks_at=looks_at,

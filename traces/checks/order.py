@@ -1,9 +1,12 @@
 """The log of one partition grows with time: appends, watermarks and answers do not go back."""
 
 import numpy as np
+from attrs import evolve
 
 from traces.checks.base import LOSS, TRUNCATED, Found, check, witness
 from traces.checks.partition import Partition, distinct, firsts, running_max
+from traces.checks.replicas import dumped
+from traces.checks.starts import lower, of_one_replica, reported
 from traces.context import Ints
 from traces.schema import NONE, Op, Outcome, Txn
 from traces.sorting import order_by
@@ -71,40 +74,57 @@ def future_reads(p: Partition) -> list[Found]:
 @check(
     "L11",
     "the high watermark does not go back",
-    formula="high watermarks reported to one client for one partition do not decrease",
-    needs="mark.offset consumers",
+    formula="high watermarks told to one client in one leader epoch do not decrease",
+    needs="mark.epoch consumers",
+    closed="mark.epoch",
     spec="Truncation!AdvanceHighWatermark",
-    unless=TRUNCATED,
+    unless="the client reads from followers (consumers.rack), and two replicas told it",
     kinds="hw-regression",
-    looks_at="high watermarks (the format has no field for them)",
+    looks_at="high watermarks that polls report, with their leader epoch",
+    uses="epoch node",
 )
 def high_watermark_back(p: Partition) -> list[Found]:
-    """What was below the high watermark was promised to stay."""
-    marks = p.where(Op.MARK)
-    one, two = marks[:-1], marks[1:]
-    back = (p.process[one] == p.process[two]) & (p.offset[two] < p.offset[one])
-    found = witness(one[back], two[back])
-    return [Found(len(marks), found, p.topic_clause(len(found)), "hw-regression")]
+    """What is below the high watermark is on all who may lead next, and stays.
+
+    Only one replica in one leader epoch is held against itself: a new leader knows at first only
+    what its predecessor had told it, and followers learn of the high watermark later (KIP-392).
+    That an acknowledged record lies below it is asked of empty polls alone, by C7.
+    """
+    marks = reported(p, Op.MARK)
+    if not len(marks):
+        return [Found(0, kind="hw-regression")]
+    back = lower(p, marks if p.context.jepsen else marks[p.epoch[marks] != NONE])
+    return [Found(len(marks), back, of_one_replica(p, back), "hw-regression")]
 
 
 @check(
     "L12",
     "leader epochs grow along the log",
-    formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading",
-    needs="scan.epoch complete READS",
+    formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading and over each dumped log",
+    needs="scan.epoch dump.epoch log.whole RECORDS",
+    closed="dump.node dump.offset",
     spec="Truncation!EpochsAscend",
-    looks_at="scanned records with a leader epoch",
+    looks_at="scanned or dumped records with a leader epoch",
+    uses="epoch node",
 )
 def epochs_back(p: Partition) -> list[Found]:
     """Each leader appends after all that its predecessors left; KIP-101 and KIP-279 keep it so."""
+    found = [_epochs_back(p, rows) for rows in dumped(p)]
     rows = p.final[p.epoch[p.final] != NONE]
     rows = rows[np.lexsort((rows, p.epoch[rows], p.offset[rows]))]
     # Two scans give each offset twice: the lowest epoch at it against the highest at the one below.
     first = firsts(p.offset[rows])
     lowest, highest = rows[first], rows[np.r_[first, True][1:]]
     back = p.epoch[lowest[1:]] < p.epoch[highest[:-1]]
-    found = witness(highest[:-1][back], lowest[1:][back])
-    return [Found(len(rows), found, np.zeros(len(found), np.int64))]
+    found.append(Found(len(rows), witness(highest[:-1][back], lowest[1:][back])))
+    return [evolve(one, clause=np.zeros(len(one.rows), np.int64)) for one in found]
+
+
+def _epochs_back(p: Partition, log: Ints) -> Found:
+    """In one replica's log every record and every marker tells its epoch."""
+    rows = log[p.epoch[log] != NONE]
+    back = p.epoch[rows[1:]] < p.epoch[rows[:-1]]
+    return Found(len(rows), witness(rows[:-1][back], rows[1:][back]))
 
 
 @check(
@@ -176,13 +196,13 @@ def answers_back(p: Partition) -> list[Found]:
     "C7",
     "an empty poll is up to date",
     formula="send acknowledged at o before an empty poll began ⇒ its high watermark is above o",
-    needs="mark.offset ACKS READS TXNS acked.ret poll.inv one_clock",
+    needs="ACKS READS TXNS acked.ret poll.inv one_clock",
     kinds="stale-read",
-    looks_at="high watermarks of empty polls (the format has no field for them)",
+    looks_at="high watermarks that empty polls report",
 )
 def stale_reads(p: Partition) -> list[Found]:
     """A poll said that there was nothing more, although a higher record had been acknowledged."""
-    marks = p.where(Op.MARK)
+    marks = reported(p, Op.MARK)
     if not len(marks):
         return [Found(0, kind="stale-read")]
     seen = len(marks)

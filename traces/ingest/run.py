@@ -11,6 +11,12 @@ from traces.checks.partition import firsts
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import Evidence
+from traces.ingest.logs import (
+    count_fields,
+    look_for_dumps,
+    look_for_whole_logs,
+    tell_lives_apart,
+)
 from traces.ingest.process_file import (
     SUFFIXES,
     ProcessFile,
@@ -71,16 +77,21 @@ def read_trace(folder: Path) -> Run:
     columns = joined([f.columns for f in files if f.columns is not None])
     columns = place_sends(mark_mixed(prove_transactions(columns)), meta, names)
     evidence = Evidence()
+    tell_lives_apart(evidence, columns, names)
     evidence.look_at(
         columns,
         members=_processes(names, lambda name: meta.consumer(name).group is not None),
         unanswered=_processes(names, lambda name: meta.producer(name).acks == "0"),
     )
+    configured = context(meta, names, _processing(columns), ended(columns))
+    count_fields(evidence, columns, configured)
     evidence.settle()
     evidence.look_for_files(meta, files)
+    look_for_dumps(evidence, columns, names, meta, files)
     if len(np.unique(columns["clock"])) > 1:
         evidence.missing["one_clock"] = "times of several clocks do not compare"
     _look_for_scans(evidence, meta, names, columns)
+    look_for_whole_logs(evidence, columns, names, meta)
     _look_for_sizes(evidence, meta, names, columns)
     names.files = {names.processes.number(f.name): f.file for f in files}
     return Run(
@@ -89,7 +100,7 @@ def read_trace(folder: Path) -> Run:
         names=names,
         columns=columns,
         evidence=evidence,
-        context=context(meta, names, _processing(columns), ended(columns)),
+        context=configured,
         calls=sum(f.calls for f in files),
         warnings=[warning for f in files for warning in f.warnings],
         extra=[Extra(f.name, seq, fields) for f in files for seq, fields in f.extra],

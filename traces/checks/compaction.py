@@ -1,0 +1,183 @@
+"""Compaction removes what a later record of the same key has replaced, and touches nothing else."""
+
+import numpy as np
+
+from traces.checks.base import Bools, Found, check, witness
+from traces.checks.partition import Partition, firsts, lookup
+from traces.context import Clause, Ints, clause
+from traces.schema import NONE, Flag, Op, Outcome, Txn
+
+MS = 1_000_000
+HIDDEN = "producers compacted.whole compacted.key compacted.tombstone"
+
+
+def compacted(p: Partition) -> bool:
+    """Whether the topic is compacted, and somebody looked at what is left."""
+    return int(p.context.compacted[p.t]) == 1 and len(p.where(Op.SCAN_END)) > 0
+
+
+def places(p: Partition, sends: Ints) -> Ints:
+    """The offset of each of these sends, NONE where nobody knows it."""
+    return p.place[np.searchsorted(p.sends, sends)]
+
+
+def stored(p: Partition) -> Ints:
+    """Keyed sends that are in the log for sure, at an offset that somebody knows."""
+    sends = p.sends[p.kept[p.sends] & (p.outcome[p.sends] != Outcome.FAIL)]
+    sends = sends[(p.key[sends] != NONE) & ~p.has(Flag.UNPLACED)[sends]]
+    place = places(p, sends)
+    return sends[(place != NONE) & (place >= p.log_start)]
+
+
+def last_of_key(p: Partition, sends: Ints) -> Ints:
+    """The send with the highest offset of each key."""
+    sends = sends[np.lexsort((places(p, sends), p.key[sends]))]
+    return sends[np.r_[firsts(p.key[sends])[1:], True][: len(sends)]]
+
+
+def scanned_until(p: Partition) -> tuple[int, int]:
+    """The end that the final reading came to, and when the last of it returned, NONE if unknown."""
+    ends = p.where(Op.SCAN_END)
+    ends = ends[p.ok[ends]]
+    known = len(ends) > 0 and bool((p.ret[ends] != NONE).all())
+    returned = int(p.ret[ends].max()) if known else NONE
+    return int(p.offset[ends].max(initial=NONE)), returned
+
+
+def age_at_the_end(p: Partition, sends: Ints) -> Ints:
+    """How many ms lie at most between each append and the end of the final reading."""
+    _, returned = scanned_until(p)
+    known = (p.inv[sends] != NONE) & (returned != NONE)
+    return np.where(known, (returned - p.inv[sends]) // MS, np.iinfo(np.int64).max)
+
+
+@check(
+    "L18",
+    "compaction keeps the last record of a key",
+    formula="o the highest offset of a key, the final scan came past o ⇒ o in the scan, or its "
+    "record is a tombstone older than delete.retention.ms",
+    needs="complete ACKS TXNS send.inv read.ret one_clock",
+    closed=f"READS SENDS TXNS {HIDDEN}",
+    unless="producers.acks is not all, topics.unclean_leader_election is true, "
+    "topics.min_insync_replicas is 1, or topics.delete_retention_ms has passed for a tombstone",
+    kinds="compaction-lost-last",
+    looks_at="keys of compacted topics and a final scan",
+    uses="key clock txn_state isolation tid",
+)
+def last_removed(p: Partition) -> list[Found]:
+    """Whoever reads a compacted topic from its start learns the last value of every key.
+
+    A tombstone may go when delete.retention.ms have passed since the cleaner first met it, which
+    is not before it was sent. A send that nobody answered and nobody read may have been a later
+    record of its key: if it may have been a tombstone, it took the key along, and nothing is said.
+    """
+    if not compacted(p):
+        return [Found(0)]
+    last = last_of_key(p, stored(p))
+    end, _ = scanned_until(p)
+    last = last[places(p, last) < end]
+    gone = last[~np.isin(p.id[last], p.id[p.final])]
+    gone = gone[~_may_be_followed(p, gone)]
+    retention = int(p.context.delete_retention[p.t])
+    dead = p.has(Flag.TOMBSTONE)[gone]
+    gone = gone[~(dead & (retention != NONE) & (age_at_the_end(p, gone) >= retention))]
+    dead = p.has(Flag.TOMBSTONE)[gone]
+    unknown = clause(Clause.UNKNOWN, np.int64(p.t))
+    expired = int(p.context.deletes[p.t]) == 1
+    head = expired & (places(p, gone) < p.retained_from)
+    untold = (dead & (retention == NONE)) | head
+    found = witness(gone)
+    clauses = np.where(untold, unknown, p.may_be_lost(gone))
+    return [Found(len(last), found, clauses, "compaction-lost-last")]
+
+
+def _may_be_followed(p: Partition, last: Ints) -> Bools:
+    """Whether a send of the same key, of unknown fate, may have deleted the key."""
+    others = p.sends[(p.outcome[p.sends] != Outcome.FAIL) & (p.key[p.sends] != NONE)]
+    unsure = (places(p, others) == NONE) | (p.txn_state[others] == Txn.UNKNOWN)
+    others = others[unsure & p.has(Flag.TOMBSTONE)[others]]
+    return np.isin(p.key[last], p.key[others])
+
+
+@check(
+    "L19",
+    "compaction moves nothing",
+    formula="(v, o) known, v in the final scan ⇒ at o; v replaced and not in the scan ⇒ the scan "
+    "returned min.compaction.lag.ms after v was sent, or later",
+    needs="complete ACKS TXNS send.inv read.ret one_clock",
+    closed=f"READS SENDS TXNS {HIDDEN}",
+    unless="producers.idempotence is false or the application sent the id more than once (it was "
+    "stored twice), or a sender that stamps its records itself (topics.message_timestamp_type) "
+    "made them old",
+    kinds="compaction-moved compaction-too-early",
+    looks_at="records of compacted topics and a final scan",
+    uses="key clock txn_state isolation tid",
+)
+def moved_or_early(p: Partition) -> list[Found]:
+    """What survives keeps its offset, and nothing goes before its time.
+
+    Only the lag of replaced records is judged here: that nothing else goes is L18 for the last
+    record of a key. Kafka measures the lag by the record's timestamp, which an application may set;
+    the lag is certain only where the leader stamps.
+    """
+    if not compacted(p):
+        return [Found(0)]
+    known = stored(p)
+    moved = _moved(p, known)
+    early = _too_early(p, known)
+    stamped = int(p.context.append_time[p.t]) == 1
+    clauses = np.full(len(early), 0 if stamped else clause(Clause.UNKNOWN, np.int64(p.t)))
+    return [
+        Found(len(known), moved, _copied(p, moved), "compaction-moved"),
+        Found(0, early, clauses, "compaction-too-early"),
+    ]
+
+
+def _moved(p: Partition, known: Ints) -> Ints:
+    """Pairs: a send, and the final reading of its record elsewhere and only there."""
+    final = p.final[np.lexsort((p.offset[p.final], p.id[p.final]))]
+    pairs = p.id[final], p.offset[final]
+    here = np.isin(_paired(p.id[known], places(p, known)), _paired(*pairs))
+    first = final[firsts(p.id[final])]
+    at = lookup(p.id[first], p.id[known])
+    away = (at >= 0) & ~here
+    return witness(known[away], first[at[away]]) if len(first) else np.empty((0, 2), np.int64)
+
+
+def _paired(ids: Ints, offsets: Ints) -> "np.ndarray[tuple[int], np.dtype[np.void]]":
+    """Two columns as one, to be looked up together."""
+    both = np.ascontiguousarray(np.stack([ids, offsets], axis=1))
+    return both.view([("id", np.int64), ("offset", np.int64)]).ravel()
+
+
+def _copied(p: Partition, moved: Ints) -> Ints:
+    """The clause that permits a second copy, which compaction then kept instead of the first."""
+    sends, found = moved[:, 0], moved[:, 1]
+    later = p.offset[found] > places(p, sends) if len(moved) else np.empty(0, bool)
+    ids, calls = np.unique(p.id[p.sends], return_counts=True)
+    resent = calls[lookup(ids, p.id[sends])] > 1 if len(moved) else np.empty(0, bool)
+    process = p.process[sends]
+    idempotent = p.context.idempotent[process]
+    clauses = np.select(
+        [resent, idempotent == 0, idempotent == -1],
+        [
+            clause(Clause.RESENT, process),
+            clause(Clause.IDEMPOTENCE, process),
+            clause(Clause.UNKNOWN, process),
+        ],
+        0,
+    )
+    return np.where(later, clauses, p.may_be_lost(sends))
+
+
+def _too_early(p: Partition, known: Ints) -> Ints:
+    """Pairs: a send whose record is gone before its time, and the one that replaced it."""
+    lag = int(p.context.compaction_lag[p.t])
+    if lag <= 0:
+        return np.empty((0, 2), np.int64)
+    end, _ = scanned_until(p)
+    last = last_of_key(p, known)
+    by = last[lookup(p.key[last], p.key[known])] if len(known) else known
+    gone = (by != known) & ~np.isin(p.id[known], p.id[p.final]) & (places(p, known) < end)
+    early = gone & (age_at_the_end(p, known) < lag)
+    return witness(known[early], by[early])

@@ -1,0 +1,81 @@
+"""A record is stored as its producer made it, and stamped by a clock that does not go back."""
+
+import numpy as np
+
+from traces.checks.base import Found, check, witness
+from traces.checks.partition import Partition, firsts, lookup
+from traces.context import Ints
+from traces.schema import NONE, Op
+
+
+@check(
+    "L7",
+    "payloads are intact",
+    formula="(v, h) sent, (v, h′) read or dumped ⇒ h = h′, h the hash of key, value and headers",
+    needs="sent.hash given.hash dump.hash READS",
+    closed="send.topic send.id producers",
+    kinds="payload-changed",
+    looks_at="records whose hash the sender and a reader told",
+    uses="hash",
+)
+def payloads_changed(p: Partition) -> list[Found]:
+    """A reader is given the bytes that were sent, or a checksum on the way has failed everybody.
+
+    The time is left out of the hash: a broker may stamp the record anew. An application that sends
+    one id with several payloads may read any of them. Where nobody knows the send, readers are
+    held against each other.
+    """
+    if not (p.hash != NONE).any():
+        return [Found(0)]
+    sends = p.sends[np.argsort(p.id[p.sends], kind="stable")]
+    vague = np.unique(p.id[sends[p.hash[sends] == NONE]])
+    seen = np.concatenate([p.reads, p.where(Op.DUMP)])
+    seen = seen[(p.hash[seen] != NONE) & (p.id[seen] != NONE)]
+    seen = seen[~np.isin(p.id[seen], vague)]
+    seen = seen[np.lexsort((seen, p.hash[seen], p.id[seen]))]
+    told = sends[np.isin(p.id[sends], p.id[seen])]
+    unsent = seen[~np.isin(p.id[seen], p.id[told])]
+    unsent = unsent[np.lexsort((unsent, p.id[unsent]))]
+    said = np.concatenate([told, unsent[firsts(p.id[unsent])]])
+    one = seen[firsts(p.id[seen], p.hash[seen])]  # one reading of each hash
+    changed = one[~_among(p, one, said)]
+    said = said[np.argsort(p.id[said], kind="stable")]
+    starts = said[firsts(p.id[said])]
+    sender = starts[lookup(p.id[starts], p.id[changed])] if len(changed) else changed
+    found = witness(sender, changed)
+    return [Found(len(seen), found, np.zeros(len(found), np.int64), "payload-changed")]
+
+
+def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Which rows have the id and the hash of one of those others."""
+    both = np.concatenate([rows, said])
+    order = np.lexsort((p.hash[both], p.id[both]))
+    group = np.empty(len(both), np.int64)
+    group[order] = np.cumsum(firsts(p.id[both[order]], p.hash[both[order]]))
+    return np.isin(group[: len(rows)], group[len(rows) :])
+
+
+@check(
+    "L17",
+    "append times grow",
+    formula="the leader stamps, o < o′ of one leader epoch ⇒ timestamp(o) ≤ timestamp(o′)",
+    needs="stamped_log.timestamp stamped_log.epoch READS",
+    kinds="append-time-regression",
+    looks_at="records of topics with message_timestamp_type = LogAppendTime",
+    uses="epoch timestamp",
+)
+def append_times_back(p: Partition) -> list[Found]:
+    """Under LogAppendTime the leader's clock stamps each batch as it is appended (KIP-32).
+
+    Two leaders have two clocks, so only what one leader epoch appended is compared. A clock that
+    is set back while it leads breaks the promise, and queries by time with it.
+    """
+    if int(p.context.append_time[p.t]) != 1:
+        return [Found(0)]
+    rows = np.concatenate([p.reads, p.where(Op.DUMP)])
+    rows = rows[(p.epoch[rows] != NONE) & (p.timestamp[rows] != NONE)]
+    rows = rows[np.lexsort((rows, p.timestamp[rows], p.offset[rows], p.epoch[rows]))]
+    one, two = rows[:-1], rows[1:]
+    back = (p.epoch[one] == p.epoch[two]) & (p.timestamp[two] < p.timestamp[one])
+    found = witness(one[back], two[back])
+    return [Found(len(rows), found, np.zeros(len(found), np.int64), "append-time-regression")]

@@ -1,0 +1,165 @@
+"""What was deleted from the head of a log stays deleted: log starts only grow."""
+
+import numpy as np
+
+from traces.checks.base import Found, check, witness
+from traces.checks.partition import Partition, firsts, last_upto, running_max
+from traces.context import Clause, Ints, clause
+from traces.schema import NONE, Op
+from traces.sorting import order_by
+
+NO_PAIRS: Ints = np.empty((0, 2), np.int64)
+POSITIONED = (Op.ASSIGN, Op.ASSIGNED, Op.SEEK, Op.RESET)
+
+
+def reported(p: Partition, *ops: Op) -> Ints:
+    """What brokers answered to clients about this partition; dumps are nobody's answer."""
+    rows = p.where(*ops)
+    dumps = np.unique(p.process[p.where(Op.DUMP, Op.DUMP_END)])
+    return rows[p.ok[rows] & (p.offset[rows] != NONE) & ~np.isin(p.process[rows], dumps)]
+
+
+def lower(p: Partition, rows: Ints) -> Ints:
+    """Pairs: what one client was told by one replica in one leader epoch, and then less."""
+    rows = rows[order_by(p.process[rows], p.node[rows], p.epoch[rows], rows)]
+    one, two = rows[:-1], rows[1:]
+    same = (p.process[one] == p.process[two]) & (p.node[one] == p.node[two])
+    back = same & (p.epoch[one] == p.epoch[two]) & (p.offset[two] < p.offset[one])
+    return witness(one[back], two[back])
+
+
+def of_one_replica(p: Partition, pairs: Ints) -> Ints:
+    """Whether it is sure for each pair that one replica told both: if not, nobody knows.
+
+    It is sure where the calls tell the broker that answered, and for a client without a rack: such
+    a client asks leaders only (KIP-392), of which there is one in an epoch.
+    """
+    process = p.process[pairs[:, 0]]
+    told = (p.node[pairs] != NONE).all(axis=1) | p.context.jepsen
+    leaders = (p.context.racked[p.process[pairs]] == 0).all(axis=1)
+    return np.where(told | leaders, 0, clause(Clause.UNKNOWN, process))
+
+
+def asked_after(p: Partition, rows: Ints) -> Ints:
+    """When the broker was asked, at the earliest, for what each row tells; NONE: nobody knows.
+
+    A consumer fetches ahead, so a poll may return what came long before the poll began; but not
+    before the consumer was given its position. Scans and queries are asked when they begin.
+    """
+    whole = np.arange(len(p))
+    placed = last_upto(np.isin(p.op, POSITIONED) & p.ok)
+    mine = (placed >= 0) & (p.process[placed] == p.process[whole])
+    at = np.where(mine, p.inv[placed], NONE)
+    call = np.cumsum(firsts(p.process, p.seq))
+    scans = call[p.where(Op.SCAN, Op.SCAN_END)]
+    direct = np.isin(call, scans) | np.isin(p.op, (Op.EARLIEST, Op.LATEST, Op.DELETE_RECORDS))
+    return np.where(direct, p.inv, at)[rows]
+
+
+@check(
+    "L13",
+    "the log start does not go back",
+    formula="log starts told to one client in one leader epoch do not decrease, and no read that "
+    "was asked for after one was told in the same epoch is below it",
+    needs="READS read.inv log_start.ret one_clock",
+    closed="log_start.epoch moved.topic moved.inv",
+    unless="the client reads from followers (consumers.rack), and two replicas told it",
+    kinds="log-start-regression read-below-log-start",
+    looks_at="log starts that polls report, with their leader epoch",
+    uses="epoch node clock",
+)
+def log_start_back(p: Partition) -> list[Found]:
+    """The start is raised by retention and by DeleteRecords, and a leader never lowers it.
+
+    A later leader may be behind with its own retention, and so may a follower that is read from:
+    only what one replica says in one leader epoch is compared.
+    """
+    starts = reported(p, Op.LOG_START)
+    if not len(starts):
+        return [Found(0)]
+    starts = starts[p.epoch[starts] != NONE]
+    back, below = lower(p, starts), _read_below(p, starts)
+    return [
+        Found(len(starts), back, of_one_replica(p, back), "log-start-regression"),
+        Found(0, below, of_one_replica(p, below), "read-below-log-start"),
+    ]
+
+
+def _read_below(p: Partition, starts: Ints) -> Ints:
+    """Pairs: a log start, and a call that was given a record below it by the same replica later.
+
+    The second of a pair is the record. The broker that sent it is the one whose log start stands
+    in the same call; a record without that is not judged.
+    """
+    call = np.cumsum(firsts(p.process, p.seq))
+    told = np.full(len(call) + 2, NONE)
+    told[call[starts]] = starts
+    reads = p.delivered[told[call[p.delivered]] != NONE]
+    own = told[call[reads]]
+    found = [NO_PAIRS]
+    for one in np.unique(np.stack([p.epoch[own], p.node[own], p.clock[own]], 1), axis=0):
+        mine = _same(p, own, one)
+        found.append(_earlier_and_above(p, starts[_same(p, starts, one)], reads[mine]))
+    return np.concatenate(found)
+
+
+def _same(p: Partition, rows: Ints, one: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    epoch, node, clock = one
+    return (p.epoch[rows] == epoch) & (p.node[rows] == node) & (p.clock[rows] == clock)
+
+
+def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
+    """Pairs: who said the highest start before a row was asked for, where the row is below it."""
+    said = said[p.ret[said] != NONE]
+    said = said[np.argsort(p.ret[said], kind="stable")]
+    since = asked_after(p, rows)
+    rows, since = rows[since != NONE], since[since != NONE]
+    before = np.searchsorted(p.ret[said], since, side="left") - 1
+    rows, before = rows[before >= 0], before[before >= 0]
+    best, at = running_max(p.offset[said])
+    below = p.offset[rows] < best[before] if len(said) else np.zeros(len(rows), bool)
+    return witness(said[at[before[below]]], rows[below]) if len(said) else NO_PAIRS
+
+
+@check(
+    "A2",
+    "deleted records are gone",
+    formula="DeleteRecords up to o answered ≺ a log start is told or a record read ⇒ it is ≥ o",
+    needs="deleted.offset deleted.ret READS read.inv list_offsets.inv list_offsets.offset "
+    "one_clock",
+    closed="deleted.topic moved.topic moved.inv",
+    unless="topics.unclean_leader_election is true, or a crash loses what was not flushed "
+    "(topics.flush_loses)",
+    kinds="deleted-but-read",
+    looks_at="answered calls of DeleteRecords, and what was told of the partition afterwards",
+    uses="clock",
+)
+def deleted_but_there(p: Partition) -> list[Found]:
+    """DeleteRecords is answered when every live replica has raised its log start (KIP-107).
+
+    So whoever may lead next has it as well. A replica that was away learns of it when it comes
+    back, unless it is elected uncleanly; and a log start that no broker had time to write down is
+    forgotten when all of them crash.
+    """
+    deletes = p.where(Op.DELETE_RECORDS)
+    deletes = deletes[p.ok[deletes] & (p.offset[deletes] != NONE) & (p.ret[deletes] != NONE)]
+    if not len(deletes):
+        return [Found(0)]
+    told = np.concatenate([reported(p, Op.LOG_START, Op.EARLIEST), p.delivered])
+    found, seen = [NO_PAIRS], 0
+    for clock in np.unique(p.clock[deletes]):
+        mine = deletes[p.clock[deletes] == clock]
+        rows = told[p.clock[told] == clock]
+        seen += int((asked_after(p, rows) > p.ret[mine].min()).sum())
+        found.append(_earlier_and_above(p, mine, rows))
+    pairs = np.concatenate(found)
+    return [Found(seen, pairs, _forgotten(p, len(pairs)), "deleted-but-read")]
+
+
+def _forgotten(p: Partition, count: int) -> Ints:
+    unclean, topic = int(p.context.unclean[p.t]), np.int64(p.t)
+    if unclean == 1:
+        return np.full(count, clause(Clause.UNCLEAN, topic))
+    if int(p.context.unflushed[p.t]) == 1:
+        return np.full(count, clause(Clause.FLUSH, topic))
+    return np.full(count, clause(Clause.UNKNOWN, topic) if unclean == -1 else 0)

@@ -1,0 +1,63 @@
+"""What a topic is: an id rather than a name, and for each key one partition."""
+
+import numpy as np
+
+from traces.checks.base import Found, check, witness
+from traces.checks.partition import Partition, Rows, firsts
+from traces.schema import NONE, Flag, Op
+
+
+@check(
+    "A1",
+    "a topic made again is another topic",
+    formula="(v, i) sent, (v, j) read, i and j the topic's ids ⇒ i = j",
+    needs="lives READS",
+    closed="send.id send.topic producers lives",
+    kinds="topic-identity",
+    scope="record",
+    looks_at="records of topics that were deleted and made again (topic_ids)",
+    uses="topic_id",
+)
+def old_records_in_a_new_topic(record: Rows) -> list[Found]:
+    """A name can be used again, an id cannot (KIP-516): what was deleted does not come back.
+
+    So the logs of one name with several ids are several logs. All other checks look at the last
+    of them only.
+    """
+    sends = record.where(Op.SEND)
+    reads = record.where(Op.POLL, Op.SCAN, Op.DUMP)
+    ids = record.topic_id[sends]
+    strange = reads[~np.isin(record.topic_id[reads], ids)] if len(sends) else reads[:0]
+    first = strange[:1]
+    found = witness(sends[: len(first)], first)
+    return [Found(len(reads), found, np.zeros(len(found), np.int64), "topic-identity")]
+
+
+@check(
+    "P6",
+    "a key has one partition",
+    formula="v sent with key k, the partition left to the producer ⇒ "
+    "partition(v) = hash(k) mod partitions, the hash being that of producers.partitioner",
+    needs="producers keyed.key",
+    closed="keyed.partition",
+    kinds="wrong-partition",
+    looks_at="keyed sends of producers whose partitioner is known, to topics of known size",
+    uses="key detail",
+)
+def wrong_partitions(p: Partition) -> list[Found]:
+    """Records of one key are in order because they are in one partition.
+
+    Two partitions for one key is the same breach: at most one of them is the one that the hash
+    names. The number of partitions must not have changed during the run; `partitions` in meta.json
+    is the number that producers knew. A partition that the application chose is its own affair.
+    """
+    partitions = int(p.context.partitions[p.t])
+    if partitions <= 0:
+        return [Found(0)]
+    sends = p.where(Op.SEND)
+    sends = sends[(p.key[sends] != NONE) & (p.detail[sends] != NONE) & p.ok[sends]]
+    sends = sends[~(p.has(Flag.UNPLACED) | p.has(Flag.CHOSEN))[sends]]
+    wrong = sends[(p.detail[sends] & 0xFFFFFFFF) % partitions != p.partition[sends]]
+    wrong = wrong[np.argsort(p.key[wrong], kind="stable")]
+    found = witness(wrong[firsts(p.key[wrong])])
+    return [Found(len(sends), found, np.zeros(len(found), np.int64), "wrong-partition")]

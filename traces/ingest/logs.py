@@ -1,0 +1,179 @@
+"""What a trace does not say of logs: fields that only some topics need, dumps, lives of topics.
+
+As `evidence`, whose counts these are; apart, because which rows must carry a field depends here on
+what is configured.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from attrs import frozen
+
+from traces.checks.base import Bools
+from traces.context import Context, Ints
+from traces.ingest.evidence import Columns, Evidence
+from traces.ingest.process_file import ProcessFile
+from traces.meta import Meta, stem
+from traces.names import Names
+from traces.schema import NONE, Flag, Op, Outcome
+
+PARTS = ("process", "node", "topic", "partition")  # one log in one dump
+
+
+@frozen
+class Of:
+    """Rows, and what is configured for each."""
+
+    columns: Columns
+    context: Context
+
+    def calls(self, *ops: Op) -> Bools:
+        """The rows of these calls that are about a topic."""
+        return np.isin(self.columns["op"], ops) & (self.columns["flags"] & Flag.EMPTY == 0)
+
+    @property
+    def compacted(self) -> Bools:
+        """Rows of compacted topics."""
+        return self.context.compacted[self.columns["topic"]] == 1
+
+    @property
+    def stamped(self) -> Bools:
+        """Rows of topics whose leader stamps the records."""
+        return self.context.append_time[self.columns["topic"]] == 1
+
+    @property
+    def placed(self) -> Bools:
+        """Rows of producers whose partitioner is known."""
+        return self.context.partitioner[self.columns["process"]] != NONE
+
+    @property
+    def sequenced(self) -> Bools:
+        """Dumped records of idempotent producers: what tells one of the three tells all."""
+        known = [self.columns[name] != NONE for name in ("pid", "pepoch", "sequence")]
+        return self.calls(Op.DUMP) & (known[0] | known[1] | known[2])
+
+    @property
+    def ok(self) -> Bools:
+        """Rows of calls that certainly happened."""
+        return self.columns["outcome"] == Outcome.OK
+
+
+Which = Callable[[Of], Bools]
+FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
+    "sent": (lambda of: of.calls(Op.SEND), ("hash",)),
+    "given": (lambda of: of.calls(Op.POLL, Op.SCAN), ("hash",)),
+    "dump": (
+        lambda of: of.calls(Op.DUMP, Op.MARKER),
+        ("topic", "partition", "offset", "node", "hash", "epoch", "timestamp"),
+    ),
+    "sequenced": (lambda of: of.sequenced, ("pid", "pepoch", "sequence")),
+    "marker": (lambda of: of.calls(Op.MARKER), ("pid", "pepoch", "detail")),
+    "compacted_dump": (lambda of: of.calls(Op.DUMP) & of.compacted, ("key", "tombstone")),
+    "stamped_log": (
+        lambda of: of.calls(Op.POLL, Op.SCAN, Op.DUMP) & of.stamped,
+        ("timestamp", "epoch"),
+    ),
+    "mark": (lambda of: of.calls(Op.MARK), ("epoch",)),
+    "log_start": (lambda of: of.calls(Op.LOG_START), ("epoch", "ret")),
+    # What gives a consumer its position; without it nobody knows when a record was asked for.
+    "moved": (
+        lambda of: of.calls(Op.ASSIGN, Op.ASSIGNED, Op.SEEK, Op.RESET) & of.ok,
+        ("topic", "inv"),
+    ),
+    "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
+    "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone")),
+    "keyed": (lambda of: of.calls(Op.SEND) & of.placed & of.ok, ("key", "partition")),
+}
+
+
+def count_fields(evidence: Evidence, columns: Columns, context: Context) -> None:
+    """Count what is absent; counts of several pieces of a trace add up."""
+    valued = (columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED)) != 0
+    of = Of({**columns, "tombstone": np.where(valued, 1, NONE)}, context)
+    for kind, (which, names) in FIELDS.items():
+        chosen = which(of)
+        total = int(np.count_nonzero(chosen))
+        for name in names if total else ():
+            absent = int(np.count_nonzero(of.columns[name][chosen] == NONE))
+            lacking, among = evidence.counts.get(f"{kind}.{name}", (0, 0))
+            evidence.counts[f"{kind}.{name}"] = (lacking + absent, among + total)
+
+
+def look_for_dumps(
+    evidence: Evidence, columns: Columns, names: Names, meta: Meta, files: Iterable[ProcessFile]
+) -> None:
+    """Whether each dumped log tells where it starts, where it ends, and what is committed."""
+    held = _parts(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)
+    for need, op, words in (
+        ("dumps.end", Op.DUMP_END, "where it ends"),
+        ("dumps.high_watermark", Op.MARK, "its high watermark"),
+        ("dumps.log_start", Op.LOG_START, "its log start"),
+    ):
+        lacking = sorted(held - _parts(columns, op))
+        if lacking:
+            process, _, topic, partition = lacking[0]
+            log = f"{names.topics.name(topic)}:{partition} of {names.processes.name(process)}"
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            evidence.missing[need] = f"the dump of {log}{more} does not tell {words}"
+    named = {*meta.producers, *meta.consumers}
+    broken = [f.name for f in files if (f.cut or f.gaps) and not {f.name, stem(f.name)} & named]
+    gone = [n for n in meta.processes or () if not {n, stem(n)} & named]
+    gone = sorted(set(gone) - {f.name for f in files})
+    if gone:
+        evidence.missing["dumps"] = f"no file of {', '.join(gone)}"
+    elif broken:
+        evidence.missing["dumps"] = f"the file of {', '.join(sorted(broken))} is not whole"
+
+
+def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta: Meta) -> None:
+    """Whether every partition was read to its end: by final scans, or by the dump of a replica.
+
+    Also whether every sender to a compacted topic is here: what is not known may have replaced
+    what is gone.
+    """
+    seen = _placed(columns) | {
+        (names.topics.number(name), partition)
+        for name, topic in meta.topics.items()
+        for partition in range(topic.partitions or 0)
+    }
+    if "complete" in evidence.missing and seen - _placed(columns, Op.DUMP_END):
+        evidence.missing["log.whole"] = evidence.missing["complete"]
+    compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
+    if compacts and "producers" in evidence.missing:
+        evidence.missing["compacted.whole"] = evidence.missing["producers"]
+
+
+def _placed(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:
+    return {part[2:] for part in _parts(columns, *(ops or tuple(Op)))}
+
+
+def _parts(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:
+    rows = np.isin(columns["op"], ops) & (columns["partition"] != NONE)
+    found = np.unique(np.stack([columns[name][rows] for name in PARTS], axis=1), axis=0)
+    return {tuple(row) for row in found.tolist()}
+
+
+def tell_lives_apart(evidence: Evidence, columns: dict[str, Ints], names: Names) -> None:
+    """Flag the rows of topics that were deleted and made again: which of their lives they are of.
+
+    The last one is the one that was spoken of last. A row that does not tell its topic's id may be
+    of any of them.
+    """
+    topic, life = columns["topic"], columns["topic_id"]
+    told = np.unique(np.stack([topic, life], axis=1)[life != NONE], axis=0)
+    remade, lives = np.unique(told[:, 0], return_counts=True)
+    for one in remade[lives > 1]:
+        mine = topic == one
+        vague = int(np.count_nonzero(mine & (life == NONE)))
+        if vague:
+            evidence.missing["lives"] = (
+                f"topic {names.topics.name(int(one))} was deleted and made again, and "
+                f"{vague} rows do not tell its id (topic_ids)"
+            )
+        newest = max(told[told[:, 0] == one, 1], key=lambda id: _last(columns, mine, int(id)))
+        columns["flags"][mine] |= Flag.REMADE
+        columns["flags"][mine & (life != newest)] |= Flag.FORMER
+
+
+def _last(columns: Columns, mine: Bools, life: int) -> tuple[int, int]:
+    return int(columns["inv"][mine & (columns["topic_id"] == life)].max(initial=NONE)), life

@@ -1,0 +1,66 @@
+"""Which partition belongs to a key: the hash functions of producers, by the partitioner's name.
+
+A record without a key goes anywhere. So does one with an empty key in librdkafka, where the name
+of the partitioner ends in `random`; those are left out.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+Hash = Callable[[bytes], int]
+_MURMUR, _WORD = 0x5BD1E995, 0xFFFFFFFF
+_FNV_BASIS, _FNV_PRIME = 0x811C9DC5, 0x01000193
+
+
+def murmur2(key: bytes) -> int:
+    """MurmurHash2 with Kafka's seed, without its sign: what Java clients and their heirs use."""
+    hashed = 0x9747B28C ^ len(key)
+    whole = len(key) // 4 * 4
+    for at in range(0, whole, 4):
+        word = int.from_bytes(key[at : at + 4], "little") * _MURMUR & _WORD
+        word = (word ^ word >> 24) * _MURMUR & _WORD
+        hashed = (hashed * _MURMUR & _WORD) ^ word
+    if rest := key[whole:]:
+        hashed = (hashed ^ int.from_bytes(rest, "little")) * _MURMUR & _WORD
+    hashed = (hashed ^ hashed >> 13) * _MURMUR & _WORD
+    return (hashed ^ hashed >> 15) & 0x7FFFFFFF
+
+
+def fnv1a(key: bytes) -> int:
+    """FNV-1a, made positive as Sarama does."""
+    hashed = _FNV_BASIS
+    for byte in key:
+        hashed = (hashed ^ byte) * _FNV_PRIME & _WORD
+    return 2**32 - hashed if hashed >= 2**31 else hashed
+
+
+HASHES: Final[tuple[Hash, ...]] = (murmur2, zlib.crc32, fnv1a)
+_JAVA = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
+_NAMES: Final[Mapping[str, int]] = {
+    "default": 0,
+    _JAVA: 0,
+    "murmur2": 0,
+    "murmur2_random": 0,
+    "consistent": 1,
+    "consistent_random": 1,
+    "fnv1a": 2,
+    "fnv1a_random": 2,
+}
+
+
+def number(partitioner: str | None) -> int | None:
+    """The number of a partitioner's hash; None where the name is not known."""
+    return None if partitioner is None else _NAMES.get(partitioner)
+
+
+def key_hash(partitioner: str, key: str) -> int | None:
+    """The hash of a key as a trace has it, 32 bits as a signed number; None if that is not sure.
+
+    What is no UTF-8 was written down with escapes, and its bytes are not known for sure.
+    """
+    which = number(partitioner)
+    if which is None or "\\x" in key or (not key and partitioner.endswith("random")):
+        return None
+    hashed = HASHES[which](key.encode())
+    return hashed - 2**32 if hashed >= 2**31 else hashed
