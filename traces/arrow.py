@@ -6,8 +6,10 @@ Everything goes back to typed numpy arrays right behind this border.
 from typing import Any
 
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 
 pa: Any = pyarrow
+pc: Any = pyarrow.compute
 pq: Any = pyarrow.parquet
 ArrowException = pyarrow.ArrowException

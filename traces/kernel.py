@@ -56,7 +56,10 @@ def _ddl(fields: Mapping[str, Any], colon: str) -> str:
 FINDINGS_DDL = f"{_ddl(_FINDING, ' ')}, events array<struct<{_ddl(EVENT, ':')}>>"
 
 # What a row needs to find its place and to be shown: every check may use these.
-COMMON = ("run", "idx", "txn", *(name for name in EVENT if name in COLUMNS))
+COMMON = ("run", "idx", "clock", "txn", "txn_state", *(n for n in EVENT if n in COLUMNS))
+
+
+OF_COMPACTED = "compacted."  # of a column that matters only if some topic is compacted
 
 
 def chosen(checks: Iterable[str] | None) -> dict[str, list[Check]]:
@@ -69,11 +72,15 @@ def chosen(checks: Iterable[str] | None) -> dict[str, list[Check]]:
     return {scope: checks for scope, checks in scopes.items() if checks}
 
 
-def columns_of(scope: str, checks: Iterable[Check]) -> tuple[str, ...]:
+def columns_of(
+    scope: str, checks: Iterable[Check], contexts: Mapping[int, Context]
+) -> tuple[str, ...]:
     """The columns that these checks of a scope look at, in the table's order."""
     used = {*COMMON, *SCOPES[scope].reads}
     for check in checks:
         used |= set(COLUMNS if check.uses is None else check.uses)
+    if any((context.compacted.values == 1).any() for context in contexts.values()):
+        used |= {name.removeprefix(OF_COMPACTED) for name in used}
     return tuple(name for name in COLUMNS if name in used)
 
 

@@ -1,29 +1,32 @@
 """Rows on their way through a shuffle: many rows of a few columns in one compact piece of bytes.
 
 Moving a row costs the JVM about as much as judging it. So rows that go the same way travel
-together, as columns, each counted from its lowest value and as narrow as it can be.
+together, as columns, counted from their lowest value and cut into digits. They travel in order, so
+that most digits are long runs of one value. General compression on top of that was measured: it
+saves few bytes, and costs more time than everything else here.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
-from traces.arrow import pa
+from traces.arrow import pa, pc
+from traces.checks.partition import firsts
 from traces.context import Ints
 from traces.scopes import SCOPES, Column, Columns, Scope
-from traces.sorting import order_by
-from traces.table import constant, is_constant, joined, take
+from traces.sorting import DIGIT, digits_of, order_by
+from traces.table import Lazy, constant, is_constant, joined, take
 
 PARCELS_DDL = "bucket int, scope int, rows bigint, parcel binary"
 PARCELS = pa.schema(
     [("bucket", pa.int32()), ("scope", pa.int32()), ("rows", pa.int64()), ("parcel", pa.binary())]
 )
 HELD = 1_000_000  # rows that a task holds before it hands them on
-_WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
-_WIDTHS = ((8, np.uint8), (16, np.uint16), (32, np.uint32))
+_RUN = 4  # rows of the same value, on average, that are worth writing as a run
 
 
 @frozen
@@ -47,29 +50,28 @@ class Packer:
             yield from self._pack(joined(held))
 
     def _pack(self, columns: Columns) -> Iterator[Any]:
-        for number, name in enumerate(SCOPES):
+        narrow = Narrow.of(columns)
+        for number, (name, scope) in enumerate(SCOPES.items()):
             if name in self.columns:
-                yield from self._pack_scope(columns, number, SCOPES[name])
+                for bucket, rows in self._by_bucket(columns, scope):
+                    parcel = narrow.pack(rows, self.columns[name])
+                    yield pa.record_batch([[bucket], [number], [len(rows)], [parcel]], PARCELS)
 
-    def _pack_scope(self, columns: Columns, number: int, scope: Scope) -> Iterator[Any]:
+    def _by_bucket(self, columns: Columns, scope: Scope) -> Iterator[tuple[int, Ints]]:
+        """The rows of each bucket, by key and process."""
         rows = np.flatnonzero(scope.wanted(columns))
         if not len(rows):
             return
         keys = [take(key, rows) for key in (columns["run"], *scope.key(columns))]
-        bucket = bucket_of(keys, self.buckets)
-        order = order_by(bucket, *keys, take(columns["process"], rows))
-        bucket = bucket[order]
-        mine = {name: take(columns[name], rows[order]) for name in self.columns[_name(number)]}
-        starts = np.flatnonzero(np.r_[True, bucket[1:] != bucket[:-1]])
+        order = order_by(*keys, take(columns["process"], rows))
+        first = firsts(*(take(key, order) for key in keys))
+        bucket = bucket_of([take(key, order[first]) for key in keys], self.buckets)
+        bucket = bucket[np.cumsum(first) - 1]
+        again = order_by(bucket)
+        rows, bucket = rows[order[again]], bucket[again]
+        starts = np.flatnonzero(firsts(bucket))
         for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
-            parcel = pack({name: column[start:end] for name, column in mine.items()})
-            yield pa.record_batch(
-                [[int(bucket[start])], [number], [int(end - start)], [parcel]], schema=PARCELS
-            )
-
-
-def _name(number: int) -> str:
-    return list(SCOPES)[number]
+            yield int(bucket[start]), rows[start:end]
 
 
 def bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
@@ -81,49 +83,84 @@ def bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
     return (mixed % np.uint64(buckets)).astype(np.int64)
 
 
-def pack(columns: Columns) -> bytes:
-    """A few thousand rows as bytes."""
-    base: dict[str, int] = {}
-    narrow: dict[str, Column] = {}
-    for name, column in columns.items():
-        low, high = (int(column[0]),) * 2 if is_constant(column) else _bounds(column)
-        base[name] = low
-        if low != high:
-            narrow[name] = _above(column, low, (high - low).bit_length())
-    rows = len(next(iter(columns.values())))
-    schema = pa.schema(
-        [(name, pa.from_numpy_dtype(column.dtype)) for name, column in narrow.items()],
-        metadata={"rows": str(rows), "base": json.dumps(base)},
-    )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_WRITE) as out:
-        if narrow:
-            out.write_batch(pa.record_batch(list(narrow.values()), schema=schema))
-    return sink.getvalue().to_pybytes()
+@frozen
+class Narrow:
+    """Columns by their lowest value, and digit by digit how far each value lies above it."""
+
+    base: Mapping[str, int]
+    digits: Mapping[str, list[Column]]  # the last digit first
+
+    @classmethod
+    def of(cls, columns: Columns) -> "Narrow":
+        """Of these columns; one of a single value is nothing but its base."""
+        base: dict[str, int] = {}
+        digits: dict[str, list[Column]] = {}
+        for name, column in columns.items():
+            low = int(column[0]) if is_constant(column) else int(column.min())
+            high = low if is_constant(column) else int(column.max())
+            base[name], digits[name] = low, list(digits_of(column, low, high))
+        return cls(base, digits)
+
+    def pack(self, rows: Ints, names: Iterable[str]) -> bytes:
+        """These rows as bytes."""
+        base = {name: self.base[name] for name in names}
+        arrays = [(name, _runs(digit[rows])) for name in names for digit in self.digits[name]]
+        says = {"rows": str(len(rows)), "base": json.dumps(base)}
+        schema = pa.schema([(name, array.type) for name, array in arrays], says)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as out:
+            out.write_batch(pa.record_batch([array for _, array in arrays], schema=schema))
+        return sink.getvalue().to_pybytes()
 
 
-def unpack(parcel: Any) -> dict[str, Column]:
-    """What was packed."""
-    with pa.ipc.open_stream(parcel) as stream:
-        says = stream.schema.metadata
-        rows, base = int(says[b"rows"]), json.loads(says[b"base"])
-        held: Any = stream.read_next_batch() if len(stream.schema) else None
-    out = {name: constant(low, rows) for name, low in base.items()}
-    for name in stream.schema.names:
-        above = held.column(name).to_numpy(zero_copy_only=False)
-        out[name] = (above.astype(np.uint64) + np.uint64(base[name] % 2**64)).view(np.int64)
+def _runs(column: Column) -> Any:
+    """The column as runs of one value, where that is shorter."""
+    array = pa.array(column)
+    changes = int(np.count_nonzero(column[1:] != column[:-1]))
+    return pc.run_end_encode(array) if changes * _RUN < len(column) else array
+
+
+@frozen
+class _Parcel:
+    """A parcel that has been opened."""
+
+    rows: int
+    base: Mapping[str, int]
+    digits: Mapping[str, list[Any]]
+
+    @classmethod
+    def open(cls, parcel: Any) -> "_Parcel":
+        """Of what `Narrow.pack` has written."""
+        with pa.ipc.open_stream(parcel) as stream:
+            says, batch = stream.schema.metadata, stream.read_next_batch()
+        base = json.loads(says[b"base"])
+        digits: dict[str, list[Any]] = {name: [] for name in base}
+        for name, digit in zip(batch.schema.names, batch.columns, strict=True):
+            digits[name].append(digit)
+        return cls(int(says[b"rows"]), base, digits)
+
+    def write(self, name: str, out: NDArray[np.uint64]) -> None:
+        """Write a column to where it belongs."""
+        out[:] = self.base[name] % 2**64
+        for place, digit in enumerate(self.digits[name]):
+            encoded = pa.types.is_run_end_encoded(digit.type)
+            plain = (pc.run_end_decode(digit) if encoded else digit).to_numpy()
+            out += plain.astype(np.uint64) << np.uint64(DIGIT * place) if place else plain
+
+
+def unpack(parcels: Sequence[Any]) -> Columns:
+    """The rows of several parcels, column by column as they are asked for."""
+    opened = [_Parcel.open(parcel) for parcel in parcels]
+    size = sum(one.rows for one in opened)
+    return Lazy(size, lambda name: _column(name, opened, size), keep=False)
+
+
+def _column(name: str, opened: Sequence[_Parcel], size: int) -> Ints:
+    values = {None if one.digits[name] else one.base[name] for one in opened}
+    if len(values) == 1 and (value := values.pop()) is not None:
+        return constant(value, size)
+    out, at = np.empty(size, np.int64), 0
+    for one in opened:
+        one.write(name, out.view(np.uint64)[at : at + one.rows])
+        at += one.rows
     return out
-
-
-def _bounds(column: Column) -> tuple[int, int]:
-    return int(column.min()), int(column.max())
-
-
-def _above(column: Column, low: int, bits: int) -> Column:
-    """How far each value lies above the lowest, as narrow as that goes."""
-    unsigned = np.dtype(f"u{column.dtype.itemsize}")
-    above = column.view(unsigned) - unsigned.type(low % 2 ** (8 * unsigned.itemsize))
-    for width, dtype in _WIDTHS:
-        if bits <= width:
-            return above.astype(dtype, copy=False)
-    return above

@@ -17,7 +17,7 @@ from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
 from traces.parcels import PARCELS_DDL, Packer, unpack
 from traces.scopes import SCOPES
 from traces.splits import Split, read, splits_of, tasks
-from traces.table import from_arrow, joined
+from traces.table import from_arrow
 
 ROWS_OF_A_BUCKET = 250_000
 BUCKETS_OF_A_TASK = 8  # where the number of rows is not known
@@ -55,7 +55,7 @@ def find(
     bucket at a time, so more buckets mean less memory.
     """
     mine = chosen(checks)
-    columns = {scope: columns_of(scope, checks) for scope, checks in mine.items()}
+    columns = {scope: columns_of(scope, checks, contexts) for scope, checks in mine.items()}
     names = tuple(dict.fromkeys(name for several in columns.values() for name in several))
     packer = Packer(columns, buckets or _buckets(ops))
     if isinstance(ops, Files):
@@ -99,7 +99,7 @@ def _judge(contexts: Mapping[int, Context], checks: Iterable[str] | None) -> Ste
         rows = (row for batch in batches for row in _parcels(batch))
         for (_, number), several in groupby(rows, key=lambda row: row[:2]):
             scope = names[number]
-            columns = joined([unpack(parcel) for *_, parcel in several])
+            columns = unpack([parcel for *_, parcel in several])
             found = judge(columns, scope, mine[scope], contexts)
             yield pa.RecordBatch.from_pylist(found, schema=FINDINGS)
 

@@ -26,14 +26,18 @@ class Lazy(Mapping[str, Ints]):
 
     size: int
     load: Callable[[str], Ints]
+    keep: bool = True
     known: dict[str, Ints] = field(factory=dict[str, Ints])
 
     def __getitem__(self, name: str) -> Ints:
         if name not in COLUMNS:
             raise KeyError(name)
-        if name not in self.known:
-            self.known[name] = self.load(name)
-        return self.known[name]
+        if name in self.known:
+            return self.known[name]
+        column = self.load(name)
+        if self.keep:
+            self.known[name] = column
+        return column
 
     def __iter__(self) -> Iterator[str]:
         return iter(COLUMNS)
@@ -42,7 +46,7 @@ class Lazy(Mapping[str, Ints]):
         return len(COLUMNS)
 
 
-def constant(value: int, size: int) -> Column:
+def constant(value: int, size: int) -> Ints:
     """A column of one value, in the room of one value."""
     return np.broadcast_to(np.int64(value), size)
 
@@ -92,10 +96,20 @@ def by_key(columns: Columns, scope: Scope) -> Iterator[Lazy]:
         return
     keys = (columns["run"], *scope.key(columns))
     order = _sorted(columns, keys)
-    whole = Lazy(len(order), lambda name: take(columns[name], order).astype(np.int64, copy=False))
+    whole = _in_order(columns, order)
     starts = np.flatnonzero(firsts(*(take(key, order) for key in keys)))
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         yield _part(whole, int(start), int(end))
+
+
+def _in_order(columns: Columns, order: Ints) -> Lazy:
+    there = bool(np.all(order[1:] > order[:-1]))
+
+    def load(name: str) -> Ints:
+        column = columns[name]
+        return (column if there else take(column, order)).astype(np.int64, copy=False)
+
+    return Lazy(len(order), load)
 
 
 def _part(whole: Lazy, start: int, end: int) -> Lazy:

@@ -89,6 +89,7 @@ def _moved_by_truncation(p: Partition, found: Ints) -> Ints:
     unless=TRUNCATED,
     kinds="poll-skip int-poll-skip",
     looks_at="successive reads of one client",
+    uses="epoch isolation compacted.key",
 )
 def skips(p: Partition) -> list[Found]:
     """The next record is the next visible one; gaps of markers and aborted records are legal."""
@@ -105,6 +106,7 @@ def skips(p: Partition) -> list[Found]:
     unless=TRUNCATED,
     kinds="nonmonotonic-poll int-nonmonotonic-poll",
     looks_at="successive reads of one client",
+    uses="epoch",
 )
 def goes_back(p: Partition) -> list[Found]:
     """A client that detects a truncation moves back silently (KIP-320); nothing else may."""
@@ -128,6 +130,7 @@ def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
     closed="VISIBLE MOVES",
     unless=TRUNCATED,
     looks_at="reads after a seek, or an assignment with an offset",
+    uses="isolation compacted.key",
 )
 def wrong_start(p: Partition) -> list[Found]:
     """A seek is exact: the first record after it is the first visible one from there."""
@@ -152,6 +155,7 @@ def wrong_start(p: Partition) -> list[Found]:
     needs="READS",
     closed="consumers MOVES",
     looks_at="reads of group members after a rebalance",
+    uses="",
 )
 def read_unassigned(p: Partition) -> list[Found]:
     """After it gave a partition up, a member is given no more of it."""

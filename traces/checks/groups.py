@@ -37,6 +37,7 @@ def _commits(p: Rows) -> Ints:
     needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
     kinds="dual-ownership",
     looks_at="assignments with a generation",
+    uses="",
 )
 def two_owners(p: Partition) -> list[Found]:
     """Two members that both think they own a partition process everything twice."""
@@ -59,6 +60,7 @@ def two_owners(p: Partition) -> list[Found]:
     spec="ConsumerCommit!ReceiveCommit, with Fence",
     scope="group",
     looks_at="commits by the application, and assignments, with a generation",
+    uses="",
 )
 def unfenced_commits(p: Rows) -> list[Found]:
     """A zombie's commit was taken although the group had moved on without it."""
@@ -87,6 +89,7 @@ def unfenced_commits(p: Rows) -> list[Found]:
     unless=TRUNCATED,
     kinds="offset-commit-regression",
     looks_at="commits with a generation",
+    uses="",
 )
 def commit_back(p: Partition) -> list[Found]:
     """Inside a generation one member owns the partition, and its commits move forward."""
@@ -122,6 +125,7 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     unless="",
     kinds="commit-beyond-position",
     looks_at="commits",
+    uses="isolation compacted.key",
 )
 def commit_beyond(p: Partition) -> list[Found]:
     """What is committed will not be delivered again, so it must have been delivered before."""
@@ -176,6 +180,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",
     looks_at="records below a group's committed offset",
+    uses="isolation compacted.key",
 )
 def skipped(p: Partition) -> list[Found]:
     """At least once: a commit says *done*, so a crash after it must not lose what it covers.
@@ -276,6 +281,7 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
     unless="consumers.commit_order is not commit_then_process, or it was processed once at most",
     looks_at="records given to a group",
     extra="of them processed more than once",
+    uses="",
 )
 def redelivered(p: Partition) -> list[Found]:
     """At most once: a commit before processing means that nobody will be given it again."""
@@ -320,6 +326,7 @@ def _again_clause(p: Partition, found: Ints, twice: Bools) -> Ints:
     unless=TRUNCATED,
     kinds="group-delivery-gap",
     looks_at="first reads of a member, with a committed offset known",
+    uses="isolation compacted.key",
 )
 def handover_gap(p: Partition) -> list[Found]:
     """Between the last owner's commit and the next owner's first record nothing may be lost."""

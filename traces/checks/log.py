@@ -16,6 +16,7 @@ from traces.schema import NONE, Op
     spec="AbsLog!AppendOnly",
     unless=LOSS,
     kinds="inconsistent-offsets",
+    uses="",
 )
 def inconsistent_offsets(p: Partition) -> list[Found]:
     """An offset that is given to two records was truncated after somebody had seen the first."""
@@ -64,6 +65,7 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
     needs="ACKS READS",
     unless="producers.idempotence is false, or the application sent the id more than once",
     kinds="duplicate",
+    uses="",
 )
 def duplicates(p: Partition) -> list[Found]:
     """A retry whose first attempt had been stored after all is stored again, unless idempotent."""
@@ -116,6 +118,7 @@ def _contradicted(p: Partition) -> Ints:
     needs="ACKS READS",
     unless=LOSS,
     kinds="ack-read-mismatch",
+    uses="",
 )
 def moved(p: Partition) -> list[Found]:
     """The sender was told one offset; others are read there, and its record somewhere else."""
@@ -137,6 +140,7 @@ def moved(p: Partition) -> list[Found]:
     spec="Truncation!CommittedInIsr, DurableIsr!AckedSurvives",
     unless=LOSS,
     kinds="truncated-after-ack",
+    uses="",
 )
 def truncated(p: Partition) -> list[Found]:
     """A reader saw the acknowledged record; a read that began later saw another in its place."""

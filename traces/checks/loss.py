@@ -17,6 +17,7 @@ from traces.schema import NONE, Flag, Outcome
     spec="DurableIsr!AckedSurvives",
     unless=LOSS,
     kinds="lost-write",
+    uses="compacted.key",
 )
 def lost_below_frontier(p: Partition) -> list[Found]:
     """A reader passed the place of an acknowledged record, and nobody was ever given it."""
@@ -37,6 +38,7 @@ def lost_below_frontier(p: Partition) -> list[Found]:
     spec="DurableIsr!AckedSurvives",
     unless=LOSS,
     kinds="unseen",
+    uses="compacted.key",
 )
 def lost_at_the_end(p: Partition) -> list[Found]:
     """After all is over, the final reading lacks a record whose sender was told that it is safe."""
@@ -69,6 +71,7 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
     needs="READS",
     closed="send.topic send.id producers producers.whole",
     kinds="phantom-read",
+    uses="",
 )
 def phantoms(p: Partition) -> list[Found]:
     """A record came out of the log that no client ever tried to put in."""
@@ -84,6 +87,7 @@ def phantoms(p: Partition) -> list[Found]:
     needs="READS",
     closed="send.topic send.id producers",
     kinds="G1a",
+    uses="",
 )
 def failed_but_read(p: Partition) -> list[Found]:
     """The client said *certainly not stored*, and yet somebody was given the record."""

@@ -21,6 +21,7 @@ from traces.sorting import order_by
     unless=LOSS,
     kinds="append-order-realtime",
     looks_at="acknowledged sends",
+    uses="",
 )
 def append_order(p: Partition) -> list[Found]:
     """A send that began after another had been acknowledged is stored after it.
@@ -57,6 +58,7 @@ def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
     needs="READS read.ret one_clock",
     closed="SENDS send.inv",
     kinds="G1c-realtime",
+    uses="",
 )
 def future_reads(p: Partition) -> list[Found]:
     """A reader was given a record that its producer had not even begun to send."""
@@ -136,6 +138,7 @@ def _epochs_back(p: Partition, log: Ints) -> Found:
     closed="SENDS stamped.timestamp",
     kinds="offset-for-time-wrong",
     looks_at="queries by time",
+    uses="timestamp",
 )
 def wrong_offset_for_time(p: Partition) -> list[Found]:
     """The answer is the first record that was certainly there, or one that may have been.
@@ -177,6 +180,7 @@ def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
     needs="list_offsets.topic list_offsets.offset asked.timestamp consumers",
     unless=TRUNCATED,
     looks_at="queries for earliest or latest",
+    uses="",
 )
 def answers_back(p: Partition) -> list[Found]:
     """The end of a log falls only when its tail is cut off; its start never falls."""
@@ -199,6 +203,7 @@ def answers_back(p: Partition) -> list[Found]:
     needs="ACKS READS TXNS acked.ret poll.inv one_clock",
     kinds="stale-read",
     looks_at="high watermarks that empty polls report",
+    uses="",
 )
 def stale_reads(p: Partition) -> list[Found]:
     """A poll said that there was nothing more, although a higher record had been acknowledged."""

@@ -16,6 +16,7 @@ from traces.schema import NONE, Op, Outcome
     unless="producers.max_in_flight > 1 without idempotence, or the earlier record may be lost",
     kinds="nonmonotonic-send int-nonmonotonic-send",
     looks_at="acknowledged sends",
+    uses="",
 )
 def reordered(p: Partition) -> list[Found]:
     """Retries with several requests in flight may overtake each other; idempotence forbids it."""
@@ -53,6 +54,7 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
     kinds="fencing-violation",
     scope="producer",
     looks_at="sends and init_producer with a producer epoch or a transactional id",
+    uses="pepoch",
 )
 def zombie_writes(p: Rows) -> list[Found]:
     """A producer whose successor was already initialised still got its records in."""
@@ -94,6 +96,7 @@ def _epochs(p: Rows) -> tuple[Ints, Ints]:
     "init_producer.ret one_clock producers",
     scope="producer",
     looks_at="init_producer with a transactional id",
+    uses="pepoch",
 )
 def epochs_back(p: Rows) -> list[Found]:
     """Each initialisation fences the one before it, by a higher epoch."""
@@ -117,6 +120,7 @@ def epochs_back(p: Rows) -> list[Found]:
     closed="begin.inv",
     scope="producer",
     looks_at="committed transactions",
+    uses="",
 )
 def overlapping_transactions(p: Rows) -> list[Found]:
     """Two processes of one transactional id both committed what they wrote side by side."""

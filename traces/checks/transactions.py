@@ -27,6 +27,7 @@ def _one_per_id(p: Partition, found: Ints) -> Ints:
     spec="Transactions, to come; DurableIsr!AckedSurvives",
     unless=LOSS,
     looks_at="sends of committed transactions",
+    uses="",
 )
 def torn(p: Partition) -> list[Found]:
     """Part of a transaction was seen or committed, and another part of it is missing.
@@ -54,6 +55,7 @@ def torn(p: Partition) -> list[Found]:
     spec="Transactions, to come",
     kinds="read-uncommitted-leak",
     looks_at="read_committed reads of transactions",
+    uses="end_inv isolation",
 )
 def leaked(p: Partition) -> list[Found]:
     """A reader of committed records saw one of a transaction that nobody had yet committed."""
@@ -72,6 +74,7 @@ def leaked(p: Partition) -> list[Found]:
     needs="VISIBLE acked.offset read.ret ending.inv one_clock",
     spec="Transactions, to come",
     looks_at="read_committed reads above a transaction's records",
+    uses="end_inv isolation",
 )
 def beyond_stable(p: Partition) -> list[Found]:
     """A reader of committed records passed the first record of a transaction still open."""
@@ -97,6 +100,7 @@ def beyond_stable(p: Partition) -> list[Found]:
     closed="producers producers.whole",
     spec="Transactions, to come",
     looks_at="read_committed reads and aborted transactions",
+    uses="isolation",
 )
 def aborted_read(p: Partition) -> list[Found]:
     """The record of a transaction that did not commit was given to a reader of committed ones."""
@@ -117,6 +121,7 @@ def aborted_read(p: Partition) -> list[Found]:
     unless="isolation is read_uncommitted",
     kinds="precommitted-read",
     looks_at="transactions that send and poll",
+    uses="isolation",
 )
 def own_reads(p: Partition) -> list[Found]:
     """What a transaction sent is not committed while it runs, so it cannot poll it."""
@@ -142,6 +147,7 @@ def own_reads(p: Partition) -> list[Found]:
     needs="VISIBLE",
     kinds="G1c G1c-realtime",
     looks_at="transactions that send and poll",
+    uses="",
 )
 def read_edges(p: Partition) -> list[Found]:
     """Edges between units, for `traces.cycles`: one that sends *and* polls may be in a cycle."""
@@ -167,6 +173,7 @@ def read_edges(p: Partition) -> list[Found]:
     spec="ConsumerCommit!AtMostOnce, with transactions",
     kinds="eos-double-process",
     looks_at="polls inside transactions of a group",
+    uses="",
 )
 def consumed_twice(p: Partition) -> list[Found]:
     """Exactly once means: the position moves with the transaction, so no other takes it again."""
