@@ -104,8 +104,8 @@ def visible(h: History, place: Place) -> list[int]:
         if not source:
             acks = [s for s in h.rows(place, "send") if acknowledged(h, s) and s.id is not None]
             source = acks + reads(h, place)
-        offsets = {r.offset: r.id for r in source if r.offset is not None and r.offset >= start}
-        h.cache["visible", place] = sorted(o for o, id in offsets.items() if _seen(h, place, id))
+        records = {(r.offset, r.id) for r in source if r.offset is not None and r.offset >= start}
+        h.cache["visible", place] = sorted({o for o, id in records if _seen(h, place, id)})
     return h.cache["visible", place]
 
 

@@ -128,7 +128,8 @@ def one_at_a_time(h: History, rows: list[Row]) -> None:
     must(end.ok and other.ok, "one of them did not commit")
     tids = {row.line.get("transactional_id") for row in rows}
     must(len(tids) == 1 and None not in tids, "the transactional ids differ")
-    must(begin.unit == other.unit != end.unit, "they are not two transactions")
+    must(begin.unit == other.unit, "the second does not end what it began")
+    must(begin.process != end.process, "one process does one thing at a time")
     first = _begun(h, end)
     # [first, end] and [begin, other] share an instant: each begins before the other asks to end.
     must(before(begin, end), "the second began when the first asked to commit, or later")

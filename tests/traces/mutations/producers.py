@@ -4,7 +4,7 @@ from itertools import pairwise
 from operator import itemgetter
 
 from tests.traces.mutations.lines import calls, placed, scans, sends
-from tests.traces.mutations.registry import Lines, mutation
+from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import TOPIC, World
 
 
@@ -12,7 +12,10 @@ from tests.traces.world import TOPIC, World
 def swap_offsets(world: World, lines: Lines) -> None:
     """Two sends of one producer end up in the other order, everywhere."""
     mine = [line for line in lines["p0#0"] if line["op"] == "send"]
-    one, two = next((a, b) for a, b in pairwise(mine) if placed(a)[0] == placed(b)[0])
+    pairs = [(a, b) for a, b in pairwise(mine) if placed(a)[0] == placed(b)[0]]
+    if not pairs:
+        raise NotHere
+    one, two = pairs[0]
     a, b = one["records"][0]["id"], two["records"][0]["id"]
     for line in calls(lines, "poll", "process", "scan"):
         for record in line["records"]:
