@@ -17,6 +17,7 @@ from traces.junit import junit
 from traces.output import write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
+from traces.second import SMALL, ask_again
 from traces.verdict import VIOLATED
 
 
@@ -58,6 +59,11 @@ from traces.verdict import VIOLATED
     metavar="SECONDS",
     help="With --watch: end when nothing has come for so long, too.",
 )
+@click.option(
+    "--rejudge/--no-rejudge",
+    default=None,
+    help=f"Judge each witness again by a second, slow checker.  [default: up to {SMALL:,} calls]",
+)
 @click.option("--strict", is_flag=True, help="What the configuration permits is violated, too.")
 @click.option(
     "-v",
@@ -94,6 +100,7 @@ def check(
     junit_file: Path | None,
     watched: bool,
     until: float | None,
+    rejudge: bool | None,
     strict: bool,
     verbose: bool,
     sub_via: str,
@@ -107,7 +114,8 @@ def check(
     configuration in meta.json allows, or is not checked, with the reason. Of several runs only
     those are shown in full in which something is violated.
 
-    Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged.
+    Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged,
+    and 3 when a second checker refutes what the first one found: then one of them is wrong.
     """
     for option, file in (("--json", json_file), ("--html", html_file), ("--junit", junit_file)):
         if file is not None and not file.parent.is_dir():
@@ -127,9 +135,13 @@ def check(
             if html_file is not None:
                 pictures = pictures_of(judged)
             judge_all([one for one in judged if one.run is not None], strict, bar)
+    if rejudge is not False:
+        for one in judged:
+            ask_again(one, always=rejudge is True, compacted=cleanup_policy == "compact")
     console = Console()
     for one in judged:
-        if verbose or len(judged) == 1 or one.verdict in (VIOLATED, BAD_INPUT):
+        wrong = one.verdict in (VIOLATED, BAD_INPUT) or one.contradictions
+        if verbose or len(judged) == 1 or wrong:
             show(console, one)
     if len(judged) > 1:
         summarise(console, judged)
@@ -142,6 +154,8 @@ def check(
 
         write_whole(html_file, page(judged, pictures or pictures_of(judged)))
     verdicts = {one.verdict for one in judged}
+    if any(one.contradictions for one in judged):
+        ctx.exit(3)
     ctx.exit(2 if BAD_INPUT in verdicts else 1 if VIOLATED in verdicts else 0)
 
 

@@ -16,6 +16,7 @@ from traces.jepsen import add_cycles, anomalies
 from traces.names import Names
 from traces.output import write_whole
 from traces.problems import BadInput
+from traces.rejudge import Confirmed, Opinion, Refuted
 from traces.schema import NONE, Op, Outcome
 from traces.verdict import (
     ALLOWED,
@@ -45,6 +46,7 @@ class Judged:
     anomalies: list[str] = field(factory=list[str])
     undecided: list[str] = field(factory=list[str])
     error: BadInput | None = None
+    opinions: dict[tuple[str, int], Opinion] = field(factory=dict[tuple[str, int], Opinion])
 
     @property
     def verdict(self) -> str:
@@ -53,6 +55,15 @@ class Judged:
             return BAD_INPUT
         said = {verdict.verdict for verdict in self.verdicts}
         return next((v for v in (VIOLATED, ALLOWED, HOLDS) if v in said), NOT_CHECKED)
+
+    @property
+    def contradictions(self) -> list[str]:
+        """Witnesses that a second checker refutes, in words."""
+        return [
+            f"{check} witness {n + 1}: {opinion.reason}"
+            for (check, n), opinion in sorted(self.opinions.items(), key=lambda item: item[0])
+            if isinstance(opinion, Refuted)
+        ]
 
     def table(self, number: int) -> Any:
         """The rows of the run, which are no longer needed here once they are handed out."""
@@ -77,6 +88,8 @@ class Judged:
             out["errors"] = [str(problem) for problem in self.error.problems]
         out["warnings"] = [str(w) for w in self.run.warnings] if self.run else []
         out["checks"] = {v.check: self._check(v) for v in self.verdicts}
+        if self.contradictions:
+            out["contradictions"] = self.contradictions
         out["anomalies"] = self.anomalies
         if self.run and self.run.jepsen:
             out["anomalies_not_checked"] = self.undecided
@@ -87,10 +100,21 @@ class Judged:
             "verdict": verdict.verdict,
             "reason": verdict.reason,
             "count": verdict.count,
-            "witnesses": [self._witness(w) for w in verdict.witnesses],
+            "witnesses": [
+                self.witness(witness) | self._opinion(verdict.check, n)
+                for n, witness in enumerate(verdict.witnesses)
+            ],
         }
 
-    def _witness(self, witness: tuple[int, list[Any]]) -> dict[str, Any]:
+    def _opinion(self, check: str, n: int) -> dict[str, Any]:
+        """What the second checker says of a witness; null where it was not asked or cannot tell."""
+        opinion = self.opinions.get((check, n))
+        if isinstance(opinion, Refuted):
+            return {"confirmed": False, "refuted": opinion.reason}
+        return {"confirmed": True if isinstance(opinion, Confirmed) else None}
+
+    def witness(self, witness: tuple[int, list[Any]]) -> dict[str, Any]:
+        """A witness in the words of the trace."""
         assert self.run is not None
         clause, subject = clause_of(witness[0])
         return {
@@ -152,10 +176,21 @@ def show(console: Console, one: Judged, witnesses: int = 3) -> None:
     for warning in one.run.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     console.print(_table(one.verdicts))
+    if one.contradictions:
+        console.print(Text(_contradiction(one), style="bold red"), soft_wrap=True)
     for verdict in one.verdicts:
         if verdict.verdict in (VIOLATED, ALLOWED):
             _show_witnesses(console, one, verdict, witnesses)
     _show_unchecked(console, one)
+
+
+def _contradiction(one: Judged) -> str:
+    several = "\n  ".join(one.contradictions)
+    return (
+        f"Two checkers of Highwater disagree:\n  {several}\n"
+        "So one of them is wrong, and the verdict is not to be trusted. "
+        f"Please report it, with {one.path.name} if you can share it."
+    )
 
 
 def summarise(console: Console, judged: list[Judged]) -> None:
@@ -172,6 +207,9 @@ def summarise(console: Console, judged: list[Judged]) -> None:
     counts = Counter(one.verdict for one in judged)
     said = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
     console.print(f"\n{len(judged)} runs: {said}")
+    if contradicted := [one.path.name for one in judged if one.contradictions]:
+        text = f"two checkers of Highwater disagree about {', '.join(contradicted)}: please report"
+        console.print(Text(text, style="bold red"), soft_wrap=True)
 
 
 def _style(verdict: str) -> str:

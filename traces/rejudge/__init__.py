@@ -6,7 +6,16 @@ witness that it refutes means that one of the two is wrong.
 """
 
 from traces.rejudge.base import Confirmed, Refuted, Undecided
-from traces.rejudge.judge import places_of, rejudge
+from traces.rejudge.judge import Opinion, places_of, rejudge
 from traces.rejudge.read import from_lines, read
 
-__all__ = ["Confirmed", "Refuted", "Undecided", "from_lines", "places_of", "read", "rejudge"]
+__all__ = [
+    "Confirmed",
+    "Opinion",
+    "Refuted",
+    "Undecided",
+    "from_lines",
+    "places_of",
+    "read",
+    "rejudge",
+]

@@ -1,0 +1,24 @@
+"""A second opinion on the witnesses that are shown, by the checker of `traces.rejudge`.
+
+A witness that it refutes is a contradiction inside Highwater. The verdict stays as it is, because
+nobody knows yet which of the two is wrong, but the contradiction is told as loudly as a verdict.
+"""
+
+from traces.rejudge import places_of, read, rejudge
+from traces.report import Judged
+from traces.verdict import ALLOWED, VIOLATED
+
+SMALL = 300_000  # calls of a run whose witnesses are judged again without being asked to
+
+
+def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
+    """Judge the witnesses of what was found in a run by its files; of large runs if asked to."""
+    if one.run is None or not (always or one.run.calls <= SMALL):
+        return
+    broken = [v for v in one.verdicts if v.verdict in (VIOLATED, ALLOWED)]
+    shown = [((v.check, n), one.witness(w)) for v in broken for n, w in enumerate(v.witnesses)]
+    if not shown:
+        return
+    places = places_of((check, witness) for (check, _), witness in shown)
+    history = read(one.path, places, compacted=compacted)
+    one.opinions = {key: rejudge(history, key[0], witness) for key, witness in shown}
