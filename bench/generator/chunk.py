@@ -148,8 +148,8 @@ class Chunk:
         log["record"] = log["id"] != NONE
         log["aborted"] = m["txn_state"][log["message"]] == Txn.ABORTED
         log["aborted"] &= log["record"] & (log["message"] != NONE)
-        at = m["inv"][log["message"]] + TICK * 100
-        answered = np.where(m["ret"][log["message"]] == NONE, at, m["ret"][log["message"]])
+        at: Ints = m["inv"][log["message"]] + TICK * 100
+        answered: Ints = np.where(m["ret"][log["message"]] == NONE, at, m["ret"][log["message"]])
         held = np.maximum(answered, m["end_inv"][log["message"]] + 2_000)
         sure = log["record"] & ~log["aborted"] & (log["message"] != NONE)
         log["held"] = np.where(sure, held, self.base)
@@ -297,7 +297,7 @@ class Chunk:
             "generation": self.number,
         }
 
-    def _rounds(self, read: Block) -> list[Block]:
+    def _rounds(self, read: dict[str, Any]) -> list[Block]:
         commits, marks = self.commits, self.marks
         place = commits["place"]
         commit = self.membered(place) | {"op": int(Op.COMMIT), "offset": commits["offset"]}
@@ -310,7 +310,7 @@ class Chunk:
         mark["ret"] = mark["inv"] + 8_000
         return [commit, mark]
 
-    def _hand_over(self, read: Block) -> list[Block]:
+    def _hand_over(self, read: dict[str, Any]) -> list[Block]:
         place, last = np.arange(PLACES), self.plan.windows
 
         def call(op: Op, window: int, step: int, **fields: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from bench.generator.chunk import Chunk, placed
 from bench.generator.plan import MEMBERS, PLACES, PRODUCERS, TICK, TRANSACTIONAL, owners
+from traces.checks.base import Bools
 from traces.checks.partition import firsts
 from traces.context import Ints
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
@@ -93,7 +94,7 @@ class Slot:
 
     def neighbours(self) -> list[tuple[int, int]]:
         """Usual messages that follow each other in the log."""
-        written = self.rows[self.m["written"][self.rows]]
+        written: Ints = self.rows[self.m["written"][self.rows]]
         usual = np.isin(written, self.usual())
         at = np.flatnonzero(usual[:-1] & usual[1:])
         return list(zip(written[at].tolist(), written[at + 1].tolist(), strict=True))
@@ -143,7 +144,8 @@ class Slot:
     def polled(self) -> Ints:
         """What of it the group is given."""
         rows = self.entries()
-        return rows[self.log["polled"][rows]]
+        polled: Bools = self.log["polled"][rows]
+        return rows[polled]
 
     def about_entry(self, entry: int) -> bool:
         """As `note`, for a place in the log."""
@@ -226,7 +228,7 @@ def duplicate(s: Slot) -> bool:
     """A retry was stored a second time, right behind."""
     if (v := s.one(s.usual())) is None:
         return False
-    again = {"place": s.place, "key": s.m["key"][v] + 0.25, "id": s.m["id"][v], "message": v}
+    again: dict[str, float] = {"place": s.place, "key": s.m["key"][v] + 0.25, "id": s.m["id"][v], "message": v}
     s.chunk.extra.append(again)
     return s.note(v)
 

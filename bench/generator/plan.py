@@ -87,8 +87,9 @@ class Cast:
             self.producer(f"p{n}#0")
             if n < TRANSACTIONAL:
                 self.names.transactional_ids.number(f"p{n}")
-        for group, member in np.ndindex(2, MEMBERS):
-            self.consumer(f"{GROUPS[group]}-{member}#0", GROUPS[group])
+        for group in GROUPS[:2]:
+            for member in range(MEMBERS):
+                self.consumer(f"{group}-{member}#0", group)
         for n in range(SCANNERS):
             self.names.processes.number(f"scan-{n}#0")
 
