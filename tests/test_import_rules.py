@@ -47,6 +47,11 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         ("chaos/intruder.py", "import properties", "chaos.intruder -> properties"),
         ("chaos/intruder.py", "import traces", "chaos.intruder -> traces"),
         ("traces/intruder.py", "from refimpl import __main__", "traces.intruder -> refimpl"),
+        (
+            "traces/intruder.py",
+            "from refimpl.storage import batch",
+            "traces.intruder -> refimpl.storage",
+        ),
         ("traces/intruder.py", "import properties", "traces.intruder -> properties"),
     ],
 )

@@ -1,16 +1,22 @@
 """`highwater import`: make a run of what somebody else recorded."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
+import attrs
 import click
+import orjson
 from rich.console import Console
 
 from traces.importers import otel, verifiable
+from traces.importers.identify import UnknownPlace, identify
 from traces.importers.writer import Imported
+from traces.meta import Topic
 from traces.problems import BadInput
 
 BAD_INPUT = 2
-KINDS = ("kafka-verifiable", "otel")
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Refusal(click.ClickException):
@@ -19,52 +25,149 @@ class Refusal(click.ClickException):
     exit_code = BAD_INPUT
 
 
-@click.command("import")
-@click.argument("kind", type=click.Choice(KINDS))
-@click.argument(
-    "sources",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="SRC…",
+@click.group("import")
+def import_() -> None:
+    """Make a run of what somebody else recorded.
+
+    What the source cannot tell is listed, and the checks that need it will answer *not checked*.
+    Exits with 2, and writes nothing, when a source is malformed.
+    """
+
+
+def _sources(command: Command) -> Command:
+    kind = click.Path(exists=True, dir_okay=False, path_type=Path)
+    command = click.option("--out", required=True, type=_FOLDER, help="The run to make.")(command)
+    return click.argument("sources", nargs=-1, required=True, type=kind, metavar="SRC…")(command)
+
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_ACKS = click.option(
+    "--acks", type=click.Choice(["0", "1", "all"]), help="What the producers asked for."
 )
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), help="What the producers asked for.")
-@click.option("--group", help="kafka-verifiable: the consumers' group.")
+
+
+@import_.command("kafka-verifiable")
+@_sources
+@_ACKS
+@click.option("--group", help="The consumers' group.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
-    help="kafka-verifiable: the consumers' isolation.",
+    help="The consumers' isolation.",
 )
-@click.option("--one-clock", is_flag=True, help="kafka-verifiable: all logs are of one machine.")
-@click.option("--all-spans", is_flag=True, help="otel: nothing was sampled, every span is here.")
-def import_(
-    kind: str,
+@click.option("--one-clock", is_flag=True, help="All logs are of one machine.")
+def kafka_verifiable(
     sources: tuple[Path, ...],
     out: Path,
     acks: str | None,
     group: str | None,
     isolation: str | None,
     one_clock: bool,
-    all_spans: bool,
 ) -> None:
-    """Make a run of what somebody else recorded.
+    """Logs of kafka-verifiable-producer and kafka-verifiable-consumer, one file each."""
+    known = verifiable.Known(acks, group, isolation, one_clock)
+    _make(out, lambda: verifiable.import_verifiable(sources, out, known))
 
-    KIND is the kind of recording: `kafka-verifiable` for the logs of kafka-verifiable-producer and
-    kafka-verifiable-consumer, one file each; `otel` for OpenTelemetry's spans as OTLP JSON. What
-    the source cannot tell is listed, and the checks that need it will answer *not checked*. Exits
-    with 2, and writes nothing, when a source is malformed.
+
+@import_.command("otel")
+@_sources
+@_ACKS
+@click.option("--all-spans", is_flag=True, help="Nothing was sampled, every span is here.")
+def spans(sources: tuple[Path, ...], out: Path, acks: str | None, all_spans: bool) -> None:
+    """OpenTelemetry's messaging spans as OTLP JSON."""
+    _make(out, lambda: otel.import_otel(sources, out, otel.Known(all_spans, acks)))
+
+
+def _place(ctx: click.Context, option: click.Parameter, place: str | None) -> str | None:
+    try:
+        identify(place)
+    except UnknownPlace as unknown:
+        raise click.BadParameter(str(unknown)) from None
+    return place
+
+
+def _settings(ctx: click.Context, option: click.Parameter, given: Iterable[str]) -> dict[str, Any]:
+    """`name=value` as in meta.json; a value that is no number and no bool is a string."""
+    settings: dict[str, Any] = {}
+    known = sorted(attrs.fields_dict(Topic).keys() - {"partitions", "replication_factor"})
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or name not in known:
+            raise click.BadParameter(f"expected one of {', '.join(known)} = a value, found {one!r}")
+        try:
+            settings[name] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            settings[name] = value
+    return settings
+
+
+@import_.command("segments")
+@click.argument(
+    "folders",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR…",
+)
+@click.option("--out", type=_FOLDER, help="The run to make.")
+@click.option("--into", type=_FOLDER, help="A run of clients, to which the dumps are added.")
+@click.option(
+    "--id",
+    "place",
+    metavar="PLACE",
+    callback=_place,
+    help="Where a message has its id: key, value, header:NAME or json:FIELD (of the value). "
+    "By default in the header that the recorder adds.",
+)
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only these topics.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_settings,
+    help="A setting of the topics as meta.json names it, such as cleanup_policy=delete.",
+)
+def segments(
+    folders: tuple[Path, ...],
+    out: Path | None,
+    into: Path | None,
+    place: str | None,
+    topics: tuple[str, ...],
+    settings: dict[str, Any],
+) -> None:
+    """Log directories of brokers, as they lie on their disks.
+
+    DIR is a broker's log directory, or one partition's folder in it. Each broker becomes a process
+    that dumps its logs batch by batch. Nothing is written to DIR. What is damaged is told by file
+    and position, and stays in the run as records that agree with nobody's.
     """
+    from traces.importers.segments import Known, import_segments
+
+    if (out is None) == (into is None):
+        raise click.UsageError("expected --out for a new run, or --into for one that is there")
+    known = Known(place, topics, settings)
+    if into is not None:
+        if not (into / "meta.json").is_file():
+            raise Refusal(f"{into}: expected the folder of a run, with meta.json")
+        _run(into, lambda: import_segments(folders, into, known, into=True))
+    elif out is not None:
+        _make(out, lambda: import_segments(folders, out, known))
+
+
+def _make(out: Path, make: Callable[[], Imported]) -> None:
     if out.exists() and any(out.iterdir()):
         raise Refusal(f"{out}: is not empty; an import wants a folder of its own")
+    _run(out, make)
+
+
+def _run(out: Path, make: Callable[[], Imported]) -> None:
     try:
-        if kind == "otel":
-            imported = otel.import_otel(sources, out, otel.Known(all_spans, acks))
-        else:
-            known = verifiable.Known(acks, group, isolation, one_clock)
-            imported = verifiable.import_verifiable(sources, out, known)
+        imported = make()
     except BadInput as bad:
         raise Refusal(f"{bad.count} problems, nothing was written\n{bad}") from None
+    except OSError as error:
+        raise Refusal(f"{error.filename}: {error.strerror}; nothing was written") from None
     _tell(Console(), out, imported)
 
 
@@ -72,7 +175,7 @@ def _tell(console: Console, out: Path, imported: Imported) -> None:
     calls = sum(imported.calls.values())
     console.print(f"{out}: {len(imported.calls)} processes, {calls} calls", highlight=False)
     for warning in imported.warnings:
-        console.print(f"warning: {warning}", highlight=False, markup=False)
+        console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
     for what, count in imported.skipped.items():
         console.print(f"not taken over: {count} {what}", highlight=False, markup=False)
     console.print("the source cannot tell:")

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from attrs import define, field
 
+from traces.meta import read_meta
 from traces.problems import Problem, Problems
 
 Line = dict[str, Any]
@@ -76,13 +77,61 @@ def write_run(
 ) -> None:
     """Write a run folder: each line gets its process and its place in the program."""
     out.mkdir(parents=True, exist_ok=True)
-    for process, lines in processes.items():
-        with (out / f"{file_name(process)}.ndjson").open("wb") as file:
-            number = 0
-            for number, line in enumerate(lines, 1):
-                placed = {"process": process, "seq": number - 1, **line}
-                file.write(orjson.dumps(placed, option=orjson.OPT_APPEND_NEWLINE))
-        imported.calls[process] = number
+    write_processes(out, processes, imported)
     whole = {"format": 1, "run": out.name, "complete": False, **meta, "lost": list(imported.lost)}
+    _write_meta(out, whole)
+
+
+def write_processes(out: Path, processes: Mapping[str, Iterable[Line]], imported: Imported) -> None:
+    """Write one file for each process; all of them, or none if one cannot be made."""
+    files = {out / f"{file_name(process)}.ndjson": process for process in processes}
+    try:
+        for file, process in files.items():
+            imported.calls[process] = _write(_unfinished(file), process, processes[process])
+    except BaseException:
+        for file in files:
+            _unfinished(file).unlink(missing_ok=True)
+        raise
+    for file in files:
+        _unfinished(file).replace(file)
+
+
+def _write(file: Path, process: str, lines: Iterable[Line]) -> int:
+    number = 0
+    with file.open("wb") as out:
+        for number, line in enumerate(lines, 1):
+            placed = {"process": process, "seq": number - 1, **line}
+            out.write(orjson.dumps(placed, option=orjson.OPT_APPEND_NEWLINE))
+    return number
+
+
+def _unfinished(file: Path) -> Path:
+    return file.with_name(f"{file.name}.part")
+
+
+def add_to_run(
+    run: Path, processes: Mapping[str, Iterable[Line]], topics: Fields, imported: Imported
+) -> None:
+    """Add processes to a run that is there; what it says of topics already is kept."""
+    read_meta(run)  # says what is wrong with it, by field
+    problems = Problems()
+    for process in processes:
+        file = run / f"{file_name(process)}.ndjson"
+        if file.exists():
+            problems.add(str(file), None, "", "is there already; an import does not replace it")
+    problems.raise_any()
+    write_processes(run, processes, imported)
+    meta: dict[str, Any] = orjson.loads((run / "meta.json").read_bytes())
+    known: dict[str, Any] = meta.get("topics") or {}
+    meta["topics"] = known | {name: {**topics[name], **known.get(name, {})} for name in topics}
+    if meta.get("processes") is not None:
+        meta["processes"] += [name for name in processes if name not in meta["processes"]]
+    _write_meta(run, meta)
+
+
+def _write_meta(run: Path, meta: Fields) -> None:
+    """Replace `meta.json` as a whole, so that a crash leaves the old one or the new one."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    (out / "meta.json").write_bytes(orjson.dumps(whole, option=options))
+    new = _unfinished(run / "meta.json")
+    new.write_bytes(orjson.dumps(meta, option=options))
+    new.replace(run / "meta.json")
