@@ -38,7 +38,9 @@ def _described_producer(client: Any, conf: Conf) -> Fields:
         "retries": 2**31 - 1,
     }
     described |= {} if asked is None else {"acks": acks(asked)}
-    return described | ({"transactional_id": transactional} if transactional else {})
+    patience_ms = getattr(manager, "transaction_timeout_ms", None)
+    told = {"transactional_id": transactional, "transaction_timeout_ms": patience_ms}
+    return described | {k: v for k, v in told.items() if v is not None and transactional}
 
 
 def _described_consumer(client: Any, conf: Conf) -> Fields:
@@ -51,6 +53,8 @@ def _described_consumer(client: Any, conf: Conf) -> Fields:
         "auto_commit": auto,
         "auto_offset_reset": of("auto_offset_reset"),
         "group": of("group_id"),
+        "group_instance_id": of("group_instance_id"),
+        "session_timeout_ms": of("session_timeout_ms"),
         "commit_order": "auto" if auto else None,
     }
     return {name: value for name, value in described.items() if value is not None}

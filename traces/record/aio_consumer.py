@@ -28,8 +28,9 @@ class AioConsumer(PythonConsumer):
     def record_of(self, message: Any) -> Fields:
         topic, key = message.topic, message.key
         id = self._id(topic, key, message.value, message.headers)
-        stamp = message.timestamp
-        return record(topic, message.partition, message.offset, id, key, stamp, None)
+        hashed = self._hash(message.value, key, message.headers)
+        place = topic, message.partition, message.offset
+        return record(*place, id, key, message.timestamp, None, hashed)
 
     async def start(self) -> None:
         """As the client's own; its coordinator is made in there, and its commits are watched."""

@@ -5,31 +5,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Self
 
-from traces.record.errors import send_outcome
-from traces.record.ids import text, with_header
 from traces.record.process import now
 from traces.record.python_words import offsets_of, told_error
-from traces.record.wrapper import Fields, Recorded, Told
+from traces.record.sends import RecordedProducer
+from traces.record.wrapper import Fields
 
 
-class AioProducer(Recorded):
+class AioProducer(RecordedProducer):
     """A producer of aiokafka."""
-
-    def __init__(self, client: Any, told: Told) -> None:
-        super().__init__(client, told)
-        self._retries: int | None = told.configured.get("retries")
-        self._acknowledged = told.configured.get("acks") not in (None, "0")
-        transactional: str | None = told.configured.get("transactional_id")
-        self._identity: Fields = {"transactional_id": transactional} if transactional else {}
-        self._txn = -1
-        self._of_txn: Fields = {}
 
     async def start(self) -> None:
         """As the client's own; a transactional producer learns its id and its epoch here."""
-        if not self._identity:
+        if not self._named:
             await self._client.start()
             return
-        seq = self._process.call("init_producer", **self._identity)
+        seq = self._process.call("init_producer", **self._named)
         try:
             await self._client.start()
         except Exception as refusal:
@@ -52,26 +42,13 @@ class AioProducer(Recorded):
         headers: Any = None,
     ) -> Any:
         """As the client's own; recorded from the call until its future is settled."""
-        process = self._process
-        seq = process.next_seq()
-        if self._id_of is None:
-            id: Any = process.first_id + seq
-            headers = with_header(headers, id)
-        else:
-            id = self._id_of(topic, key, value, headers)
-        record: Fields = {"topic": topic, "id": id}
-        if key is not None:
-            record["key"] = text(key)
-        if partition is not None:
-            record["partition"] = partition
-        call = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [record]}
-        process.write(call | self._of_txn)
+        seq, headers = self._begin(topic, value, key, headers, partition)
         try:
             future = await self._client.send(topic, value, key, partition, timestamp_ms, headers)
         except Exception as refusal:  # nothing was put into a batch
-            process.answer(seq, "fail", error=told_error(refusal)[1])
+            self._process.answer(seq, "fail", error=told_error(refusal)[1])
             raise
-        future.add_done_callback(partial(self._sent, seq))
+        future.add_done_callback(partial(self._settled, seq))
         return future
 
     async def send_and_wait(self, *args: Any, **more: Any) -> Any:
@@ -82,28 +59,21 @@ class AioProducer(Recorded):
         """Not recorded by message: a batch that is built by hand shows no messages."""
         raise NotImplementedError("send_batch cannot be recorded message by message: use send")
 
-    def _sent(self, seq: int, future: Any) -> None:
+    def _settled(self, seq: int, future: Any) -> None:
         if future.cancelled():
             # Whoever waited has gone; the record is on its way all the same.
             self._process.answer(seq, "info", error="CancelledError")
-            return
-        error = future.exception()
-        if error is not None:
-            code, name = told_error(error)
-            self._process.answer(seq, send_outcome(code, self._retries), error=name)
-            return
-        stored = future.result()
-        if stored is None:  # acks=0
+        elif (error := future.exception()) is not None:
+            self._not_stored(seq, *told_error(error))
+        elif (stored := future.result()) is None:  # acks=0
             self._process.answer(seq, "info")
-            return
-        known = self._acknowledged or stored.offset >= 0
-        at = stored.partition, stored.offset, stored.timestamp
-        self._process.answer(seq, "ok" if known else "info", at=at)
+        else:
+            self._stored(seq, stored.partition, stored.offset, stored.timestamp)
 
     async def begin_transaction(self) -> None:
         """As the client's own; a new transaction of the trace begins."""
         self._txn += 1
-        self._of_txn = {**self._identity, "txn": self._txn}
+        self._inside({**self._named, "txn": self._txn})
         await self._transact("txn_begin", self._client.begin_transaction())
 
     async def send_offsets_to_transaction(self, offsets: Any, group_id: str) -> None:
@@ -115,12 +85,12 @@ class AioProducer(Recorded):
     async def commit_transaction(self) -> None:
         """As the client's own."""
         await self._transact("txn_commit", self._client.commit_transaction())
-        self._of_txn = {}
+        self._inside({})
 
     async def abort_transaction(self) -> None:
         """As the client's own."""
         await self._transact("txn_abort", self._client.abort_transaction())
-        self._of_txn = {}
+        self._inside({})
 
     def transaction(self) -> AbstractAsyncContextManager[Self]:
         """As the client's own: commits, or aborts what an exception interrupts."""
@@ -139,7 +109,7 @@ class AioProducer(Recorded):
         await self.commit_transaction()
 
     async def _transact(self, op: str, call: Awaitable[None], fields: Fields | None = None) -> None:
-        seq = self._process.call(op, **self._identity, txn=self._txn, **(fields or {}))
+        seq = self._process.call(op, **self._named, txn=self._txn, **(fields or {}))
         try:
             await call
         except Exception as refusal:

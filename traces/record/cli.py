@@ -89,7 +89,7 @@ def record_scan(
     counts = {name: topic["partitions"] for name, topic in described.items()}
     unread: list[str] = []
     for level in _isolations(isolation, found):
-        unread += _scan(run, level, used, settings, ids, timeout, counts)
+        unread += _scan(run, level, used, settings, ids, found.hashes, timeout, counts)
     again = survey(run)
     names = [*again.names, *(_scan_name(file) for file in scan_files(run))]
     complete = not (running or unread or headless)
@@ -160,6 +160,7 @@ def _scan(
     used: Library,
     settings: dict[str, str],
     ids: IdOf | None,
+    hashes: bool,
     timeout: float,
     counts: dict[str, int],
 ) -> list[str]:
@@ -176,7 +177,7 @@ def _scan(
             if read % 1000 == 0:
                 bar.update(task, description=f"{isolation}: {read} records")
 
-        return Scan(used, process, isolation, settings, ids, timeout, progress).run(counts)
+        return Scan(used, process, isolation, settings, ids, hashes, timeout, progress).run(counts)
 
 
 def _scan_name(file: Path) -> str:

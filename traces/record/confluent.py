@@ -86,7 +86,8 @@ def _described_consumer(conf: Conf) -> Fields:
     }
     if auto:
         described["commit_order"] = "auto"
-    return described | ({"group": conf["group.id"]} if "group.id" in conf else {})
+    named = {"group": "group.id", "group_instance_id": "group.instance.id", "rack": "client.rack"}
+    return described | {name: conf[key] for name, key in named.items() if conf.get(key)}
 
 
 def _first(conf: Conf, *names: str, default: Any) -> Any:

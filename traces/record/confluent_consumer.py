@@ -62,6 +62,7 @@ class ConfluentConsumer(RecordedConsumer):
             key,
             message.timestamp()[1],
             message.leader_epoch(),
+            self._hash(message.value(), key, headers) if self._hashes else None,
         )
 
     def _membership(self) -> Fields:
@@ -71,8 +72,8 @@ class ConfluentConsumer(RecordedConsumer):
         except Exception:  # the client has left, or never had a group
             held = {}
         if "group" in held:
-            self._group = {"group": held["group"]}
-        return held or self._group
+            self._group = {"group": held["group"], **self._instance}
+        return {**self._group, **held}
 
     def subscribe(
         self,

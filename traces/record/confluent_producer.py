@@ -1,54 +1,27 @@
 """A producer of confluent-kafka, recorded."""
 
-from array import array
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import count
-from threading import Lock
 from typing import Any, Self
 
 from traces.record.confluent_words import member, offsets_of, told_error
-from traces.record.entries import (
-    LONGEST_KEY,
-    REPORT_FIELDS,
-    REPORTED,
-    REPORTS,
-    SEND,
-    SENT,
-)
-from traces.record.errors import send_outcome
-from traces.record.ids import HEADER, text, with_header
 from traces.record.process import now
-from traces.record.wrapper import Fields, Recorded, Told
-
-#: So many numbers of reports are kept, if the application never lets them be written.
-MOST_REPORTS = 256 * REPORT_FIELDS
+from traces.record.sends import RecordedProducer
+from traces.record.wrapper import Fields, Told
 
 Conf = Mapping[str, Any]
 
 
-class ConfluentProducer(Recorded):
-    """A producer of confluent-kafka."""
+class ConfluentProducer(RecordedProducer):
+    """A producer of confluent-kafka. Its reports come from inside `poll` and `flush`, in bursts."""
+
+    _at_once = 256
 
     def __init__(self, client: Any, told: Told, conf: Conf) -> None:
         super().__init__(client, told)
-        configured = told.configured
-        self._retries: int | None = configured.get("retries")
-        self._acknowledged = configured.get("acks") not in (None, "0")
         self._reported: Any = conf.get("on_delivery", conf.get("dr_cb"))
-        self._transactional_id: str | None = configured.get("transactional_id")
-        self._txn = -1
         self._identity: Fields = {}
-        self._of_txn: Fields = {}
-        self._contexts: dict[str, int] = {}
-        self._context_numbers = count(1)
-        self._reports: list[int] = []
-        self._reporting = Lock()
         self._hand_over: Callable[..., Any] = client.produce
-        self._append = told.process.journal.append
-        self._next_seq = told.process.next_seq
-        self._first_id = told.process.first_id
-        told.process.before_end = self._write_reports
 
     def produce(
         self,
@@ -62,44 +35,13 @@ class ConfluentProducer(Recorded):
         headers: Any = None,
     ) -> None:
         """As the client's own; recorded from the call to its delivery report."""
-        seq = self._next_seq()
-        if self._id_of is not None:
-            id: Any = self._id_of(topic, key, value, headers)
-        else:
-            id = self._first_id + seq
-            ours = (HEADER, id.to_bytes(8, "big"))
-            headers = [ours] if headers is None else with_header(headers, id)
-        # Before the client is called: from then on the record may be in the log.
-        context = self._contexts.get(topic) or self._new_context(topic)
-        raw = key.encode() if type(key) is str else key
-        if partition >= 0 or type(id) is not int:
-            self._write_as_line(seq, topic, id, key, partition)
-        elif raw is None:
-            self._append(SEND.pack(0, -1, context, seq, now(), id), SENT)
-        elif len(raw) <= LONGEST_KEY:
-            self._append(SEND.pack(0, len(raw), context, seq, now(), id) + raw, SENT)
-        else:
-            self._write_as_line(seq, topic, id, key, partition)
+        seq, headers = self._begin(topic, value, key, headers, partition)
         report = partial(self._delivered, seq, on_delivery or callback or self._reported)
         try:
             self._hand_over(topic, value, key, partition, report, None, timestamp, headers)
         except Exception as refusal:  # nothing was put into the client's queue
             self._process.answer(seq, "fail", error=told_error(refusal)[1])
             raise
-
-    def _write_as_line(self, seq: int, topic: str, id: Any, key: Any, partition: int) -> None:
-        """For what the compact form has no place for."""
-        named: Fields = {"topic": topic, "id": id}
-        named |= {} if key is None else {"key": text(key)}
-        named |= {} if partition < 0 else {"partition": partition}
-        call: Fields = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [named]}
-        self._process.write(call | self._of_txn)
-
-    def _new_context(self, topic: str) -> int:
-        """A topic, and the transaction that its sends now belong to, get a number."""
-        number = self._contexts[topic] = next(self._context_numbers)
-        self._process.write({"context": number, "topic": topic, "inside": self._of_txn})
-        return number
 
     def produce_batch(self, topic: str, messages: Any, *rest: Any, **more: Any) -> Any:
         """Not recorded by message: the client takes no headers and no report for each."""
@@ -109,31 +51,12 @@ class ConfluentProducer(Recorded):
 
     def _delivered(self, seq: int, user: Any, error: Any, message: Any) -> None:
         if error is None:
-            partition, offset = message.partition(), message.offset()
-            if offset is not None:
-                reports = self._reports
-                reports.extend((seq, now(), partition, offset, message.timestamp()[1]))
-                if len(reports) >= MOST_REPORTS:
-                    self._write_reports()
-            else:
-                # It was stored, and nobody says where; or, with acks=0, it was sent, no more.
-                outcome = "ok" if self._acknowledged else "info"
-                self._process.answer(seq, outcome, at=(partition, None, None))
+            # Without an offset it was stored, nobody says where; or, with acks=0, sent, no more.
+            self._stored(seq, message.partition(), message.offset(), message.timestamp()[1])
         else:
-            code, name = told_error(error)
-            outcome = send_outcome(code, self._retries)
-            self._process.answer(seq, outcome, error=name, at=(message.partition(), None, None))
+            self._not_stored(seq, *told_error(error), message.partition())
         if user is not None:
             user(error, message)
-
-    def _write_reports(self) -> None:
-        """What was acknowledged since: reports come in bursts, from inside the client's calls."""
-        with self._reporting:
-            numbers = array("q", self._reports)
-            del self._reports[: len(numbers)]
-        if numbers:
-            head = REPORTS.pack(0, len(numbers) // REPORT_FIELDS)
-            self._append(head + numbers.tobytes(), REPORTED)
 
     def poll(self, *args: Any, **more: Any) -> Any:
         """As the client's own."""
@@ -149,9 +72,7 @@ class ConfluentProducer(Recorded):
 
     def init_transactions(self, *args: Any, **more: Any) -> None:
         """As the client's own."""
-        self._identity = (
-            {"transactional_id": self._transactional_id} if self._transactional_id else {}
-        )
+        self._identity = self._named
         self._transact("init_producer", self._client.init_transactions, args, more)
 
     def begin_transaction(self, *args: Any, **more: Any) -> None:
@@ -200,11 +121,6 @@ class ConfluentProducer(Recorded):
         self._process.answer(seq, "ok")
         if op in ("txn_commit", "txn_abort"):
             self._inside({})
-
-    def _inside(self, of_txn: Fields) -> None:
-        """From here on, sends belong to this transaction, or to none."""
-        self._of_txn = of_txn
-        self._contexts = {}
 
     def close(self, *args: Any) -> Any:
         """Flush, as the client's own close does, and end the recording."""

@@ -22,9 +22,10 @@ _JSON, _FILLING = b"{", b"\n"
 
 #: Kind (written last), length of the key or -1, number of the send's context, seq, time, id.
 SEND: Final = struct.Struct("<bhiqqq")
-#: Kind (written last), number of reports; each is seq, time, partition, offset, timestamp.
-REPORTS: Final = struct.Struct("<bi")
-REPORT_FIELDS: Final = 5
+#: Kind (written last), number of reports, when they were written down; each report is seq,
+#: partition, offset, timestamp. They come in bursts, and have one time: none came after it.
+REPORTS: Final = struct.Struct("<biq")
+REPORT_FIELDS: Final = 4
 LONGEST_KEY: Final = 2**15 - 1
 
 
@@ -93,8 +94,8 @@ def _send(file: BinaryIO, contexts: dict[int, Line]) -> Line:
 
 
 def _reports(file: BinaryIO) -> Iterator[Line]:
-    count = REPORTS.unpack(b"\0" + file.read(REPORTS.size - 1))[1]
+    _, count, returned = REPORTS.unpack(b"\0" + file.read(REPORTS.size - 1))
     numbers = array("q", file.read(8 * REPORT_FIELDS * count))
     for i in range(0, len(numbers), REPORT_FIELDS):
-        seq, returned, *at = numbers[i : i + REPORT_FIELDS]
+        seq, *at = numbers[i : i + REPORT_FIELDS]
         yield {"seq": seq, "outcome": "ok", "returned_ns": returned, "at": at}

@@ -12,11 +12,14 @@ so that `settle` knows, without being told, who is still running and who has die
 import fcntl
 import mmap
 import os
+import time
 import warnings
 from pathlib import Path
 from threading import Lock
 
 from attrs import define, field
+
+from traces.record.entries import SEND, SENT
 
 SUFFIX = ".journal"
 #: How every journal begins, and how one begins that could not be continued.
@@ -25,6 +28,8 @@ STOPPED = b'{"journal":0,'
 #: How much is mapped at a time; the space is reserved before it is written, so that a full disk
 #: is an error that we can handle and not a signal that ends the application.
 WINDOW = 4 << 20
+
+now = time.monotonic_ns
 
 
 class RecordingStoppedWarning(UserWarning):
@@ -64,6 +69,29 @@ class Journal:
             self._at = end
         else:
             self._append_slowly(entry, kind)
+        lock.release()
+
+    def append_send(self, context: int, seq: int, id: int, key: bytes | None) -> None:
+        """Add the entry of a send, made where it stays: it is paid for with every message."""
+        lock = self._lock
+        lock.acquire()
+        at = self._at
+        start = end = at + SEND.size
+        if key is not None:
+            end += len(key)
+        if end <= self._size:
+            window = self._map
+            if key is None:
+                SEND.pack_into(window, at, 0, -1, context, seq, now(), id)  # type: ignore[arg-type]
+            else:
+                SEND.pack_into(window, at, 0, end - start, context, seq, now(), id)  # type: ignore[arg-type]
+                window[start:end] = key  # type: ignore[index]
+            window[at] = SENT  # type: ignore[index]
+            self._at = end
+        else:
+            length = -1 if key is None else len(key)
+            packed = SEND.pack(0, length, context, seq, now(), id)
+            self._append_slowly(packed + (key or b""), SENT)
         lock.release()
 
     def close(self) -> None:

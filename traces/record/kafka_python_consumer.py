@@ -36,6 +36,7 @@ class KafkaPythonConsumer(PythonConsumer):
             key,
             message.timestamp,
             getattr(message, "leader_epoch", None),
+            self._hash(message.value, key, headers),
         )
 
     def poll(self, *args: Any, **more: Any) -> Any:

@@ -4,24 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
-from traces.record.errors import send_outcome
-from traces.record.ids import text, with_header
 from traces.record.process import now
 from traces.record.python_words import offsets_of, told_error
-from traces.record.wrapper import Fields, Recorded, Told
+from traces.record.sends import RecordedProducer
+from traces.record.wrapper import Fields
 
 
-class KafkaPythonProducer(Recorded):
+class KafkaPythonProducer(RecordedProducer):
     """A producer of kafka-python."""
-
-    def __init__(self, client: Any, told: Told) -> None:
-        super().__init__(client, told)
-        self._retries: int | None = told.configured.get("retries")
-        self._acknowledged = told.configured.get("acks") != "0"
-        transactional: str | None = told.configured.get("transactional_id")
-        self._identity: Fields = {"transactional_id": transactional} if transactional else {}
-        self._txn = -1
-        self._of_txn: Fields = {}
 
     def send(
         self,
@@ -33,37 +23,21 @@ class KafkaPythonProducer(Recorded):
         timestamp_ms: int | None = None,
     ) -> Any:
         """As the client's own; recorded from the call until its future is settled."""
-        process = self._process
-        seq = process.next_seq()
-        if self._id_of is None:
-            id: Any = process.first_id + seq
-            headers = with_header(headers, id)
-        else:
-            id = self._id_of(topic, key, value, headers)
-        record: Fields = {"topic": topic, "id": id}
-        if key is not None:
-            record["key"] = text(key)
-        if partition is not None:
-            record["partition"] = partition
-        call = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [record]}
-        process.write(call | self._of_txn)
+        seq, headers = self._begin(topic, value, key, headers, partition)
         try:
             future = self._client.send(topic, value, key, headers, partition, timestamp_ms)
         except Exception as refusal:  # nothing was put into a batch
-            process.answer(seq, "fail", error=told_error(refusal)[1])
+            self._process.answer(seq, "fail", error=told_error(refusal)[1])
             raise
-        future.add_callback(partial(self._stored, seq))
-        future.add_errback(partial(self._not_stored, seq))
+        future.add_callback(partial(self._told_stored, seq))
+        future.add_errback(partial(self._told_error, seq))
         return future
 
-    def _stored(self, seq: int, metadata: Any) -> None:
-        at = metadata.partition, metadata.offset, metadata.timestamp
-        known = self._acknowledged or metadata.offset >= 0
-        self._process.answer(seq, "ok" if known else "info", at=at)
+    def _told_stored(self, seq: int, metadata: Any) -> None:
+        self._stored(seq, metadata.partition, metadata.offset, metadata.timestamp)
 
-    def _not_stored(self, seq: int, error: Any) -> None:
-        code, name = told_error(error)
-        self._process.answer(seq, send_outcome(code, self._retries), error=name)
+    def _told_error(self, seq: int, error: Any) -> None:
+        self._not_stored(seq, *told_error(error))
 
     def init_transactions(self) -> None:
         """As the client's own; afterwards it knows its id and its epoch."""
@@ -72,7 +46,7 @@ class KafkaPythonProducer(Recorded):
     def begin_transaction(self) -> None:
         """As the client's own; a new transaction of the trace begins."""
         self._txn += 1
-        self._of_txn = {**self._identity, "txn": self._txn}
+        self._inside({**self._named, "txn": self._txn})
         self._transact("txn_begin", self._client.begin_transaction)
 
     def send_offsets_to_transaction(self, offsets: Any, group_metadata: Any) -> None:
@@ -84,16 +58,16 @@ class KafkaPythonProducer(Recorded):
     def commit_transaction(self) -> None:
         """As the client's own."""
         self._transact("txn_commit", self._client.commit_transaction)
-        self._of_txn = {}
+        self._inside({})
 
     def abort_transaction(self) -> None:
         """As the client's own."""
         self._transact("txn_abort", self._client.abort_transaction)
-        self._of_txn = {}
+        self._inside({})
 
     def _transact(self, op: str, call: Callable[[], None], fields: Fields | None = None) -> None:
         inside = {"txn": self._txn} if op != "init_producer" else {}
-        seq = self._process.call(op, **self._identity, **inside, **(fields or {}))
+        seq = self._process.call(op, **self._named, **inside, **(fields or {}))
         try:
             call()
         except Exception as refusal:

@@ -37,6 +37,7 @@ def recorded(
     name: str | None = None,
     id: IdOf | None = None,
     commit_order: str | None = None,
+    hashes: bool = False,
 ) -> Any:
     """The client, recorded: what it does and sees becomes a process file in the folder `run`.
 
@@ -47,6 +48,7 @@ def recorded(
     `name` is the client's name in the trace. `id` tells the application's own id of a message, from
     its topic, key, value and headers; without it every message sent is given one in a header.
     `commit_order` is the application's habit: `process_then_commit` or `commit_then_process`.
+    With `hashes` every record also tells a hash of its key, value and headers.
     """
     folder = Path(run)
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,9 +60,11 @@ def recorded(
     head = {"role": role, "client": client_version, "configured": configured}
     if id is not None:
         head["ids"] = None  # the application's own
+    if hashes:
+        head["hashes"] = True
     process = open_process(folder, name or role, head, TAKEN, settle)
     _open.append(process)
-    return adapter.wrap(client, conf, Told(process, id, configured))
+    return adapter.wrap(client, conf, Told(process, id, configured, hashes))
 
 
 def _adapter(client: Any) -> Any:

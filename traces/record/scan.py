@@ -59,6 +59,7 @@ class Scan:
     isolation: str
     conf: Mapping[str, Any]
     id_of: IdOf | None
+    hashes: bool
     stalled_after_s: float
     progress: Progress
     _partitions: dict[str, Partition] = field(factory=dict[str, Partition])
@@ -77,7 +78,7 @@ class Scan:
         }
         client = self.library.consumer(conf)
         # A wrapper without a journal of its own: it knows how a message becomes a record.
-        reader = ConfluentConsumer(client, Told(self.process, self.id_of, {}), {})
+        reader = ConfluentConsumer(client, Told(self.process, self.id_of, {}, self.hashes), {})
         try:
             self._list(client, topics)
             self._read(client, reader)

@@ -27,6 +27,7 @@ class Process:
     client: str
     ids: int | None
     configured: dict[str, Any]
+    hashes: bool = False
 
 
 @define
@@ -38,6 +39,7 @@ class Survey:
     topics: set[str] = field(factory=set[str])
     transactional: bool = False
     own_ids: bool = False
+    hashes: bool = False
 
 
 def survey(run: Path) -> Survey:
@@ -52,6 +54,7 @@ def survey(run: Path) -> Survey:
         if told is not None:
             found.processes.append(told)
             found.own_ids |= told.ids is None
+            found.hashes |= told.hashes
             found.transactional |= "transactional_id" in told.configured
         for block in _blocks(file):
             found.topics |= {orjson.loads(topic) for topic in _TOPIC.findall(block)}
@@ -88,7 +91,13 @@ def _recorder(file: Path, head: dict[str, Any]) -> Process | None:
     get = cast("dict[str, Any]", told).get
     named = str(head.get("process"))
     return Process(
-        file, named, get("role", ""), get("client", ""), get("ids"), get("configured") or {}
+        file,
+        named,
+        get("role", ""),
+        get("client", ""),
+        get("ids"),
+        get("configured") or {},
+        get("hashes") is True,
     )
 
 

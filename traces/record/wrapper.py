@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from attrs import frozen
 
+from traces.record.digest import digest
 from traces.record.ids import Id, IdOf, id_in, text
 from traces.record.process import Process, now
 
@@ -19,6 +20,7 @@ class Told:
     process: Process
     id_of: IdOf | None = None
     configured: Mapping[str, Any] = {}
+    hashes: bool = False
 
 
 class Recorded:
@@ -29,6 +31,7 @@ class Recorded:
         self._process = told.process
         self._id_of = told.id_of
         self._configured = told.configured
+        self._hashes = told.hashes
 
     @property
     def recorded_as(self) -> str:
@@ -45,9 +48,15 @@ class Recorded:
         return True
 
     def _id(self, topic: str, key: Any, value: Any, headers: Any) -> Id | None:
-        if self._id_of is not None:
-            return self._id_of(topic, key, value, headers)
-        return id_in(headers)
+        if self._id_of is None:
+            return id_in(headers)
+        id = self._id_of(topic, key, value, headers)
+        # No file of ours holds a larger number; as text it is as good a name.
+        return id if type(id) is not int or abs(id) < 2**63 else str(id)
+
+    def _hash(self, value: Any, key: Any, headers: Any) -> int | None:
+        """What stands for the content of a message, if that was asked for."""
+        return digest(value, key, headers) if self._hashes else None
 
 
 class RecordedConsumer(Recorded):
@@ -59,7 +68,9 @@ class RecordedConsumer(Recorded):
         super().__init__(client, told)
         self._last_poll: tuple[int, list[Any]] = -1, []
         group = told.configured.get("group")
-        self._group: Fields = {"group": group} if group else {}
+        instance = told.configured.get("group_instance_id")
+        self._instance: Fields = {"instance": instance} if instance else {}
+        self._group: Fields = {"group": group, **self._instance} if group else {}
 
     @contextmanager
     def process(self, *messages: Any) -> Generator[None]:
@@ -123,6 +134,7 @@ def record(
     key: Any,
     timestamp: int | None,
     epoch: int | None,
+    hashed: int | None = None,
 ) -> Fields:
     """A record that was delivered; what is not known is left out."""
     fields: Fields = {"topic": topic, "partition": partition, "offset": offset}
@@ -134,4 +146,6 @@ def record(
         fields["timestamp"] = timestamp
     if epoch is not None and epoch >= 0:
         fields["epoch"] = epoch
+    if hashed is not None:
+        fields["hash"] = hashed
     return fields

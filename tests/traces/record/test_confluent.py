@@ -415,3 +415,53 @@ def test_a_batch_that_cannot_be_recorded_says_so(tmp_path: Path) -> None:
     with pytest.raises(NotImplementedError, match="call produce for each"):
         producer.produce_batch("t", [])
     producer.close()
+
+
+def test_an_id_that_no_number_of_64_bits_holds_is_written_all_the_same(tmp_path: Path) -> None:
+    def own(_topic: str, _key: Any, _value: Any, _headers: Any) -> int:
+        return 2**70
+
+    producer = recorded(Producer(), tmp_path, SAFE, id=own)
+    producer.produce("t", b"v")
+    producer.close()
+    assert lines(tmp_path, "producer#0")[0]["records"][0]["id"] == str(2**70)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"v", "värde"])
+@pytest.mark.parametrize("headers", [None, [("a", b"1")], {"a": None}])
+def test_sender_and_reader_hash_a_message_alike_and_any_change_shows(
+    tmp_path: Path, value: Any, headers: Any
+) -> None:
+    client = Producer()
+    producer = recorded(client, tmp_path, SAFE, hashes=True)
+    producer.produce("t", value, key="k", headers=headers)
+    producer.close()
+    _, _, _, given = client.sent[0]
+    raw = value.encode() if isinstance(value, str) else value
+    same: Line = {"key": b"k", "value": raw, "headers": given}
+    others: list[Line] = [
+        {"key": b""},
+        {"key": None},
+        {"value": b"V"},
+        {"headers": [*given, ("b", b"")]},
+    ]
+    script = [message(n, **(same | other)) for n, other in enumerate([same, *others])]
+    consumer = recorded(Consumer(script=[script]), tmp_path, GROUP, hashes=True)
+    consumer.consume(5)
+    consumer.close()
+    sent = lines(tmp_path, "producer#0")[0]["records"][0]["hash"]
+    first, *rest = [r["hash"] for r in lines(tmp_path, "consumer#0")[0]["records"]]
+    assert first == sent
+    assert sent not in rest
+
+
+def test_a_static_member_is_named_with_its_group(tmp_path: Path) -> None:
+    conf = GROUP | {"group.instance.id": "i1"}
+    consumer = recorded(Consumer(script=[[message(0)]]), tmp_path, conf)
+    consumer.subscribe(["t"])
+    consumer.consume(1)
+    consumer.commit()
+    consumer.close()
+    found = lines(tmp_path, "consumer#0")
+    assert [line.get("instance") for line in found] == ["i1", "i1", "i1", None]
+    assert survey(tmp_path).processes[0].configured["group_instance_id"] == "i1"

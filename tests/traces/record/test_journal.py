@@ -14,19 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traces.record import StillRunningError, settle
-from traces.record.entries import REPORTED, REPORTS, SEND, SENT, entries
+from traces.record.entries import REPORTED, REPORTS, SEND, entries
 from traces.record.journal import Journal, RecordingStoppedWarning
 from traces.record.process import Process, open_process
 from traces.record.run import TAKEN
 from traces.record.settling import NotAJournalError, Settled
 
 PAGE = 4096
+NOW = 7
 Line = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     """Windows of one page: every test crosses from one into the next."""
+    monkeypatch.setattr("traces.record.journal.now", lambda: NOW)
     monkeypatch.setattr("traces.record.journal.WINDOW", PAGE)
 
 
@@ -54,7 +56,7 @@ SENDS = st.tuples(st.none() | st.text(max_size=50), NUMBERS)
 WRITTEN: st.SearchStrategy[tuple[str, Any]] = st.one_of(
     st.tuples(st.just("line"), st.text(max_size=3000)),
     st.tuples(st.just("send"), SENDS),
-    st.tuples(st.just("reports"), st.lists(NUMBERS, min_size=5, max_size=600)),
+    st.tuples(st.just("reports"), st.lists(NUMBERS, min_size=4, max_size=600)),
 )
 
 
@@ -72,19 +74,17 @@ def test_what_is_appended_is_read_back_across_windows(
         elif kind == "send":
             key, id = what
             raw = None if key is None else key.encode()
-            entry = SEND.pack(0, -1 if raw is None else len(raw), 0, seq, 7, id)
-            journal.append(entry + (raw or b""), SENT)
+            journal.append_send(0, seq, id, raw)
             record = {"topic": "t", "id": id} | ({} if key is None else {"key": key})
-            call = {"seq": seq, "op": "send", "invoked_ns": 7, "records": [record]}
+            call = {"seq": seq, "op": "send", "invoked_ns": NOW, "records": [record]}
             expected.append(call)
         else:
-            numbers = what[: len(what) // 5 * 5]
+            numbers = what[: len(what) // 4 * 4]
             packed = b"".join(n.to_bytes(8, "little") for n in numbers)
-            journal.append(REPORTS.pack(0, len(numbers) // 5) + packed, REPORTED)
-            for i in range(0, len(numbers), 5):
-                told, at = numbers[i : i + 2], numbers[i + 2 : i + 5]
-                report = {"seq": told[0], "outcome": "ok", "returned_ns": told[1], "at": at}
-                expected.append(report)
+            journal.append(REPORTS.pack(0, len(numbers) // 4, 8) + packed, REPORTED)
+            for i in range(0, len(numbers), 4):
+                told, *at = numbers[i : i + 4]
+                expected.append({"seq": told, "outcome": "ok", "returned_ns": 8, "at": at})
     assert list(entries(journal.path)) == expected  # as it stands, with zeros behind the end
     journal.close()
     assert list(entries(journal.path)) == expected

@@ -1,0 +1,112 @@
+"""What the producers of all libraries share: every send is written down, and what became of it.
+
+A send is written down before the client is called: from then on the record may be in the log.
+"""
+
+from array import array
+from itertools import count
+from threading import Lock
+from typing import Any
+
+from traces.record.entries import LONGEST_KEY, REPORT_FIELDS, REPORTED, REPORTS
+from traces.record.errors import send_outcome
+from traces.record.ids import HEADER, text, with_header
+from traces.record.process import now
+from traces.record.wrapper import Fields, Recorded, Told
+
+
+class RecordedProducer(Recorded):
+    """A producer of any library."""
+
+    #: So many reports are kept before they are written: all that the client calls out at once.
+    _at_once = 1
+
+    def __init__(self, client: Any, told: Told) -> None:
+        super().__init__(client, told)
+        configured = told.configured
+        self._retries: int | None = configured.get("retries")
+        self._acknowledged = configured.get("acks") not in (None, "0")
+        transactional: str | None = configured.get("transactional_id")
+        self._named: Fields = {"transactional_id": transactional} if transactional else {}
+        self._txn: int = -1
+        self._of_txn: Fields = {}
+        # A topic, and the transaction that its sends now belong to, have a number in the journal.
+        self._contexts: dict[str, int] = {}
+        self._context_numbers = count(1)
+        self._reports: list[int] = []
+        self._reporting = Lock()
+        self._append_send = told.process.journal.append_send
+        self._next_seq = told.process.next_seq
+        self._first_id = told.process.first_id
+        told.process.before_end = self._write_reports
+
+    def _begin(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: int | None
+    ) -> tuple[int, Any]:
+        """Write a send down; answers its place in the program and the headers to send."""
+        seq = self._next_seq()
+        told = headers
+        if self._id_of is not None:
+            id: Any = self._id(topic, key, value, headers)
+        else:
+            id = self._first_id + seq
+            ours = (HEADER, id.to_bytes(8, "big"))
+            headers = [ours] if headers is None else with_header(headers, id)
+        raw = key.encode() if type(key) is str else key
+        plain = type(id) is int and not self._hashes and (partition is None or partition < 0)
+        if plain and (raw is None or (type(raw) is bytes and len(raw) <= LONGEST_KEY)):
+            context = self._contexts.get(topic) or self._new_context(topic)
+            self._append_send(context, seq, id, raw)
+        else:
+            self._write_as_line(seq, topic, id, key, partition, self._hash(value, key, told))
+        return seq, headers
+
+    def _write_as_line(
+        self, seq: int, topic: str, id: Any, key: Any, partition: int | None, hashed: int | None
+    ) -> None:
+        """For what the compact form has no place for."""
+        named: Fields = {"topic": topic, "id": id}
+        named |= {} if key is None else {"key": text(key)}
+        named |= {} if partition is None or partition < 0 else {"partition": partition}
+        named |= {} if hashed is None else {"hash": hashed}
+        call: Fields = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [named]}
+        self._process.write(call | self._of_txn)
+
+    def _new_context(self, topic: str) -> int:
+        number = self._contexts[topic] = next(self._context_numbers)
+        self._process.write({"context": number, "topic": topic, "inside": self._of_txn})
+        return number
+
+    def _inside(self, of_txn: Fields) -> None:
+        """From here on, sends belong to this transaction, or to none."""
+        self._of_txn = of_txn
+        self._contexts = {}
+
+    def _stored(self, seq: int, partition: int, offset: int | None, timestamp: int | None) -> None:
+        """The cluster has answered; with acks=0, the client has done what it could."""
+        if offset is None or offset < 0:
+            outcome = "ok" if self._acknowledged else "info"
+            self._process.answer(seq, outcome, at=(partition, None, None))
+            return
+        reports = self._reports
+        reports.extend((seq, partition, offset, -1 if timestamp is None else timestamp))
+        if len(reports) >= self._at_once * REPORT_FIELDS:
+            self._write_reports()
+
+    def _not_stored(
+        self, seq: int, code: int | None, error: str, partition: int | None = None
+    ) -> None:
+        """The client has given it up."""
+        at = {} if partition is None else {"at": (partition, None, None)}
+        self._process.answer(seq, send_outcome(code, self._retries), error=error, **at)
+
+    def _write_reports(self) -> None:
+        """What was acknowledged since: reports come in bursts, from inside the client's calls."""
+        if not self._reports:
+            return
+        with self._reporting:
+            numbers = array("q", self._reports)
+            del self._reports[: len(numbers)]
+        if numbers:
+            head = REPORTS.pack(0, len(numbers) // REPORT_FIELDS, now())
+            self._process.journal.append(head + numbers.tobytes(), REPORTED)
