@@ -38,8 +38,13 @@ class Dictionary:
     what: str
     bits: int = NARROW
     counts: bool = False
+    known: Mapping[str, int] = field(factory=dict[str, int])  # what `fresh` took over
     _numbers: dict[str, int] = field(factory=dict[str, int])
     _names: dict[int, str] = field(factory=dict[int, str])
+
+    def fresh(self) -> "Dictionary":
+        """A dictionary that gives the same numbers, and tells only of names that it was asked."""
+        return Dictionary(self.what, self.bits, known=self._numbers)
 
     def seed(self, names: Iterable[str]) -> None:
         """Count these names, in this order, before any other is seen."""
@@ -50,7 +55,9 @@ class Dictionary:
         """The number of `name`."""
         known = self._numbers.get(name)
         if known is None:
-            known = len(self._names) if self.counts else self._hashed(name)
+            known = self.known.get(name)
+            if known is None:
+                known = len(self._names) if self.counts else self._hashed(name)
             self.put(name, known)
         return known
 
@@ -101,6 +108,13 @@ class Names:
         names = cls()
         for dictionary in names.dictionaries().values():
             dictionary.counts = True
+        return names
+
+    def fresh(self) -> "Names":
+        """Names for the reader of one piece."""
+        names = Names()
+        for kind, dictionary in self.dictionaries().items():
+            setattr(names, kind, dictionary.fresh())
         return names
 
     def dictionaries(self) -> dict[str, Dictionary]:

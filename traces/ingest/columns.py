@@ -1,10 +1,12 @@
 """Collects calls and their records, and makes columns of them.
 
-A file is read call by call, because that is what it holds; but the columns are made in one go,
-by Arrow and numpy. Call fields are kept once per call and repeated at the end.
+A file is read call by call, because that is what it holds; but the columns are made in one go, by
+Arrow and numpy. What many calls share (who, what, in which group) is noted once; the integers of a
+call lie in a row with those of other calls that have the same fields; records wait as they came.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from types import NoneType
 from typing import Any
 
@@ -14,35 +16,30 @@ from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
 from traces.names import Names, key_number
-from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op, Txn
+from traces.schema import COLUMNS, NONE, OPS, Detail, Flag
 
 Ints = NDArray[np.int64]
 
-CALL_FIELDS = (
+# What is different in nearly every call, and what is one of a few in all of them.
+INTS = ("seq", "inv", "ret", "txn", "generation", "pid", "pepoch", "node")
+WORDS = (
     "process",
-    "seq",
     "op",
     "outcome",
-    "inv",
-    "ret",
     "clock",
     "group",
     "member",
-    "generation",
-    "txn",
     "isolation",
     "tid",
-    "pid",
-    "pepoch",
     "flags",
-    "node",
     "instance",
     "detail",
 )
 NATURAL = frozenset(("seq", "inv", "ret", "txn", "partition", "offset"))
-RECORD_FIELDS = ("partition", "offset", "id", "key", "timestamp", "epoch", "sequence", "hash")
-# Fields of a record that few records have: kept apart, by the number of the row.
-RARE_FIELDS = frozenset(("tombstone", "delivery_count", "ack", "topic_id"))
+RECORD_INTS = ("partition", "offset", "timestamp", "epoch", "sequence", "hash")
+# Fields of a record that few records have.
+RARE_FIELDS = ("tombstone", "delivery_count", "ack", "topic_id")
+_TYPES: Mapping[str, Any] = {name: type.to_pandas_dtype() for name, type in COLUMNS.items()}
 
 
 @define
@@ -52,115 +49,184 @@ class Malformed(Exception):
     field: str
 
 
-def _lists(names: Iterable[str]) -> dict[str, list[Any]]:
-    return {name: [] for name in names}
-
-
 @define
 class Rows:
     """Rows in the order of the calls; the rows of one call stand together."""
 
     names: Names
-    calls: dict[str, list[Any]] = field(factory=lambda: _lists((*CALL_FIELDS, "rows")))
-    records: dict[str, list[Any]] = field(factory=lambda: _lists(("topic", *RECORD_FIELDS)))
-    rare: list[tuple[int, Mapping[str, Any]]] = field(factory=list[tuple[int, Mapping[str, Any]]])
+    words: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
+    records: list[Any] = field(factory=list[Any])
+    _numbers: dict[tuple[int, ...], int] = field(factory=dict[tuple[int, ...], int])
+    _ints: dict[tuple[str, ...], list[Any]] = field(factory=dict[tuple[str, ...], list[Any]])
+    _calls: list[tuple[tuple[str, ...], int, int]] = field(
+        factory=list[tuple[tuple[str, ...], int, int]]
+    )
 
     def call(self, rows: int, fields: Mapping[str, int | None]) -> None:
         """A call, or the part of it that shares one `op`, whose `rows` records follow."""
-        calls = self.calls
-        for name in CALL_FIELDS:
-            calls[name].append(fields.get(name))
-        calls["rows"].append(rows)
+        get = fields.get
+        word = self.word({name: value for name in WORDS if (value := get(name)) is not None})
+        self.ints(INTS).extend(map(get, INTS))
+        self._calls.append((INTS, word, rows))
+
+    def plain(self, fields: tuple[str, ...], word: int, rows: int) -> None:
+        """A call whose integers and records the caller has added by itself."""
+        self._calls.append((fields, word, rows))
+
+    def ints(self, fields: tuple[str, ...]) -> list[Any]:
+        """Where the integers of calls that have these fields go, one call after the other."""
+        return self._ints.setdefault(fields, [])
+
+    def word(self, fields: Mapping[str, int]) -> int:
+        """The number of what many calls share."""
+        values = tuple(fields.get(name, NONE) for name in WORDS)
+        known = self._numbers.get(values)
+        if known is None:
+            known = self._numbers[values] = len(self.words)
+            self.words.append(values)
+        return known
 
     def sent(self, record: Mapping[str, Any]) -> None:
         """One record, or one partition with what is known about it there."""
-        records, get = self.records, record.get
-        if not RARE_FIELDS.isdisjoint(record):
-            self.rare.append((len(records["topic"]), record))
-        records["topic"].append(record["topic"])
-        for name in RECORD_FIELDS:
-            records[name].append(get(name))
+        self.records.append(record)
 
-    def record_list(self, several: list[Any]) -> None:
-        """The records of one call, in their order."""
-        if len(several) == 1:
-            return self.sent(several[0])
-        records, first = self.records, len(self.records["topic"])
-        self.rare += [
-            (row, record)
-            for row, record in enumerate(several, first)
-            if not RARE_FIELDS.isdisjoint(record)
-        ]
-        records["topic"] += [record["topic"] for record in several]
-        for name in RECORD_FIELDS:
-            records[name] += [record.get(name) for record in several]
-        return None
+    def __len__(self) -> int:
+        return len(self.records)
 
     def columns(self) -> dict[str, Ints]:
-        """The rows as columns, all but what only the whole file can tell."""
-        calls = {name: _ints(name, self.calls[name]) for name in CALL_FIELDS}
-        counts = _ints("rows", self.calls["rows"])
-        columns = {name: np.repeat(calls[name], counts) for name in CALL_FIELDS}
-        for name in ("partition", "offset", "timestamp", "epoch", "sequence", "hash"):
-            columns[name] = _ints(name, self.records[name])
-        columns["id"] = _ids(self.names, self.records["id"])
-        columns["topic"] = _numbered("topic", self.records["topic"], self.names.topics.number)
-        columns["key"] = _numbered("key", self.records["key"], key_number)
+        """The rows as columns, all but what only the whole file can tell; and starts anew."""
+        calls, counts = self._call_columns()
+        columns = {name: np.repeat(column, counts) for name, column in calls.items()}
+        get = _fields(self.records)
+        for name in RECORD_INTS:
+            columns[name] = _ints(name, get(name))
+        columns["id"] = _ids(self.names, get("id"))
+        columns["topic"] = _numbered("topic", get("topic"), self.names.topics.number)
+        columns["key"] = _numbered("key", get("key"), key_number)
         columns["idx"] = _positions(columns["seq"])
-        columns["topic_id"] = np.full(len(columns["seq"]), NONE)
-        self._rare_columns(columns)
-        return columns
+        columns["topic_id"] = np.full(len(self.records), NONE)
+        self._rare_columns(columns, get)
+        self.records, self._calls, self._ints = [], [], {}
+        return {name: narrow(name, column) for name, column in columns.items()}
 
-    def _rare_columns(self, columns: dict[str, Ints]) -> None:
-        for row, record in self.rare:
-            if record.get("tombstone") is True:
-                columns["flags"][row] |= Flag.TOMBSTONE
-            if (count := record.get("delivery_count")) is not None:
-                columns["detail"][row] = count
-            if (ack := record.get("ack")) is not None:
-                columns["detail"][row] = Detail.ACKS[ack]
-            if (topic_id := record.get("topic_id")) is not None:
-                columns["topic_id"][row] = self.names.topic_ids.number(topic_id)
+    def _call_columns(self) -> tuple[dict[str, Ints], Ints]:
+        """One value per call, and how many rows it has."""
+        shapes = {fields: number for number, fields in enumerate(self._ints)}
+        known = [(shapes[fields], word, rows) for fields, word, rows in self._calls]
+        told = np.array(known, np.int64).reshape(-1, 3)
+        words = np.array(self.words, np.int64).reshape(-1, len(WORDS))[told[:, 1]]
+        columns = {name: words[:, n] for n, name in enumerate(WORDS)}
+        columns |= {name: np.full(len(told), NONE) for name in INTS}
+        for fields, number in shapes.items():
+            mine = np.flatnonzero(told[:, 0] == number)
+            flat = self._ints[fields]
+            for n, name in enumerate(fields):
+                columns[name][mine] = _ints(name, flat[n :: len(fields)])
+        return columns, told[:, 2]
+
+    def _rare_columns(self, columns: dict[str, Ints], get: "_Get") -> None:
+        rare = {name: get(name) for name in RARE_FIELDS}
+        counts = _ints("delivery_count", rare["delivery_count"])
+        columns["detail"] = np.where(counts == NONE, columns["detail"], counts)
+        for row, value in _given(rare["tombstone"]):
+            if type(value) is bool:
+                columns["flags"][row] |= Flag.TOMBSTONE if value else Flag.VALUED
+        for row, value in _given(rare["ack"]):
+            columns["detail"][row] = Detail.ACKS[value]
+        for row, value in _given(rare["topic_id"]):
+            columns["topic_id"][row] = self.names.topic_ids.number(value)
+
+
+_Get = Callable[[str], "Sequence[Any] | int"]
+
+
+def _given(values: Sequence[Any] | int) -> Iterable[tuple[int, Any]]:
+    if isinstance(values, int):
+        return ()
+    return ((row, value) for row, value in enumerate(values) if value is not None)
+
+
+def _fields(records: list[Any]) -> _Get:
+    """The values of a field in all records; if no record has it, only how many records there are.
+
+    Records of one kind have the same fields in the same order, and are taken apart in one go.
+    """
+    shapes: set[tuple[str, ...]] = set(map(tuple, records))
+    count = len(records)
+    if len(shapes) == 1:
+        (shape,) = shapes
+        flat = list(chain.from_iterable(map(dict[str, Any].values, records)))
+        places = {name: n for n, name in enumerate(shape)}
+        size = len(shape)
+        return lambda name: flat[places[name] :: size] if name in places else _none(name, count)
+    present = set(chain.from_iterable(shapes))
+
+    def get(name: str) -> Sequence[Any] | int:
+        if name == "topic":
+            return [record["topic"] for record in records]
+        return [record.get(name) for record in records] if name in present else count
+
+    return get
+
+
+def _none(name: str, count: int) -> int:
+    if name == "topic" and count:
+        raise Malformed(name)
+    return count
 
 
 def joined(chunks: Sequence[Mapping[str, Ints]]) -> dict[str, Ints]:
     """Chunks of one file as one."""
+    if len(chunks) == 1:
+        return dict(chunks[0])
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
 def table(columns: Mapping[str, Ints]) -> Any:
     """An `ops` table of numpy columns."""
-    arrays = [pa.array(columns[n].astype(t.to_pandas_dtype())) for n, t in COLUMNS.items()]
+    arrays = [pa.array(columns[n].astype(t, copy=False)) for n, t in _TYPES.items()]
     return pa.Table.from_arrays(arrays, schema=OPS)
 
 
-def _ints(name: str, values: list[Any]) -> Ints:
-    if not {type(value) for value in values} <= {int, NoneType}:
+def narrow(name: str, column: NDArray[np.integer[Any]]) -> Ints:
+    """As few bytes as the column of the table has: a whole piece is held in memory."""
+    narrowed: Ints = column.astype(_TYPES[name], copy=False)
+    if narrowed is not column and np.any(narrowed != column):
+        raise Malformed(name)
+    return narrowed
+
+
+def _ints(name: str, values: Sequence[Any] | int) -> Ints:
+    if isinstance(values, int):
+        return np.full(values, NONE)
+    if not set(map(type, values)) <= {int, NoneType}:
         raise Malformed(name)
     try:
-        filled = pa.array(values, pa.int64()).fill_null(NONE)
+        numbers = pa.array(values, pa.int64())
     except (OverflowError, ArrowException) as error:
         raise Malformed(name) from error
-    numbers = filled.to_numpy()
-    if name in NATURAL and np.count_nonzero(numbers < 0) != values.count(None):
+    nulls = numbers.null_count
+    filled: Ints = (numbers.fill_null(NONE) if nulls else numbers).to_numpy()
+    if name in NATURAL and np.count_nonzero(filled < 0) != nulls:
         raise Malformed(name)
-    return numbers
+    return filled
 
 
-def _ids(names: Names, values: list[Any]) -> Ints:
-    kinds: set[Any] = {type(value) for value in values}
+def _ids(names: Names, values: Sequence[Any] | int) -> Ints:
+    if isinstance(values, int):
+        return np.full(values, NONE)
+    kinds: set[Any] = set(map(type, values))
     if not kinds <= {int, str, NoneType}:
         raise Malformed("id")
-    if kinds <= {int, NoneType}:
-        plain = _ints("id", values)
-        negative = plain < 0
-        if not negative.any() or all(values[i] is None for i in np.flatnonzero(negative)):
-            return plain
+    if kinds <= {int, NoneType} and all(id is None or 0 <= id < 2**63 for id in values):
+        return _ints("id", values)
     return np.fromiter((names.id(value) for value in values), np.int64, len(values))
 
 
-def _numbered(name: str, values: list[Any], number: Callable[[str], int]) -> Ints:
-    if not {type(value) for value in values} <= {str, NoneType}:
+def _numbered(name: str, values: Sequence[Any] | int, number: Callable[[str], int]) -> Ints:
+    if isinstance(values, int):
+        return np.full(values, NONE)
+    if not set(map(type, values)) <= {str, NoneType}:
         raise Malformed(name)
     encoded = pa.array(values, pa.string()).dictionary_encode()
     numbers = [number(text) for text in encoded.dictionary.to_pylist()]
@@ -175,26 +241,3 @@ def _positions(seq: Ints) -> Ints:
     first = np.r_[True, seq[1:] != seq[:-1]]
     starts = np.flatnonzero(first)
     return np.arange(len(seq)) - starts[np.cumsum(first) - 1]
-
-
-def write_transactions(
-    columns: dict[str, Ints], ends: Mapping[int, tuple[Txn, int, int]], open_state: Txn
-) -> None:
-    """Write on each row what became of its transaction: the file that began it also ended it."""
-    txn = columns["txn"]
-    inside = txn >= 0
-    # A client that has a transactional id and does not say which transaction: nobody knows.
-    vague = ~inside & (columns["tid"] >= 0)
-    columns["txn_state"] = np.where(inside, int(open_state), np.where(vague, int(Txn.UNKNOWN), 0))
-    columns["end_inv"] = np.full(len(txn), NONE)
-    if ends:
-        known = np.array(sorted(ends), dtype=np.int64)
-        states = np.array([int(ends[n][0]) for n in known], dtype=np.int64)
-        times = np.array([ends[n][1] for n in known], dtype=np.int64)
-        at = np.minimum(np.searchsorted(known, txn), len(known) - 1)
-        hit = inside & (known[at] == txn)
-        columns["txn_state"][hit] = states[at[hit]]
-        columns["end_inv"][hit] = times[at[hit]]
-        answers = np.array([ends[n][2] for n in known], dtype=np.int64)
-        sent = hit & (columns["op"] == Op.TXN_OFFSETS)
-        columns["timestamp"][sent] = answers[at[sent]]

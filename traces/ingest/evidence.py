@@ -28,8 +28,7 @@ def _sends(columns: Columns) -> Bools:
 
 def _acked(columns: Columns) -> Bools:
     """Sends that were answered; with acks=0 nobody waits for an answer, and there is no offset."""
-    asked = columns["unanswered"] == 0
-    return _ops(columns, Op.SEND) & (columns["outcome"] == Outcome.OK) & asked
+    return _ops(columns, Op.SEND) & (columns["outcome"] == Outcome.OK)
 
 
 def _transactional(columns: Columns) -> Bools:
@@ -57,8 +56,8 @@ def _processed(columns: Columns) -> Bools:
 
 
 def _members(columns: Columns) -> Bools:
-    """Polls and processing by members of a group (marked beforehand: see `Evidence.members`)."""
-    return _ops(columns, Op.POLL, Op.PROCESS) & (columns["member_of"] != 0)
+    """Polls and processing by members of a group."""
+    return _ops(columns, Op.POLL, Op.PROCESS)
 
 
 def _assigned(columns: Columns) -> Bools:
@@ -98,8 +97,8 @@ def _listed(columns: Columns) -> Bools:
 
 
 def _numbered(columns: Columns) -> Bools:
-    """Sends of producers that ever tell their producer id (marked beforehand)."""
-    return _ops(columns, Op.SEND) & (columns["numbers"] != 0)
+    """Sends of producers that ever tell their producer id."""
+    return _ops(columns, Op.SEND)
 
 
 def _sent_offsets(columns: Columns) -> Bools:
@@ -131,8 +130,8 @@ def _subscribed(columns: Columns) -> Bools:
 
 
 def _static(columns: Columns) -> Bools:
-    """Joins and commits of members that ever tell their instance (marked beforehand)."""
-    return _ops(columns, Op.ASSIGNED, Op.COMMIT) & (columns["static"] != 0)
+    """Joins and commits of members that ever tell their instance."""
+    return _ops(columns, Op.ASSIGNED, Op.COMMIT)
 
 
 def _shared(columns: Columns) -> Bools:
@@ -172,6 +171,20 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "static": (_static, ("instance", "group", "inv", "ret")),
     "shared": (_shared, ("topic", "partition", "offset", "group", "detail", "inv", "ret")),
 }
+# Kinds that are asked only of processes that bear a mark: by what they tell on any row of theirs,
+# or (`member_of` too, and `answered` alone) by how they are configured.
+MARKED: Mapping[str, str] = {
+    "member": "member_of",
+    "acked": "answered",
+    "numbered": "numbers",
+    "static": "static",
+}
+TELLING: Mapping[str, Callable[[Columns], Bools]] = {
+    "member_of": lambda c: c["group"] != NONE,
+    "numbers": lambda c: _ops(c, Op.SEND) & (c["pid"] != NONE),
+    "static": lambda c: _ops(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
+}
+MARKS = frozenset((*TELLING, "answered"))
 SPOKEN = {
     "inv": "invoked_ns",
     "ret": "returned_ns",
@@ -192,30 +205,24 @@ class Evidence:
     counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
 
     def look_at(self, columns: Columns, members: Ints, unanswered: Ints) -> None:
-        """Count absent fields.
+        """Count absent fields in rows of several processes.
 
         `members` are processes that are configured to be in a group, `unanswered` producers that
         are configured not to wait for any acknowledgement.
         """
-        named = columns["process"][columns["group"] != NONE]
-        member_of = np.isin(columns["process"], np.concatenate([named, members]))
-        silent = np.isin(columns["process"], unanswered)
-        marks = {
-            "member_of": member_of.astype(np.int64),
-            "unanswered": silent.astype(np.int64),
-            "numbers": _ever(columns, "pid", Op.SEND),
-            "static": _ever(columns, "instance", Op.ASSIGNED, Op.COMMIT),
-        }
-        columns = {**columns, **marks}
-        for kind, (select, names) in FIELDS.items():
-            chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
-            total = int(np.count_nonzero(chosen))
-            if not total:
-                continue
-            for name in names:
-                absent = int(np.count_nonzero(columns[name][chosen] == NONE))
-                lacking, of = self.counts.get(f"{kind}.{name}", (0, 0))
-                self.counts[f"{kind}.{name}"] = (lacking + absent, of + total)
+        process = columns["process"]
+        apart = {mark: np.unique(process[of(columns)]) for mark, of in TELLING.items()}
+        apart["member_of"] = np.union1d(apart["member_of"], members)
+        apart["answered"] = np.setdiff1d(process, unanswered)
+        self.add(count(columns, {mark: np.isin(process, of) for mark, of in apart.items()}), MARKS)
+
+    def add(self, counts: Mapping[str, tuple[int, int]], marks: Iterable[str]) -> None:
+        """Add what was counted in a piece of a process's file, which bears these marks."""
+        for need, (absent, total) in counts.items():
+            mark = MARKED.get(need.partition(".")[0])
+            if mark is None or mark in marks:
+                lacking, of = self.counts.get(need, (0, 0))
+                self.counts[need] = (lacking + absent, of + total)
 
     def settle(self) -> None:
         """Put the counts into words."""
@@ -252,10 +259,30 @@ class Evidence:
         return [self.missing[need] for need in needs if need in self.missing]
 
 
-def _ever(columns: Columns, name: str, *ops: Op) -> Ints:
-    """Rows of processes that tell this field on any of these calls."""
-    telling = columns["process"][_ops(columns, *ops) & (columns[name] != NONE)]
-    return np.isin(columns["process"], telling).astype(np.int64)
+def count(
+    columns: Columns, marked: Mapping[str, Bools] | None = None
+) -> dict[str, tuple[int, int]]:
+    """How many rows lack a field that they should have, and how many rows those are.
+
+    Counts of pieces add up. What became of transactions must not matter here: that is found out
+    when all pieces have been counted. Without `marked`, which says of each row whether its process
+    bears a mark, all do.
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    for kind, (select, names) in FIELDS.items():
+        chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
+        if marked is not None and kind in MARKED:
+            chosen &= marked[MARKED[kind]]
+        total = int(np.count_nonzero(chosen))
+        for name in names if total else ():
+            absent = int(np.count_nonzero(columns[name][chosen] == NONE))
+            counts[f"{kind}.{name}"] = absent, total
+    return counts
+
+
+def marks(columns: Columns) -> list[str]:
+    """The marks that rows of one process give it."""
+    return [mark for mark, of in TELLING.items() if of(columns).any()]
 
 
 def _is(process: str, named: Mapping[str, object]) -> bool:

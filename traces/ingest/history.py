@@ -15,7 +15,8 @@ from traces.context import Ints, history_context
 from traces.ingest.columns import Rows, joined
 from traces.ingest.edn import NotEdn, read_line
 from traces.ingest.evidence import Evidence
-from traces.ingest.run import Run, mark_mixed, prove_transactions
+from traces.ingest.run import Run
+from traces.ingest.transactions import mark_mixed, prove_transactions
 from traces.ingest.vocabulary import ISOLATIONS, OUTCOMES
 from traces.meta import Meta
 from traces.names import Names

@@ -153,27 +153,37 @@ def _parts(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:
     return {tuple(row) for row in found.tolist()}
 
 
-def tell_lives_apart(evidence: Evidence, columns: dict[str, Ints], names: Names) -> None:
-    """Flag the rows of topics that were deleted and made again: which of their lives they are of.
+def newest_lives(evidence: Evidence, told: Columns, names: Names) -> dict[int, int]:
+    """Of topics that were deleted and made again, the life that was spoken of last.
 
-    The last one is the one that was spoken of last. A row that does not tell its topic's id may be
-    of any of them.
+    A row that does not tell its topic's id may be of any of them. `told` is a run's digest.
     """
-    topic, life = columns["topic"], columns["topic_id"]
-    told = np.unique(np.stack([topic, life], axis=1)[life != NONE], axis=0)
-    remade, lives = np.unique(told[:, 0], return_counts=True)
-    for one in remade[lives > 1]:
+    topic, life = told["topic"], told["topic_id"]
+    pairs = np.unique(np.stack([topic, life], axis=1)[life != NONE], axis=0)
+    remade, lives = np.unique(pairs[:, 0], return_counts=True)
+    newest: dict[int, int] = {}
+    for one in remade[lives > 1].tolist():
         mine = topic == one
-        vague = int(np.count_nonzero(mine & (life == NONE)))
+        vague = int(told["rows"][mine & (life == NONE)].sum())
         if vague:
             evidence.missing["lives"] = (
-                f"topic {names.topics.name(int(one))} was deleted and made again, and "
+                f"topic {names.topics.name(one)} was deleted and made again, and "
                 f"{vague} rows do not tell its id (topic_ids)"
             )
-        newest = max(told[told[:, 0] == one, 1], key=lambda id: _last(columns, mine, int(id)))
-        columns["flags"][mine] |= Flag.REMADE
-        columns["flags"][mine & (life != newest)] |= Flag.FORMER
+        mine_too = pairs[pairs[:, 0] == one, 1].tolist()
+        newest[one] = max(mine_too, key=lambda id: _last(told, mine, id))
+    return newest
 
 
-def _last(columns: Columns, mine: Bools, life: int) -> tuple[int, int]:
-    return int(columns["inv"][mine & (columns["topic_id"] == life)].max(initial=NONE)), life
+def tell_lives_apart(columns: dict[str, Ints], newest: Mapping[int, int]) -> None:
+    """Flag the rows of topics that were made again: which of their lives they are of."""
+    flags = np.array(columns["flags"])
+    for topic, life in newest.items():
+        mine = columns["topic"] == topic
+        flags[mine] |= Flag.REMADE
+        flags[mine & (columns["topic_id"] != life)] |= Flag.FORMER
+    columns["flags"] = flags
+
+
+def _last(told: Columns, mine: Bools, life: int) -> tuple[int, int]:
+    return int(told["inv"][mine & (told["topic_id"] == life)].max(initial=NONE)), life

@@ -1,27 +1,48 @@
-"""One process file of trace format v1: NDJSON, gzipped NDJSON, or Parquet of the same columns."""
+"""The calls of one process, in order, become rows of the table of operations."""
 
-import gzip
-import zlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from types import NoneType
-from typing import Any, cast
+from typing import Any
 
 import orjson
-from attrs import define, field
+from attrs import define, field, frozen
 
-from traces.arrow import pq
-from traces.ingest.columns import Ints, Malformed, Rows, joined, write_transactions
-from traces.ingest.validate import findings
+from traces.ingest.columns import Ints, Malformed, Rows, joined
+from traces.ingest.transactions import ENDS, Ends, end, write_transactions
 from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
 from traces.names import Names
-from traces.problems import Problem, Problems
+from traces.problems import Problem
 from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 
-SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
-_CHUNK = 100_000  # calls turned into columns at a time, so that memory follows the columns
+_CHUNK = 100_000  # rows turned into columns at a time, so that memory follows the columns
 
 Call = dict[str, Any]
+
+# Where the fields of a plain call go: a send, a poll or a scan of records, with nothing besides.
+_INTS: Mapping[str, str] = {
+    "seq": "seq",
+    "invoked_ns": "inv",
+    "returned_ns": "ret",
+    "txn": "txn",
+    "generation": "generation",
+    "producer_id": "pid",
+    "producer_epoch": "pepoch",
+    "replica": "node",
+}
+_WORDS = (
+    "process",
+    "op",
+    "outcome",
+    "clock",
+    "group",
+    "member",
+    "isolation",
+    "transactional_id",
+    "instance",
+)
+_PLAIN = frozenset((*_INTS, *_WORDS, "records", "error"))
+_PLAIN_OPS = frozenset(("send", "poll", "process"))
 
 
 @define
@@ -30,131 +51,35 @@ class ProcessFile:
 
     name: str
     file: str
-    columns: dict[str, Ints] | None
     calls: int
     cut: bool
     gaps: int
+    torn: bool = False
+    vague_end: bool = False
     warnings: list[Problem] = field(factory=list[Problem])
-    extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything that the process did stands in it."""
+        return not (self.cut or self.torn or self.gaps or self.vague_end)
+
+
+@frozen
+class _Shape:
+    """Calls that have the same fields in the same order, and nothing that needs a closer look."""
+
+    fields: tuple[str, ...]
+    ints: Callable[[Call], tuple[Any, ...]]
+    words: Callable[[Call], tuple[Any, ...]]
+    known: dict[tuple[Any, ...], int] = field(factory=dict[tuple[Any, ...], int])
 
 
 @define
-class _Lines:
-    """The calls of a file, with the number of the line; remembers a last line that was cut off."""
+class Reader:
+    """Turns calls into rows, and keeps what only a whole file can tell.
 
-    path: Path
-    problems: Problems
-    torn: str = ""
-    last: int = 0
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        if self.path.name.endswith(".parquet"):
-            yield from self._parquet()
-            return
-        for number, line in self._raw():
-            self.last = number
-            try:
-                call = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                if line.endswith(b"\n"):
-                    self.problems.add(self.path.name, number, "", f"expected JSON: {error.msg}")
-                elif line.strip():
-                    self.torn = f"the last line is incomplete ({error.msg})"
-                continue
-            yield number, call
-
-    def _raw(self) -> Iterator[tuple[int, bytes]]:
-        opener = gzip.open if self.path.name.endswith(".gz") else open
-        number = 0
-        with opener(self.path, "rb") as lines:
-            try:
-                for number, line in enumerate(lines, 1):
-                    if line.strip():
-                        yield number, line
-            except EOFError:
-                self.torn = "the compressed file ends in the middle"
-            except (gzip.BadGzipFile, zlib.error) as error:
-                self.problems.add(self.path.name, number + 1, "", f"expected gzip: {error}")
-
-    def _parquet(self) -> Iterator[tuple[int, Any]]:
-        number = 0
-        for batch in pq.ParquetFile(self.path).iter_batches(10_000):
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
-                number += 1
-                self.last = number
-                yield number, {k: v for k, v in row.items() if v is not None}
-
-
-def read_process_file(path: Path, name: str, names: Names, problems: Problems) -> ProcessFile:
-    """Read one file into columns; what is malformed goes to `problems`, by line and field."""
-    lines = _Lines(path, problems)
-    before = problems.count
-    reader = _Reader(names, name)
-    try:
-        for number, call in lines:
-            reader.line = number
-            reader.add(call)
-        columns = reader.finish(lines.torn != "")
-    except (Malformed, LookupError, TypeError, ValueError, AttributeError, OverflowError):
-        columns = None
-        _diagnose(path, name, problems)
-        if problems.count == before:
-            raise
-    cut = reader.last_op not in (Op.CLOSE, Op.CRASH)
-    read = ProcessFile(name, path.name, columns, reader.calls, cut, reader.gaps, extra=reader.extra)
-    if lines.torn:
-        read.warnings.append(Problem(path.name, lines.last, "", lines.torn))
-    elif cut and reader.calls:
-        read.warnings.append(
-            Problem(path.name, lines.last, "op", "the file ends without close or crash: cut off")
-        )
-    if reader.gaps:
-        read.warnings.append(
-            Problem(path.name, reader.gap_line, "seq", f"{reader.gaps} lines are missing before it")
-        )
-    return read
-
-
-def process_name(path: Path) -> str:
-    """What a file without a single call is called after."""
-    for suffix in sorted(SUFFIXES, key=len, reverse=True):
-        if path.name.endswith(suffix):
-            return path.name.removesuffix(suffix)
-    return path.name
-
-
-def first_process(path: Path) -> str:
-    """The process that the first line names, else the one that the file's name does."""
-    for _, call in _Lines(path, Problems()):
-        if type(call) is dict:
-            named = cast("Call", call).get("process")
-            return named if type(named) is str else process_name(path)
-        break
-    return process_name(path)
-
-
-def _diagnose(path: Path, name: str, problems: Problems) -> None:
-    """Read the file again, slowly, and say which lines and fields are wrong."""
-    again = Problems()  # broken JSON was reported by the first reading, up to where it stumbled
-    seq = -1
-    for number, call in _Lines(path, again):
-        found = list(findings(call))
-        for where, message in found:
-            problems.add(path.name, number, where, message)
-        if found:
-            continue
-        if call["process"] != name:
-            message = f"expected {name!r} as on the first line, found {call['process']!r}"
-            problems.add(path.name, number, "process", message)
-        if call["seq"] <= seq:
-            message = f"expected more than {seq}, found {call['seq']}"
-            problems.add(path.name, number, "seq", message)
-        seq = max(seq, call["seq"])
-
-
-@define
-class _Reader:
-    """Turns calls into rows, and keeps what only a whole file can tell."""
+    `seq` is the place of the last call; gaps are told by the line of the first call after one.
+    """
 
     names: Names
     name: str
@@ -166,11 +91,14 @@ class _Reader:
     gaps: int = 0
     gap_line: int = 0
     vague_end: bool = False
-    ends: dict[int, tuple[Txn, int, int]] = field(factory=dict[int, tuple[Txn, int, int]])
+    ends: Ends = field(factory=dict[int, tuple[Txn, int, int]])
     extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
     _rows: Rows = field(init=False)
     _chunks: list[dict[str, Ints]] = field(factory=list[dict[str, Ints]])
     _placed: dict[str, tuple[str, int]] = field(factory=dict[str, tuple[str, int]])
+    _shapes: dict[tuple[str, ...], _Shape | None] = field(
+        factory=dict[tuple[str, ...], _Shape | None]
+    )
 
     def __attrs_post_init__(self) -> None:
         self.process = self.names.processes.number(self.name)
@@ -178,93 +106,126 @@ class _Reader:
 
     def add(self, call: Call) -> None:
         """One call in program order."""
-        op, seq = OPS[call["op"]], call["seq"]
-        if call["process"] != self.name or seq <= self.seq:
-            raise Malformed("seq")
-        if seq != self.seq + 1 and not self.gaps:
-            self.gap_line = self.line
-        self.gaps += seq - self.seq - 1
-        self.seq, self.last_op = seq, op
+        seq = call["seq"]
+        if seq != self.seq + 1:
+            if seq <= self.seq:
+                raise Malformed("seq")
+            if not self.gaps:
+                self.gap_line = self.line
+            self.gaps += seq - self.seq - 1
+        self.seq = seq
         self.calls += 1
+        if not self._plain(call):
+            self._add(call)
+        if len(self._rows) >= _CHUNK:
+            self._chunks.append(self._rows.columns())
+
+    def finish(self, torn: bool, alone: bool = True) -> dict[str, Ints]:
+        """All rows, each knowing what became of its transaction, as far as they tell.
+
+        A file that is whole and holds no request to commit proves that there was none; `alone`
+        says that this was the whole file.
+        """
+        self._chunks.append(self._rows.columns())
+        columns = joined(self._chunks)
+        whole = self.last_op in (Op.CLOSE, Op.CRASH) and not torn and not self.gaps
+        whole = whole and not self.vague_end and alone
+        write_transactions(columns, self.ends, Txn.ABORTED if whole else Txn.UNKNOWN)
+        return columns
+
+    def _plain(self, call: Call) -> bool:
+        """Add a call of the common kind: what it shares with others is looked up in one go."""
+        key = tuple(call)
+        shape = self._shapes.get(key)
+        if shape is None:
+            if key in self._shapes:
+                return False
+            shape = self._shapes[key] = _shape(key)
+            if shape is None:
+                return False
+        words = shape.words(call)
+        word = shape.known.get(words)
+        if word is None:
+            word = shape.known[words] = self._word(shape, call)
+        records = call["records"]
+        if word < 0 or not records:
+            return False
+        self.last_op = None  # none that matters: not the end of a file
+        rows = self._rows
+        rows.ints(shape.fields).extend(shape.ints(call))
+        rows.records += records
+        rows.plain(shape.fields, word, len(records))
+        return True
+
+    def _word(self, shape: _Shape, call: Call) -> int:
+        """What calls with these words share, -1 where they need a closer look."""
+        nothing = any(call[name] is None for name in _WORDS if name in call)
+        if nothing or call["op"] not in _PLAIN_OPS:
+            return -1
+        fields = self._shared(call, OPS[call["op"]])
+        return self._rows.word({k: v for k, v in fields.items() if v is not None})
+
+    def _add(self, call: Call) -> None:
+        op = OPS[call["op"]]
+        self.last_op = op
         fields = self._fields(call, op)
-        if op in (Op.TXN_COMMIT, Op.TXN_ABORT):
+        if op in ENDS:
             self._end(op, fields)
         self._add_rows(call, op, fields)
         if not FIELDS.issuperset(call):
             kept = {k: v for k, v in call.items() if k not in FIELDS}
-            self.extra.append((seq, orjson.dumps(kept).decode()))
-        if self.calls % _CHUNK == 0:
-            self._flush()
+            self.extra.append((call["seq"], orjson.dumps(kept).decode()))
 
-    def finish(self, torn: bool) -> dict[str, Ints]:
-        """All rows of the file, each knowing what became of its transaction."""
-        self._flush()
-        columns = joined(self._chunks)
-        # A file that is whole and holds no request to commit proves that there was none.
-        whole = self.last_op in (Op.CLOSE, Op.CRASH) and not torn and not self.gaps
-        whole = whole and not self.vague_end
-        write_transactions(columns, self.ends, Txn.ABORTED if whole else Txn.UNKNOWN)
-        return columns
-
-    def _flush(self) -> None:
-        self._chunks.append(self._rows.columns())
-        self._rows = Rows(self.names)
-
-    def _fields(self, call: Call, op: Op) -> dict[str, int | None]:
+    def _shared(self, call: Call, op: Op) -> dict[str, int | None]:
+        """What many calls of a process share."""
+        if call["process"] != self.name:
+            raise Malformed("process")
         get, names = call.get, self.names
         fields: dict[str, int | None] = {
             "process": self.process,
-            "seq": call["seq"],
             "op": op.value,
             "outcome": OUTCOMES[call["outcome"]].value,
-            "inv": get("invoked_ns"),
-            "ret": get("returned_ns"),
             "clock": names.clocks.number(get("clock", "host")),
-            "txn": get("txn"),
         }
         if (group := get("group")) is not None:
             fields["group"] = names.groups.number(_text(group))
-            fields["generation"] = get("generation")
             if (member := get("member")) is not None:
                 fields["member"] = names.members.number(_text(member))
         if (isolation := get("isolation")) is not None:
             fields["isolation"] = ISOLATIONS[isolation].value
         if (tid := get("transactional_id")) is not None:
             fields["tid"] = names.transactional_ids.number(_text(tid))
-        fields["pid"], fields["pepoch"] = get("producer_id"), get("producer_epoch")
+        if (instance := get("instance")) is not None:
+            fields["instance"] = names.instances.number(_text(instance))
         flags = Flag.FINAL if op is Op.SCAN else 0
         fields["flags"] = flags | (Flag.AUTO if get("auto") is True else 0)
+        return fields
+
+    def _fields(self, call: Call, op: Op) -> dict[str, int | None]:
+        fields = self._shared(call, op)
+        fields |= {column: call.get(name) for name, column in _INTS.items()}
+        if fields.get("group") is None:
+            fields["generation"] = None
         self._rarely(call, op, fields)
         return fields
 
     def _rarely(self, call: Call, op: Op, fields: dict[str, int | None]) -> None:
         """Fields beyond trace format v1 (docs/traces.md)."""
-        get = call.get
-        fields["node"] = get("replica")
-        if (instance := get("instance")) is not None:
-            fields["instance"] = self.names.instances.number(_text(instance))
         if op is Op.RESET:
             fields["detail"] = Detail.RESETS[call["reason"]]
         elif op is Op.DUMP:
-            if get("transactional") is True:
+            if call.get("transactional") is True:
                 fields["flags"] = (fields["flags"] or 0) | Flag.TRANSACTIONAL
-            if (control := get("control")) is not None:
+            if (control := call.get("control")) is not None:
                 fields |= {"op": Op.MARKER.value, "detail": Detail.MARKERS[control]}
 
     def _end(self, op: Op, fields: dict[str, int | None]) -> None:
-        txn, known = fields["txn"], Txn.ABORTED
+        txn = fields["txn"]
         if txn is None:
             self.vague_end = True
-            return
-        if op is Op.TXN_COMMIT:
-            outcome = fields["outcome"]
-            known = {Outcome.OK: Txn.COMMITTED, Outcome.INFO: Txn.UNKNOWN}.get(
-                Outcome(outcome or 0), Txn.ABORTED
-            )
-        elif self.ends.get(txn, (Txn.ABORTED, 0, 0))[0] is Txn.UNKNOWN and fields["outcome"] != 0:
-            return  # a commit that nobody answered, then an abort that did not succeed
-        asked, answered = (NONE if t is None else t for t in (fields["inv"], fields["ret"]))
-        self.ends[txn] = (known, asked, answered)
+        else:
+            asked, answered = (NONE if t is None else t for t in (fields["inv"], fields["ret"]))
+            end(self.ends, txn, op, Outcome(fields["outcome"] or 0), asked, answered)
 
     def _add_rows(self, call: Call, op: Op, fields: dict[str, int | None]) -> None:
         rows, get = self._rows, call.get
@@ -274,7 +235,7 @@ class _Reader:
             raise Malformed("topic_ids")
         if records:
             rows.call(len(records), fields)
-            rows.record_list(_identified(records, topic_ids))
+            rows.records += _identified(records, topic_ids)
         reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields)
         query = get("query")
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
@@ -293,8 +254,7 @@ class _Reader:
             fields = fields | {"op": Op[query.upper()].value}
         if placed:
             rows.call(len(placed), fields)
-            for row in _identified(placed, topic_ids):
-                rows.sent(row)
+            rows.records += _identified(placed, topic_ids)
         if not records and not placed and not reported:
             listed = any(name in call for name in ("records", "partitions", "offsets"))
             flags = fields["flags"] or 0
@@ -335,6 +295,25 @@ class _Reader:
                 raise Malformed("partitions")
             known = self._placed[name] = topic, int(number)
         return known
+
+
+
+def _shape(fields: tuple[str, ...]) -> _Shape | None:
+    """The shape of calls with these fields, if such calls may be plain."""
+    words = [name for name in _WORDS if name in fields]
+    required = {"process", "seq", "op", "outcome", "records"}
+    if not _PLAIN.issuperset(fields) or not required.issubset(fields):
+        return None
+    grouped = "group" in fields
+    ints = [name for name in _INTS if name in fields and (grouped or name != "generation")]
+    columns = tuple(_INTS[name] for name in ints)
+    get = itemgetter(*ints) if len(ints) > 1 else _only_seq
+    return _Shape(columns, get, itemgetter(*words))
+
+
+def _only_seq(call: Call) -> tuple[Any, ...]:
+    """What `itemgetter` answers for one name is no tuple."""
+    return (call["seq"],)
 
 
 def _identified(rows: list[Any], topic_ids: dict[str, str]) -> list[Any]:

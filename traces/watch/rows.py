@@ -7,8 +7,9 @@ import numpy as np
 from attrs import define, field
 
 from traces.context import Ints
-from traces.ingest.columns import Malformed, write_transactions
-from traces.ingest.process_file import _Reader  # pyright: ignore[reportPrivateUsage]
+from traces.ingest.columns import Malformed
+from traces.ingest.process_file import Reader
+from traces.ingest.transactions import write_transactions
 from traces.ingest.validate import findings
 from traces.names import Names
 from traces.problems import BadInput, Problems
@@ -49,7 +50,7 @@ def rows_of(
     names: Names, process: str, file: str, calls: Sequence[Numbered], ended: Transactions
 ) -> Columns:
     """The rows of these calls of one process; what ended its transactions goes to `ended`."""
-    reader = _Reader(names, process)
+    reader = Reader(names, process)
     reader.ends = ended.of(reader.process)
     try:
         for line, call in sorted(calls, key=lambda item: item[1]["seq"]):

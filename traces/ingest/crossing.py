@@ -1,0 +1,90 @@
+"""Transactions whose rows lie in several pieces of their file.
+
+A producer has one open transaction at a time, so there is about one for every cut. Nothing here
+relies on that: whichever transactions have rows in several pieces are looked at.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from attrs import field, frozen
+
+from traces.context import Ints
+from traces.ingest.columns import narrow
+from traces.ingest.summary import Summary
+from traces.ingest.transactions import Ends, add_ends, rewrite_transactions, sends_and_reads
+from traces.schema import NONE, Flag, Txn
+
+Load = Callable[[Summary, Sequence[str]], dict[str, Ints]]
+_COLUMNS = ("txn", "op", "outcome", "inv", "ret", "id")
+
+
+@frozen
+class Patch:
+    """What other pieces tell of the transactions of one."""
+
+    ends: Ends = field(factory=dict[int, tuple[Txn, int, int]])
+    mixed: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.ends or self.mixed)
+
+    def apply(self, columns: dict[str, Ints]) -> None:
+        """Write it on the rows."""
+        rewrite_transactions(columns, self.ends)
+        mixed = Flag.MIXED * np.isin(columns["txn"], self.mixed)
+        columns["flags"] = narrow("flags", columns["flags"] | mixed)
+
+
+def patches(pieces: Sequence[Summary], whole: bool, load: Load) -> Iterator[tuple[Summary, Patch]]:
+    """What to write on the pieces of a file, where its transactions go beyond them.
+
+    `whole` says that the file tells of every end that was asked for.
+    """
+    open_state = Txn.ABORTED if whole else Txn.UNKNOWN
+    mine = [told for told in pieces if told.txns[1] != NONE]
+    shared = _shared(mine, load)
+    ends, mixed = _ends(mine, shared, load)
+    for told in mine:
+        low, high = told.txns
+        here = {int(txn) for txn in shared[(shared >= low) & (shared <= high)]}
+        known = {txn: ends[txn] for txn in here if txn in ends}
+        unended = {*here, *(told.open if whole else ())} - set(known)
+        patch = Patch(
+            known | dict.fromkeys(unended, (open_state, NONE, NONE)),
+            tuple(sorted(here & mixed)),
+        )
+        if patch:
+            yield told, patch
+
+
+def _shared(pieces: Sequence[Summary], load: Load) -> Ints:
+    """Transactions that have rows in more than one piece."""
+    ranges = np.array([told.txns for told in pieces], np.int64).reshape(-1, 2)
+    found: list[Ints] = []
+    for n, told in enumerate(pieces):
+        others = np.delete(ranges, n, axis=0)
+        low, high = told.txns
+        meets = others[(others[:, 0] <= high) & (others[:, 1] >= low)]
+        if len(meets):
+            txns = np.unique(load(told, ("txn",))["txn"]).astype(np.int64)
+            reach = [(txns >= low) & (txns <= high) for low, high in meets]
+            found.append(txns[(txns >= 0) & np.any(reach, axis=0)])
+    txns, counts = np.unique(np.concatenate(found or [np.empty(0, np.int64)]), return_counts=True)
+    return txns[counts > 1]
+
+
+def _ends(pieces: Sequence[Summary], shared: Ints, load: Load) -> tuple[Ends, set[int]]:
+    """How the shared transactions ended, and which of them both send and read."""
+    ends: Ends = {}
+    sent, read = set[int](), set[int]()
+    for told in pieces:
+        low, high = told.txns
+        if not np.any((shared >= low) & (shared <= high)):
+            continue
+        columns: Mapping[str, Ints] = load(told, _COLUMNS)
+        add_ends(ends, columns, shared)
+        sends, reads = sends_and_reads(columns)
+        sent |= set(np.intersect1d(columns["txn"][sends], shared).tolist())
+        read |= set(np.intersect1d(columns["txn"][reads], shared).tolist())
+    return ends, sent & read

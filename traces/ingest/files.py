@@ -1,0 +1,171 @@
+"""One process file: its pieces, read apart, and what they say together."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from attrs import define, field
+
+from traces.context import Ints
+from traces.ingest.columns import Malformed
+from traces.ingest.counting import counts_of
+from traces.ingest.lines import Broken, Lines, Piece, process_name, readers
+from traces.ingest.process_file import ProcessFile, Reader
+from traces.ingest.summary import Summary
+from traces.ingest.transactions import mark_mixed
+from traces.ingest.validate import findings
+from traces.meta import Meta
+from traces.names import Names
+from traces.problems import SHOWN, Problem, Problems
+from traces.schema import NONE, Op
+
+Columns = dict[str, Ints]
+STUMBLES = (Malformed, LookupError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+@define
+class Read:
+    """A piece that was read: its rows, unless something is wrong with them."""
+
+    summary: Summary
+    columns: Columns | None = None
+    extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
+    ids: dict[int, str | int] = field(factory=dict[int, str | int])
+
+
+Wanted = Callable[[Piece], bool]
+
+
+def read(
+    path: Path,
+    piece: Piece,
+    size: int,
+    name: str,
+    meta: Meta,
+    seeds: Names,
+    wanted: Wanted = lambda _: True,
+) -> Iterator[Read]:
+    """Read a piece; a compressed file, which is one, comes as several of this size."""
+    for lines in readers(path, piece, size):
+        if wanted(lines.piece):
+            try:
+                one = _read(lines, name, meta, seeds.fresh())
+            except STUMBLES:
+                one = Read(diagnose(path, lines.piece, size, name))
+                if not one.summary.wrong:
+                    raise
+            one.summary.piece = lines.piece
+            yield one
+
+
+def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
+    """The rows of a piece, of which all lines are as they should be."""
+    piece, reader = lines.piece, Reader(names, name)
+    told = Summary(piece, name)
+    for number, call in lines:
+        if not reader.calls:
+            told.first_line, told.first_seq = number, call["seq"]
+            reader.seq = -1 if not piece.start else told.first_seq - 1
+        reader.line = number
+        reader.add(call)
+    alone = not piece.start and lines.piece.final
+    columns = mark_mixed(reader.finish(lines.torn != "", alone))
+    told.lines, told.last, told.torn = lines.count, lines.last, lines.torn
+    told.calls, told.last_seq = reader.calls, reader.seq if reader.calls else NONE
+    told.gaps, told.gap_line = reader.gaps, reader.gap_line
+    told.ended = reader.last_op in (Op.CLOSE, Op.CRASH)
+    told.vague_end = reader.vague_end
+    told.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
+    told.names = names.told()
+    told.counts = counts_of(columns, meta, told.names)
+    return Read(told, columns, reader.extra, names.ids)
+
+
+def diagnose(path: Path, piece: Piece, size: int, name: str, seq: int = -1) -> Summary:
+    """Read a piece again, slowly, and say which lines and fields are wrong.
+
+    `seq` is the highest place of the lines before this piece.
+    """
+    told = Summary(piece, name)
+    for lines in readers(path, piece, size):
+        if lines.piece.start == piece.start:
+            for number, call in lines:
+                found = _found(call)
+                if not found:
+                    found = list(_misplaced(call, name, seq))
+                    lowest = told.first_seq if told.calls else call["seq"]
+                    told.first_seq = min(lowest, call["seq"])
+                    seq = told.last_seq = max(seq, call["seq"])
+                    told.calls += 1
+                told.wrong += len(found)
+                told.problems += [(number, *one) for one in found][: SHOWN - len(told.problems)]
+            told.lines = lines.count
+    return told
+
+
+def _found(call: Any) -> list[tuple[str, str]]:
+    return [("", call.message)] if isinstance(call, Broken) else list(findings(call))
+
+
+def _misplaced(call: dict[str, Any], name: str, seq: int) -> Iterator[tuple[str, str]]:
+    if call["process"] != name:
+        yield "process", f"expected {name!r} as on the first line, found {call['process']!r}"
+    if call["seq"] <= seq:
+        yield "seq", f"expected more than {seq}, found {call['seq']}"
+
+
+def first_process(path: Path) -> str:
+    """The process that the first line names, else the one that the file's name does."""
+    calls = chain.from_iterable(readers(path, Piece(path.name), 1 << 20))
+    for _, call in calls:
+        if type(call) is not Broken:
+            named = cast("dict[str, Any]", call).get("process") if type(call) is dict else None
+            return named if named and type(named) is str else process_name(path)
+    return process_name(path)
+
+
+Again = Callable[[Piece, int], Summary]
+
+
+def together(pieces: Iterable[Summary], again: Again, problems: Problems) -> ProcessFile:
+    """A file as its pieces tell of it, in their order, with line numbers of the whole file.
+
+    `again` diagnoses a piece that goes back behind the ones before it.
+    """
+    above, seq = 0, -1
+    file: ProcessFile | None = None
+    last, torn, gap = 0, "", 0
+    for told in pieces:
+        file = file or ProcessFile(told.process, told.piece.file, 0, True, 0)
+        if told.calls and told.first_seq <= seq:
+            told = again(told.piece, seq)
+        for line, where, message in told.problems:
+            problems.add(file.file, above + line, where, message)
+        problems.count += told.wrong - len(told.problems)
+        if told.calls:
+            before = told.first_seq - seq - 1 if told.piece.start else 0
+            if not file.gaps and (before or told.gaps):
+                gap = above + (told.first_line if before else told.gap_line)
+            file.gaps += before + told.gaps
+            file.calls += told.calls
+            file.cut, seq = not told.ended, told.last_seq
+        file.vague_end |= told.vague_end
+        last = above + told.last if told.last else last
+        torn = torn or told.torn
+        above += told.lines
+    assert file is not None
+    file.torn = torn != ""
+    file.warnings = list(_warnings(file, last, torn, gap))
+    return file
+
+
+def _warnings(file: ProcessFile, last: int, torn: str, gap: int) -> Iterator[Problem]:
+    if torn:
+        yield Problem(file.file, last, "", torn)
+    elif file.cut and file.calls:
+        message = "the file ends without close or crash: cut off"
+        yield Problem(file.file, last, "op", message)
+    if file.gaps:
+        yield Problem(file.file, gap, "seq", f"{file.gaps} lines are missing before it")

@@ -1,0 +1,55 @@
+"""Whether partitions were read as far as a run says: from its digest, or from all of its rows."""
+
+from collections.abc import Mapping
+
+from traces.context import Ints
+from traces.ingest.evidence import Evidence
+from traces.meta import Meta
+from traces.names import Names
+from traces.schema import NONE, Op, Outcome
+
+Columns = Mapping[str, Ints]
+
+
+def partitions_of(topic: int, columns: Columns, meta: Meta, names: Names) -> range:
+    """All partitions of a topic that were configured or seen."""
+    configured = meta.topics.get(names.topics.name(topic))
+    seen = columns["partition"][columns["topic"] == topic]
+    count = max(int(seen.max(initial=NONE)) + 1, (configured and configured.partitions) or 0)
+    return range(count)
+
+
+def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: Columns) -> None:
+    """Find out whether it is known how many partitions there are to be read."""
+    subscribed = set(columns["topic"][columns["op"] == Op.SUBSCRIBE].tolist()) - {NONE}
+    unknown = [
+        name
+        for name in map(names.topics.name, sorted(subscribed))
+        if (topic := meta.topics.get(name)) is None or topic.partitions is None
+    ]
+    if unknown:
+        evidence.missing["topics.partitions"] = (
+            f"meta.json does not tell the partitions of {', '.join(unknown[:4])}"
+        )
+
+
+def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Columns) -> None:
+    """Find out whether the final reading that `complete` promises is there, for every partition."""
+    ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
+    scanned = set(
+        zip(columns["topic"][ends].tolist(), columns["partition"][ends].tolist(), strict=True)
+    )
+    topics = {names.topics.number(name) for name in meta.topics}
+    topics |= set(columns["topic"][columns["op"] == Op.SEND].tolist()) - {NONE}
+    unread = [
+        f"{names.topics.name(topic)}:{partition}"
+        for topic in sorted(topics)
+        for partition in partitions_of(topic, columns, meta, names)
+        if (topic, partition) not in scanned
+    ]
+    if not meta.complete:
+        evidence.missing["complete"] = "meta.json does not say that the run is complete"
+    elif unread:
+        shown = ", ".join(unread[:4]) + (" …" if len(unread) > 4 else "")
+        evidence.missing["scan"] = f"there is no final scan of {shown}"
+        evidence.missing["complete"] = evidence.missing["scan"]

@@ -1,0 +1,159 @@
+"""What a piece of a trace says besides its rows: small, and enough to go on without reading it.
+
+Pieces are read apart. Whatever is said about a whole run is put together from their summaries, so
+everything here must add up, whichever way a file was cut.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import define, field
+
+from traces.context import Ints
+from traces.ingest.evidence import marks
+from traces.ingest.lines import Piece
+from traces.ingest.transactions import undecided
+from traces.schema import NONE, Isolation, Op, Outcome
+
+Columns = Mapping[str, Ints]
+Counts = dict[str, tuple[int, int]]
+
+
+# What a whole run is asked about is which combinations of these there are, how many rows each has,
+# and when the last call of each was made: a small table for each piece, with columns of the same
+# names (and `rows`).
+DIGEST = (
+    "process",
+    "op",
+    "outcome",
+    "topic",
+    "partition",
+    "node",
+    "topic_id",
+    "group",
+    "clock",
+)
+
+
+def digest(columns: Columns) -> Columns:
+    """The combinations that these rows hold."""
+    lines, which = distinct(*(columns[name] for name in DIGEST))
+    told = {name: lines[:, n] for n, name in enumerate(DIGEST)}
+    last = np.full(len(lines), NONE)
+    np.maximum.at(last, which, columns["inv"])
+    return told | {"inv": last, "rows": np.bincount(which, minlength=len(lines))}
+
+
+@define
+class Summary:
+    """One piece: where it lies, what its lines were like, and what its rows say."""
+
+    piece: Piece
+    process: str
+    lines: int = 0
+    last: int = 0  # the last line that is not empty
+    calls: int = 0
+    first_line: int = 0
+    first_seq: int = NONE  # the lowest, where lines are wrong
+    last_seq: int = NONE
+    gaps: int = 0
+    gap_line: int = 0
+    torn: str = ""
+    ended: bool = False  # its last call is close or crash
+    vague_end: bool = False
+    problems: list[tuple[int, str, str]] = field(factory=list[tuple[int, str, str]])
+    wrong: int = 0
+    rows: int = 0
+    txns: tuple[int, int] = (NONE, NONE)  # the lowest and the highest transaction
+    open: list[int] = field(factory=list[int])  # transactions whose end is not here
+    undecided: int = 0
+    committed_reads: int = 0
+    unplaced: int = 0
+    digest: dict[str, list[int]] = field(factory=dict[str, list[int]])
+    counts: Counts = field(factory=dict[str, tuple[int, int]])
+    marks: list[str] = field(factory=list[str])
+    names: dict[str, dict[str, int]] = field(factory=dict[str, dict[str, int]])
+
+    def look_at(self, columns: Columns, ended: Ints) -> None:
+        """Note what the rows say; `ended` are transactions whose end is among them."""
+        self.rows = len(columns["op"])
+        txns = np.unique(columns["txn"])
+        txns = txns[txns >= 0]
+        if len(txns):
+            self.txns = int(txns[0]), int(txns[-1])
+            self.open = np.setdiff1d(txns, ended).tolist()
+        self.undecided = len(undecided(columns))
+        self.committed_reads = int(np.count_nonzero(committed_reads(columns)))
+        self.unplaced = int(np.count_nonzero(unplaced(columns)))
+        self.digest = {name: column.tolist() for name, column in digest(columns).items()}
+        self.marks = marks(columns)
+
+    def holds(self, unit: int) -> bool:
+        """Whether rows of this unit of the process may be here."""
+        low, high = self.txns if unit < NONE else (self.first_seq, self.last_seq)
+        return low <= (-2 - unit if unit < NONE else unit) <= high
+
+    def as_json(self) -> dict[str, Any]:
+        """For `from_json`."""
+        return attrs.asdict(self)
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "Summary":
+        """What `as_json` wrote."""
+        problems = [(line, where, message) for line, where, message in told["problems"]]
+        counts = {need: (lacking, total) for need, (lacking, total) in told["counts"].items()}
+        kept: dict[str, Any] = {"problems": problems, "counts": counts}
+        kept |= {"piece": Piece(**told["piece"]), "txns": tuple(told["txns"])}
+        return cls(**{**told, **kept})
+
+
+def committed_reads(columns: Columns) -> Any:
+    """Rows that may show that a transaction was committed."""
+    reads = np.isin(columns["op"], (Op.POLL, Op.SCAN)) & (columns["outcome"] == Outcome.OK)
+    return reads & (columns["isolation"] == Isolation.READ_COMMITTED)
+
+
+def unplaced(columns: Columns) -> Any:
+    """Sends whose partition the sender never learnt."""
+    lost = (columns["op"] == Op.SEND) & (columns["topic"] >= 0)
+    return lost & (columns["partition"] == NONE)
+
+
+_SMALL = 1 << 22
+
+
+def distinct(*columns: Ints) -> tuple[Ints, Ints]:
+    """The different lines of these columns side by side, sorted, and which of them each row is."""
+    values: list[Ints] = []
+    key = np.zeros(len(columns[0]), np.int64)
+    size = 1
+    for column in columns:
+        known, codes = _codes(column)
+        if size * len(known) > _SMALL:
+            used, key = np.unique(key, return_inverse=True)
+            values, size = [of[used] for of in values], len(used)
+        values = [np.repeat(of, len(known)) for of in values]
+        values.append(np.tile(known, size))
+        size *= len(known)
+        if len(known) > 1:
+            key = key * len(known) + codes
+    there = np.zeros(size, bool)
+    there[key] = True
+    used = np.flatnonzero(there)
+    places = np.cumsum(there) - 1
+    return np.stack([of[used] for of in values], axis=1).reshape(-1, len(columns)), places[key]
+
+
+def _codes(column: Ints) -> tuple[Ints, Ints]:
+    """The values of a column, and which of them each row has."""
+    if not len(column):
+        return np.empty(0, np.int64), column.astype(np.int64)
+    low, high = int(column.min()), int(column.max())
+    if high - low >= _SMALL:
+        return np.unique(column.astype(np.int64), return_inverse=True)
+    above = column.astype(np.int64) - low
+    there = np.zeros(high - low + 1, bool)
+    there[above] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[above]

@@ -1,0 +1,228 @@
+"""What only a whole run can tell: put together from its pieces, and written back to their rows.
+
+A change to the rows of a piece is small (which transactions, which topics), and is kept until all
+are known, so that a piece is written anew at most once.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import define, field, frozen
+
+from traces.context import Ints
+from traces.ingest.columns import narrow
+from traces.ingest.counting import counts_of
+from traces.ingest.crossing import Patch, patches
+from traces.ingest.evidence import Evidence
+from traces.ingest.files import diagnose, together
+from traces.ingest.lines import Piece
+from traces.ingest.logs import (
+    look_for_dumps,
+    look_for_whole_logs,
+    newest_lives,
+    tell_lives_apart,
+)
+from traces.ingest.process_file import ProcessFile
+from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
+from traces.ingest.summary import DIGEST, Counts, Summary, unplaced
+from traces.ingest.transactions import prove, proved, undecided
+from traces.meta import Meta
+from traces.names import Names
+from traces.problems import Problems
+from traces.schema import NONE, Flag
+
+Columns = dict[str, Ints]
+# As the builtin `map`: wherever the work is done, the answers come in order.
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+class Store(Protocol):
+    """Where the rows of the pieces are."""
+
+    def load(self, told: Summary, names: Sequence[str] | None = None) -> Columns:
+        """The rows of a piece as they were read; all columns or these."""
+        ...
+
+    def save(self, told: Summary, columns: Columns | None, kind: str = "") -> None:
+        """Put rows in place of those that were read, if any; with a kind, beside them."""
+        ...
+
+
+@frozen
+class Change:
+    """What a whole run tells of the rows of one piece."""
+
+    patch: Patch = field(factory=Patch)
+    proved: frozenset[int] = frozenset()  # units
+    lives: Mapping[int, int] = field(factory=dict[int, int])
+
+    def __bool__(self) -> bool:
+        return bool(self.patch or self.proved or self.lives)
+
+    def apply(self, columns: Columns) -> Columns:
+        """Write it on the rows."""
+        self.patch.apply(columns)
+        prove(columns, self.proved)
+        tell_lives_apart(columns, self.lives)
+        return columns
+
+
+@define
+class Whole:
+    """A run whose pieces have all been read."""
+
+    meta: Meta
+    names: Names
+    files: list[ProcessFile]
+    pieces: list[Summary]
+    store: Store
+    map: Map
+    evidence: Evidence = field(factory=Evidence)
+    told: Columns = field(factory=dict[str, Ints])
+    changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
+
+    def settle(self) -> None:
+        """Find out what becomes of all rows, and what is missing."""
+        for told in self.pieces:
+            self.names.learn(told.names)
+        self.told = joined_digests([told.digest for told in self.pieces])
+        self._follow_transactions()
+        self._prove_transactions()
+        self._tell_lives_apart()
+        placed = self._place_sends()
+        list(self.map(partial(rewrite, self.store), [(t, self._change(t)) for t in self.pieces]))
+        self._weigh(placed)
+
+    def _change(self, told: Summary) -> Change:
+        return self.changes.get(told.piece, Change())
+
+    def _follow_transactions(self) -> None:
+        whole = {file.file: file.whole for file in self.files}
+        for file, several in groupby(self.pieces, key=lambda told: told.piece.file):
+            for told, patch in patches(list(several), whole[file], self.store.load):
+                self.changes[told.piece] = Change(patch)
+
+    def _prove_transactions(self) -> None:
+        """Decide commits that nobody answered: one record seen as committed proves them whole."""
+        open_ones = [(t, self._change(t)) for t in self.pieces if t.undecided or self._change(t)]
+        found = list(self.map(partial(undecided_of, self.store), open_ones))
+        sends = np.concatenate([*found, np.empty((0, 5), np.int64)])
+        if not len(sends):
+            return
+        readers = [told for told in self.pieces if told.committed_reads]
+        hits = list(self.map(partial(proved_by, self.store, sends), readers))
+        hit = sends[np.unique(np.concatenate([*hits, np.empty(0, np.int64)]).astype(np.int64))]
+        units = frozenset((process, unit) for process, unit in hit[:, 3:].tolist())
+        for told in self.pieces:
+            number = self.names.processes.number(told.process)
+            if mine := frozenset(u for p, u in units if p == number and told.holds(u)):
+                self.changes[told.piece] = Change(self._change(told).patch, mine)
+
+    def _tell_lives_apart(self) -> None:
+        newest = newest_lives(self.evidence, self.told, self.names)
+        for told in self.pieces if newest else ():
+            topics = set(told.digest["topic"])
+            mine = {topic: life for topic, life in newest.items() if topic in topics}
+            change = self._change(told)
+            if mine:
+                self.changes[told.piece] = Change(change.patch, change.proved, mine)
+
+    def _place_sends(self) -> list[tuple[Summary, Counts]]:
+        """Copy sends whose partition nobody knows to each that they may have reached."""
+        topics = np.unique(self.told["topic"]).tolist()
+        count = {t: partitions_of(t, self.told, self.meta, self.names) for t in topics if t >= 0}
+        lost = [told for told in self.pieces if told.unplaced]
+        work = [(told, self._change(told)) for told in lost]
+        counts = self.map(partial(place, self.store, self.meta, count), work)
+        return list(zip(lost, counts, strict=True))
+
+    def _weigh(self, placed: list[tuple[Summary, Counts]]) -> None:
+        """Put into words what is missing."""
+        marks: dict[str, set[str]] = {}
+        for told in self.pieces:
+            marks.setdefault(told.process, self._configured(told.process)).update(told.marks)
+        for told, counts in [*((t, t.counts) for t in self.pieces), *placed]:
+            self.evidence.add(counts, marks[told.process])
+        evidence, told, names, meta = self.evidence, self.told, self.names, self.meta
+        evidence.settle()
+        evidence.look_for_files(meta, self.files)
+        look_for_dumps(evidence, told, names, meta, self.files)
+        if len(np.unique(told["clock"])) > 1:
+            evidence.missing["one_clock"] = "times of several clocks do not compare"
+        look_for_scans(evidence, meta, names, told)
+        look_for_whole_logs(evidence, told, names, meta)
+        look_for_sizes(evidence, meta, names, told)
+
+    def _configured(self, process: str) -> set[str]:
+        """The marks that the configuration gives a process."""
+        grouped = self.meta.consumer(process).group is not None
+        unanswered = self.meta.producer(process).acks == "0"
+        marks = {"member_of": grouped, "answered": not unanswered}
+        return {mark for mark, given in marks.items() if given}
+
+
+def join_files(
+    pieces: Iterable[Summary], folder: Path, size: int, problems: Problems
+) -> list[ProcessFile]:
+    """The files of a run; what is wrong with them goes to `problems`."""
+    files: list[ProcessFile] = []
+    for _, several in groupby(pieces, key=lambda told: told.piece.file):
+        mine = list(several)
+
+        def again(piece: Piece, seq: int, process: str = mine[0].process) -> Summary:
+            return diagnose(folder / piece.file, piece, size, process, seq)
+
+        files.append(together(mine, again, problems))
+    return files
+
+
+def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> Columns:
+    """The digests of all pieces as one."""
+    names = (*DIGEST, "inv", "rows")
+    empty = np.empty(0, np.int64)
+    return {
+        name: np.concatenate([empty, *(np.array(d[name], np.int64) for d in digests if d)])
+        for name in names
+    }
+
+
+def undecided_of(store: Store, work: tuple[Summary, Change]) -> Ints:
+    """The records of a piece whose transactions nobody has decided yet."""
+    told, change = work
+    return undecided(change.apply(store.load(told)))
+
+
+def proved_by(store: Store, sends: Ints, told: Summary) -> Ints:
+    """Which of these undecided records a piece shows as committed."""
+    return proved(sends, store.load(told, ("topic", "id", "op", "outcome", "isolation")))
+
+
+def rewrite(store: Store, work: tuple[Summary, Change]) -> None:
+    """Write the rows of a piece as they turned out to be."""
+    told, change = work
+    store.save(told, change.apply(store.load(told)) if change else None)
+
+
+def place(
+    store: Store, meta: Meta, partitions: Mapping[int, range], work: tuple[Summary, Change]
+) -> Counts:
+    """Put copies of a piece's unplaced sends beside it: one for each partition of their topic."""
+    told, change = work
+    columns = change.apply(store.load(told))
+    rows = np.flatnonzero(unplaced(columns))
+    copies = [
+        (row, partition)
+        for row in rows.tolist()
+        for partition in partitions[int(columns["topic"][row])]
+    ]
+    which = np.array(copies, np.int64).reshape(-1, 2)
+    columns = {name: column[which[:, 0]] for name, column in columns.items()}
+    columns["partition"] = narrow("partition", which[:, 1])
+    columns["offset"] = np.full(len(which), NONE)  # of a partition that nobody knows
+    columns["flags"] = narrow("flags", columns["flags"] | Flag.UNPLACED)
+    store.save(told, columns, "placed")
+    return counts_of(columns, meta, told.names)
