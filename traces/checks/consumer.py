@@ -67,7 +67,7 @@ def successive(p: Partition) -> tuple[Ints, Ints]:
     return inside, across if p.context.positions_known else across[:0]
 
 
-def _moved_by_truncation(p: Partition, found: Ints) -> Ints:
+def moved_by_truncation(p: Partition, found: Ints) -> Ints:
     """A step back with a change of leader epoch is a truncation, where the topic allows one."""
     by_topic = p.topic_clause(len(found))
     before, after = p.epoch[found[:, 0]], p.epoch[found[:, 1]]
@@ -118,7 +118,7 @@ def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
     out: list[Found] = []
     for pairs, kind in ((across, kinds[0]), (inside, kinds[1])):
         bad = pairs[wrong(p.offset[pairs[:, 0]], p.offset[pairs[:, 1]])]
-        out.append(Found(len(pairs), bad, _moved_by_truncation(p, bad), kind))
+        out.append(Found(len(pairs), bad, moved_by_truncation(p, bad), kind))
     return out
 
 
@@ -151,16 +151,29 @@ def wrong_start(p: Partition) -> list[Found]:
 @check(
     "C4",
     "only what is assigned is read",
-    formula="a group member reads a partition ⇒ it was not revoked or lost since it was assigned",
+    formula="a partition is read ⇒ since assigned or resumed it was not revoked, lost or paused",
     needs="READS",
-    closed="consumers MOVES",
-    looks_at="reads of group members after a rebalance",
-    uses="",
+    closed="consumers MOVES pause.topic",
+    looks_at="reads after a rebalance, or after a pause",
+    uses="outcome",
 )
 def read_unassigned(p: Partition) -> list[Found]:
-    """After it gave a partition up, a member is given no more of it."""
-    move = _last_move(p)
-    polls = p.reads[(p.op[p.reads] == Op.POLL) & (move[p.reads] >= 0)]
+    """After it gave a partition up, a member is given no more of it; nor while it has it paused."""
+    move, stop = _last_move(p), _last_stop(p)
+    reads = p.reads[p.op[p.reads] == Op.POLL]
+    polls = reads[move[reads] >= 0]
     gone = np.isin(p.op[move[polls]], (Op.REVOKED, Op.LOST)) & ~_shaken(p, polls, move)
-    found = witness(move[polls[gone]], polls[gone])
-    return [Found(len(polls), found, np.zeros(len(found), np.int64))]
+    halted = reads[stop[reads] >= 0]
+    paused = (p.op[stop[halted]] == Op.PAUSE) & ~_shaken(p, halted, stop)
+    found = np.concatenate(
+        [witness(move[polls[gone]], polls[gone]), witness(stop[halted[paused]], halted[paused])]
+    )
+    seen = np.count_nonzero((move[reads] >= 0) | (stop[reads] >= 0))
+    return [Found(int(seen), found, np.zeros(len(found), np.int64))]
+
+
+def _last_stop(p: Partition) -> Ints:
+    """For each row, what its process last did that pauses a partition or lets it go on."""
+    stops = p.called(Op.PAUSE, Op.RESUME, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.ASSIGN) & p.ok
+    last = last_before(stops)
+    return np.where((last >= 0) & (p.process[last] == p.process), last, -1)

@@ -1,0 +1,167 @@
+"""What a consumer fetches from whom (KIP-392), and when it may move its own position (KIP-320)."""
+
+import numpy as np
+
+from traces.checks.base import TRUNCATED, Found, check, witness
+from traces.checks.consumer import moved_by_truncation, successive
+from traces.checks.partition import Partition, firsts, last_before, running_max
+from traces.context import Clause, Ints, clause
+from traces.schema import NONE, Detail, Op, Outcome
+from traces.sorting import order_by
+
+_NO_OFFSET, _OUT_OF_RANGE, _TRUNCATION = (
+    Detail.RESETS[reason] for reason in ("no_offset", "out_of_range", "truncation")
+)
+_PLACED = (Op.SEEK, Op.ASSIGN, Op.RESET)
+_UNPLACED = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET)
+_LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
+
+
+@check(
+    "C5",
+    "reading from a follower",
+    formula="o read from replica r ⇒ o < hw of r; no step back and no skip where r changes",
+    needs="polled.node watched.high_watermark mark.offset",
+    closed="VISIBLE MOVES mark.topic",
+    spec="AbsLog!ViewsArePrefixes",
+    unless=TRUNCATED,
+    looks_at="polls that tell the replica and its high watermark, or another replica than before",
+    uses="outcome txn_state isolation epoch node compacted.key",
+)
+def beyond_replica(p: Partition) -> list[Found]:
+    """A follower gives what it knows to be committed, and a reader who changes to it goes on.
+
+    The high watermark is the one that the same call reports: it is as new as the records, and one
+    replica's does not go back. That replicas hold the same records is L1's and L14's matter.
+    """
+    return [_above(p), _at_the_change(p)]
+
+
+def _above(p: Partition) -> Found:
+    call = np.cumsum(firsts(p.process, p.seq))
+    told = np.full(int(call.max(initial=0)) + 1, NONE)
+    marks = p.where(Op.MARK)
+    told[call[marks]] = marks
+    reads = p.reads[(p.op[p.reads] == Op.POLL) & (p.node[p.reads] != NONE)]
+    reads = reads[told[call[reads]] != NONE]
+    mark = told[call[reads]]
+    above = p.offset[reads] >= p.offset[mark]
+    found = witness(reads[above], mark[above])
+    return Found(len(reads), found, np.zeros(len(found), np.int64))
+
+
+def _at_the_change(p: Partition) -> Found:
+    pairs = np.concatenate(successive(p))
+    one, two = p.node[pairs[:, 0]], p.node[pairs[:, 1]]
+    pairs = pairs[(one != two) & (one != NONE) & (two != NONE)]
+    before, after = p.offset[pairs[:, 0]], p.offset[pairs[:, 1]]
+    found = pairs[(after <= before) | p.skipped(before, after)]
+    return Found(len(pairs), found, moved_by_truncation(p, found))
+
+
+@check(
+    "C6",
+    "resets and truncations have a cause",
+    formula="no_offset ⇒ nothing committed; out_of_range ⇒ position not in [log start, end]; "
+    "truncation ⇒ the log was cut",
+    needs="",
+    closed="RECORDS consumers MOVES COMMITS ACKS commit.ret acked.ret read.ret assign.offset "
+    "fetched.topic list_offsets.topic list_offsets.offset reset.topic reset.inv "
+    "reset.ret one_clock",
+    unless=TRUNCATED,
+    looks_at="positions that clients moved by themselves",
+    uses="outcome txn_state detail isolation",
+)
+def baseless_resets(p: Partition) -> list[Found]:
+    """A client asks its reset policy only when it has no position, or none that the log has.
+
+    That a position lay inside the log is sure if a record just below it, or higher, was known by
+    then, and a log start at or below it was reported later, or the final reading begins there. That
+    it did not is sure if such a record was not known, or a higher log start was reported before.
+    In between nothing is decided.
+    """
+    resets = p.where(Op.RESET)
+    resets = resets[p.ok[resets] & (p.offset[resets] != NONE)]
+    reason = p.detail[resets]
+    cut = witness(resets[reason == _TRUNCATION])
+    return [
+        Found(len(resets), cut, p.topic_clause(len(cut))),
+        _committed(p, resets[reason == _NO_OFFSET]),
+        _in_range(p, resets[reason == _OUT_OF_RANGE]),
+    ]
+
+
+def _committed(p: Partition, resets: Ints) -> Found:
+    """Resets for want of a committed offset, although there was one."""
+    commits = p.where(Op.COMMIT)
+    commits = commits[(p.outcome[commits] == Outcome.OK) & (p.ret[commits] != NONE)]
+    group = _group(p)[resets]
+    lines: list[Ints] = []
+    for g in np.unique(group[group != NONE]):
+        mine, asked = commits[p.group[commits] == g], resets[group == g]
+        mine = mine[order_by(p.ret[mine])]
+        before = np.searchsorted(p.ret[mine], p.inv[asked], side="left") - 1
+        lines.append(witness(mine[before[before >= 0]], asked[before >= 0]))
+    found = np.concatenate([witness(resets[:0], resets[:0]), *lines])
+    return Found(0, found, np.zeros(len(found), np.int64))
+
+
+def _group(p: Partition) -> Ints:
+    """The group of each row's process, as the process told it last."""
+    last = last_before(p.group != NONE)
+    told = (last >= 0) & (p.process[last] == p.process)
+    return np.where(p.group != NONE, p.group, np.where(told, p.group[last], NONE))
+
+
+def _in_range(p: Partition, resets: Ints) -> Found:
+    """Resets out of range, of a position that was in range or nobody knows."""
+    source = _position(p)[resets]
+    position = np.where(source >= 0, p.offset[source] + (p.op[source] == Op.POLL), NONE)
+    end, last = _known_end(p, resets)
+    starts = p.where(*_LOG_STARTS)
+    starts = starts[p.ok[starts] & (p.offset[starts] != NONE)]
+    deleted, kept = np.zeros(len(resets), bool), np.zeros(len(resets), bool)
+    for i, reset in enumerate(resets):  # resets are few
+        before = starts[p.ret[starts] < p.inv[reset]]
+        after = starts[p.inv[starts] > p.ret[reset]]
+        deleted[i] = bool((p.offset[before] > position[i]).any())
+        lowest = np.r_[p.offset[after], p.offset[p.final]].min(initial=np.iinfo(np.int64).max)
+        kept[i] = bool(lowest <= position[i])
+    known = position != NONE
+    legal = known & (deleted | (position > end))
+    inside = known & ~legal & kept
+    found = witness(source[~legal], last[~legal], resets[~legal])
+    unknown = clause(Clause.UNKNOWN, p.process[resets])
+    clauses = np.where(inside, p.topic_clause(len(resets)), unknown)
+    return Found(0, found, clauses[~legal])
+
+
+def _position(p: Partition) -> Ints:
+    """For each row, the row before it that tells where its client was, NONE where none does."""
+    reads = np.zeros(len(p), bool)
+    reads[p.reads[p.op[p.reads] == Op.POLL]] = True
+    places = (reads | p.called(*_PLACED)) & p.ok & (p.offset != NONE)
+    lost = p.called(*_UNPLACED) | (p.called(*_PLACED) & ~places)
+    base = _own(p, last_before(places | lost))
+    answer = _own(p, last_before(p.called(Op.COMMITTED) & p.ok & (p.offset != NONE)))
+    # After an assignment the client goes to what it is answered to be committed.
+    given = (base >= 0) & lost[base]
+    told = np.where(answer > base, answer, NONE)
+    return np.where(given, told, base)
+
+
+def _own(p: Partition, rows: Ints) -> Ints:
+    return np.where((rows >= 0) & (p.process[rows] == p.process), rows, NONE)
+
+
+def _known_end(p: Partition, resets: Ints) -> tuple[Ints, Ints]:
+    """The end of the log as far as records told by then, and the row that tells."""
+    rows = p.log[p.ret[p.log] != NONE]
+    rows = rows[order_by(p.ret[rows], rows)]
+    best, at = running_max(p.offset[rows])
+    before = np.searchsorted(p.ret[rows], p.inv[resets], side="left") - 1
+    there = before >= 0
+    end, last = np.zeros(len(resets), np.int64), np.full(len(resets), NONE)
+    end[there] = best[before[there]] + 1
+    last[there] = rows[at[before[there]]]
+    return end, last

@@ -1,0 +1,252 @@
+"""How a group's partitions change hands, and that one of two members of one name has to go."""
+
+import numpy as np
+
+from traces.checks.base import Bools, Found, check, witness
+from traces.checks.partition import Partition, Rows, firsts, last_upto, lookup, running_max
+from traces.context import UNSET, Clause, Ints, clause
+from traces.schema import NONE, Flag, Op
+from traces.sorting import order_by
+
+MS = 1_000_000
+NEVER = int(np.iinfo(np.int64).max)
+_OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
+
+
+@check(
+    "G2",
+    "hand-over without overlap",
+    formula="the old owner's revocation returned before the new owner's first poll did",
+    needs="",
+    closed="MOVES COMMITS MEMBERS RECORDS commit.inv read.ret assigned.group assigned.ret "
+    "rebalance.ret rebalance.group one_clock",
+    unless="the old owner was silent for longer than consumers.session_timeout_ms",
+    looks_at="first reads of a member after another one",
+    uses="outcome",
+)
+def overlap(p: Partition) -> list[Found]:
+    """A group waits until the old owner has given a partition up before another one reads it.
+
+    One whose session expired is not waited for: it is told that the partition is lost, and what it
+    lost or never gave up (because it died) is not looked at. A client may report what it lost as
+    revoked, so the overlap counts only if the old owner had committed, and so was known to its
+    group, less than two thirds of a session time-out before (its last heartbeat is up to a third
+    older).
+    """
+    if p.context.jepsen:
+        return [Found(0)]
+    rows = p.where(*_OWNS)
+    rows = rows[p.ok[rows] & (p.group[rows] != NONE)]
+    begins, ends = rows[:-1], rows[1:]
+    stint = (p.op[begins] == Op.ASSIGNED) & (p.process[begins] == p.process[ends])
+    given_up = stint & (p.op[ends] == Op.REVOKED)
+    old = witness(begins[given_up], ends[given_up])
+    new = _first_reads(p, rows)
+    groups = np.unique(p.group[new[:, 0]])
+    found = [_overlaps(p, _of(p, old, g), _of(p, new, g)) for g in groups]
+    return found or [Found(0)]
+
+
+def _of(p: Partition, pairs: Ints, group: int) -> Ints:
+    return pairs[p.group[pairs[:, 0]] == group]
+
+
+def _first_reads(p: Partition, moves: Ints) -> Ints:
+    """Each assignment with the first read of its member before anything else befalls it."""
+    polls = p.reads[p.op[p.reads] == Op.POLL]
+    assigned = moves[p.op[moves] == Op.ASSIGNED]
+    at = np.searchsorted(polls, assigned)
+    assigned, at = assigned[at < len(polls)], at[at < len(polls)]
+    first = polls[at]
+    following = np.r_[moves, len(p)][np.searchsorted(moves, assigned, side="right")]
+    mine = (p.process[first] == p.process[assigned]) & (first < following)
+    return witness(assigned[mine], first[mine])
+
+
+def _overlaps(p: Partition, old: Ints, new: Ints) -> Found:
+    """For each new owner the one before it that gave the partition up last."""
+    old = old[order_by(p.ret[old[:, 0]], old[:, 0])]
+    latest, at = running_max(p.ret[old[:, 1]])
+    before = np.searchsorted(p.ret[old[:, 0]], p.inv[new[:, 0]], side="left") - 1
+    new, before = new[before >= 0], before[before >= 0]
+    late = latest[before] > p.ret[new[:, 1]] if len(old) else np.zeros(len(new), bool)
+    new, old = new[late], old[at[before[late]]]
+    return Found(len(late), np.hstack([old, new]), _silence(p, old[:, 0], new[:, 1]))
+
+
+def _silence(p: Partition, old: Ints, first: Ints) -> Ints:
+    """Whether the old owner may have been given up when the new one had its first read."""
+    process, group = p.process[old], p.group[old]
+    commits = p.where(Op.COMMIT)
+    commits = commits[p.ok[commits] & ~p.has(Flag.AUTO)[commits] & (p.inv[commits] != NONE)]
+    heard = np.full(len(old), NONE)
+    for i in range(len(old)):  # overlaps are few
+        mine = (p.process[commits] == process[i]) & (p.group[commits] == group[i])
+        mine &= p.inv[commits] <= p.ret[first[i]]
+        heard[i] = p.inv[commits[mine]].max(initial=NONE)
+    timeout = p.context.session_timeout[process]
+    alive = (heard != NONE) & (p.ret[first] <= heard + timeout * MS * 2 // 3)
+    return np.select(
+        [timeout == UNSET, alive],
+        [clause(Clause.UNKNOWN, process), np.zeros(len(old), np.int64)],
+        clause(Clause.SILENCE, process),
+    )
+
+
+@check(
+    "G3",
+    "every partition has an owner",
+    formula="a generation that lasts: the partitions of the subscription are those of its members",
+    needs="assigned.topic assigned.group assigned.generation consumers",
+    closed="subscribe.topic subscribe.group rebalance.topic rebalance.generation rebalance.inv "
+    "rebalance.group assigned.ret topics.partitions one_clock",
+    unless="the generation ends within consumers.session_timeout_ms",
+    scope="group",
+    looks_at="partitions subscribed to, in generations that lasted",
+    uses="outcome",
+)
+def uncovered(p: Rows) -> list[Found]:
+    """A group at rest leaves no partition of its subscription without an owner.
+
+    A matter of progress: what is found is told and permitted, and never called violated. Narrowly:
+    topics that all subscriptions of the group name, and generations that lasted for a session
+    time-out after the last member was told, as only then a member that died before it could write
+    anything is out.
+    """
+    rows = p.where(*_OWNS)
+    rows = rows[p.ok[rows] & (p.generation[rows] != NONE)]
+    topics = _subscribed(p)
+    if p.context.jepsen or not len(rows) or not len(topics):
+        return [Found(0)]
+    members = np.unique(p.process[rows])
+    timeout = p.context.session_timeout[members]
+    unset = bool((timeout == UNSET).any())
+    begins, ends = _generations(p, rows)
+    lasting = begins[ends > p.ret[begins] + (0 if unset else int(timeout.max()) * MS)]
+    stints = _stints(p, rows)
+    found = [_without_owner(p, stints, lasting, int(topic)) for topic in topics]
+    lines = np.concatenate(found)
+    group = np.int64(p.group[0])
+    code = clause(Clause.UNKNOWN if unset else Clause.PROGRESS, group)
+    seen = len(lasting) * int(np.maximum(p.context.partitions[p.topic[topics]], 0).sum())
+    return [Found(seen, lines, np.full(len(lines), code))]
+
+
+def _subscribed(p: Rows) -> Ints:
+    """A row for each topic that every subscription of the group names."""
+    rows = p.where(Op.SUBSCRIBE)
+    rows = rows[p.ok[rows] & (p.topic[rows] != NONE)]
+    rows = rows[order_by(p.topic[rows], rows)]
+    calls = len(np.unique(np.cumsum(firsts(p.process, p.seq))[rows]))
+    starts = np.flatnonzero(firsts(p.topic[rows]))
+    return rows[starts[np.diff(np.r_[starts, len(rows)]) == calls]]
+
+
+def _generations(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
+    """The assignment of each generation that was told last, and when the generation ended.
+
+    It ends with the first sign of a later one, the first partition given up, or a member's end.
+    """
+    told = rows[(p.op[rows] == Op.ASSIGNED) & (p.ret[rows] != NONE)]
+    told = told[order_by(p.generation[told], p.ret[told], told)]
+    last = told[np.r_[firsts(p.generation[told])[1:], True][: len(told)]]
+    gave_up = rows[p.op[rows] != Op.ASSIGNED]
+    leaving = p.context.ended[np.unique(p.process[rows])]
+    leaving = np.sort(leaving[leaving != UNSET])
+    seen = max(p.inv.max(initial=NONE), p.ret.max(initial=NONE))
+    left = np.r_[leaving, seen][np.searchsorted(leaving, p.ret[last], side="right")]
+    later = _earliest(p, told, p.generation[last] + 1, seen)
+    return last, np.minimum(
+        np.minimum(later, _earliest(p, gave_up, p.generation[last], seen)), left
+    )
+
+
+def _earliest(p: Rows, rows: Ints, since: Ints, otherwise: int) -> Ints:
+    """When the first of these rows of each generation, or a later one, began."""
+    rows = rows[order_by(p.generation[rows])]
+    from_here = np.minimum.accumulate(np.r_[otherwise, p.inv[rows][::-1]])[::-1]
+    return from_here[np.searchsorted(p.generation[rows], since, side="left")]
+
+
+def _stints(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
+    """Assignments, and the last generation in which each still held.
+
+    What a member never gave up it holds for ever, or until its end: in generations told later it
+    is gone.
+    """
+    placed = rows[p.topic[rows] != NONE]
+    placed = placed[order_by(p.topic[placed], p.partition[placed], p.process[placed], placed)]
+    keys = (p.topic[placed], p.partition[placed], p.process[placed])
+    following = np.r_[~firsts(*keys)[1:], False]
+    closed = np.where(following, np.r_[p.generation[placed[1:]], NEVER], NEVER)
+    begins = p.op[placed] == Op.ASSIGNED
+    # The next assignment of the same member takes the place of this one.
+    return placed[begins], closed[begins]
+
+
+def _without_owner(p: Rows, stints: tuple[Ints, Ints], lasting: Ints, topic: int) -> Ints:
+    """Witnesses: who subscribed, the last assignment of the generation, who had the partition."""
+    mine = p.topic[stints[0]] == p.topic[topic]
+    rows, until = stints[0][mine], stints[1][mine]
+    ended = p.context.ended[p.process[rows]]
+    partitions = np.arange(int(p.context.partitions[p.topic[topic]]))
+    out = [np.empty((0, 3), np.int64)]
+    for at in lasting:
+        holds = (p.generation[rows] <= p.generation[at]) & (p.generation[at] <= until)
+        holds &= (ended == UNSET) | (ended > p.ret[at]) | (until != NEVER)
+        free = partitions[~np.isin(partitions, p.partition[rows[holds]])]
+        had = rows[order_by(p.partition[rows], p.generation[rows])]
+        had = had[p.generation[had] < p.generation[at]]
+        had = had[np.r_[firsts(p.partition[had])[1:], True][: len(had)]]
+        known = lookup(p.partition[had], free)
+        before = np.where(known >= 0, had[known] if len(had) else NONE, NONE)
+        out.append(witness(np.full(len(free), topic), np.full(len(free), at), before))
+    return np.concatenate(out)
+
+
+@check(
+    "G11",
+    "static members are fenced",
+    formula="a member of instance i assigned ≺ commit of another of i, assigned before ⇒ not ok",
+    needs="COMMITS static.instance static.group",
+    closed="static.inv static.ret one_clock consumers",
+    scope="group",
+    looks_at="commits of members whose instance another process had, too",
+    uses="outcome instance",
+)
+def two_of_one_instance(p: Rows) -> list[Found]:
+    """Whoever joins under the name of a member takes its place, and the other one is fenced."""
+    rows = p.where(Op.ASSIGNED, Op.COMMIT)
+    rows = rows[p.ok[rows] & (p.instance[rows] != NONE) & ~p.has(Flag.AUTO)[rows]]
+    rows = rows[_shared(p, rows)]
+    joined = p.op[rows] == Op.ASSIGNED
+    own = last_upto(joined)
+    commit = np.flatnonzero(~joined & (own >= 0))
+    same = p.process[rows[own[commit]]] == p.process[rows[commit]]
+    same &= p.instance[rows[own[commit]]] == p.instance[rows[commit]]
+    commits, own = rows[commit[same]], rows[own[commit[same]]]
+    found = [
+        _taken_over(p, rows[joined & (p.instance[rows] == i)], commits[mine], own[mine])
+        for i in np.unique(p.instance[commits])
+        for mine in (p.instance[commits] == i,)
+    ]
+    lines = np.concatenate([witness(commits[:0], own[:0], own[:0]), *found])
+    return [Found(len(commits), lines, np.zeros(len(lines), np.int64))]
+
+
+def _shared(p: Rows, rows: Ints) -> Bools:
+    """Rows whose instance more than one process had."""
+    order = order_by(p.instance[rows], p.process[rows])
+    instance, process = p.instance[rows[order]], p.process[rows[order]]
+    two = (instance[1:] == instance[:-1]) & (process[1:] != process[:-1])
+    return np.isin(p.instance[rows], instance[1:][two])
+
+
+def _taken_over(p: Rows, joined: Ints, commits: Ints, own: Ints) -> Ints:
+    """Commits after another process had joined, which was after their own process had."""
+    joined = joined[order_by(p.ret[joined], joined)]
+    latest, at = running_max(p.inv[joined])
+    before = np.searchsorted(p.ret[joined], p.inv[commits], side="left") - 1
+    commits, own, before = (x[before >= 0] for x in (commits, own, before))
+    taken = latest[before] > p.ret[own]
+    return witness(own[taken], joined[at[before[taken]]], commits[taken])

@@ -1,0 +1,230 @@
+"""What a group asks about its committed offsets, against what it had committed."""
+
+import numpy as np
+from attrs import frozen
+
+from traces.checks.base import Bools, Found, check, witness
+from traces.checks.partition import Partition, firsts, running_max
+from traces.checks.share import share_groups
+from traces.context import UNSET, Clause, Ints, Order, clause
+from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.sorting import order_by
+
+BEFORE, AFTER = -1, np.iinfo(np.int64).max  # all times
+_COLUMNS = "outcome txn_state end_inv timestamp isolation"
+_ASKED = "COMMITS ANSWERS fetched.ret fetched.group commit.inv commit.ret"
+_TXN_SENT = " ".join(f"sent_offsets.{x}" for x in ("topic", "partition", "offset", "group", "txn"))
+_ALL = f"{_ASKED} {_TXN_SENT} ending.txn ending.inv one_clock producers"
+
+
+@frozen
+class Writes:
+    """Commits of one group: when each took effect, at the earliest and at the latest."""
+
+    rows: Ints
+    value: Ints
+    start: Ints
+    end: Ints
+
+    def explain(self, value: Ints, until: Ints, since: Ints) -> Bools:
+        """Whether some write of each value began by `until`, and was not over before `since`."""
+        if not len(self.rows):
+            return np.zeros(len(value), bool)
+        order = order_by(self.value, self.start)
+        by_end = order_by(self.end)
+        rank = np.empty(len(order), np.int64)
+        rank[by_end] = np.arange(len(order))
+        values = self.value[order]
+        # The latest end among the writes of one value that had started by then.
+        best = np.maximum.accumulate(np.cumsum(firsts(values)) * len(order) + rank[order])
+        at = _last(values, self.start[order], value, until)
+        one = (at >= 0) & (np.take(values, at, mode="clip") == value)
+        latest = self.end[by_end][np.take(best, at, mode="clip") % len(order)]
+        return one & (latest >= since)
+
+    def overwritten(self, sure: Bools, until: Ints) -> tuple[Ints, Ints]:
+        """The latest start of a write that was surely over by then, and its row.
+
+        Whatever was over before that start was overwritten.
+        """
+        rows = np.flatnonzero(sure)
+        rows = rows[order_by(self.end[rows])]
+        best, at = running_max(self.start[rows])
+        done = np.searchsorted(self.end[rows], until, side="left") - 1
+        there = done >= 0
+        since, which = np.full(len(until), AFTER), np.full(len(until), NONE)
+        since[there] = best[done[there]]
+        which[there] = self.rows[rows[at[done[there]]]]
+        return since, which
+
+
+def _last(values: Ints, starts: Ints, value: Ints, until: Ints) -> Ints:
+    """In rows by value and start: the last with this value, or a lower one, started by then."""
+    merged_value, merged_time = np.r_[values, value], np.r_[starts, until]
+    asking = np.r_[np.zeros(len(values), np.int64), np.ones(len(value), np.int64)]
+    order = order_by(merged_value, merged_time, asking)
+    before = np.cumsum(asking[order] == 0) - 1
+    at = np.empty(len(order), np.int64)
+    at[order] = before
+    return at[len(values) :]
+
+
+def _groups(p: Partition) -> list[int]:
+    """Groups that asked, and tell all that they commit: not every automatic commit is recorded.
+
+    A share group's start offset is no committed offset.
+    """
+    asked = np.unique(p.group[_answers(p)])
+    told = (asked != NONE) & (p.context.order[asked] != Order.AUTO)
+    return asked[told & ~np.isin(asked, share_groups(p))].tolist()
+
+
+def _answers(p: Partition) -> Ints:
+    rows = p.where(Op.COMMITTED)
+    return rows[p.ok[rows] & (p.inv[rows] != NONE) & (p.ret[rows] != NONE)]
+
+
+def _writes(p: Partition, group: int) -> Writes:
+    """What may have set the group's offset: commits that did not fail, also with a transaction.
+
+    What a client commits by itself it reports later, so nobody knows when that began.
+    """
+    plain = p.where(Op.COMMIT)
+    plain = plain[(p.group[plain] == group) & (p.outcome[plain] != Outcome.FAIL)]
+    plain = plain[p.offset[plain] != NONE]
+    sent = _sent(p, group)
+    sent = sent[p.txn_state[sent] != Txn.ABORTED]
+    answered = (p.outcome[plain] == Outcome.OK) & (p.ret[plain] != NONE)
+    told = (p.txn_state[sent] == Txn.COMMITTED) & (p.timestamp[sent] != NONE)
+    rows = np.r_[plain, sent]
+    return Writes(
+        rows,
+        p.offset[rows],
+        np.r_[np.where(p.has(Flag.AUTO)[plain], BEFORE, p.inv[plain]), p.end_inv[sent]],
+        np.r_[np.where(answered, p.ret[plain], AFTER), np.where(told, p.timestamp[sent], AFTER)],
+    )
+
+
+def _sent(p: Partition, group: int) -> Ints:
+    rows = p.where(Op.TXN_OFFSETS)
+    return rows[(p.group[rows] == group) & (p.outcome[rows] != Outcome.FAIL)]
+
+
+@check(
+    "G7",
+    "fetched offsets were committed",
+    formula="an answer is a commit concurrent with the question, or the last one before it",
+    needs="",
+    closed=f"{_ALL} consumers.whole producers.whole",
+    unless="consumers.auto_commit is true, as not every automatic commit is recorded",
+    looks_at="answers about committed offsets, after a commit that was recorded",
+    uses=_COLUMNS,
+)
+def not_a_register(p: Partition) -> list[Found]:
+    """A group's offset is a register: the answer is the last that was written before the question.
+
+    Until the first commit that was answered nobody knows what was committed before the trace. What
+    a transaction committed may show later than its commit is answered, unless the reader asks for
+    stable offsets (KIP-447): T9 looks at that.
+    """
+    return [_stale(p, group) for group in _groups(p)] or [Found(0)]
+
+
+def _stale(p: Partition, group: int) -> Found:
+    asked = _answers(p)
+    asked = asked[p.group[asked] == group]
+    writes = _writes(p, group)
+    plain = p.op[writes.rows] == Op.COMMIT
+    since, last = writes.overwritten(plain & (writes.end != AFTER), p.inv[asked])
+    judged = last != NONE
+    asked, since, last = asked[judged], since[judged], last[judged]
+    open_end = Writes(writes.rows, writes.value, writes.start, np.where(plain, writes.end, AFTER))
+    wrong = ~open_end.explain(p.offset[asked], p.ret[asked], since)
+    found = witness(last[wrong], asked[wrong])
+    return Found(len(asked), found, _recorded(p, group, len(found)))
+
+
+def _recorded(p: Partition, group: int, n: int) -> Ints:
+    """Nothing permits a wrong answer, if it is known that the group commits nothing unrecorded."""
+    known = int(p.context.order[group]) != Order.UNKNOWN
+    return np.full(n, 0 if known else int(clause(Clause.UNKNOWN, np.int64(group))))
+
+
+@check(
+    "T9",
+    "offsets commit with the outputs",
+    formula="the offsets that T sent for a group are what it is answered ⇔ T committed",
+    needs="answered.ret fetched.isolation",
+    closed=f"{_ALL} transactional.txn consumers.whole producers.whole",
+    spec="Transactions, to come",
+    unless="isolation = read_uncommitted of who asked, which does not wait for the transaction",
+    looks_at="answers about committed offsets of groups whose offsets went with transactions",
+    uses=_COLUMNS,
+)
+def torn_offsets(p: Partition) -> list[Found]:
+    """A committed transaction moves the group as well; an aborted one leaves it where it was.
+
+    Who reads what is committed asks for stable offsets, and is answered when the transaction is
+    decided (KIP-447); anybody else may be answered what was there before it.
+    """
+    sending = p.group[p.where(Op.TXN_OFFSETS)]
+    groups = [group for group in _groups(p) if group in sending]
+    return [found for group in groups for found in _torn(p, group)] or [Found(0)]
+
+
+def _torn(p: Partition, group: int) -> list[Found]:
+    asked = _answers(p)
+    asked = asked[p.group[asked] == group]
+    sent, writes = _sent(p, group), _writes(p, group)
+    asked = asked[p.ret[asked] >= p.inv[sent].min(initial=AFTER)]
+    wrong, shown = _undone(p, asked, sent, writes)
+    undone = witness(shown, asked[wrong])
+    told = p.op[writes.rows] == Op.TXN_OFFSETS
+    since, last = writes.overwritten(told & (writes.end != AFTER), p.inv[asked])
+    late = (last != NONE) & ~writes.explain(p.offset[asked], p.ret[asked], since) & ~wrong
+    missing = witness(last[late], asked[late])
+    return [
+        Found(len(asked), undone, _recorded(p, group, len(undone))),
+        Found(0, missing, _unstable(p, missing[:, 1])),
+    ]
+
+
+def _undone(p: Partition, asked: Ints, sent: Ints, writes: Writes) -> tuple[Bools, Ints]:
+    """Which answers are what an aborted transaction sent and nobody else wrote; and its row.
+
+    What was committed before the trace may be the same offset, unless another answer was given
+    or another commit made before.
+    """
+    aborted = sent[p.txn_state[sent] == Txn.ABORTED]
+    aborted = aborted[order_by(p.offset[aborted], p.inv[aborted])]
+    at = _last(p.offset[aborted], p.inv[aborted], p.offset[asked], p.ret[asked])
+    wrong = at >= 0
+    wrong[wrong] = p.offset[aborted[at[wrong]]] == p.offset[asked[wrong]]
+    wrong &= ~writes.explain(p.offset[asked], p.ret[asked], np.full(len(asked), BEFORE))
+    _, last = writes.overwritten(writes.end != AFTER, p.inv[asked])
+    wrong &= (last != NONE) | _answered_otherwise(p, asked)
+    return wrong, aborted[at[wrong]]
+
+
+def _answered_otherwise(p: Partition, asked: Ints) -> Bools:
+    """Which answers came after another one that said something else."""
+    order = asked[order_by(p.ret[asked])]
+    low = np.minimum.accumulate(p.offset[order]) if len(order) else order
+    high = np.maximum.accumulate(p.offset[order]) if len(order) else order
+    before = np.searchsorted(p.ret[order], p.inv[asked], side="left") - 1
+    known = before >= 0
+    other = np.zeros(len(asked), bool)
+    offset = p.offset[asked[known]]
+    other[known] = (low[before[known]] != offset) | (high[before[known]] != offset)
+    return other
+
+
+def _unstable(p: Partition, asked: Ints) -> Ints:
+    process = p.process[asked]
+    how = np.where(
+        p.isolation[asked] == NONE,
+        p.context.committed_only[process],
+        p.isolation[asked] == Isolation.READ_COMMITTED,
+    )
+    unsure = np.where(how == UNSET, Clause.UNKNOWN, Clause.ISOLATION)
+    return np.where(how == 1, 0, (unsure.astype(np.int64) << 32) | np.maximum(process, 0))

@@ -1,0 +1,307 @@
+"""Share groups (KIP-932): each record is lent to one member, counted, and in the end disposed of.
+
+The broker that leads a partition keeps who has acquired what in memory only. What was accepted,
+rejected or released is stored before it is answered; what was not acknowledged may be given out
+again at once when its holder's session ends or its leader moves, and then with the same count
+(KAFKA-17541, KAFKA-19972). So only an acknowledgement that was answered proves anything.
+"""
+
+import numpy as np
+from attrs import frozen
+
+from traces.checks.base import Bools, Found, check, witness
+from traces.checks.partition import Partition, firsts, last_upto, lookup, once, running_max
+from traces.context import UNSET, Clause, Ints, clause
+from traces.schema import NONE, Detail, Op, Outcome, Txn
+from traces.sorting import order_by
+
+MS = 1_000_000
+_ACCEPT, _RELEASE, _REJECT, _RENEW = (
+    Detail.ACKS[ack] for ack in ("accept", "release", "reject", "renew")
+)
+_FIELDS = " ".join(
+    f"shared.{name}" for name in ("topic", "partition", "offset", "group", "detail", "inv", "ret")
+)
+_WHOLE = f"{_FIELDS} consumers consumers.whole one_clock commit.topic commit.group"
+_COLUMNS = "outcome detail"
+
+
+def share_groups(p: Partition) -> Ints:
+    """Groups that are known to share: by their settings, or by what their members did."""
+    seen = np.unique(p.group[p.group != NONE])
+    acting = p.group[p.where(Op.ACQUIRE, Op.ACKNOWLEDGE)]
+    c = p.context
+    told = [c.lock[seen], c.delivery_limit[seen], c.share_committed_only[seen]]
+    return seen[np.isin(seen, acting) | (np.array(told) != UNSET).any(axis=0)]
+
+
+@frozen
+class Deliveries:
+    """Every delivery of a partition's records, by group, offset and time, and what came of it."""
+
+    rows: Ints
+    ack: Ints  # the row of the acknowledgement that ended it, NONE where there is none
+    lock_from: Ints  # when it was acquired or last renewed, at the earliest
+
+
+@once
+def deliveries(p: Partition) -> Deliveries:
+    """Each delivery with the next that its process did with the record."""
+    rows = p.where(Op.ACQUIRE, Op.ACKNOWLEDGE)
+    acquired = p.op[rows] == Op.ACQUIRE
+    rows = rows[(p.group[rows] != NONE) & (p.offset[rows] != NONE) & (~acquired | p.ok[rows])]
+    rows = rows[order_by(p.group[rows], p.offset[rows], p.process[rows], rows)]
+    acquired = p.op[rows] == Op.ACQUIRE
+    own = firsts(p.group[rows], p.offset[rows], p.process[rows])
+    renewed = ~acquired & (p.detail[rows] == _RENEW)
+    # One run per delivery: it begins with the acquisition and ends before the next.
+    run = np.cumsum(acquired | own) - 1
+    begins = np.flatnonzero(acquired | own)
+    end = np.where(acquired | renewed, len(rows), np.arange(len(rows)))
+    ends = np.minimum.reduceat(end, begins) if len(rows) else end
+    held = acquired | (
+        renewed & (p.outcome[rows] == Outcome.OK) & (np.arange(len(rows)) < ends[run])
+    )
+    since = np.where(held, p.inv[rows], NONE)
+    lock_from = np.maximum.reduceat(since, begins) if len(rows) else since
+    ack = np.where(ends < len(rows), rows[np.minimum(ends, len(rows) - 1)], NONE)
+    real = acquired[begins]
+    rows, ack, lock_from = rows[begins[real]], ack[real], lock_from[real]
+    order = order_by(p.group[rows], p.offset[rows], p.ret[rows], rows)
+    return Deliveries(rows[order], ack[order], lock_from[order])
+
+
+def _moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
+    """Whether an administrator may have set a group's start offset to a record, or below it."""
+    moved = np.zeros(len(rows), bool)
+    commits = p.where(Op.COMMIT)
+    for commit in commits[np.isin(p.group[commits], p.group[rows])]:
+        if p.outcome[commit] == Outcome.FAIL:
+            continue
+        late = (p.ret[commit] == NONE) | (p.ret[commit] >= since)
+        reached = (p.group[rows] == p.group[commit]) & (p.offset[commit] <= p.offset[rows])
+        moved |= reached & late & (p.inv[commit] <= until)
+    return moved
+
+
+@check(
+    "S1",
+    "acquisition is exclusive",
+    formula="[acquired, acknowledged or lock expired] of one (group, o) are disjoint",
+    needs="",
+    closed=_WHOLE,
+    unless="the first holder's acknowledgement was not taken",
+    looks_at="records that a share group was given",
+    uses=_COLUMNS,
+)
+def held_by_two(p: Partition) -> list[Found]:
+    """While a member holds a record, nobody else of its group is given it.
+
+    It surely holds it from its acquisition until it acknowledges, if that was taken within the lock
+    time; beyond, an acknowledgement below the share group's start is answered with success and
+    means nothing. One that was refused or never made is no proof: the record may have been released
+    early, and then a second holder is counted and permitted.
+    """
+    d = deliveries(p)
+    one, two = _successive(p, d.rows)
+    lock = p.context.lock[p.group[d.rows]]
+    expires = np.where(lock == UNSET, np.iinfo(np.int64).max, d.lock_from + lock * MS)
+    ack = d.ack[one]
+    taken = (ack != NONE) & (p.outcome[ack] == Outcome.OK)
+    given_back = np.where(ack != NONE, p.inv[ack], np.iinfo(np.int64).max)
+    both = p.ret[d.rows[two]] < np.minimum(expires[one], given_back)
+    one, two, ack, taken = one[both], two[both], ack[both], taken[both]
+    group = p.group[d.rows[one]]
+    clauses = np.select(
+        [lock[one] == UNSET, taken & (p.ret[ack] <= expires[one])],
+        [clause(Clause.UNKNOWN, group), np.zeros(len(one), np.int64)],
+        clause(Clause.UNACKNOWLEDGED, group),
+    )
+    return [Found(len(d.rows), witness(d.rows[one], d.rows[two], ack), clauses)]
+
+
+def _successive(p: Partition, rows: Ints) -> tuple[Ints, Ints]:
+    """Places of successive deliveries of one record to one group."""
+    again = np.flatnonzero(~firsts(p.group[rows], p.offset[rows]))
+    return again - 1, again
+
+
+@check(
+    "S2",
+    "acknowledgement is final",
+    formula="accepted or rejected ≺ acquired: not the same (group, o)",
+    needs="",
+    closed=_WHOLE,
+    looks_at="records that a share group accepted or rejected",
+    uses=_COLUMNS,
+)
+def given_after_final(p: Partition) -> list[Found]:
+    """What was accepted or rejected, and answered so, is given to nobody of the group again."""
+    d = deliveries(p)
+    final = _final(p, Outcome.OK)
+    rows = np.r_[final, d.rows]
+    is_final = np.r_[np.ones(len(final), np.int64), np.zeros(len(d.rows), np.int64)]
+    when = np.where(is_final == 1, p.ret[rows], p.inv[rows])
+    order = order_by(p.group[rows], p.offset[rows], when, is_final, rows)
+    rows, is_final, when = rows[order], is_final[order] == 1, when[order]
+    last = last_upto(is_final)
+    again = np.flatnonzero(~is_final & (last >= 0))
+    before = last[again]
+    same = p.group[rows[again]] == p.group[rows[before]]
+    same &= p.offset[rows[again]] == p.offset[rows[before]]
+    again, before = again[same], before[same]
+    moved = _moved_back(p, rows[again], p.inv[rows[before]], p.ret[rows[again]])
+    found = witness(rows[before[~moved]], rows[again[~moved]])
+    return [Found(len(final), found, np.zeros(len(found), np.int64))]
+
+
+def _final(p: Partition, *outcomes: Outcome) -> Ints:
+    """Acknowledgements with these outcomes that end a record's life in its group."""
+    rows = p.where(Op.ACKNOWLEDGE)
+    final = np.isin(p.detail[rows], (_ACCEPT, _REJECT)) & np.isin(p.outcome[rows], outcomes)
+    return rows[final & (p.group[rows] != NONE) & (p.offset[rows] != NONE)]
+
+
+@check(
+    "S3",
+    "deliveries are counted",
+    formula="counts of one (group, o) grow from 1, and none is above the limit",
+    needs="",
+    closed=f"{_WHOLE} share_groups.delivery_limit",
+    unless="the delivery before it was not acknowledged",
+    looks_at="deliveries of a share group",
+    uses=_COLUMNS,
+)
+def miscounted(p: Partition) -> list[Found]:
+    """A record that nobody can process is delivered so many times and no more.
+
+    A count may skip, as an acquisition that its member never told of counts, too. It may repeat
+    where the delivery before was not acknowledged, but not after a release that was answered.
+    """
+    d = deliveries(p)
+    limit, count = p.context.delivery_limit[p.group[d.rows]], p.detail[d.rows]
+    wrong = d.rows[(count < 1) | ((limit != UNSET) & (count > limit))]
+    one, two = _successive(p, d.rows)
+    later = (p.ret[d.rows[one]] < p.inv[d.rows[two]]) & (count[two] <= count[one])
+    one, two = one[later], two[later]
+    ack = d.ack[one]
+    answered = (ack != NONE) & (p.outcome[ack] == Outcome.OK) & (p.ret[ack] < p.inv[d.rows[two]])
+    final = answered & np.isin(p.detail[ack], (_ACCEPT, _REJECT))  # S2 looks at those
+    moved = _moved_back(p, d.rows[two], p.inv[d.rows[one]], p.ret[d.rows[two]])
+    one, two, ack, answered = (x[~final & ~moved] for x in (one, two, ack, answered))
+    again = witness(d.rows[one], ack, d.rows[two])
+    group = p.group[d.rows[one]]
+    clauses = np.where(answered, 0, clause(Clause.UNACKNOWLEDGED, group))
+    return [
+        Found(len(d.rows), witness(wrong), np.zeros(len(wrong), np.int64)),
+        Found(0, again, clauses),
+    ]
+
+
+@check(
+    "S4",
+    "everything is disposed of",
+    formula="o between the first and the last delivered: accepted, rejected or given up at the end",
+    needs="",
+    closed=f"{_WHOLE} complete READS",
+    unless="",
+    looks_at="records that a share group had reached at the end",
+    uses="outcome detail txn_state isolation key",
+)
+def left_over(p: Partition) -> list[Found]:
+    """When all is over, no record waits that a share group had reached.
+
+    A matter of progress: what is found is told and permitted, and never called violated. What was
+    delivered as often as the limit says is given up, acknowledged or not.
+    """
+    d, limit = deliveries(p), p.context.delivery_limit
+    if not p.context.complete:
+        return [Found(0)]
+    seen, out = p.visible, [Found(0)]
+    for group in np.unique(p.group[d.rows]):
+        mine = d.rows[p.group[d.rows] == group]
+        reach = p.offset[mine]
+        reached = seen[(seen >= reach.min()) & (seen <= reach.max())]
+        final, maybe = (
+            p.offset[rows[p.group[rows] == group]]
+            for rows in (_final(p, Outcome.OK), _final(p, Outcome.INFO))
+        )
+        most = int(limit[group])
+        given_up = reach[(most != UNSET) & (p.detail[mine] >= most)]
+        left = reached[~np.isin(reached, np.r_[final, given_up])]
+        last = mine[np.r_[p.offset[mine[1:]] != p.offset[mine[:-1]], True]]
+        at = lookup(p.offset[last], left)
+        shown = np.where(at >= 0, last[at], NONE)
+        unsure = np.isin(left, maybe) | (most == UNSET)
+        code = np.where(unsure, clause(Clause.UNKNOWN, group), clause(Clause.PROGRESS, group))
+        out.append(Found(len(reached), witness(shown, _where(p, left)), code))
+    return out
+
+
+def _where(p: Partition, offsets: Ints) -> Ints:
+    """The row of the final reading, or any reading, that shows each of these offsets."""
+    rows = np.concatenate([p.final, p.log])
+    rows = rows[np.unique(p.offset[rows], return_index=True)[1]]
+    return rows[lookup(p.offset[rows], offsets)]
+
+
+@check(
+    "S5",
+    "the start offset does not go back",
+    formula="start offsets do not decrease, nothing below is given; committed ones only, if so set",
+    needs="",
+    closed=f"{_WHOLE} SENDS TXNS ending.inv producers.whole fetched.topic fetched.group "
+    "fetched.inv fetched.ret",
+    unless="share_groups.isolation is read_uncommitted, where a record was not committed",
+    looks_at="answers about a share group's start offset, and records of transactions it was given",
+    uses="outcome detail txn_state end_inv clock",
+)
+def start_back(p: Partition) -> list[Found]:
+    """What lies below a share group's start is done with; only an administrator moves it back.
+
+    An answer to `committed` is where a share group starts. A share group that reads what is
+    committed is given no record of a transaction that was aborted, or that nobody had asked to
+    commit.
+    """
+    groups = share_groups(p)
+    asked = p.where(Op.COMMITTED)
+    asked = asked[p.ok[asked] & (p.offset[asked] != NONE) & np.isin(p.group[asked], groups)]
+    return [*(_below(p, asked[p.group[asked] == g]) for g in groups), *_undecided(p)]
+
+
+def _below(p: Partition, asked: Ints) -> Found:
+    """Answers and deliveries below what had been answered before."""
+    if not len(asked):
+        return Found(0)
+    d = deliveries(p)
+    answers = asked[order_by(p.ret[asked], asked)]
+    best, at = running_max(p.offset[answers])
+    later = np.r_[asked, d.rows[p.group[d.rows] == p.group[asked[0]]]]
+    before = np.searchsorted(p.ret[answers], p.inv[later], side="left") - 1
+    later, before = later[before >= 0], before[before >= 0]
+    below = p.offset[later] < best[before]
+    later, first = later[below], answers[at[before[below]]]
+    moved = _moved_back(p, later, p.inv[first], p.ret[later])
+    found = witness(first[~moved], later[~moved])
+    return Found(len(asked), found, np.zeros(len(found), np.int64))
+
+
+def _undecided(p: Partition) -> list[Found]:
+    """Deliveries of records whose transaction was aborted or still open, to who wants neither."""
+    d = deliveries(p)
+    only = p.context.share_committed_only[p.group[d.rows]]
+    rows = d.rows[only != 0]
+    sends = p.sends[p.txn_state[p.sends] != Txn.NOT]
+    kept = p.id[p.sends[p.txn_state[p.sends] == Txn.NOT]]
+    sends = sends[~np.isin(p.id[sends], kept)]
+    sends = sends[order_by(p.id[sends], sends)]
+    sends = sends[firsts(p.id[sends])]
+    at = lookup(p.id[sends], p.id[rows])
+    rows, sends = rows[at >= 0], sends[at[at >= 0]]
+    state, end = p.txn_state[sends], p.end_inv[sends]
+    early = (state != Txn.ABORTED) & (end != NONE) & (p.ret[rows] < end)
+    wrong = (state == Txn.ABORTED) | (early & (p.clock[rows] == p.clock[sends]))
+    found = witness(rows[wrong], sends[wrong])
+    group = p.group[found[:, 0]]
+    unset = p.context.share_committed_only[group] == UNSET
+    return [Found(len(rows), found, np.where(unset, clause(Clause.UNKNOWN, group), 0))]
