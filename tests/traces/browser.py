@@ -10,7 +10,7 @@ import os
 import select
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,9 @@ class Tab:
 
     def value(self, expression: str) -> Any:
         """What a JavaScript expression comes to in the page."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -137,7 +139,7 @@ _COMPLAINTS = {
 
 
 @contextmanager
-def browser(program: str, profile: Path) -> Iterator[Tab]:
+def browser(program: str, profile: Path) -> Generator[Tab]:
     """A headless browser with one tab, gone at the end."""
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()

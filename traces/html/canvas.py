@@ -28,7 +28,13 @@ _SETTINGS = {
     "text.parse_math": False,  # a name may hold dollars
 }
 _STEPS = [1, 2, 5, 10]
-_UNITS = ((2 * 3600e9, 3600e9, "h"), (600e9, 60e9, "min"), (1e9, 1e9, "s"), (1e6, 1e6, "ms"))
+_UNITS = (
+    (2 * 3600e9, 3600e9, "h"),
+    (600e9, 60e9, "min"),
+    (1e9, 1e9, "s"),
+    (1e6, 1e6, "ms"),
+    (1e3, 1e3, "µs"),
+)
 
 
 @frozen
@@ -73,7 +79,7 @@ class Clock:
     @property
     def unit(self) -> tuple[float, str]:
         """How many nanoseconds make one, and its name."""
-        return next(((ns, name) for least, ns, name in _UNITS if self.span >= least), (1e3, "µs"))
+        return next(((ns, name) for least, ns, name in _UNITS if self.span >= least), (1.0, "ns"))
 
     def at(self, ns: "float | np.ndarray") -> "float | np.ndarray":
         """A time as a place on the axis."""

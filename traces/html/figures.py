@@ -158,9 +158,9 @@ class _Sheet:
             return
         total = np.sum([one.unseen for one in every], axis=0)
         unread, missing = sum(one.unread for one in every), sum(one.missing for one in every)
-        end = f"{unread:,} were never read" if unread else "all of them were read in the end"
+        end = f"never read: {unread:,}" if unread else "all of them were read in the end"
         if unread and self.run.meta.complete and not self.run.jepsen:
-            end += f", and {missing:,} of those are not in the final scan either"
+            end += f", of which not in the final scan either: {missing:,}"
         caption = (
             f"Acknowledged records that no consumer had read yet. At most {total.max():,}; {end}."
         )

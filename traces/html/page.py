@@ -1,8 +1,6 @@
 """The page itself: one document for one run or many, with everything in it that it needs."""
 
-import base64
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from importlib.metadata import version
 
 from attrs import define, frozen
@@ -64,10 +62,7 @@ def page(judged: Sequence[Judged], pictures: Mapping[int, Picture]) -> bytes:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    script = environment.get_template("page.js").render()
     text = environment.get_template("page.html").render(
-        script=script,
-        script_hash=_hash(script),
         sections=sections,
         signs=view.SIGNS,
         style=environment.get_template("page.css").render(),
@@ -81,10 +76,6 @@ def _text_only(value: object) -> object:
     """No name of a trace brings a character into the page that the page cannot hold."""
     marked_safe = hasattr(value, "__html__")
     return writable(value) if isinstance(value, str) and not marked_safe else value
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(sha256(script.encode()).digest()).decode()
 
 
 def _title(sections: Sequence[Section]) -> str:

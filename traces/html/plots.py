@@ -88,7 +88,7 @@ def _cells(canvas: Canvas, spans: Spans, colour: str, width: float, alpha: float
         color=colour,
         linewidth=width,
         alpha=alpha,
-        solid_capstyle="projecting",
+        solid_capstyle="round",
     )
 
 

@@ -146,7 +146,7 @@ def lasting(ns: int) -> str:
     ):
         if ns >= least:
             return f"{ns / size:,.1f} {unit}"
-    return f"{ns / 1e3:,.1f} microseconds"
+    return f"{ns / 1e3:,.3g} microseconds"
 
 
 def configuration(meta: Meta) -> list[tuple[str, list[Settings]]]:
