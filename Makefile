@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-virtualenv
 HIGHWATER := $(BIN)/highwater
+# Any of these will do to look at a page.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome
 # More arguments for the verb's own command: make check ARGS="recordings --strict"
 ARGS ?=
 
@@ -17,10 +19,10 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify test lint pytest format spec conform mutants chaos validate check \
-	docs test-kafka soak bench lock clean
+	docs test-browser test-kafka soak bench lock clean
 
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 verify: java setup ## Run the whole loop: specs, conformance, mutants, chaos, traces
 	$(HIGHWATER) verify $(ARGS)
@@ -58,6 +60,12 @@ check: java setup ## Judge recorded client histories: ARGS="PATH..."
 
 docs: setup ## Build the pages that quote specs and code
 	$(BIN)/python docs/build.py
+
+test-browser: setup ## Open the page of a report in a real browser
+	@for name in $(or $(HIGHWATER_BROWSER),$(BROWSERS)); do command -v $$name > /dev/null && exit 0; done; \
+	  echo "None of these is on PATH: $(or $(HIGHWATER_BROWSER),$(BROWSERS))." \
+	    "Install one (apt-get install chromium), or name yours in HIGHWATER_BROWSER" >&2; exit 2
+	$(BIN)/pytest -m browser tests/traces $(ARGS)
 
 test-kafka: java setup ## Let real Kafka judge the storage: its jars come through Maven
 	@command -v mvn > /dev/null || { echo "Maven brings the jars of Apache Kafka, and mvn is not on PATH." \

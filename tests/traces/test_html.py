@@ -396,7 +396,7 @@ def test_unseen_and_lag_are_counted_as_they_are_defined(tmp_path: Path) -> None:
             {"op": "poll", "records": [record(0), record(1)], **member, **at(4_000)},
             {"op": "commit", "offsets": {"t:0": 2}, **member, **at(5_000)},
             {"op": "revoked", "partitions": ["t:0"], **member, **at(7_000)},
-            {"op": "close", **at(8_000)},
+            {"op": "committed", "offsets": {"t:0": 2}, **member, **at(8_000)},
         ],
         "scan#0": [
             {"op": "scan", "records": [record(0), record(1), record(2)], **at(90_000)},
