@@ -1,7 +1,5 @@
 """`highwater check`: judge what clients did and saw, promise by promise."""
 
-import os
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from traces.engines import ENGINES, judge_all
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import process_files, read_trace
 from traces.junit import junit
@@ -45,6 +44,13 @@ from traces.verdict import VIOLATED
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     metavar="FILE",
     help="Write the verdicts to FILE as JUnit's XML, for CI systems.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="auto",
+    show_default=True,
+    help="Judge in this process, or in Spark; auto takes Spark above two million rows.",
 )
 @click.option(
     "--watch",
@@ -98,6 +104,7 @@ def check(
     json_file: Path | None,
     html_file: Path | None,
     junit_file: Path | None,
+    engine: str,
     watched: bool,
     until: float | None,
     rejudge: bool | None,
@@ -134,7 +141,7 @@ def check(
             read_all(judged, reading, bar)
             if html_file is not None:
                 pictures = pictures_of(judged)
-            judge_all([one for one in judged if one.run is not None], strict, bar)
+            judge_all([one for one in judged if one.run is not None], strict, bar, engine)
     if rejudge is not False:
         for one in judged:
             ask_again(one, always=rejudge is True, compacted=cleanup_policy == "compact")
@@ -254,37 +261,3 @@ def read_all(judged: list[Judged], reading: Reading, bar: Progress) -> None:
             one.error = BadInput([Problem(str(error.filename or one.path), None, "", what)], 1)
         bar.advance(task)
     bar.remove_task(task)
-
-
-def judge_all(judged: list[Judged], strict: bool, bar: Progress) -> None:
-    """Judge all runs in one Spark session and one job."""
-    if not judged:
-        return
-    task = bar.add_task("starting Spark", total=None)
-    from traces.arrow import pq
-    from traces.session import session
-    from traces.spark import find, read_ops
-
-    with tempfile.TemporaryDirectory(prefix="highwater-", dir=_scratch()) as folder:
-        rows = 0
-        for number, one in enumerate(judged):
-            table = one.table(number)
-            rows += table.num_rows
-            pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
-        contexts = {n: one.run.context for n, one in enumerate(judged) if one.run is not None}
-        with session() as spark:
-            bar.update(task, description=f"judging {len(judged)} runs, {rows:,} rows")
-            found = find(read_ops(spark, folder), contexts).collect()
-    bar.update(task, description="weighing what was found")
-    answers = [row.asDict(recursive=True) for row in found]
-    for number, one in enumerate(judged):
-        one.settle([row for row in answers if row["run"] == number], strict)
-    bar.remove_task(task)
-
-
-def _scratch() -> str | None:
-    """Where the table of operations lives while it is judged."""
-    cache = os.environ.get("HIGHWATER_CACHE")
-    if cache:
-        Path(cache).mkdir(parents=True, exist_ok=True)
-    return cache

@@ -160,12 +160,15 @@ def test_a_json_file_that_cannot_be_written_is_an_error_before_the_work(tmp_path
 
 
 def test_a_session_that_is_there_is_left_alone(spark: SparkSession) -> None:
-    run(HISTORIES / "basic.edn")
+    run(HISTORIES / "basic.edn", "--engine", "spark")
     assert spark.range(3).count() == 3
 
 
-def test_no_table_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.spark
+def test_no_table_is_left_behind(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
-    assert run(HISTORIES / "basic.edn").exit_code == 0
+    assert run(HISTORIES / "basic.edn", "--engine", "spark").exit_code == 0
     assert list((tmp_path / "cache").iterdir()) == []
     shutil.rmtree(tmp_path / "cache")
