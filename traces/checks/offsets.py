@@ -154,7 +154,7 @@ def _recorded(p: Partition, group: int, n: int) -> Ints:
     "T9",
     "offsets commit with the outputs",
     formula="the offsets that T sent for a group are what it is answered ⇔ T committed",
-    needs="answered.ret fetched.isolation",
+    needs="committing.ret",
     closed=f"{_ALL} transactional.txn consumers.whole producers.whole",
     spec="Transactions, to come",
     unless="isolation = read_uncommitted of who asked, which does not wait for the transaction",

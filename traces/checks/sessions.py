@@ -9,7 +9,10 @@ from traces.schema import NONE, Flag, Op, Outcome
 from traces.sorting import order_by
 
 SEQUENCES = 1 << 31  # sequence numbers begin again at 0 after the last one
-_SESSION = ("sequenced.pid", "sequenced.pepoch", "sequenced.sequence", "dump.offset", "dump.node")
+_DUMPED = (
+    "sequenced.pid sequenced.pepoch sequenced.sequence dumps "
+    "dump.topic dump.partition dump.offset dump.node"
+)
 
 
 @check(
@@ -17,7 +20,7 @@ _SESSION = ("sequenced.pid", "sequenced.pepoch", "sequenced.sequence", "dump.off
     "a producer session has no gap",
     formula="one (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed",
     needs="SENDS TXNS numbered.pid numbered.pepoch numbered.complete",
-    closed=f"READS {' '.join(_SESSION)}",
+    closed=f"READS {_DUMPED}",
     unless=LOSS,
     looks_at="replica dumps, or sends with a producer id and epoch",
     uses="outcome txn_state pid pepoch sequence node key",

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import define, field
 
 from traces.checks.base import Bools
+from traces.checks.partition import firsts
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
@@ -105,14 +106,6 @@ def _sent_offsets(columns: Columns) -> Bools:
     return _ops(columns, Op.TXN_OFFSETS) & (columns["outcome"] == Outcome.OK)
 
 
-def _dumps(columns: Columns) -> Bools:
-    return _ops(columns, Op.DUMP)
-
-
-def _markers(columns: Columns) -> Bools:
-    return _ops(columns, Op.MARKER)
-
-
 def _resets(columns: Columns) -> Bools:
     return _ops(columns, Op.RESET)
 
@@ -123,6 +116,19 @@ def _paused(columns: Columns) -> Bools:
 
 def _marks(columns: Columns) -> Bools:
     return _ops(columns, Op.MARK)
+
+
+def _stable(columns: Columns) -> Bools:
+    return _ops(columns, Op.LAST_STABLE)
+
+
+def _given(columns: Columns) -> Bools:
+    """Records that polls returned."""
+    return _ops(columns, Op.POLL) & (columns["topic"] != NONE)
+
+
+def _committed_txns(columns: Columns) -> Bools:
+    return _ops(columns, Op.TXN_COMMIT) & (columns["outcome"] == Outcome.OK)
 
 
 def _subscribed(columns: Columns) -> Bools:
@@ -153,20 +159,23 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "member": (_members, ("group",)),
     "assigned": (_assigned, ("topic", "partition", "group", "generation", "ret")),
     "assign": (_assigns, ("topic", "offset")),
-    "rebalance": (_rebalanced, ("topic", "partition", "inv")),
-    "fetched": (_fetched, ("topic", "inv", "group")),
+    "rebalance": (_rebalanced, ("topic", "partition", "inv", "ret", "group", "generation")),
+    "fetched": (_fetched, ("topic", "inv", "ret", "group")),
     "init_producer": (_inits, ("tid", "pid", "pepoch", "inv", "ret")),
     "begin": (_begun, ("txn", "inv", "ret", "tid")),
     "ending": (_ended, ("txn", "inv", "tid")),
+    "committing": (_committed_txns, ("ret",)),
     "list_offsets": (_listed, ("topic", "partition", "offset", "inv", "ret")),
     "asked": (_asked, ("timestamp",)),
     "numbered": (_numbered, ("pid", "pepoch")),
     "sent_offsets": (_sent_offsets, ("topic", "partition", "offset", "group", "txn")),
-    "dump": (_dumps, ("topic", "partition", "offset", "node", "pid")),
-    "marker": (_markers, ("topic", "partition", "offset", "node", "pid")),
     "reset": (_resets, ("topic", "partition", "offset", "inv", "ret")),
     "pause": (_paused, ("topic", "partition")),
     "mark": (_marks, ("topic", "partition", "offset", "inv")),
+    "stable": (_stable, ("inv",)),
+    "placed_poll": (_given, ("node",)),
+    "watched_poll": (_given, ("high_watermark",)),
+    "stable_poll": (_given, ("last_stable",)),
     "subscribe": (_subscribed, ("topic", "group")),
     "static": (_static, ("instance", "group", "inv", "ret")),
     "shared": (_shared, ("topic", "partition", "offset", "group", "detail", "inv", "ret")),
@@ -178,11 +187,17 @@ MARKED: Mapping[str, str] = {
     "acked": "answered",
     "numbered": "numbers",
     "static": "static",
+    "placed_poll": "places",
+    "watched_poll": "watches",
+    "stable_poll": "stability",
 }
 TELLING: Mapping[str, Callable[[Columns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
     "numbers": lambda c: _ops(c, Op.SEND) & (c["pid"] != NONE),
     "static": lambda c: _ops(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
+    "places": lambda c: _ops(c, Op.POLL) & (c["node"] != NONE),
+    "watches": lambda c: _ops(c, Op.MARK),
+    "stability": lambda c: _ops(c, Op.LAST_STABLE),
 }
 MARKS = frozenset((*TELLING, "answered"))
 SPOKEN = {
@@ -269,6 +284,7 @@ def count(
     bears a mark, all do.
     """
     counts: dict[str, tuple[int, int]] = {}
+    columns = {**columns, **_reports(columns)}
     for kind, (select, names) in FIELDS.items():
         chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
         if marked is not None and kind in MARKED:
@@ -278,6 +294,23 @@ def count(
             absent = int(np.count_nonzero(columns[name][chosen] == NONE))
             counts[f"{kind}.{name}"] = absent, total
     return counts
+
+
+def _reports(columns: Columns) -> dict[str, Ints]:
+    """For each row whether its call reports something of its partition: 0, or NONE."""
+    told = {"high_watermark": Op.MARK, "last_stable": Op.LAST_STABLE}
+    place = ("process", "seq", "topic", "partition")
+    out: dict[str, Ints] = {}
+    for name, op in told.items():
+        there = columns["op"] == op
+        out[name] = np.full(len(there), NONE)
+        if not there.any():
+            continue
+        order = np.lexsort([columns[n] for n in reversed(place)])
+        call = np.empty(len(order), np.int64)
+        call[order] = np.cumsum(firsts(*(columns[n][order] for n in place)))
+        out[name][np.isin(call, call[there])] = 0
+    return out
 
 
 def marks(columns: Columns) -> list[str]:

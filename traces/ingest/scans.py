@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from traces.context import Ints
 from traces.ingest.evidence import Evidence
-from traces.meta import Meta
+from traces.meta import Meta, ShareGroup
 from traces.names import Names
 from traces.schema import NONE, Op, Outcome
 
@@ -20,7 +20,7 @@ def partitions_of(topic: int, columns: Columns, meta: Meta, names: Names) -> ran
 
 
 def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: Columns) -> None:
-    """Find out whether it is known how many partitions there are to be read."""
+    """Find out whether it is known how many partitions there are, and how often to deliver."""
     subscribed = set(columns["topic"][columns["op"] == Op.SUBSCRIBE].tolist()) - {NONE}
     unknown = [
         name
@@ -30,6 +30,13 @@ def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: Column
     if unknown:
         evidence.missing["topics.partitions"] = (
             f"meta.json does not tell the partitions of {', '.join(unknown[:4])}"
+        )
+    sharing = set(columns["group"][columns["op"] == Op.ACQUIRE].tolist()) - {NONE}
+    groups = map(names.groups.name, sorted(sharing))
+    unlimited = [g for g in groups if meta.share_groups.get(g, ShareGroup()).delivery_limit is None]
+    if unlimited:
+        evidence.missing["share_groups.delivery_limit"] = (
+            f"meta.json does not tell the delivery_limit of {', '.join(unlimited[:4])}"
         )
 
 
@@ -53,3 +60,5 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Column
         shown = ", ".join(unread[:4]) + (" …" if len(unread) > 4 else "")
         evidence.missing["scan"] = f"there is no final scan of {shown}"
         evidence.missing["complete"] = evidence.missing["scan"]
+    if "numbered.pid" in evidence.counts and "complete" in evidence.missing:
+        evidence.missing["numbered.complete"] = evidence.missing["complete"]
