@@ -17,20 +17,9 @@ from traces.tiers.sides import Sends, Unsure
 from traces.tiers.summary import Kind, Summary
 
 # What is counted, to say how much was looked at.
-(
-    SENDS,
-    SURE,
-    TOLD,
-    ACKED,
-    WHOLE,
-    READS,
-    COMMITTED_READS,
-    ABORTED,
-    MIXED,
-    POLLS,
-    IN_TXN,
-    MIXED_POLLS,
-) = range(12)
+SENDS, SURE, TOLD, ACKED, WHOLE, ABORTED, MIXED = range(7)
+READS, COMMITTED_READS, POLLS, IN_TXN, MIXED_POLLS = range(7, 12)
+KINDS_OF_COUNTS = 12
 # Why a partition is to be judged exactly, whatever the sums say.
 READ_FAILED, NO_PLACE, MIXES, BOTH_WAYS = range(4)
 
