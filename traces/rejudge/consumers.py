@@ -6,7 +6,7 @@ from traces.rejudge.history import History
 from traces.rejudge.rows import Row
 
 
-def _successive(h: History, one: Row, two: Row) -> None:
+def successive(h: History, one: Row, two: Row) -> None:
     """Two reads of one client with no read between them, and nothing that moved its position."""
     place = one_place([one, two])
     must(one.process == two.process, "two clients read them")
@@ -30,7 +30,7 @@ def nothing_skipped(h: History, rows: list[Row]) -> None:
     """Successive reads at o, o′ ⇒ no visible record strictly between."""
     ops(rows, "poll|scan", "poll|scan")
     one, two = rows
-    _successive(h, one, two)
+    successive(h, one, two)
     low, high = known("an offset is missing", one.offset, two.offset)
     skipped = first_visible(h, one.place, low + 1, high)
     must(skipped is not None, "there is no visible record between them")
@@ -41,7 +41,7 @@ def forward(h: History, rows: list[Row]) -> None:
     """Successive reads at o, o′ ⇒ o < o′."""
     ops(rows, "poll|scan", "poll|scan")
     one, two = rows
-    _successive(h, one, two)
+    successive(h, one, two)
     low, high = known("an offset is missing", one.offset, two.offset)
     must(high <= low, "the reader went forward")
 

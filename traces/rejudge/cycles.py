@@ -9,9 +9,6 @@ from traces.rejudge.rows import Row
 
 Unit = tuple[str, str, int]
 
-# Checks whose witnesses need the history of all partitions.
-EVERYWHERE = frozenset({"T6"})
-
 
 @predicate("T6")
 def no_circle(h: History, rows: list[Row]) -> None:

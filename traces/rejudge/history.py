@@ -32,6 +32,9 @@ class History:
     asked: dict[Unit, tuple[int | None, str]] = field(
         factory=dict[Unit, tuple[int | None, str]]
     )  # the first request to commit: when, and by which clock
+    told_committed: set[Unit] = field(factory=set[Unit])
+    answered: dict[Unit, int | None] = field(factory=dict[Unit, int | None])
+    ended: dict[str, int | None] = field(factory=dict[str, int | None])  # when a process left
     open_state: dict[str, str] = field(factory=dict[str, str])
     by_place: dict[Place, list[Row]] = field(factory=lambda: defaultdict[Place, list[Row]](list))
     by_id: dict[tuple[Place, Any], list[Row]] = field(
@@ -40,6 +43,9 @@ class History:
     by_offset: dict[tuple[Place, int], list[Row]] = field(
         factory=lambda: defaultdict[tuple[Place, int], list[Row]](list)
     )
+    lives: dict[tuple[str, Any], list[Row]] = field(
+        factory=lambda: defaultdict[tuple[str, Any], list[Row]](list)
+    )  # records of topics that were deleted and made again, by topic and id
     by_process: dict[str, list[tuple[int, Line]]] = field(
         factory=lambda: defaultdict[str, list[tuple[int, Line]]](list)
     )
@@ -100,6 +106,25 @@ class History:
             if row.offset is not None:
                 self.by_offset[row.place, row.offset].append(row)
 
+    def forget_former_lives(self) -> None:
+        """Keep of each topic that was made again only the rows about its last life."""
+        seen: dict[str, dict[str, int]] = {}
+        for place, rows in self.by_place.items():
+            for row in (row for row in rows if row.life is not None):
+                told = seen.setdefault(place.rpartition(":")[0], {})
+                told[str(row.life)] = max(told.get(str(row.life), -1), row.inv or -1)
+        newest = {t: max(ids, key=lambda id: ids[id]) for t, ids in seen.items() if len(ids) > 1}
+        for index in (self.by_id, self.by_offset):
+            for key, rows in index.items():
+                topic = key[0].rpartition(":")[0]
+                if topic in newest:
+                    if index is self.by_id:
+                        self.lives[topic, key[1]] += rows
+                    rows[:] = [row for row in rows if row.life == newest[topic]]
+        for place, rows in self.by_place.items():
+            if (life := newest.get(place.rpartition(":")[0])) is not None:
+                rows[:] = [row for row in rows if row.life == life]
+
     def rows(self, place: Place, *ops: str) -> list[Row]:
         """All rows of some calls about one partition; the rows of a process stand in its order."""
         key = (place, ops)
@@ -133,6 +158,10 @@ class History:
             return None if when is None else (when, "host")
         txn = row.line.get("txn")
         return None if txn is None else self.asked.get((row.process, txn))
+
+    def sure(self, row: Row) -> bool:
+        """Whether the end of a row's transaction was answered, not only proved by readers."""
+        return (row.process, row.line.get("txn", -1)) in self.told_committed
 
     def topic(self, name: str) -> Settings:
         """The configuration of a topic."""

@@ -3,7 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from traces.rejudge import consumers, cycles, groups, log, producers
+from traces.rejudge import (
+    consumers,
+    cycles,
+    fetching,
+    groups,
+    handover,
+    log,
+    offsets,
+    producers,
+    records,
+    sessions,
+    share,
+    starts,
+)
 from traces.rejudge.base import (
     PREDICATES,
     Confirmed,
@@ -17,7 +30,12 @@ from traces.rejudge.rows import Place, Row, rows_of
 
 __all__ = ["MODULES", "places_of", "rejudge"]
 
-MODULES = (log, producers, cycles, consumers, groups)
+MODULES = (
+    *(log, records, starts, producers, sessions, cycles, offsets),
+    *(consumers, fetching, groups, handover, share),
+)
+# Checks whose witnesses need the history of all partitions.
+EVERYWHERE = frozenset({"T6", "G3", "A1"})
 Opinion = Confirmed | Refuted | Undecided
 # What an event tells, and where a line or a record keeps it.
 _OF_CALL = {
@@ -46,7 +64,7 @@ def places_of(witnesses: Iterable[tuple[str, Mapping[str, Any]]]) -> frozenset[P
     """The partitions that these witnesses, by check, touch; None where one touches them all."""
     places: set[Place] = set()
     for check, witness in witnesses:
-        if check in cycles.EVERYWHERE:
+        if check in EVERYWHERE:
             return None
         places |= {event["partition"] for event in witness["events"] if "partition" in event}
     return frozenset(places)
@@ -68,6 +86,8 @@ def _candidates(history: History, line: Mapping[str, Any], n: int, event: Event)
     """The rows of a line, under the partition that the event names."""
     place = event.get("partition")
     rows = list(rows_of(dict(line), n))
+    if line["op"] == "subscribe" and place is not None:  # to a topic, so of no partition
+        return [Row(dict(line), {}, "subscribe", place, n, 0)]
     if place is None:
         return [Row(dict(line), {}, line["op"], "", n, 0), *rows]
     unplaced = [

@@ -29,6 +29,7 @@ def read(path: Path, places: Iterable[Place] | None = None, *, compacted: bool =
     if undecided:
         for file in files:
             _prove(history, _file_lines(file), undecided)
+    history.forget_former_lives()
     return history
 
 
@@ -42,6 +43,7 @@ def from_lines(
         _read_process(history, mine, undecided)
     for mine in lines.values():
         _prove(history, mine, undecided)
+    history.forget_former_lives()
     return history
 
 
@@ -65,13 +67,18 @@ def _read_process(
         elif last == "send" and txn is not None:
             ids = {(r["topic"], r.get("id")) for r in line.get("records") or ()}
             sent.setdefault(txn, set()).update(ids)
+        if last in ("close", "crash"):
+            history.ended[process] = line.get("invoked_ns")
         history.add(line, n)
     # A file that is whole and holds no request to commit proves that there was none.
     history.open_state[process] = ABORTED if whole and last in ("close", "crash") else UNKNOWN
     for txn, requests in ends.items():
         history.states[process, txn] = _came_to(requests)
+        if history.states[process, txn] == COMMITTED:
+            history.told_committed.add((process, txn))
         first = requests[0]
         history.asked[process, txn] = first.get("invoked_ns"), first.get("clock", "host")
+        history.answered[process, txn] = requests[-1].get("returned_ns")
     for txn, records in sent.items():
         if history.states.get((process, txn), history.open_state[process]) == UNKNOWN:
             for record in records:

@@ -71,6 +71,13 @@ class Row:
         return self.line.get("generation") if self.group is not None else None
 
     @property
+    def life(self) -> str | None:
+        """The id of the row's topic: the same name may be that of several topics, one by one."""
+        ids: dict[str, str] = self.line.get("topic_ids") or {}
+        topic = self.place.rpartition(":")[0] or self.place
+        return self.record.get("topic_id") or ids.get(topic)
+
+    @property
     def unit(self) -> tuple[str, str, int]:
         """The transaction that the row belongs to, or its call where there is none."""
         txn = self.line.get("txn")
@@ -115,5 +122,6 @@ def rows_of(line: Line, n: int) -> Iterator[Row]:
         yield Row(line, {"offset": offset}, word, place, n, i)
     for name, word in REPORTS.items():
         told: dict[Place, int] = line.get(name) or {}
+        epochs: dict[Place, int] = line.get("leader_epochs") or {}
         for i, (place, offset) in enumerate(told.items()):
-            yield Row(line, {"offset": offset}, word, place, n, i)
+            yield Row(line, {"offset": offset, "epoch": epochs.get(place)}, word, place, n, i)

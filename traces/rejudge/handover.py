@@ -1,0 +1,77 @@
+"""G2, G3, G11: how partitions change hands inside a group, negated."""
+
+from traces.rejudge.base import known, must, one_place, ops, predicate
+from traces.rejudge.history import History
+from traces.rejudge.rows import Place, Row, before, same_clock
+
+_OWNS = ("assigned", "revoked", "lost")
+
+
+@predicate("G2")
+def no_overlap(h: History, rows: list[Row]) -> None:
+    """The old owner's revocation returned before the new owner's first poll did."""
+    ops(rows, "assigned", "revoked", "assigned", "poll")
+    place, (had, gave, got, first) = one_place(rows), rows
+    must(len({r.group for r in (had, gave, got)}) == 1 and had.group is not None, "groups differ")
+    must(had.process == gave.process != got.process == first.process, "it is no hand-over")
+    must(_next(h, place, had) is gave or _same(_next(h, place, had), gave), "another move between")
+    following = _next(h, place, got)
+    must(first.at > got.at and (following is None or first.at < following.at), "not its own read")
+    must(before(had, got), "the old owner was not there before")
+    returned, read = known("a time is missing", gave.ret, first.ret)
+    must(same_clock(gave, first) and returned > read, "it had been given up")
+
+
+def _next(h: History, place: Place, row: Row) -> Row | None:
+    """What the same member was told about the partition next."""
+    mine = [r for r in h.rows(place, *_OWNS) if r.process == row.process and r.at > row.at]
+    return min((r for r in mine if r.ok), key=lambda r: r.at, default=None)
+
+
+def _same(one: Row | None, two: Row) -> bool:
+    return one is not None and (one.process, one.at) == (two.process, two.at)
+
+
+@predicate("G3")
+def covered(h: History, rows: list[Row]) -> None:
+    """A generation that lasts: the partitions of the subscription are those of its members."""
+    ops(rows[:2], "subscribe", "assigned")
+    told, group = rows[1], rows[1].group
+    (generation,) = known("a generation is missing", told.generation)
+    topic = rows[0].place.rpartition(":")[0]
+    must(topic in (rows[0].line.get("topics") or ()), "nobody subscribed to it")
+    count = h.topic(topic).get("partitions") or 0
+    free = [n for n in range(count) if not _owned(h, f"{topic}:{n}", group, generation, told)]
+    must(free, "every partition had an owner")
+
+
+def _owned(h: History, place: Place, group: str | None, generation: int, told: Row) -> bool:
+    """Whether a member holds the partition in that generation."""
+    for row in h.rows(place, "assigned"):
+        if not row.ok or row.group != group or row.generation is None:
+            continue
+        following = _next(h, place, row)
+        until = None if following is None else following.generation
+        if row.generation > generation or (until is not None and until < generation):
+            continue
+        left = h.ended.get(row.process)
+        if following is not None or left is None or told.ret is None or left > told.ret:
+            return True
+    return False
+
+
+@predicate("G11")
+def static_member_fenced(h: History, rows: list[Row]) -> None:
+    """A member of instance i assigned ≺ commit of another of i, assigned before ⇒ not ok."""
+    ops(rows, "assigned", "assigned", "commit")
+    own, joined, commit = rows
+    must(all(row.ok for row in rows), "one of them did not happen")
+    names = {row.line.get("instance") for row in rows}
+    must(len(names) == 1 and None not in names, "the instances differ")
+    must(len({row.group for row in rows}) == 1, "the groups differ")
+    must(own.process == commit.process != joined.process, "it is one member")
+    must(not commit.line.get("auto"), "the time of an automatic commit is that of its report")
+    must(before(own, joined) and before(joined, commit), "they were not one after another")
+    for n, line in h.by_process[own.process]:
+        again = line["op"] == "assigned" and line["outcome"] == "ok" and own.n < n < commit.n
+        must(not again, "the member had joined again")
