@@ -5,23 +5,29 @@ from functools import partial
 from typing import Any, Self
 
 from traces.record.confluent_words import member, offsets_of, told_error
+from traces.record.entries import REPORT_FIELDS
+from traces.record.ids import HEADER
 from traces.record.process import now
 from traces.record.sends import RecordedProducer
 from traces.record.wrapper import Fields, Told
 
 Conf = Mapping[str, Any]
+#: So many reports are kept, if the application never lets them be written.
+MOST_AT_ONCE = 256
+MOST_REPORTS = MOST_AT_ONCE * REPORT_FIELDS
 
 
 class ConfluentProducer(RecordedProducer):
     """A producer of confluent-kafka. Its reports come from inside `poll` and `flush`, in bursts."""
 
-    _at_once = 256
+    _at_once = MOST_AT_ONCE
 
     def __init__(self, client: Any, told: Told, conf: Conf) -> None:
         super().__init__(client, told)
         self._reported: Any = conf.get("on_delivery", conf.get("dr_cb"))
         self._identity: Fields = {}
         self._hand_over: Callable[..., Any] = client.produce
+        self._report: Callable[..., None] = self._delivered
 
     def produce(
         self,
@@ -34,9 +40,22 @@ class ConfluentProducer(RecordedProducer):
         timestamp: int = 0,
         headers: Any = None,
     ) -> None:
-        """As the client's own; recorded from the call to its delivery report."""
-        seq, headers = self._begin(topic, value, key, headers, partition)
-        report = partial(self._delivered, seq, on_delivery or callback or self._reported)
+        """As the client's own; recorded from the call to its delivery report.
+
+        Most messages are of one kind, and for those `_begin` is spelt out here: what is done for
+        every message is most of what recording costs.
+        """
+        context = self._contexts.get(topic)
+        if context is None or self._closer or partition >= 0 or headers is not None:
+            seq, headers = self._begin(topic, value, key, headers, partition)
+        elif key is None or type(key) is bytes:
+            seq = self._next_seq()
+            id = self._first_id + seq
+            headers = [(HEADER, id.to_bytes(8, "big"))]
+            self._append_send(context, seq, id, key)
+        else:
+            seq, headers = self._begin(topic, value, key, headers, partition)
+        report = partial(self._report, seq, on_delivery or callback or self._reported)
         try:
             self._hand_over(topic, value, key, partition, report, None, timestamp, headers)
         except Exception as refusal:  # nothing was put into the client's queue
@@ -50,11 +69,15 @@ class ConfluentProducer(RecordedProducer):
         )
 
     def _delivered(self, seq: int, user: Any, error: Any, message: Any) -> None:
-        if error is None:
-            # Without an offset it was stored, nobody says where; or, with acks=0, sent, no more.
-            self._stored(seq, message.partition(), message.offset(), message.timestamp()[1])
-        else:
+        if error is not None:
             self._not_stored(seq, *told_error(error), message.partition())
+        elif (offset := message.offset()) is None:
+            self._stored(seq, message.partition(), None, None)
+        else:  # as `_stored`, for the sake of its cost
+            reports = self._reports
+            reports.extend((seq, message.partition(), offset, message.timestamp()[1]))
+            if len(reports) >= MOST_REPORTS:
+                self._write_reports()
         if user is not None:
             user(error, message)
 

@@ -21,12 +21,11 @@ REPORTED: Final = 2
 _JSON, _FILLING = b"{", b"\n"
 
 #: Kind (written last), length of the key or -1, number of the send's context, seq, time, id.
-SEND: Final = struct.Struct("<bhiqqq")
+SEND: Final = struct.Struct("<biiqqq")
 #: Kind (written last), number of reports, when they were written down; each report is seq,
 #: partition, offset, timestamp. They come in bursts, and have one time: none came after it.
 REPORTS: Final = struct.Struct("<biq")
 REPORT_FIELDS: Final = 4
-LONGEST_KEY: Final = 2**15 - 1
 
 
 class DamagedError(Exception):

@@ -8,7 +8,7 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from traces.record.entries import LONGEST_KEY, REPORT_FIELDS, REPORTED, REPORTS
+from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS
 from traces.record.errors import send_outcome
 from traces.record.ids import HEADER, text, with_header
 from traces.record.process import now
@@ -35,6 +35,8 @@ class RecordedProducer(Recorded):
         self._context_numbers = count(1)
         self._reports: list[int] = []
         self._reporting = Lock()
+        # Whether messages need more than the compact form tells, or an id of their own.
+        self._closer = told.id_of is not None or told.hashes
         self._append_send = told.process.journal.append_send
         self._next_seq = told.process.next_seq
         self._first_id = told.process.first_id
@@ -54,7 +56,7 @@ class RecordedProducer(Recorded):
             headers = [ours] if headers is None else with_header(headers, id)
         raw = key.encode() if type(key) is str else key
         plain = type(id) is int and not self._hashes and (partition is None or partition < 0)
-        if plain and (raw is None or (type(raw) is bytes and len(raw) <= LONGEST_KEY)):
+        if plain and (raw is None or type(raw) is bytes):
             context = self._contexts.get(topic) or self._new_context(topic)
             self._append_send(context, seq, id, raw)
         else:
