@@ -26,7 +26,7 @@ Call = dict[str, Any]
 Numbered = tuple[int, Any]  # a call with its line, 0 where it has none
 
 #: So much of one file is read at a time, so that no file holds the others up.
-MOST_BYTES = 8 << 20
+MOST_BYTES = 2 << 20
 LINES, CLOSED = (".ndjson",), (".ndjson.gz", ".parquet")
 
 
