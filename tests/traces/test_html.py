@@ -361,7 +361,7 @@ def test_many_runs_share_one_page_of_bounded_size(
     runs = [allowed, allowed, allowed, violated]
     judged, pictures = [one for one, _ in runs], {n: seen for n, (_, seen) in enumerate(runs)}
     whole = len(page(judged, pictures))
-    monkeypatch.setattr("traces.html.page.PLOTS", 800_000)
+    monkeypatch.setattr("traces.html.page.PAGE", 960_000)
     content = page(judged, pictures)
     assert whole - len(content) > 300_000
     sections = find(parsed(content), "section.run")

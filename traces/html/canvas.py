@@ -16,6 +16,7 @@ from traces.html.svg import BAD, FAULT, GRID, INK, QUIET, WARN, inline
 from traces.output import writable
 
 WIDE, PANEL = 1000, 330
+LEFT = 108  # of wide plots: their times stand below each other
 # Half of the types of its functions are unknown.
 matplotlib: Any = _matplotlib
 
@@ -144,7 +145,11 @@ class Canvas:
         axes.yaxis.set_major_formatter(_formatter(short))
 
     def draw_faults(self) -> None:
-        """A dashed line where each fault was made; in wide plots with its number."""
+        """A dashed line where each fault was made; in wide plots with its number.
+
+        Of a great many the lines are faint, because it is not them that one wants to see.
+        """
+        faint = 0.35 if len(self.clock.faults) > 40 else 1.0
         numbered = list[Fault]()
         for fault in self.clock.faults:
             x = float(self.clock.at(fault.at_ns))
@@ -153,7 +158,13 @@ class Canvas:
             id = f"fault-{fault.number}"
             width, dashes = (1, (3, 3)) if self.width >= WIDE else (0.7, (2, 4))
             self.axes.axvline(
-                x, color=FAULT, linewidth=width, linestyle=(0, dashes), gid=id, zorder=1
+                x,
+                color=FAULT,
+                linewidth=width,
+                linestyle=(0, dashes),
+                alpha=faint,
+                gid=id,
+                zorder=1,
             )
             self.notes[id] = f"{fault.number}: {fault.what} at {self.clock.spoken(fault.at_ns)}", ""
             numbered.append(fault)
@@ -162,7 +173,7 @@ class Canvas:
 
     def _number(self, faults: Sequence[Fault]) -> None:
         """Numbers above the lines; those that would overlap are told as a range."""
-        room = 0.028 * self.axes.get_xlim()[1]
+        room = 0.045 * self.axes.get_xlim()[1]
         bunches = list[list[Fault]]()
         for fault in sorted(faults, key=lambda one: one.at_ns):
             x = float(self.clock.at(fault.at_ns))
@@ -222,6 +233,13 @@ class Canvas:
             self._figure.savefig(out, format="svg", metadata={"Date": None}, facecolor="none")
         notes = {id: (writable(tip), href) for id, (tip, href) in self.notes.items()}
         return inline(out.getvalue(), prefix, writable(label), notes)
+
+
+def fitted(name: str, characters: int) -> str:
+    """A partition's name in this room: its number stays, and its topic is cut."""
+    topic, _, partition = name.rpartition(":")
+    room = max(characters - len(partition) - 2, 1)
+    return name if len(name) <= characters else f"{topic[:room]}…:{partition}"
 
 
 def _formatter(words: Callable[[float], str]) -> FuncFormatter:

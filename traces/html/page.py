@@ -1,6 +1,6 @@
 """The page itself: one document for one run or many, with everything in it that it needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 
 from attrs import define, frozen
@@ -14,7 +14,8 @@ from traces.output import writable
 from traces.report import BAD_INPUT, Judged
 from traces.verdict import ALLOWED, VIOLATED
 
-PLOTS = 2_200_000  # bytes of plots and diagrams in a page, whatever the number of runs
+PAGE = 2_600_000  # bytes that a page should not be much larger than
+_WORDS, _DRAWINGS = 40_000, 600_000  # of them for the tables of each run, and for drawings at least
 _ORDER = (VIOLATED, BAD_INPUT, ALLOWED)
 
 
@@ -25,11 +26,10 @@ class _Budget:
     left: int
 
     def take(self, size: int) -> bool:
-        """Whether there is room for this, which is then used."""
-        if size > self.left:
-            return False
-        self.left -= size
-        return True
+        """Whether there is room for this, which is then used; after the first no there is none."""
+        fits = size <= self.left
+        self.left = self.left - size if fits else 0
+        return fits
 
 
 @frozen
@@ -63,6 +63,7 @@ def page(judged: Sequence[Judged], pictures: Mapping[int, Picture]) -> bytes:
         undefined=StrictUndefined,
     )
     text = environment.get_template("page.html").render(
+        promises=_promises(sections),
         sections=sections,
         signs=view.SIGNS,
         style=environment.get_template("page.css").render(),
@@ -78,6 +79,12 @@ def _text_only(value: object) -> object:
     return writable(value) if isinstance(value, str) and not marked_safe else value
 
 
+def _promises(sections: Sequence[Section]) -> Sequence[view.Row]:
+    """What several runs were judged by is said once, below all of them."""
+    judged = [section.rows for section in sections if section.rows]
+    return judged[0] if len(sections) > 1 and judged else ()
+
+
 def _title(sections: Sequence[Section]) -> str:
     if len(sections) == 1:
         return f"{sections[0].name}: {sections[0].one.verdict}"
@@ -85,7 +92,8 @@ def _title(sections: Sequence[Section]) -> str:
 
 
 def _sections(judged: Sequence[Judged], pictures: Mapping[int, Picture]) -> list[Section]:
-    budget, made = _Budget(PLOTS), dict[int, Section]()
+    budget = _Budget(max(PAGE - _WORDS * len(judged), _DRAWINGS))
+    made = dict[int, Section]()
     for place in sorted(range(len(judged)), key=lambda n: (_weight(judged[n]), n)):
         made[place] = _section(judged, place, pictures.get(place, Picture()), budget)
     return [made[place] for place in range(len(judged))]
@@ -109,13 +117,13 @@ def _section(judged: Sequence[Judged], place: int, picture: Picture, budget: _Bu
         summary=view.summary(one),
         rows=rows,
         families=view.families(rows),
-        found=_affordable(list(found(one, picture, id)), budget) if readable else [],
+        found=_affordable(found(one, picture, id), budget) if readable else [],
         plates=_plates(one, picture, id, budget) if readable else Plates(),
         reasons=view.reasons(one) if readable else [],
     )
 
 
-def _affordable(every: list[Found], budget: _Budget) -> list[Found]:
+def _affordable(every: Iterable[Found], budget: _Budget) -> list[Found]:
     return [one.within(budget.take) for one in every]
 
 

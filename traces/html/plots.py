@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from traces.html.canvas import WIDE, Canvas, Clock, Mark
+from traces.html.canvas import LEFT, WIDE, Canvas, Clock, Mark, fitted
 from traces.html.ownership import Owned
 from traces.html.picture import Group, Partition
 from traces.html.series import BINS, CELLS, Key, Spans, Steps
@@ -24,7 +24,7 @@ def lag_plot(
     clock: Clock, group: Group, names: dict[Key, str], marks: Sequence[Mark], prefix: str
 ) -> str:
     """How far a group is behind: all partitions together, and the worst of them."""
-    canvas = Canvas(clock, WIDE, 250, left=60, top=26)
+    canvas = Canvas(clock, WIDE, 250, left=LEFT, top=26)
     canvas.draw_faults()
     x = clock.bins(BINS)
     total = np.nansum(np.array(list(group.lag.values())), axis=0)
@@ -49,7 +49,7 @@ def unseen_plot(
     clock: Clock, partitions: Iterable[Partition], marks: Sequence[Mark], prefix: str
 ) -> str:
     """Records that were acknowledged and that nobody had read yet."""
-    canvas = Canvas(clock, WIDE, 200, left=60, top=26)
+    canvas = Canvas(clock, WIDE, 200, left=LEFT, top=26)
     canvas.draw_faults()
     x, total = clock.bins(BINS), np.sum([one.unseen for one in partitions], axis=0)
     canvas.axes.fill_between(x, total, color=SEND, alpha=0.15, linewidth=0, step="post")
@@ -147,12 +147,12 @@ def ownership_plot(
     lanes = {key: _lanes(one for one in drawn if (one.topic, one.partition) == key) for key in rows}
     depths = [1 + max((lane for _, lane in lanes[key]), default=0) for key in rows]
     tops = np.cumsum([0, *(depth + _GAP for depth in depths)])
-    canvas = Canvas(clock, WIDE, 58 + round(22 * float(tops[-1])), left=130, top=26)
+    canvas = Canvas(clock, WIDE, 58 + round(22 * float(tops[-1])), left=LEFT, top=26)
     canvas.draw_faults()
     axes = canvas.axes
     axes.set_ylim(tops[-1], 0)
     middles = (tops[:-1] + tops[1:] - _GAP) / 2
-    axes.set_yticks(middles, [writable(names[key]) for key in rows])
+    axes.set_yticks(middles, [writable(fitted(names[key], 15)) for key in rows])
     axes.grid(visible=False, axis="y")
     for row, key in enumerate(rows):
         for number, (one, lane) in enumerate(lanes[key]):

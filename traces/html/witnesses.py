@@ -24,6 +24,11 @@ class Witness:
     events: tuple[dict[str, object], ...]
     svg: str | None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of the page it takes."""
+        return len(self.svg or "") + 700 * len(self.events)
+
 
 @frozen
 class Found:
@@ -33,13 +38,14 @@ class Found:
     slug: str
     witnesses: tuple[Witness, ...]
 
+    left_out: int = 0
+
     def within(self, room: Callable[[int], bool]) -> "Found":
-        """The same without the diagrams for which there is no room."""
-        kept = (
-            one if one.svg is None or room(len(one.svg)) else evolve(one, svg=None)
-            for one in self.witnesses
-        )
-        return evolve(self, witnesses=tuple(kept))
+        """The same if there is room for it, else the first few witnesses without diagrams."""
+        if room(sum(one.size for one in self.witnesses)):
+            return self
+        kept = tuple(evolve(one, svg=None) for one in self.witnesses[:DRAWN])
+        return evolve(self, witnesses=kept, left_out=len(self.witnesses) - len(kept))
 
 
 def found(one: Judged, picture: Picture, run_id: str) -> Iterator[Found]:
