@@ -30,6 +30,7 @@ SHORT_HELP = {
     "conform": "Prove the Python machines equal to the specs, edge by edge.",
     "dump-log": "Print what is in the files of a partition, as Kafka does.",
     "import": "Make a run of what somebody else recorded.",
+    "ingest": "Make the table of operations of large recordings.",
     "mutants": "Put known bugs in and show which check kills each.",
     "record-scan": "End a recording by reading everything that the log holds.",
     "spec": "Run the TLA+ models and compare with the expected verdicts.",

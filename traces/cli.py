@@ -3,14 +3,17 @@
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from traces.engines import ENGINES, judge_all
-from traces.ingest.history import Reading, read_history
+from traces.engines import ENGINES, LOCAL_ROWS, cache, judge_all
+from traces.ingest.history import Reading
+from traces.ingest.ingesting import is_ops
+from traces.ingest.inputs import read_input
 from traces.ingest.run import process_files, read_trace
 from traces.junit import junit
 from traces.output import write_whole
@@ -117,9 +120,9 @@ def check(
     """Judge recorded client histories, promise by promise.
 
     PATH is the folder of a run in trace format v1 (meta.json and one file per process), a Jepsen
-    history (.edn), or a folder of such runs. Each promise holds, is violated, was broken as the
-    configuration in meta.json allows, or is not checked, with the reason. Of several runs only
-    those are shown in full in which something is violated.
+    history (.edn), what `highwater ingest` made of either, or a folder of them. Each promise holds,
+    is violated, was broken as the configuration in meta.json allows, or is not checked, with the
+    reason. Of several runs only those are shown in full in which something is violated.
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged,
     and 3 when a second checker refutes what the first one found: then one of them is wrong.
@@ -137,8 +140,9 @@ def check(
     else:
         reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
         judged = [Judged(path) for path in runs_of(paths)]
+        scratch = Path(ctx.with_resource(TemporaryDirectory(prefix="highwater-", dir=cache())))
         with progress() as bar:
-            read_all(judged, reading, bar)
+            read_all(judged, reading, bar, scratch)
             if html_file is not None:
                 pictures = pictures_of(judged)
             judge_all([one for one in judged if one.run is not None], strict, bar, engine)
@@ -186,8 +190,13 @@ def pictures_of(judged: list[Judged]) -> dict[int, Any]:
     pictures = dict[int, Any]()
     for place, one in enumerate(judged):
         if one.run is not None:
-            # A run that was watched has given its rows away; its files are still there.
-            pictures[place] = picture(one.run if one.run.columns else read_trace(one.path))
+            run = one.run
+            if run.parts and run.rows <= LOCAL_ROWS:
+                run = run.loaded()
+            elif not run.parts and not run.columns:
+                run = read_trace(one.path)  # it was watched, and has given its rows away
+            if run.columns:
+                pictures[place] = picture(run)
     return pictures
 
 
@@ -228,11 +237,11 @@ def _runs_at(path: Path) -> Iterator[Path]:
     if path.is_file():
         if path.suffix == ".edn":
             yield path
-    elif (path / "meta.json").is_file() or process_files(path):
+    elif is_ops(path) or (path / "meta.json").is_file() or process_files(path):
         yield path
     else:
         for below in sorted(path.iterdir()):
-            if below.suffix == ".edn" or (below.is_dir() and (below / "meta.json").is_file()):
+            if below.suffix == ".edn" or is_ops(below) or (below / "meta.json").is_file():
                 yield below
 
 
@@ -244,16 +253,16 @@ def progress() -> Generator[Progress]:
         yield bar
 
 
-def read_all(judged: list[Judged], reading: Reading, bar: Progress) -> None:
-    """Read every run; one that cannot be read keeps the reason."""
+def read_all(judged: list[Judged], reading: Reading, bar: Progress, scratch: Path) -> None:
+    """Read every run; one that cannot be read keeps the reason.
+
+    The rows of one that is too large for memory go to a folder in `scratch`.
+    """
     task = bar.add_task("reading", total=len(judged))
-    for one in judged:
+    for number, one in enumerate(judged):
         bar.update(task, description=f"reading {one.path.name}")
         try:
-            if one.path.suffix == ".edn":
-                one.run = read_history(one.path, reading)
-            else:
-                one.run = read_trace(one.path)
+            one.run = read_input(one.path, reading, scratch / f"{number}")
         except BadInput as error:
             one.error = error
         except OSError as error:

@@ -31,7 +31,7 @@ def judge_all(judged: Sequence[Judged], strict: bool, bar: Progress, engine: str
     """Judge all runs; `auto` leaves Spark aside while the rows are few."""
     if not judged:
         return
-    rows = sum(len(one.run.columns["seq"]) for one in judged if one.run is not None)
+    rows = sum(one.run.rows for one in judged if one.run is not None)
     task = bar.add_task(f"judging {len(judged)} runs, {rows:,} rows", total=None)
     here = engine == "local" or (engine == "auto" and rows <= LOCAL_ROWS)
     found = _here(judged) if here else _in_spark(judged)
@@ -57,16 +57,25 @@ def _in_spark(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         if (missing.name or "").startswith("pyspark"):
             raise NoSparkError from missing
         raise
-    contexts = {n: one.run.context for n, one in enumerate(judged) if one.run is not None}
-    with tempfile.TemporaryDirectory(prefix="highwater-", dir=_scratch()) as folder:
-        for number, one in enumerate(judged):
-            pq.write_table(one.table(number), f"{folder}/{number:05}.parquet", compression="zstd")
+    runs = {n: one.run for n, one in enumerate(judged) if one.run is not None}
+    written = {n: run for n, run in runs.items() if run.parts}
+    few = {n: run.context for n, run in runs.items() if n not in written}
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="highwater-", dir=cache()) as folder:
+        for number in few:
+            table = judged[number].table(number)
+            pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
         with session() as spark:
-            found = find(read_ops(spark, folder), contexts).collect()
-    return [row.asDict(recursive=True) for row in found]
+            if few:
+                rows = find(read_ops(spark, folder), few).collect()
+                found += [row.asDict(recursive=True) for row in rows]
+            for number, run in written.items():  # its rows do not know its number
+                rows = find(read_ops(spark, *run.parts), {0: run.context}).collect()
+                found += [row.asDict(recursive=True) | {"run": number} for row in rows]
+    return found
 
 
-def _scratch() -> str | None:
+def cache() -> str | None:
     """Where the table of operations lives while it is judged."""
     cache = os.environ.get("HIGHWATER_CACHE")
     if cache:

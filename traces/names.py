@@ -110,6 +110,14 @@ class Names:
             dictionary.counts = True
         return names
 
+    @classmethod
+    def seeded(cls, known: Mapping[str, Iterable[str]]) -> "Names":
+        """Dictionaries in which these names are counted, and no others."""
+        names = cls()
+        for kind, dictionary in names.dictionaries().items():
+            dictionary.seed(known.get(kind, ()))
+        return names
+
     def fresh(self) -> "Names":
         """Names for the reader of one piece."""
         names = Names()

@@ -78,6 +78,8 @@ class Judged:
         tallies: dict[str, Tally] = next(iter(tally(findings).values()), dict[str, Tally]())
         add_cycles(tallies, self.run.jepsen)
         self.verdicts = judge(self.run, tallies, strict)
+        shown = (events for verdict in self.verdicts for _, events in verdict.witnesses)
+        self.run.recall(event["id"] for events in shown for event in events)
         if self.run.jepsen:
             self.anomalies, self.undecided = anomalies(self.verdicts)
 

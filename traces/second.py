@@ -17,8 +17,8 @@ def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
         return
     broken = [v for v in one.verdicts if v.verdict in (VIOLATED, ALLOWED)]
     shown = [((v.check, n), one.witness(w)) for v in broken for n, w in enumerate(v.witnesses)]
-    if not shown:
+    if not shown or not one.run.path.exists():
         return
     places = places_of((check, witness) for (check, _), witness in shown)
-    history = read(one.path, places, compacted=compacted)
+    history = read(one.run.path, places, compacted=compacted)
     one.opinions = {key: rejudge(history, key[0], witness) for key, witness in shown}

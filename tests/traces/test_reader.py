@@ -293,28 +293,28 @@ def test_an_id_in_words_is_not_the_number_that_it_spells(tmp_path: Path) -> None
 
 
 def as_parquet(folder: Path, lines: dict[str, list[Line]]) -> None:
-    record = pa.struct(
-        [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("id", pa.int64()),
-            ("key", pa.string()),
-            ("epoch", pa.int32()),
-        ]
-    )
-    whole = {"seq", "invoked_ns", "returned_ns", "generation", "txn"}
-    whole |= {"producer_id", "producer_epoch"}
-    kinds: dict[str, Any] = dict.fromkeys(whole, pa.int64())
-    kinds |= {"records": pa.list_(record), "partitions": pa.list_(pa.string())}
-    kinds |= {"offsets": pa.map_(pa.string(), pa.int64()), "topics": pa.list_(pa.string())}
     for process, mine in lines.items():
-        fields = sorted({name for line in mine for name in line})
-        schema = pa.schema([(name, kinds.get(name, pa.string())) for name in fields])
+        names = sorted({name for line in mine for name in line})
+        schema = pa.schema([(n, kind([x[n] for x in mine if n in x])) for n in names])
         rows = [
-            {k: list(v.items()) if k == "offsets" else v for k, v in line.items()} for line in mine
+            {k: list(v.items()) if isinstance(v, dict) else v for k, v in line.items()}
+            for line in mine
         ]
         pq.write_table(pa.Table.from_pylist(rows, schema), folder / f"{process}.parquet")
+
+
+def kind(values: list[Any]) -> Any:
+    """The Arrow type of the values of a field: a map from places, not a struct of them."""
+    several = [value for value in values if value is not None]
+    if isinstance(several[0], dict):
+        return pa.map_(pa.string(), kind([of for value in several for of in value.values()]))
+    if isinstance(several[0], list) and (inner := [of for value in several for of in value]):
+        if not isinstance(inner[0], dict):
+            return pa.list_(kind(inner))
+        names = sorted({name for record in inner for name in record})
+        fields = [(name, kind([record.get(name) for record in inner])) for name in names]
+        return pa.list_(pa.struct(fields))
+    return pa.array(several).type
 
 
 def test_parquet_of_the_same_columns_says_the_same(tmp_path: Path) -> None:

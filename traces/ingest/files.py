@@ -78,6 +78,7 @@ def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
     told.ended = reader.last_op in (Op.CLOSE, Op.CRASH)
     told.vague_end = reader.vague_end
     told.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
+    told.open = [] if alone else told.open  # the reader knew what became of them
     told.names = names.told()
     told.counts = counts_of(columns, meta, told.names)
     return Read(told, columns, reader.extra, names.ids)

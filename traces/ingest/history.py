@@ -61,7 +61,7 @@ def read_history(path: Path, reading: Reading) -> Run:
     names.files = dict.fromkeys(names.processes.numbers, path.name)
     return Run(
         path=path,
-        meta=Meta(run=path.stem, source="Jepsen history", complete=True),
+        meta=history_meta(path),
         names=names,
         columns=columns,
         evidence=evidence,
@@ -69,6 +69,11 @@ def read_history(path: Path, reading: Reading) -> Run:
         calls=history.calls,
         jepsen=True,
     )
+
+
+def history_meta(path: Path) -> Meta:
+    """What is known of every history."""
+    return Meta(run=path.stem, source="Jepsen history", complete=True)
 
 
 def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, Line]]:

@@ -297,7 +297,6 @@ class Reader:
         return known
 
 
-
 def _shape(fields: tuple[str, ...]) -> _Shape | None:
     """The shape of calls with these fields, if such calls may be plain."""
     words = [name for name in _WORDS if name in fields]

@@ -1,13 +1,13 @@
 """One run: its configuration, its dictionaries, its rows, and what is known to be missing of it."""
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
+from traces.arrow import pq
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import Evidence
@@ -45,10 +45,34 @@ class Run:
     warnings: list[Problem] = field(factory=list[Problem])
     extra: list[Extra] = field(factory=list[Extra])
     jepsen: bool = False
+    parts: tuple[str, ...] = ()  # files with the rows, where they are not in `columns`
+    ids: Callable[[set[int]], Iterable[tuple[int, str | int]]] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        if not self.parts:
+            return len(self.columns["seq"])
+        return sum(pq.read_metadata(part).num_rows for part in self.parts)
+
+    def loaded(self) -> "Run":
+        """This run with its rows in memory."""
+        if not self.parts:
+            return self
+        rows = pq.read_table(list(self.parts))
+        columns = {name: rows[name].to_numpy() for name in rows.column_names}
+        return evolve(self, columns=columns, parts=())
 
     def table(self, number: int) -> Any:
         """The `ops` table, with the run's number on each row."""
-        return table(self.columns | {"run": np.full(len(self.columns["seq"]), number)})
+        columns = self.loaded().columns
+        return table({**columns, "run": np.full(len(columns["seq"]), number)})
+
+    def recall(self, numbers: Iterable[int]) -> None:
+        """Learn which ids stand behind these numbers, where that is kept beside the rows."""
+        unknown = {number for number in numbers if number < NONE} - set(self.names.ids)
+        for number, id in self.ids(unknown) if self.ids and unknown else ():
+            self.names.know_id(number, id)
 
 
 def process_files(folder: Path) -> list[Path]:
@@ -56,7 +80,7 @@ def process_files(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.is_file() and f.name.endswith(SUFFIXES))
 
 
-@frozen(slots=False)
+@frozen
 class Source:
     """The folder of a run in trace format v1, before its files are read."""
 
@@ -64,16 +88,16 @@ class Source:
     meta: Meta
     processes: dict[str, str]  # of each file, by its name
 
-    @cached_property
-    def names(self) -> Names:
-        """What is known before anything is read, counted."""
-        names, meta = Names(), self.meta
-        names.processes.seed(sorted(self.processes.values()))
-        names.topics.seed(sorted(meta.topics))
-        groups = {c.group for c in meta.consumers.values() if c.group}
-        names.groups.seed(sorted(groups | set(meta.share_groups)))
-        names.clocks.seed(["host"])
-        return names
+    @property
+    def known(self) -> dict[str, list[str]]:
+        """The names that are known before anything is read."""
+        groups = {c.group for c in self.meta.consumers.values() if c.group}
+        return {
+            "processes": sorted(self.processes.values()),
+            "topics": sorted(self.meta.topics),
+            "groups": sorted(groups | set(self.meta.share_groups)),
+            "clocks": ["host"],
+        }
 
 
 def source(folder: Path) -> Source:
@@ -100,18 +124,19 @@ def read_trace(folder: Path) -> Run:
 def read_pieces(folder: Path, size: int) -> Run:
     """As `read_trace`, in pieces of this many bytes: whatever they are, it is the same run."""
     of = source(folder)
+    names = Names.seeded(of.known)
     parts = [
         one
         for file, process in of.processes.items()
         for piece in pieces_of(folder / file, size)
-        for one in read(folder / file, piece, size, process, of.meta, of.names)
+        for one in read(folder / file, piece, size, process, of.meta, names)
     ]
     summaries, store = [one.summary for one in parts], _Memory()
     files = files_of(of, summaries, size)
     for one in parts:
         if one.columns is not None:
             store.columns[one.summary.piece.file, one.summary.piece.start, ""] = one.columns
-    whole = Whole(of.meta, of.names, files, summaries, store, map)
+    whole = Whole(of.meta, names, files, summaries, store, map)
     whole.settle()
     run = run_of(folder, whole)
     run.columns = joined(list(store.columns.values()))

@@ -102,9 +102,11 @@ class Whole:
 
     def _follow_transactions(self) -> None:
         whole = {file.file: file.whole for file in self.files}
-        for file, several in groupby(self.pieces, key=lambda told: told.piece.file):
-            for told, patch in patches(list(several), whole[file], self.store.load):
-                self.changes[told.piece] = Change(patch)
+        by_file = groupby(self.pieces, key=lambda told: told.piece.file)
+        work = [(several, whole[file]) for file, group in by_file for several in (list(group),)]
+        work = [(several, all_here) for several, all_here in work if len(several) > 1]
+        for patched in self.map(partial(patches_of, self.store), work):
+            self.changes |= {piece: Change(patch) for piece, patch in patched}
 
     def _prove_transactions(self) -> None:
         """Decide commits that nobody answered: one record seen as committed proves them whole."""
@@ -188,6 +190,11 @@ def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> Columns:
         name: np.concatenate([empty, *(np.array(d[name], np.int64) for d in digests if d)])
         for name in names
     }
+
+
+def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Piece, Patch]]:
+    """What the pieces of one file tell of each other's transactions."""
+    return [(told.piece, patch) for told, patch in patches(*work, store.load)]
 
 
 def undecided_of(store: Store, work: tuple[Summary, Change]) -> Ints:

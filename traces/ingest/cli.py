@@ -1,0 +1,157 @@
+"""`highwater ingest`: make the table of operations, once, of runs that are too large for memory."""
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from traces.cli import progress, runs_of
+from traces.ingest.history import Reading
+from traces.ingest.ingesting import SPLIT, ingest, ingest_history
+from traces.ingest.maps import in_spark, processes
+from traces.ingest.run import Run
+from traces.ingest.whole import Map
+from traces.problems import BadInput, Problem
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes, such as 64MiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """The number of bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+)\s*([kmg]i?)?b?", str(value).strip().lower())
+        if found is None or not (size := int(found[1]) * _UNITS[found[2] or ""]):
+            self.fail(f"expected a number of bytes, such as 64MiB, found {value!r}", param, ctx)
+        return size
+
+
+@click.command("ingest", short_help="Make the table of operations of large recordings.")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="RUN…")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="OPS",
+    help="The folder of the table; of several runs a folder in it for each.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Processes of this machine, or a Spark session whose workers see all these folders.",
+)
+@click.option(
+    "--split-size",
+    type=Size(),
+    default=SPLIT,
+    show_default="64MiB",
+    help="How much of a file is read in one piece. A task holds about twice as much in memory.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="How many processes read (local).")
+@click.option(
+    "--sub-via",
+    type=click.Choice(["assign", "subscribe"]),
+    default="assign",
+    show_default=True,
+    help="How the consumers of an .edn history got their partitions.",
+)
+@click.option(
+    "--cleanup-policy",
+    type=click.Choice(["delete", "compact"]),
+    default="delete",
+    show_default=True,
+    help="The cleanup policy of the topics of an .edn history.",
+)
+@click.pass_context
+def ingest_(
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    out: Path,
+    engine: str,
+    split_size: int,
+    jobs: int | None,
+    sub_via: str,
+    cleanup_policy: str,
+) -> None:
+    """Make the table of operations of recordings, for `highwater check OPS`.
+
+    A RUN is the folder of a run or a Jepsen history (.edn). Files are read in pieces, by several
+    processes or by Spark, and what was read stays: after an interruption, or when a file has
+    changed, only what is missing is read. A compressed file and an .edn file are read by one task.
+
+    Exits with 0 when everything was read, 2 when something cannot be.
+    """
+    runs = runs_of(paths)
+    reading = Reading(sub_via == "subscribe", cleanup_policy == "compact")
+    console, bad = Console(stderr=True), False
+    with _engine(engine, jobs) as over, progress() as bar:
+        for path, place in _places(runs, out):
+            task = bar.add_task(f"reading {path.name}", total=None)
+
+            def tick(done: int, all: int, task: Any = task) -> None:
+                bar.update(task, completed=done, total=all)
+
+            try:
+                run = one(path, place, split_size, over, tick, reading)
+            except BadInput as error:
+                bad = True
+                console.print(str(error), style="red", highlight=False, soft_wrap=True)
+            else:
+                for warning in run.warnings:
+                    console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
+                console.print(f"{place}: {run.calls:,} calls, {run.rows:,} rows", soft_wrap=True)
+            bar.remove_task(task)
+    ctx.exit(2 if bad else 0)
+
+
+def one(
+    path: Path,
+    out: Path,
+    size: int,
+    over: Map,
+    tick: Callable[[int, int], None],
+    reading: Reading,
+) -> Run:
+    """Ingest a run or a history."""
+    try:
+        if path.suffix == ".edn":
+            return ingest_history(path, out, reading)
+        return ingest(path, out, size, over, tick)
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise BadInput([Problem(str(error.filename or path), None, "", what)], 1) from error
+
+
+def _places(runs: list[Path], out: Path) -> Iterator[tuple[Path, Path]]:
+    """Where the table of each run goes."""
+    if len(runs) == 1:
+        yield runs[0], out
+        return
+    names = [path.name.removesuffix(".edn") for path in runs]
+    for path, name in zip(runs, names, strict=True):
+        if names.count(name) > 1:
+            raise click.UsageError(f"two runs are called {name}: give each an --out of its own")
+        yield path, out / name
+
+
+@contextmanager
+def _engine(engine: str, jobs: int | None) -> Generator[Map]:
+    if engine == "local":
+        with processes(jobs) as over:
+            yield over
+        return
+    from traces.session import session
+
+    with session() as spark:
+        yield in_spark(spark)

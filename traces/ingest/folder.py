@@ -1,0 +1,215 @@
+"""A folder with the table of operations of one run, and how far it has come.
+
+    part-*.parquet     the rows; each is one piece of one process file, in program order
+    run.json           what the checks need beside them; there when everything is there
+    _pieces/*.json     for each piece that was read: of which file, and what it says of itself
+    _raw/*.parquet     the rows as they were read, of pieces to which the whole run had more to say
+    _ids/, _extra/     texts of ids that are no numbers; fields that the format does not know
+    _run/meta.json     as it was read
+    _names.json        the numbers that names had before anything was read
+
+Every file is written beside its place and then moved there, and the account of a piece comes last.
+So whatever is there is whole, and what is missing is made again, the same to the byte.
+"""
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import attrs
+import numpy as np
+import orjson
+from attrs import frozen
+
+from traces.arrow import pa, pq
+from traces.context import Ints
+from traces.ingest.columns import table
+from traces.ingest.files import Read
+from traces.ingest.lines import Piece
+from traces.ingest.summary import Summary
+from traces.meta import Meta
+from traces.output import write_whole
+from traces.schema import OPS
+
+Columns = dict[str, Ints]
+ROW_GROUP = 500_000
+RUN = "run.json"
+# Nearly all values are different: a dictionary of them would be built and thrown away.
+_MANY = ("seq", "offset", "id", "inv", "ret", "timestamp", "sequence", "key", "hash", "end_inv")
+_WRITING: Mapping[str, Any] = {
+    "compression": "zstd",
+    "row_group_size": ROW_GROUP,
+    "use_dictionary": [name for name in OPS.names if name not in _MANY],
+}
+_IDS = pa.schema([("number", pa.int64()), ("id", pa.string())])
+_EXTRA = pa.schema([("process", pa.string()), ("seq", pa.int64()), ("fields", pa.string())])
+
+
+@frozen
+class Ops:
+    """The folder. Several tasks write into it at a time, each the files of its own pieces."""
+
+    path: Path
+
+    def prepare(self) -> None:
+        """Make it, if it is not there."""
+        for below in ("_pieces", "_raw", "_ids", "_extra", "_run"):
+            (self.path / below).mkdir(parents=True, exist_ok=True)
+
+    def part(self, piece: Piece, kind: str = "") -> Path:
+        """Where the rows of a piece are."""
+        return self.path / f"part-{stem(piece)}{'-' if kind else ''}{kind}.parquet"
+
+    def _raw(self, piece: Piece) -> Path:
+        """Where the rows of a piece are as they were read."""
+        aside = self._aside(piece)
+        return aside if aside.exists() else self.part(piece)
+
+    def _aside(self, piece: Piece) -> Path:
+        return self.path / "_raw" / f"{stem(piece)}.parquet"
+
+    def _account(self, piece: Piece) -> Path:
+        return self.path / "_pieces" / f"{stem(piece)}.json"
+
+    def write(self, one: Read, state: Mapping[str, Any]) -> None:
+        """Keep a piece that was read from a file in this state."""
+        piece = one.summary.piece
+        self._aside(piece).unlink(missing_ok=True)
+        if one.columns is not None:
+            write_parquet(self.part(piece), _numbered(one.columns))
+        if one.ids:
+            texts = [orjson.dumps(id).decode() for id in one.ids.values()]
+            ids = pa.table([pa.array(one.ids), pa.array(texts)], schema=_IDS)
+            write_parquet(self.path / "_ids" / f"{stem(piece)}.parquet", ids)
+        if one.extra:
+            process = [one.summary.process] * len(one.extra)
+            extra = pa.table([process, *zip(*one.extra, strict=True)], schema=_EXTRA)
+            write_parquet(self.path / "_extra" / f"{stem(piece)}.parquet", extra)
+        size = self.part(piece).stat().st_size if one.columns is not None else None
+        told = {"state": state, "size": size, "told": one.summary.as_json()}
+        write_whole(self._account(piece), orjson.dumps(told))
+
+    def told(self, piece: Piece, state: Mapping[str, Any]) -> Summary | None:
+        """What a piece says, if it was read from a file in this state and its rows are there."""
+        try:
+            found = orjson.loads(self._account(piece).read_bytes())
+            size = found["size"]
+            told = Summary.from_json(found["told"])
+            there = size is None or self._raw(piece).stat().st_size == size
+            if found["state"] == state and there and told.piece.end == piece.end:
+                return told
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            pass
+        return None
+
+    def load(self, told: Summary, names: Sequence[str] | None = None) -> Columns:
+        """The rows of a piece as they were read."""
+        rows = pq.read_table(self._raw(told.piece), columns=names, use_threads=False)
+        wanted = names or [name for name in rows.column_names if name != "run"]
+        return {name: rows[name].to_numpy() for name in wanted}
+
+    def save(self, told: Summary, columns: Columns | None, kind: str = "") -> None:
+        """Put rows in place of those that were read, if any; with a kind, beside them."""
+        part, aside = self.part(told.piece, kind), self._aside(told.piece)
+        if not kind and columns is None:
+            if aside.exists():
+                aside.replace(part)
+            return
+        if not kind and not aside.exists():
+            part.replace(aside)
+        if columns is not None:
+            write_parquet(part, _numbered(columns))
+
+    def sweep(self, pieces: Iterable[Piece], kinds: Iterable[tuple[Piece, str]]) -> None:
+        """Remove what belongs to none of these pieces."""
+        mine = [*pieces]
+        stems = {stem(piece) for piece in mine}
+        parts = {self.part(piece).name for piece in mine}
+        parts |= {self.part(piece, kind).name for piece, kind in kinds}
+        for below in ("_pieces", "_raw", "_ids", "_extra"):
+            for path in (self.path / below).iterdir():
+                if path.stem not in stems:
+                    path.unlink()
+        for path in self.path.glob("part-*.parquet"):
+            if path.name not in parts:
+                path.unlink()
+
+    def parts(self) -> list[str]:
+        """The files of the table."""
+        return sorted(str(path) for path in self.path.glob("part-*.parquet"))
+
+    def seeds(self, new: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """The names that were known before anything was read: those of the first time, if any."""
+        place = self.path / "_names.json"
+        if not place.exists():
+            write_whole(place, orjson.dumps(new))
+        return orjson.loads(place.read_bytes())
+
+    def ids(self, numbers: set[int]) -> Iterator[tuple[int, str | int]]:
+        """The ids behind these numbers; one that is found twice is told twice."""
+        wanted = pa.array(sorted(numbers), pa.int64())
+        for path in sorted((self.path / "_ids").glob("*.parquet")):
+            found = pq.read_table(path, filters=[("number", "in", wanted.to_pylist())])
+            for row in found.to_pylist():
+                yield row["number"], orjson.loads(row["id"])
+
+
+def _numbered(columns: Columns) -> Any:
+    return table({**columns, "run": np.zeros(len(columns["op"]), np.int64)})
+
+
+def stem(piece: Piece) -> str:
+    """A name for the files of a piece."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in piece.file)
+    unlike = blake2b(piece.file.encode(), digest_size=4).hexdigest()
+    return f"{plain[:80]}-{unlike}-{piece.start:015}"
+
+
+def write_parquet(place: Path, rows: Any) -> None:
+    """Write a Parquet file beside its place and move it there."""
+    with _written_beside(place) as there:
+        writing = _WRITING if rows.schema == OPS else {"compression": "zstd"}
+        pq.write_table(rows, there, **writing)
+
+
+@contextmanager
+def _written_beside(place: Path) -> Generator[Path]:
+    there = place.with_name(f".{place.name}.{uuid4().hex}")
+    try:
+        yield there
+        with there.open("rb") as written:
+            os.fsync(written.fileno())
+        there.replace(place)
+    finally:
+        there.unlink(missing_ok=True)
+
+
+def state_of(path: Path, beside: str) -> dict[str, Any]:
+    """The state of a file: as long as it is the same, so are the rows of a piece of it."""
+    found = path.stat()
+    return {"size": found.st_size, "modified": found.st_mtime_ns, "beside": beside}
+
+
+def beside(meta: Meta, seeds: Mapping[str, Any], size: int) -> str:
+    """What else the rows of all pieces depend on."""
+    free = ("run", "source", "complete", "faults", "processes")
+    settings = attrs.asdict(meta, filter=lambda of, _: of.name not in free)
+    said = orjson.dumps([settings, seeds, size, reader()], option=orjson.OPT_SORT_KEYS)
+    return blake2b(said, digest_size=12).hexdigest()
+
+
+_BESIDES = ("names.py", "schema.py", "context.py", "meta.py")
+
+
+@cache
+def reader() -> str:
+    """Which reader this is: another one may make other rows of the same lines."""
+    root = Path(__file__).parent
+    sources = [*sorted(root.glob("*.py")), *(root.parent / name for name in _BESIDES)]
+    said = b"".join(source.read_bytes() for source in sources if source.is_file())
+    return blake2b(said, digest_size=12).hexdigest()

@@ -1,0 +1,217 @@
+"""From the folder of a run to the folder of its operations, piece by piece and in any order.
+
+Whoever does the work is handed in as a `map`: this process, several of them, or Spark. What is done
+already is not done again.
+"""
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, cast
+
+import attrs
+import numpy as np
+import orjson
+from attrs import frozen
+
+from traces.context import Context, Setting
+from traces.ingest.evidence import Evidence
+from traces.ingest.files import Read, read
+from traces.ingest.folder import RUN, Ops, beside, reader, state_of
+from traces.ingest.history import Reading, history_meta, read_history
+from traces.ingest.lines import Piece, pieces_of
+from traces.ingest.run import Run, Source, files_of, run_of, source
+from traces.ingest.summary import Summary
+from traces.ingest.whole import Map, Whole
+from traces.meta import Meta, read_meta
+from traces.names import Names
+from traces.output import write_whole
+from traces.problems import BadInput, Problem
+
+SPLIT = 64 << 20  # bytes of a piece: about half a million rows
+Tick = Callable[[int, int], None]
+
+
+@frozen
+class Job:
+    """A piece to be read."""
+
+    piece: Piece
+    process: str
+    state: Mapping[str, Any]
+
+
+@frozen
+class Reader:
+    """Reads pieces into the folder, wherever it is sent."""
+
+    folder: Path
+    ops: Ops
+    meta: Meta
+    names: Names
+    size: int
+
+    def __call__(self, job: Job) -> None:
+        def wanted(piece: Piece) -> bool:
+            return self.ops.told(piece, job.state) is None
+
+        path = self.folder / job.piece.file
+        for one in read(path, job.piece, self.size, job.process, self.meta, self.names, wanted):
+            self.ops.write(one, job.state)
+
+
+def ingest(
+    folder: Path,
+    out: Path,
+    size: int = SPLIT,
+    map: Map = map,
+    tick: Tick = lambda done, all: None,
+) -> Run:
+    """Make the table of operations of a run in trace format v1, or what is missing of it."""
+    of, ops = source(folder), Ops(out)
+    ops.prepare()
+    known = ops.seeds(of.known)
+    names = Names.seeded(known)
+    jobs = _jobs(of, beside(of.meta, known, size), size)
+    state = _state((folder / "meta.json").read_bytes(), [attrs.asdict(job) for job in jobs])
+    if (done := _finished(out, state)) is not None:
+        return done
+    (out / RUN).unlink(missing_ok=True)
+    todo = [job for job in jobs if _told(ops, job, size) is None]
+    tick(len(jobs) - len(todo), len(jobs))
+    work = Reader(folder, ops, of.meta, names, size)
+    for n, _ in enumerate(map(work, todo), len(jobs) - len(todo) + 1):
+        tick(n, len(jobs))
+    told = [one for job in jobs for one in _told(ops, job, size) or ()]
+    files = files_of(of, told, size)
+    whole = Whole(of.meta, names, files, told, ops, map)
+    whole.settle()
+    ops.sweep((one.piece for one in told), ((one.piece, "placed") for one in told if one.unplaced))
+    write_whole(out / "_run" / "meta.json", (folder / "meta.json").read_bytes())
+    return _finish(ops, run_of(folder, whole), state)
+
+
+def ingest_history(path: Path, out: Path, reading: Reading) -> Run:
+    """Make the table of operations of an EDN history.
+
+    It is one piece: which completion belongs to which invocation is known only in order.
+    """
+    ops = Ops(out)
+    ops.prepare()
+    state = _state(attrs.asdict(reading), state_of(path, reader()))
+    if (done := _finished(out, state)) is not None:
+        return done
+    (out / RUN).unlink(missing_ok=True)
+    run = read_history(path, reading)
+    piece = Piece(path.name)
+    ops.write(Read(Summary(piece, ""), run.columns, [], run.names.ids), {})
+    ops.sweep([piece], ())
+    return _finish(ops, run, state)
+
+
+def is_ops(path: Path) -> bool:
+    """Whether this is a folder of operations, and all of them are there."""
+    return (path / RUN).is_file()
+
+
+def load(out: Path) -> Run:
+    """The run whose operations are in this folder; its rows stay there."""
+    found: dict[str, Any] = orjson.loads((out / RUN).read_bytes())
+    if found.get("reader") != reader():
+        message = "was made by another version: ingest the run again"
+        raise BadInput([Problem(str(out / RUN), None, "reader", message)], 1)
+    names, ops, path = Names(), Ops(out), Path(found["source"])
+    names.learn(found["names"])
+    names.files = dict(found["files"])
+    return Run(
+        path=path,
+        meta=history_meta(path) if found["jepsen"] else read_meta(out / "_run"),
+        names=names,
+        columns={},
+        evidence=Evidence(found["missing"], {n: (a, b) for n, (a, b) in found["counts"].items()}),
+        context=_context(found["context"]),
+        calls=found["calls"],
+        warnings=[Problem(**warning) for warning in found["warnings"]],
+        jepsen=found["jepsen"],
+        parts=tuple(ops.parts()),
+        ids=ops.ids,
+    )
+
+
+def _jobs(of: Source, besides: str, size: int) -> list[Job]:
+    states = {file: state_of(of.folder / file, besides) for file in of.processes}
+    return [
+        Job(piece, process, states[file])
+        for file, process in of.processes.items()
+        for piece in pieces_of(of.folder / file, size)
+    ]
+
+
+def _told(ops: Ops, job: Job, size: int) -> list[Summary] | None:
+    """What the pieces of a job say, if all were read: a compressed file has several."""
+    if not job.piece.file.endswith(".gz"):
+        told = ops.told(job.piece, job.state)
+        return None if told is None else [told]
+    several: list[Summary] = []
+    while not several or not several[-1].piece.final:
+        start = len(several) * size
+        told = ops.told(Piece(job.piece.file, start, start + size), job.state)
+        if told is None:
+            return None
+        several.append(told)
+    return several
+
+
+def _state(*things: Any) -> str:
+    said = orjson.dumps([t.decode(errors="replace") if isinstance(t, bytes) else t for t in things])
+    return blake2b(said, digest_size=12).hexdigest()
+
+
+def _finished(out: Path, state: str) -> Run | None:
+    """The run, if it was made of the same input and is still there."""
+    try:
+        found = orjson.loads((out / RUN).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    parts = {str(out / name): size for name, size in found.get("parts", {}).items()}
+    if found.get("state") != state or set(Ops(out).parts()) != set(parts):
+        return None
+    if any(Path(part).stat().st_size != size for part, size in parts.items()):
+        return None
+    return load(out)
+
+
+def _finish(ops: Ops, run: Run, state: str) -> Run:
+    """Write down what the checks need beside the rows."""
+    parts = {Path(part).name: Path(part).stat().st_size for part in ops.parts()}
+    told: dict[str, Any] = {
+        "state": state,
+        "reader": reader(),
+        "source": str(run.path.absolute()),
+        "jepsen": run.jepsen,
+        "calls": run.calls,
+        "parts": parts,
+        "missing": run.evidence.missing,
+        "counts": run.evidence.counts,
+        "warnings": [attrs.asdict(warning) for warning in run.warnings],
+        "files": list(run.names.files.items()),
+        "names": run.names.told(),
+        "context": attrs.asdict(run.context, value_serializer=_plain),
+    }
+    write_whole(ops.path / RUN, orjson.dumps(told))
+    return load(ops.path)
+
+
+def _plain(_: Any, __: Any, value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _context(told: Mapping[str, Any]) -> Context:
+    return Context(**{name: _setting(value) for name, value in told.items()})
+
+
+def _setting(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    told = cast("dict[str, Any]", value)
+    return Setting(*(np.array(told[name], np.int64) for name in ("numbers", "values")))
