@@ -21,6 +21,7 @@ from traces.report import Judged
 from traces.verdict import Verdict
 
 DATA = Path(__file__).parent / "data"
+RECORDING = DATA / "recordings" / "auto-commit"
 # Half of its functions have no types.
 junitparser: Any = somebody_elses
 
@@ -36,7 +37,7 @@ def results(one: Judged) -> dict[str, Any]:
 
 
 def test_every_promise_is_a_case_and_says_what_was_found() -> None:
-    one = judged(DATA / "recordings" / "auto-commit")
+    one = judged(RECORDING)
     (suite,) = suites(one)
     cases = list(suite)
     assert [case.name.partition(" ")[0] for case in cases] == list(CHECKS)
@@ -85,9 +86,32 @@ def test_several_runs_are_several_suites_and_their_sums() -> None:
     runs = [judged(DATA / "histories" / name) for name in ("G0.edn", "basic.edn")]
     whole = Tree.fromstring(junit(runs))
     assert [suite.get("name") for suite in whole] == [str(run.path) for run in runs]
-    for count in ("tests", "failures", "errors", "skipped"):
+    for count in ("tests", "failures", "errors"):
         assert whole.get(count) == str(sum(int(suite.get(count, "")) for suite in whole))
     assert whole.get("tests") == str(2 * len(CHECKS))
+
+
+# What Jenkins' schema, junit-10.xsd, lets an element have; the first of them it must have.
+ATTRIBUTES = {
+    "testsuites": ("", "name tests failures errors"),
+    "testsuite": ("name tests failures errors", "skipped"),
+    "testcase": ("name", "classname"),
+    "failure": ("", "type message"),
+    "error": ("", "type message"),
+    "skipped": ("", "type message"),
+    "system-out": ("", ""),
+}
+
+
+def test_no_element_has_what_the_schema_of_a_ci_system_does_not_know(tmp_path: Path) -> None:
+    lines, meta = told(world(2), MUTATIONS["lose"])
+    bad = Judged(Path("broken"), error=BadInput([Problem("a", 1, "b", "c")], 1))
+    runs = [bad, judged_lines(tmp_path / "run", lines, meta), judged(RECORDING)]
+    elements = list(Tree.fromstring(junit(runs)).iter())
+    assert {element.tag for element in elements} == set(ATTRIBUTES)
+    for element in elements:
+        must, may = (set(names.split()) for names in ATTRIBUTES[element.tag])
+        assert must <= set(element.attrib) <= must | may
 
 
 HOSTILE = "a<b>&\"' ]]> \x00\x1b[31m\ud800 é 漢 \U0001f4a5"
