@@ -15,7 +15,7 @@ from traces.arrow import pa
 from traces.context import Context
 from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
 from traces.parcels import PARCELS_DDL, Packer, unpack
-from traces.scopes import SCOPES
+from traces.scopes import SCOPES, Columns
 from traces.splits import Split, read, splits_of, tasks
 from traces.table import from_arrow
 
@@ -23,6 +23,7 @@ ROWS_OF_A_BUCKET = 250_000
 BUCKETS_OF_A_TASK = 8  # where the number of rows is not known
 
 Step = Callable[[Iterable[Any]], Iterator[Any]]
+Keep = Callable[[Columns], Columns]
 
 
 @frozen
@@ -48,11 +49,13 @@ def find(
     contexts: Mapping[int, Context],
     checks: Iterable[str] | None = None,
     buckets: int | None = None,
+    keep: Keep | None = None,
 ) -> DataFrame:
     """All findings of all checks, or of these, in all runs of `ops`; lazy, and few rows.
 
     All rows of a partition, group or producer fall into one of so many buckets. A task holds one
-    bucket at a time, so more buckets mean less memory.
+    bucket at a time, so more buckets mean less memory. `keep` leaves rows out of files while they
+    are read; of a DataFrame `where` does that.
     """
     mine = chosen(checks)
     columns = {scope: columns_of(scope, checks, contexts) for scope, checks in mine.items()}
@@ -61,7 +64,7 @@ def find(
     if isinstance(ops, Files):
         count = len(list(tasks(ops.splits)))
         parts = ops.sparkSession.range(0, count, 1, count)
-        packed = parts.mapInArrow(_pack_files(packer, ops.splits, names), PARCELS_DDL)
+        packed = parts.mapInArrow(_pack_files(packer, ops.splits, names, keep), PARCELS_DDL)
     else:
         held = [name for name in names if name in ops.columns]
         packed = ops.select(*held).mapInArrow(_pack_rows(packer, names), PARCELS_DDL)
@@ -76,12 +79,15 @@ def _buckets(ops: DataFrame | Files) -> int:
     return tasks * BUCKETS_OF_A_TASK
 
 
-def _pack_files(packer: Packer, splits: tuple[Split, ...], names: tuple[str, ...]) -> Step:
+def _pack_files(
+    packer: Packer, splits: tuple[Split, ...], names: tuple[str, ...], keep: Keep | None
+) -> Step:
     def pack(batches: Iterable[Any]) -> Iterator[Any]:
         numbers = {number for batch in batches for number in batch.column(0).to_pylist()}
         for number, mine in enumerate(tasks(splits)):
             if number in numbers:
-                yield from packer(read(mine, names))
+                pieces = read(mine, names)
+                yield from packer(pieces if keep is None else map(keep, pieces))
 
     return pack
 

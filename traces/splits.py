@@ -4,7 +4,7 @@ Bringing rows from the JVM to Python costs more than reading them here: Spark is
 rows are, and never sees them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -50,12 +50,21 @@ def tasks(splits: Sequence[Split]) -> Iterator[list[Split]]:
     yield held
 
 
-def read(splits: Iterable[Split], names: Sequence[str]) -> Iterator[Columns]:
-    """These columns of these row groups, piece by piece."""
+def read(
+    splits: Iterable[Split], names: Sequence[str], ops: Collection[int] | None = None
+) -> Iterator[Columns]:
+    """These columns of these row groups, piece by piece; of those only that hold such calls."""
     for uri, several in groupby(splits, key=lambda split: split.uri):
         with pq.ParquetFile(_open(uri)) as file:
             for split in several:
-                yield from _read(file, split.group, names)
+                if ops is None or _holds(file, split.group, ops):
+                    yield from _read(file, split.group, names)
+
+
+def _holds(file: Any, group: int, ops: Collection[int]) -> bool:
+    """Whether any of these calls is in a row group; its other columns need not be read if not."""
+    called = file.read_row_group(group, columns=["op"], use_threads=False)["op"]
+    return not set(called.unique().to_pylist()).isdisjoint(ops)
 
 
 def _read(file: Any, group: int, names: Sequence[str]) -> Iterator[Columns]:
