@@ -1,36 +1,43 @@
 """What recording costs: the same application with and without, against real brokers.
 
-    python bench/bench_recorder.py [--rounds 7] [--messages 60000] [--bootstrap HOST:PORT]
+    python bench/bench_recorder.py [--rounds 7] [--messages 60000] [--brokers 1] [--bare]
 
-Without --bootstrap three brokers are started on the loopback address (Java and Maven are needed, as
-for `make test-kafka`) and killed at the end. Plain and recorded rounds alternate, so that a busy
-machine is busy for both; what counts is the median of the ratios of neighbours. Beside it stands
-the bare cost of the recorder's own work, in CPU time, around a client that does nothing.
+One broker, or three, are started on the loopback address (Java and Maven are needed, as for
+`make test-kafka`) and stopped at the end; --bootstrap HOST:PORT names others, with the topic
+`bench`. Plain and recorded rounds alternate, so that a busy machine is busy for both; what counts
+is the median of the ratios of neighbours. At full speed an application does nothing but send; a
+paced one makes a JSON document of 1 KB for each message, as many a second as it is told. Beside it
+stands the bare cost of the recorder's own work, in CPU time, around a client that does nothing.
 """
 
 import argparse
+import asyncio
+import json
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from attrs import define, frozen
 from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.kafka.cluster import Cluster, cluster  # noqa: E402
-from tests.kafka.judge import Judge  # noqa: E402
+from tests.kafka.judge import Broker, Judge  # noqa: E402
 from traces.record import HEADER, recorded  # noqa: E402
 
 TOPIC = "bench"
-#: Size of a message in bytes, and what the application itself does for each, in us of CPU.
-APPLICATIONS = ((100, 0), (1024, 0), (1024, 100))
 QUIET: dict[str, Any] = {"log_level": 0}
 
 
@@ -72,24 +79,47 @@ Idle = type("Producer", (Nothing,), {"__module__": "confluent_kafka"})
 IdleReader = type("Consumer", (Nothing,), {"__module__": "confluent_kafka"})
 
 
-def work(us: int) -> None:
-    """What an application does for a message, such as making it."""
-    until = time.thread_time_ns() + us * 1000
-    while time.thread_time_ns() < until:
-        pass
+@frozen
+class Application:
+    """What is done for each message, and how often."""
+
+    size: int = 1024
+    per_second: int | None = None
+
+    def __str__(self) -> str:
+        if self.per_second is None:
+            return f"{self.size} bytes at full speed"
+        return f"1 KB of JSON, {self.per_second:,}/s"
+
+    def value(self, number: int) -> bytes:
+        """The message: made of nothing, or as an application makes one."""
+        if self.per_second is None:
+            return b"v" * self.size
+        items = [{"sku": f"A{n:05}", "count": n, "price": 9.99} for n in range(18)]
+        return json.dumps({"order": number, "customer": "c-000123", "items": items}).encode()
+
+    def late(self, began: float, number: int) -> float:
+        """For how long the next message has to wait."""
+        if self.per_second is None or number % 20:
+            return 0.0
+        return max(0.0, began + number / self.per_second - time.perf_counter())
 
 
-def produce(producer: Any, messages: int, size: int = 100, own_us: int = 0) -> None:
+FULL_SPEED = Application(100), Application(1024)
+PACED = Application(per_second=20_000)
+
+
+def produce(producer: Any, messages: int, app: Application = FULL_SPEED[0]) -> None:
     """As an application does that wants to know what became of its messages."""
-    value, failed = b"v" * size, 0
+    failed = 0
 
     def report(error: Any, _message: Any) -> None:
         nonlocal failed
         failed += error is not None
 
+    began = time.perf_counter()
     for number in range(messages):
-        if own_us:
-            work(own_us)
+        value = app.value(number)
         while True:
             try:
                 producer.produce(TOPIC, value, key=b"k%d" % (number % 100), on_delivery=report)
@@ -98,8 +128,33 @@ def produce(producer: Any, messages: int, size: int = 100, own_us: int = 0) -> N
                 producer.poll(0.01)
         if number % 100 == 0:
             producer.poll(0)
+        if wait := app.late(began, number):
+            producer.poll(wait)
     producer.flush()
     assert not failed
+
+
+def send(producer: Any, messages: int, app: Application) -> None:
+    """The same with kafka-python."""
+    began = time.perf_counter()
+    for number in range(messages):
+        producer.send(TOPIC, app.value(number), key=b"k%d" % (number % 100))
+        if wait := app.late(began, number):
+            time.sleep(wait)
+    producer.flush()
+
+
+async def send_async(producer: Any, messages: int, app: Application) -> None:
+    """The same with aiokafka."""
+    began, sent = time.perf_counter(), list[Any]()
+    for number in range(messages):
+        sent.append(await producer.send(TOPIC, app.value(number), key=b"k%d" % (number % 100)))
+        if wait := app.late(began, number):
+            await asyncio.sleep(wait)
+        if len(sent) == 5000:
+            await asyncio.gather(*sent)
+            sent.clear()
+    await asyncio.gather(*sent)
 
 
 def cpu_us(work: Callable[[], object], count: int) -> float:
@@ -154,12 +209,60 @@ class Rate:
     cpu_us: float
 
 
-def rate_of_sending(client: Any, messages: int, size: int, own_us: int) -> Rate:
-    produce(client, 1000, size)  # connections and metadata
+Recorder = Callable[..., Any]  # `recorded` of a folder, or nothing
+Sender = Callable[[str, Recorder, int, Application], Rate]
+
+
+def unrecorded(client: Any, *conf: Any) -> Any:
+    """The client as it is, made if it is a class."""
+    return client(*conf) if isinstance(client, type) else client
+
+
+def rate_of_confluent(up: str, wrap: Recorder, messages: int, app: Application) -> Rate:
+    conf: dict[str, Any] = {"bootstrap.servers": up, "acks": "all", "linger.ms": 5, **QUIET}
+    producer = wrap(Producer, conf)
+    produce(producer, 1000)  # connections and metadata
     watch = Stopwatch()
     watch.start()
-    produce(client, messages, size, own_us)
+    produce(producer, messages, app)
     return watch.rate(messages)
+
+
+def rate_of_kafka_python(up: str, wrap: Recorder, messages: int, app: Application) -> Rate:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        kafka: Any = import_module("kafka")
+    client = wrap(kafka.KafkaProducer(bootstrap_servers=up, acks="all", linger_ms=5))
+    send(client, 1000, FULL_SPEED[0])
+    watch = Stopwatch()
+    watch.start()
+    send(client, messages, app)
+    rate = watch.rate(messages)
+    client.close()
+    return rate
+
+
+def rate_of_aiokafka(up: str, wrap: Recorder, messages: int, app: Application) -> Rate:
+    aiokafka: Any = import_module("aiokafka")
+
+    async def run() -> Rate:
+        made = aiokafka.AIOKafkaProducer(bootstrap_servers=up, acks="all", linger_ms=5)
+        async with wrap(made) as client:
+            await send_async(client, 1000, FULL_SPEED[0])
+            watch = Stopwatch()
+            watch.start()
+            await send_async(client, messages, app)
+            return watch.rate(messages)
+
+    return asyncio.run(run())
+
+
+#: What is sent at full speed by each library, relative to confluent-kafka; the others are slower.
+SENDERS: tuple[tuple[str, Sender, float, Application], ...] = (
+    ("confluent-kafka", rate_of_confluent, 1.0, PACED),
+    ("kafka-python", rate_of_kafka_python, 0.25, Application(per_second=5_000)),
+    ("aiokafka", rate_of_aiokafka, 0.25, Application(per_second=5_000)),
+)
 
 
 def rate_of_reading(client: Any, messages: int) -> Rate:
@@ -202,25 +305,28 @@ def compare(rounds: int, plain: Callable[[int], Rate], ours: Callable[[int], Rat
     )
 
 
+def sent(
+    rate_of: Sender, up: str, folder: Path | None, messages: int, app: Application, _round: int
+) -> Rate:
+    """One round, recorded if there is a folder for it."""
+    if folder is None:
+        return rate_of(up, unrecorded, messages, app)
+    with tempfile.TemporaryDirectory(dir=folder) as run:
+        return rate_of(up, lambda *of: recorded(of[0], run, *of[1:]), messages, app)
+
+
 def real(up: str, folder: Path, rounds: int, messages: int) -> Iterator[tuple[str, str]]:
-    """Throughput against brokers."""
-    conf: dict[str, Any] = {"bootstrap.servers": up, "acks": "all", "linger.ms": 5, **QUIET}
-
-    for size, own_us in APPLICATIONS:
-
-        def send(_: int, size: int = size, own_us: int = own_us) -> Rate:
-            return rate_of_sending(Producer(conf), messages, size, own_us)
-
-        def send_recorded(number: int, size: int = size, own_us: int = own_us) -> Rate:
-            producer = recorded(Producer, folder / f"send-{size}-{own_us}-{number}", conf)
-            return rate_of_sending(producer, messages, size, own_us)
-
-        busy = f", {own_us} us of its own" if own_us else ", nothing else to do"
-        yield f"sending {size} bytes{busy}", compare(rounds, send, send_recorded)
+    """Throughput and CPU against brokers."""
+    for library, rate_of, share, paced in SENDERS:
+        for app in (*FULL_SPEED, paced):
+            many = int(messages * share)
+            plain = partial(sent, rate_of, up, None, many, app)
+            ours = partial(sent, rate_of, up, folder, many, app)
+            yield f"{library}, {app}", compare(rounds, plain, ours)
 
     def group(number: int, kind: str) -> dict[str, Any]:
         reset = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
-        named = f"{kind}-{number}"
+        named = f"{kind}-{number}-{time.monotonic_ns()}"
         return {"bootstrap.servers": up, "group.id": named, **reset, **QUIET}
 
     def read(number: int) -> Rate:
@@ -231,16 +337,20 @@ def real(up: str, folder: Path, rounds: int, messages: int) -> Iterator[tuple[st
         consumer = recorded(Consumer, run, group(number, "recorded"))
         return rate_of_reading(consumer, messages)
 
-    yield "reading, 500 at a time", compare(rounds, read, read_recorded)
+    yield "confluent-kafka, reading 500 at a time", compare(rounds, read, read_recorded)
 
 
 @contextmanager
-def brokers(given: str | None, folder: Path) -> Generator[str]:
+def brokers(given: str | None, count: int, folder: Path) -> Generator[str]:
+    """Brokers that have the topic, on folders of their own."""
     if given is not None:
         yield given
         return
     judge = Judge.start()
     try:
+        if count == 1:
+            yield from _one(judge, folder)
+            return
         up: Cluster
         with cluster(folder, judge) as up:
             up.create(TOPIC, 3, {"min.insync.replicas": "2"})
@@ -249,10 +359,21 @@ def brokers(given: str | None, folder: Path) -> Generator[str]:
         judge.stop()
 
 
+def _one(judge: Judge, folder: Path) -> Generator[str]:
+    broker = Broker(folder)
+    broker.format(judge)
+    with broker.running():
+        settings: dict[str, Any] = {"bootstrap.servers": broker.address, **QUIET}
+        admin: Any = AdminClient(settings)
+        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(60)
+        yield broker.address
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--messages", type=int, default=60_000)
+    options.add_argument("--brokers", type=int, default=1, choices=(1, 3))
     options.add_argument("--bootstrap", help="a cluster that has the topic `bench`")
     options.add_argument("--bare", action="store_true", help="without brokers")
     asked = options.parse_args()
@@ -263,7 +384,7 @@ def main() -> None:
         if asked.bare:
             return
         (folder / "brokers").mkdir()
-        with brokers(asked.bootstrap, folder / "brokers") as up:
+        with brokers(asked.bootstrap, asked.brokers, folder / "brokers") as up:
             for what, said in real(up, folder, asked.rounds, asked.messages):
                 print(f"{what:44} {said}", flush=True)
 

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any, Self
 
 from traces.record.errors import commit_outcome
+from traces.record.polls import Told as Polled
 from traces.record.process import now
 from traces.record.python_consumer import PythonConsumer
 from traces.record.python_words import names, offsets_of, told_error
 from traces.record.rebalance import listener as rebalance_listener
-from traces.record.wrapper import Fields, Told, record
+from traces.record.wrapper import Fields, Told
 
 
 class AioConsumer(PythonConsumer):
@@ -25,12 +26,10 @@ class AioConsumer(PythonConsumer):
         if topics:  # as given when the client was made
             self.subscribe(sorted(topics))
 
-    def record_of(self, message: Any) -> Fields:
+    def told(self, message: Any) -> Polled:
         topic, key = message.topic, message.key
         id = self._id(topic, key, message.value, message.headers)
-        hashed = self._hash(message.value, key, message.headers)
-        place = topic, message.partition, message.offset
-        return record(*place, id, key, message.timestamp, None, hashed)
+        return topic, message.partition, message.offset, id, key, message.timestamp, None
 
     async def start(self) -> None:
         """As the client's own; its coordinator is made in there, and its commits are watched."""

@@ -7,8 +7,9 @@ from typing import Any, Self
 from traces.record.confluent_words import member, names, offsets_of, told_error
 from traces.record.errors import commit_outcome
 from traces.record.ids import HEADER
+from traces.record.polls import Told as Polled
 from traces.record.process import now
-from traces.record.wrapper import Fields, RecordedConsumer, Told, record
+from traces.record.wrapper import Fields, RecordedConsumer, Told
 
 Conf = Mapping[str, Any]
 
@@ -47,23 +48,17 @@ class ConfluentConsumer(RecordedConsumer):
             self._polled(good, invoked)
         return messages
 
-    def record_of(self, message: Any) -> Fields:
-        topic, key = message.topic(), message.key()
-        headers = message.headers()
+    def told(self, message: Any) -> Polled:
+        topic, key, headers = message.topic(), message.key(), message.headers()
         if self._id_of is None and headers is not None and headers[-1][0] == HEADER:
             id: Any = int.from_bytes(headers[-1][1], "big")
         else:
             id = self._id(topic, key, message.value(), headers)
-        return record(
-            topic,
-            message.partition(),
-            message.offset(),
-            id,
-            key,
-            message.timestamp()[1],
-            message.leader_epoch(),
-            self._hash(message.value(), key, headers) if self._hashes else None,
-        )
+        place = message.partition(), message.offset()
+        return topic, *place, id, key, message.timestamp()[1], message.leader_epoch()
+
+    def content(self, message: Any) -> tuple[Any, Any, Any]:
+        return message.value(), message.key(), message.headers()
 
     def _membership(self) -> Fields:
         """Group, member and generation as the client holds them now."""
@@ -71,7 +66,7 @@ class ConfluentConsumer(RecordedConsumer):
             held = member(self._client.consumer_group_metadata())
         except Exception:  # the client has left, or never had a group
             held = {}
-        if "group" in held:
+        if "group" in held and held["group"] != self._group.get("group"):
             self._group = {"group": held["group"], **self._instance}
         return {**self._group, **held}
 

@@ -1,7 +1,7 @@
-"""The entries of a journal: lines of JSON, and two compact forms for what happens most.
+"""The entries of a journal: lines of JSON, and three compact forms for what happens most.
 
 A send is written down before the client is called, so its cost is added to every message. Its entry
-and those of delivery reports are packed numbers; everything else is a line of JSON.
+and those of delivery reports and of polls are packed numbers; everything else is a line of JSON.
 """
 
 import struct
@@ -18,6 +18,7 @@ Line = dict[str, Any]
 #: The first byte of an entry. A line of JSON begins as such; what was not written is zero.
 SENT: Final = 1
 REPORTED: Final = 2
+POLLED: Final = 3
 _JSON, _FILLING = b"{", b"\n"
 
 #: Kind (written last), length of the key or -1, number of the send's context, seq, time, id.
@@ -26,6 +27,12 @@ SEND: Final = struct.Struct("<biiqqq")
 #: partition, offset, timestamp. They come in bursts, and have one time: none came after it.
 REPORTS: Final = struct.Struct("<biq")
 REPORT_FIELDS: Final = 4
+#: Kind (written last), number of the poll's context, records, seq, call, return. Each record is
+#: the number of its partition's context, offset, id, timestamp, epoch, length of its key or -1;
+#: behind them all stand the keys.
+POLL: Final = struct.Struct("<biiqqq")
+POLL_FIELDS: Final = 6
+NO_ID: Final = -(2**63)
 
 
 class DamagedError(Exception):
@@ -67,6 +74,8 @@ class Entries:
                     yield _send(file, self._contexts)
                 elif first[0] == REPORTED:
                     yield from _reports(file)
+                elif first[0] == POLLED:
+                    yield _poll(file, self._contexts)
                 elif first != _FILLING:
                     raise DamagedError
                 self._at = file.tell()
@@ -98,3 +107,21 @@ def _reports(file: BinaryIO) -> Iterator[Line]:
     for i in range(0, len(numbers), REPORT_FIELDS):
         seq, *at = numbers[i : i + REPORT_FIELDS]
         yield {"seq": seq, "outcome": "ok", "returned_ns": returned, "at": at}
+
+
+def _poll(file: BinaryIO, contexts: dict[int, Line]) -> Line:
+    _, context, count, seq, invoked, returned = POLL.unpack(b"\0" + file.read(POLL.size - 1))
+    numbers = array("q", file.read(8 * POLL_FIELDS * count))
+    records: list[Line] = []
+    for i in range(0, len(numbers), POLL_FIELDS):
+        place, offset, id, stamp, epoch, length = numbers[i : i + POLL_FIELDS]
+        about = contexts[place]
+        record: Line = {"topic": about["topic"], "partition": about["partition"], "offset": offset}
+        if id != NO_ID:
+            record["id"] = id
+        if length >= 0:
+            record["key"] = file.read(length).decode("utf-8", "backslashreplace")
+        record |= {k: n for k, n in (("timestamp", stamp), ("epoch", epoch)) if n >= 0}
+        records.append(record)
+    line: Line = {"seq": seq, "op": "poll", "outcome": "ok", "invoked_ns": invoked}
+    return line | {"returned_ns": returned, "records": records} | contexts[context]["inside"]

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any, Self
 
 from traces.record.errors import commit_outcome
+from traces.record.polls import Told as Polled
 from traces.record.process import now
 from traces.record.python_consumer import PythonConsumer
 from traces.record.python_words import names, offsets_of, told_error
 from traces.record.rebalance import listener as rebalance_listener
-from traces.record.wrapper import Fields, Told, record
+from traces.record.wrapper import Fields, Told
 
 
 class KafkaPythonConsumer(PythonConsumer):
@@ -25,19 +26,11 @@ class KafkaPythonConsumer(PythonConsumer):
         if topics:  # as given when the client was made
             self.subscribe(sorted(topics))
 
-    def record_of(self, message: Any) -> Fields:
-        topic, key, headers = message.topic, message.key, message.headers
-        id = self._id(topic, key, message.value, headers)
-        return record(
-            topic,
-            message.partition,
-            message.offset,
-            id,
-            key,
-            message.timestamp,
-            getattr(message, "leader_epoch", None),
-            self._hash(message.value, key, headers),
-        )
+    def told(self, message: Any) -> Polled:
+        topic, key = message.topic, message.key
+        id = self._id(topic, key, message.value, message.headers)
+        epoch = getattr(message, "leader_epoch", None)
+        return topic, message.partition, message.offset, id, key, message.timestamp, epoch
 
     def poll(self, *args: Any, **more: Any) -> Any:
         """As the client's own; an empty poll leaves no trace."""

@@ -17,6 +17,10 @@ class PythonConsumer(RecordedConsumer):
     def _membership(self) -> Fields:
         """Group, member and generation, as far as the client knows them."""
 
+    def content(self, message: Any) -> tuple[Any, Any, Any]:
+        """Value, key and headers of a message."""
+        return message.value, message.key, message.headers
+
     def unsubscribe(self) -> None:
         """As the client's own."""
         invoked = now()

@@ -8,6 +8,8 @@ from attrs import frozen
 
 from traces.record.digest import digest
 from traces.record.ids import Id, IdOf, id_in, text
+from traces.record.polls import Polls
+from traces.record.polls import Told as Polled
 from traces.record.process import Process, now
 
 Fields = dict[str, Any]
@@ -67,6 +69,10 @@ class RecordedConsumer(Recorded):
     def __init__(self, client: Any, told: Told) -> None:
         super().__init__(client, told)
         self._last_poll: tuple[int, list[Any]] = -1, []
+        self._polls = Polls(told.process)
+        # What is the same on every poll, as long as the group is.
+        self._about: Fields | None = None
+        self._about_group: Fields | None = None
         group = told.configured.get("group")
         instance = told.configured.get("group_instance_id")
         self._instance: Fields = {"instance": instance} if instance else {}
@@ -96,21 +102,30 @@ class RecordedConsumer(Recorded):
         """A poll that returned with these messages takes its place when it returns."""
         process = self._process
         returned, seq = now(), process.next_seq()
-        line: Fields = {
-            "seq": seq,
-            "op": "poll",
-            "outcome": "ok",
-            "invoked_ns": invoked,
-            "returned_ns": returned,
-            "records": [self.record_of(message) for message in messages],
-        }
-        line |= self._isolation
-        line |= self._grouped()
-        process.write(line)
         self._last_poll = seq, messages
+        if self._about is None or self._group is not self._about_group:
+            self._about, self._about_group = {**self._isolation, **self._group}, self._group
+        about = self._about
+        if not self._hashes:
+            told = [self.told(message) for message in messages]
+            if self._polls.write(told, about, seq, invoked, returned):
+                return
+        records = [self.record_of(message) for message in messages]
+        times = {"invoked_ns": invoked, "returned_ns": returned}
+        line: Fields = {"seq": seq, "op": "poll", "outcome": "ok", **times, "records": records}
+        process.write(line | about)
 
     def record_of(self, message: Any) -> Fields:
         """A message of the library as a record of the trace."""
+        hashed = self._hash(*self.content(message)) if self._hashes else None
+        return record(*self.told(message), hashed)
+
+    def told(self, message: Any) -> Polled:
+        """What the library tells of a message."""
+        raise NotImplementedError
+
+    def content(self, message: Any) -> tuple[Any, Any, Any]:
+        """Value, key and headers of a message."""
         raise NotImplementedError
 
     def _grouped(self) -> Fields:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.traces.record.clients import (
     Consumer,
@@ -465,3 +467,38 @@ def test_a_static_member_is_named_with_its_group(tmp_path: Path) -> None:
     found = lines(tmp_path, "consumer#0")
     assert [line.get("instance") for line in found] == ["i1", "i1", "i1", None]
     assert survey(tmp_path).processes[0].configured["group_instance_id"] == "i1"
+
+
+MESSAGES = st.builds(
+    message,
+    st.integers(0, 2**62),
+    st.none() | st.integers(0, 2**63 - 1).map(lambda n: [(HEADER, n.to_bytes(8, "big"))]),
+    topic=st.sampled_from(["t", "ü"]),
+    partition=st.integers(0, 3),
+    key=st.none() | st.binary(max_size=40),
+    leader_epoch=st.integers(-1, 2**31 - 1),
+)
+
+
+@given(st.lists(st.lists(MESSAGES, min_size=1, max_size=5), min_size=1, max_size=6))
+def test_polls_are_read_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, polls: list[list[Any]]
+) -> None:
+    run = tmp_path_factory.mktemp("polls")
+    consumer = recorded(Consumer(script=[*polls]), run, GROUP)
+    expected = [[consumer.record_of(one) for one in several] for several in polls]
+    for several in polls:
+        assert consumer.consume(10) == several
+        consumer.processed(*several)
+    consumer.close()
+    found = lines(run, "consumer#0")[:-1]
+    assert [line["records"] for line in found[::2]] == expected
+    assert [line["records"] for line in found[1::2]] == expected
+    for poll in found[::2]:
+        told = {name: poll[name] for name in ("op", "outcome", "group", "isolation")}
+        assert told == {
+            "op": "poll",
+            "outcome": "ok",
+            "group": "g",
+            "isolation": "read_uncommitted",
+        }

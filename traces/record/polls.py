@@ -1,0 +1,65 @@
+"""Polls in their compact form: the numbers of all their records in one piece."""
+
+from array import array
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+from attrs import define, field
+
+from traces.record.entries import NO_ID, POLL, POLLED
+from traces.record.process import Process
+
+Fields = dict[str, Any]
+#: Topic, partition, offset, id, key, timestamp, leader epoch: what a client tells of a message.
+Told = tuple[str, int, int, Any, Any, int | None, int | None]
+
+
+@define
+class Polls:
+    """The polls of one process. What they share, and each partition, has its number."""
+
+    process: Process
+    _about: Fields | None = None
+    _about_number: int = 0
+    _places: dict[tuple[str, int], int] = field(factory=dict[tuple[str, int], int])
+    _numbers: "count[int]" = field(factory=lambda: count(1))
+
+    def write(
+        self, messages: Iterable[Told], about: Fields, seq: int, invoked: int, returned: int
+    ) -> bool:
+        """Whether the compact form could hold it: ids are numbers, keys are bytes."""
+        numbers: list[int] = []
+        keys: list[bytes] = []
+        extend, places, records = numbers.extend, self._places, 0
+        for topic, partition, offset, id, key, stamp, epoch in messages:
+            place = places.get((topic, partition)) or self._place(topic, partition)
+            if key is None:
+                length = -1
+            elif type(key) is bytes:
+                keys.append(key)
+                length = len(key)
+            else:
+                return False
+            if id is None:
+                id = NO_ID
+            elif type(id) is not int:
+                return False
+            stamp = -1 if stamp is None else stamp
+            extend((place, offset, id, stamp, -1 if epoch is None else epoch, length))
+            records += 1
+        context = self._about_number if about is self._about else self._share(about)
+        packed = POLL.pack(0, context, records, seq, invoked, returned)
+        entry = b"".join((packed, array("q", numbers).tobytes(), *keys))
+        self.process.journal.append(entry, POLLED)
+        return True
+
+    def _place(self, topic: str, partition: int) -> int:
+        number = self._places[topic, partition] = next(self._numbers)
+        self.process.write({"context": number, "topic": topic, "partition": partition})
+        return number
+
+    def _share(self, about: Fields) -> int:
+        self._about, self._about_number = about, next(self._numbers)
+        self.process.write({"context": self._about_number, "inside": about})
+        return self._about_number
