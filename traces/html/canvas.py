@@ -92,7 +92,7 @@ class Clock:
 
     def spoken(self, ns: int, digits: int = 2) -> str:
         """A time as the reader finds it on the axis."""
-        return f"{self.at(ns):,.{digits}f} {self.unit[1]}"
+        return f"{self.at(ns):,.{digits}f}\N{NO-BREAK SPACE}{self.unit[1]}"
 
     def told_apart(self, instants: Iterable[int]) -> dict[int, str]:
         """Times in as many digits as it takes to see that they are different."""
