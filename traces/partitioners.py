@@ -8,6 +8,8 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from traces.schema import NONE
+
 Hash = Callable[[bytes], int]
 _MURMUR, _WORD = 0x5BD1E995, 0xFFFFFFFF
 _FNV_BASIS, _FNV_PRIME = 0x811C9DC5, 0x01000193
@@ -54,13 +56,13 @@ def number(partitioner: str | None) -> int | None:
     return None if partitioner is None else _NAMES.get(partitioner)
 
 
-def key_hash(partitioner: str, key: str) -> int | None:
-    """The hash of a key as a trace has it, 32 bits as a signed number; None if that is not sure.
+def key_hash(partitioner: str, key: str) -> int:
+    """The hash of a key as a trace has it, 32 bits as a signed number; NONE if that is not sure.
 
     What is no UTF-8 was written down with escapes, and its bytes are not known for sure.
     """
     which = number(partitioner)
     if which is None or "\\x" in key or (not key and partitioner.endswith("random")):
-        return None
+        return NONE
     hashed = HASHES[which](key.encode())
     return hashed - 2**32 if hashed >= 2**31 else hashed

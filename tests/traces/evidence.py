@@ -25,8 +25,15 @@ CALL_FIELDS = (
     "isolation",
     "topics",
     "query",
+    "high_watermark",
+    "log_start",
+    "leader_epochs",
+    "replica",
 )
-RECORD_FIELDS = ("partition", "offset", "id", "key", "epoch")
+RECORD_FIELDS = (
+    *("partition", "offset", "id", "key", "epoch"),
+    *("timestamp", "sequence", "hash", "tombstone"),
+)
 
 
 def removals(trace: Trace, random: Random) -> Iterator[tuple[str, Callable[[Lines, Any], None]]]:

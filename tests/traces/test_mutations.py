@@ -17,9 +17,10 @@ SEEDS = st.integers(0, 10**9)
 
 # Checks that only histories with fields beyond trace format v1, or with polls inside transactions,
 # can break; their lies are told in the histories of test_histories.py.
-ELSEWHERE = {"L11", "L16", "C7", "T5", "T6", "T10"}
-# What logs promise whose topics, dumps and settings the world does not have yet.
-ELSEWHERE |= {"L7", "L13", "L14", "L17", "L18", "L19", "P6", "A1", "A2"}
+ELSEWHERE = {"L16", "C7", "T5", "T6", "T10"}
+# A topic that was deleted and made again: without its ids nobody can tell its lives apart, so it
+# would break the law of evidence; see test_topics.py.
+ELSEWHERE |= {"A1"}
 
 
 @given(SEEDS)

@@ -22,6 +22,11 @@ def name(partition: int) -> str:
     return f"{TOPIC}:{partition}"
 
 
+def payload(id: int) -> int:
+    """The hash of a record's payload."""
+    return id * 1_000_003
+
+
 @define
 class World:
     """Logs, clients and their files; `lines` is the trace."""
@@ -57,6 +62,7 @@ class World:
         partition = self.random.randrange(PARTITIONS)
         id, offset = self.append(partition)
         record = {"topic": TOPIC, "partition": partition, "offset": offset, "id": id}
+        record["hash"] = payload(id)
         self.call(process, "send", records=[record | {"key": f"k{id}"}], **fields)
         return id
 
@@ -74,6 +80,7 @@ class World:
     def records(self, partition: int, start: int, committed_only: bool) -> list[Line]:
         return [
             {"topic": TOPIC, "partition": partition, "offset": offset, "id": id, "epoch": 1}
+            | {"hash": payload(id)}
             for offset, id in enumerate(self.logs[partition])
             if offset >= start and id is not None and not (committed_only and id in self.aborted)
         ]
@@ -109,10 +116,20 @@ class World:
                 if got:
                     self.position[partition] = got[-1]["offset"] + 1
         if records:
-            self.call(owner, "poll", records=records, group=GROUP, isolation="read_committed")
+            said = {"group": GROUP, "isolation": "read_committed", "replica": 1}
+            self.call(owner, "poll", records=records, **said, **self.reported(owner))
             self.call(owner, "process", records=records, group=GROUP)
             if self.random.random() < 0.6:
                 self.commit(owner)
+
+    def reported(self, owner: str) -> Line:
+        """What the leader tells with its records."""
+        mine = [p for p, o in self.owners.items() if o == owner]
+        return {
+            "high_watermark": {name(p): len(self.logs[p]) for p in mine},
+            "log_start": {name(p): 0 for p in mine},
+            "leader_epochs": {name(p): 1 for p in mine},
+        }
 
     def commit(self, owner: str) -> None:
         mine = {p: self.position[p] for p, o in self.owners.items() if o == owner}

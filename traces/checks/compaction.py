@@ -7,7 +7,6 @@ from traces.checks.partition import Partition, firsts, lookup
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 
-MS = 1_000_000
 HIDDEN = "producers compacted.whole compacted.key compacted.tombstone"
 
 
@@ -35,20 +34,10 @@ def last_of_key(p: Partition, sends: Ints) -> Ints:
     return sends[np.r_[firsts(p.key[sends])[1:], True][: len(sends)]]
 
 
-def scanned_until(p: Partition) -> tuple[int, int]:
-    """The end that the final reading came to, and when the last of it returned, NONE if unknown."""
+def scanned_until(p: Partition) -> int:
+    """The end that the final reading came to."""
     ends = p.where(Op.SCAN_END)
-    ends = ends[p.ok[ends]]
-    known = len(ends) > 0 and bool((p.ret[ends] != NONE).all())
-    returned = int(p.ret[ends].max()) if known else NONE
-    return int(p.offset[ends].max(initial=NONE)), returned
-
-
-def age_at_the_end(p: Partition, sends: Ints) -> Ints:
-    """How many ms lie at most between each append and the end of the final reading."""
-    _, returned = scanned_until(p)
-    known = (p.inv[sends] != NONE) & (returned != NONE)
-    return np.where(known, (returned - p.inv[sends]) // MS, np.iinfo(np.int64).max)
+    return int(p.offset[ends[p.ok[ends]]].max(initial=NONE))
 
 
 @check(
@@ -62,7 +51,7 @@ def age_at_the_end(p: Partition, sends: Ints) -> Ints:
     "topics.min_insync_replicas is 1, or topics.delete_retention_ms has passed for a tombstone",
     kinds="compaction-lost-last",
     looks_at="keys of compacted topics and a final scan",
-    uses="key clock txn_state isolation tid",
+    uses="compacted.key",
 )
 def last_removed(p: Partition) -> list[Found]:
     """Whoever reads a compacted topic from its start learns the last value of every key.
@@ -74,17 +63,14 @@ def last_removed(p: Partition) -> list[Found]:
     if not compacted(p):
         return [Found(0)]
     last = last_of_key(p, stored(p))
-    end, _ = scanned_until(p)
-    last = last[places(p, last) < end]
+    last = last[places(p, last) < scanned_until(p)]
     gone = last[~np.isin(p.id[last], p.id[p.final])]
     gone = gone[~_may_be_followed(p, gone)]
     retention = int(p.context.delete_retention[p.t])
-    dead = p.has(Flag.TOMBSTONE)[gone]
-    gone = gone[~(dead & (retention != NONE) & (age_at_the_end(p, gone) >= retention))]
+    gone = gone[~p.expired(gone) | (retention == NONE)]
     dead = p.has(Flag.TOMBSTONE)[gone]
     unknown = clause(Clause.UNKNOWN, np.int64(p.t))
-    expired = int(p.context.deletes[p.t]) == 1
-    head = expired & (places(p, gone) < p.retained_from)
+    head = (int(p.context.deletes[p.t]) == 1) & (places(p, gone) < p.retained_from)
     untold = (dead & (retention == NONE)) | head
     found = witness(gone)
     clauses = np.where(untold, unknown, p.may_be_lost(gone))
@@ -111,7 +97,7 @@ def _may_be_followed(p: Partition, last: Ints) -> Bools:
     "made them old",
     kinds="compaction-moved compaction-too-early",
     looks_at="records of compacted topics and a final scan",
-    uses="key clock txn_state isolation tid",
+    uses="compacted.key",
 )
 def moved_or_early(p: Partition) -> list[Found]:
     """What survives keeps its offset, and nothing goes before its time.
@@ -175,9 +161,9 @@ def _too_early(p: Partition, known: Ints) -> Ints:
     lag = int(p.context.compaction_lag[p.t])
     if lag <= 0:
         return np.empty((0, 2), np.int64)
-    end, _ = scanned_until(p)
+    end = scanned_until(p)
     last = last_of_key(p, known)
     by = last[lookup(p.key[last], p.key[known])] if len(known) else known
     gone = (by != known) & ~np.isin(p.id[known], p.id[p.final]) & (places(p, known) < end)
-    early = gone & (age_at_the_end(p, known) < lag)
+    early = gone & (p.age_at_the_end(known) < lag)
     return witness(known[early], by[early])

@@ -60,7 +60,7 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
     instead = np.where(at >= 0, reads[at] if len(reads) else NONE, NONE)
     deleted = (p.offset[lost] != NONE) & (p.offset[lost] < p.retained_from)
     unknown = clause(Clause.UNKNOWN, p.process[lost])
-    clauses = np.where(deleted, unknown, p.may_be_lost(lost))
+    clauses = np.where(deleted | p.compaction_is_vague(lost), unknown, p.may_be_lost(lost))
     return Found(len(promised), witness(lost, instead), clauses, kind)
 
 

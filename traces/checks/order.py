@@ -210,8 +210,8 @@ def stale_reads(p: Partition) -> list[Found]:
     marks = reported(p, Op.MARK)
     if not len(marks):
         return [Found(0, kind="stale-read")]
-    seen = len(marks)
     marks = marks[~np.isin(_calls(p, marks), _calls(p, p.reads)) & (p.inv[marks] != NONE)]
+    seen = len(marks)
     acks = p.acked[p.kept[p.acked] & (p.ret[p.acked] != NONE)]
     acks = acks[order_by(p.ret[acks])]
     best, at = running_max(p.offset[acks])

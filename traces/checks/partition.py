@@ -18,6 +18,7 @@ from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 from traces.sorting import order_by
 
 Answer = TypeVar("Answer")
+NS_PER_MS = 1_000_000
 
 
 @define(slots=False)
@@ -212,7 +213,40 @@ class Partition(Rows):
         at = lookup(self.key[keyed[last]], self.key[sends])
         newest = np.where(at >= 0, place[last][at], NONE)
         own = self.place[np.searchsorted(self.sends, sends)]
-        return (own < newest) | (self.key[sends] == NONE)
+        return (own < newest) | (self.key[sends] == NONE) | self.expired(sends)
+
+    def expired(self, sends: Ints) -> Bools:
+        """Which tombstones may be gone, for all that is known of delete.retention.ms."""
+        retention = int(self.context.delete_retention[self.t])
+        return self.has(Flag.TOMBSTONE)[sends] & (
+            (retention == NONE) | (self.age_at_the_end(sends) >= retention)
+        )
+
+    def age_at_the_end(self, sends: Ints) -> Ints:
+        """How many ms lie at most between each append and the end of the final reading."""
+        ends = self.where(Op.SCAN_END)
+        ends = ends[self.ok[ends]]
+        returned = int(self.ret[ends].max(initial=NONE))
+        known = (
+            (self.inv[sends] != NONE) & (returned != NONE) & bool((self.ret[ends] != NONE).all())
+        )
+        age = (returned - self.inv[sends]) // NS_PER_MS
+        return np.where(known, age, np.iinfo(np.int64).max)
+
+    def compaction_is_vague(self, sends: Ints) -> Bools:
+        """Of which records nobody knows whether compaction may have removed them.
+
+        A record may have been a tombstone if nobody says that it was not. What replaced it may be
+        a record whose key nobody tells, or a tombstone of unknown fate.
+        """
+        if int(self.context.compacted[self.t]) != 1 or self.context.jepsen:
+            return np.zeros(len(sends), bool)
+        others = self.sends[self.outcome[self.sends] != Outcome.FAIL]
+        unsure = (self.place[np.searchsorted(self.sends, others)] == NONE) | ~self.kept[others]
+        dead = others[unsure & ~self.has(Flag.VALUED)[others]]
+        untold = ~(self.has(Flag.VALUED) | self.has(Flag.TOMBSTONE))[sends]
+        keyless = bool((self.key[others] == NONE).any())
+        return untold | keyless | np.isin(self.key[sends], self.key[dead])
 
     def between(self, low: Ints, high: Ints) -> Ints:
         """How many visible records lie at offsets from `low` up to, not including, `high`."""

@@ -66,7 +66,7 @@ def asked_after(p: Partition, rows: Ints) -> Ints:
     unless="the client reads from followers (consumers.rack), and two replicas told it",
     kinds="log-start-regression read-below-log-start",
     looks_at="log starts that polls report, with their leader epoch",
-    uses="epoch node clock",
+    uses="epoch node",
 )
 def log_start_back(p: Partition) -> list[Found]:
     """The start is raised by retention and by DeleteRecords, and a leader never lowers it.
@@ -132,7 +132,7 @@ def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
     "(topics.flush_loses)",
     kinds="deleted-but-read",
     looks_at="answered calls of DeleteRecords, and what was told of the partition afterwards",
-    uses="clock",
+    uses="",
 )
 def deleted_but_there(p: Partition) -> list[Found]:
     """DeleteRecords is answered when every live replica has raised its log start (KIP-107).

@@ -6,6 +6,7 @@ call lie in a row with those of other calls that have the same fields; records w
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from types import NoneType
 from typing import Any
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
 from traces.names import Names, key_number
-from traces.schema import COLUMNS, NONE, OPS, Detail, Flag
+from traces.partitioners import key_hash
+from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op
 
 Ints = NDArray[np.int64]
 
@@ -38,7 +40,7 @@ WORDS = (
 NATURAL = frozenset(("seq", "inv", "ret", "txn", "partition", "offset"))
 RECORD_INTS = ("partition", "offset", "timestamp", "epoch", "sequence", "hash")
 # Fields of a record that few records have.
-RARE_FIELDS = ("tombstone", "delivery_count", "ack", "topic_id")
+RARE_FIELDS = ("tombstone", "chosen", "delivery_count", "ack", "topic_id")
 _TYPES: Mapping[str, Any] = {name: type.to_pandas_dtype() for name, type in COLUMNS.items()}
 
 
@@ -54,6 +56,7 @@ class Rows:
     """Rows in the order of the calls; the rows of one call stand together."""
 
     names: Names
+    partitioner: str | None = None  # what chose the partitions of sends
     words: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
     records: list[Any] = field(factory=list[Any])
     _numbers: dict[tuple[int, ...], int] = field(factory=dict[tuple[int, ...], int])
@@ -103,6 +106,9 @@ class Rows:
         columns["id"] = _ids(self.names, get("id"))
         columns["topic"] = _numbered("topic", get("topic"), self.names.topics.number)
         columns["key"] = _numbered("key", get("key"), key_number)
+        if self.partitioner is not None:
+            hashes = _numbered("key", get("key"), partial(key_hash, self.partitioner))
+            columns["detail"] = np.where(columns["op"] == Op.SEND, hashes, columns["detail"])
         columns["idx"] = _positions(columns["seq"])
         columns["topic_id"] = np.full(len(self.records), NONE)
         self._rare_columns(columns, get)
@@ -129,12 +135,19 @@ class Rows:
         counts = _ints("delivery_count", rare["delivery_count"])
         columns["detail"] = np.where(counts == NONE, columns["detail"], counts)
         for row, value in _given(rare["tombstone"]):
-            if type(value) is bool:
-                columns["flags"][row] |= Flag.TOMBSTONE if value else Flag.VALUED
+            columns["flags"][row] |= Flag.TOMBSTONE if _bool("tombstone", value) else Flag.VALUED
+        for row, value in _given(rare["chosen"]):
+            columns["flags"][row] |= Flag.CHOSEN * _bool("chosen", value)
         for row, value in _given(rare["ack"]):
             columns["detail"][row] = Detail.ACKS[value]
         for row, value in _given(rare["topic_id"]):
             columns["topic_id"][row] = self.names.topic_ids.number(value)
+
+
+def _bool(name: str, value: Any) -> bool:
+    if type(value) is not bool:
+        raise Malformed(name)
+    return value
 
 
 _Get = Callable[[str], "Sequence[Any] | int"]

@@ -62,7 +62,7 @@ def read(
 
 def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
     """The rows of a piece, of which all lines are as they should be."""
-    piece, reader = lines.piece, Reader(names, name)
+    piece, reader = lines.piece, Reader(names, name, meta.producer(name).partitioner)
     told = Summary(piece, name)
     for number, call in lines:
         if not reader.calls:

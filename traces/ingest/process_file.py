@@ -83,6 +83,7 @@ class Reader:
 
     names: Names
     name: str
+    partitioner: str | None = None
     process: int = field(init=False)
     line: int = 0
     calls: int = 0
@@ -102,7 +103,7 @@ class Reader:
 
     def __attrs_post_init__(self) -> None:
         self.process = self.names.processes.number(self.name)
-        self._rows = Rows(self.names)
+        self._rows = Rows(self.names, self.partitioner)
 
     def add(self, call: Call) -> None:
         """One call in program order."""

@@ -88,6 +88,9 @@ def _records(records: Any) -> Iterator[Finding]:
             ("timestamp", "epoch", "sequence", "hash", "delivery_count"),
             ("topic", "key"),
         )
+        for name in ("tombstone", "chosen"):
+            if type(record.get(name)) not in (bool, type(None)):
+                yield f"{path}.{name}", f"expected true or false, found {record[name]!r}"
         for where, message in _one_of(record, "ack", tuple(Detail.ACKS)):
             yield f"{path}.{where}", message
         if type(record.get("id")) not in (int, str, type(None)):

@@ -56,6 +56,7 @@ RECORD_FIELDS: Final = frozenset(
         "sequence",
         "hash",
         "tombstone",
+        "chosen",
         "delivery_count",
         "ack",
     ]

@@ -419,6 +419,10 @@ def newer(brokers: Brokers) -> list[Path]:
     return [brokers.root(1)]
 
 
+def twice(brokers: Brokers) -> list[Path]:
+    return [brokers.root(1)] * 2
+
+
 def empty(brokers: Brokers) -> list[Path]:
     folder = brokers.folder / "node-9"
     folder.mkdir()
@@ -433,7 +437,7 @@ def empty(brokers: Brokers) -> list[Path]:
         (nameless, "logs: expected meta.properties with node.id"),
         (newer, "00000000000000000000.log: byte 0: message format 3 is not known"),
         (empty, "node-9: expected folders of partitions, such as orders-0"),
-        (lambda brokers: [brokers.root(1), brokers.root(1)], "broker 1 has two logs of it"),
+        (twice, "broker 1 has two logs of it"),
     ],
 )
 def test_what_is_no_log_directory_is_refused_and_nothing_is_written(

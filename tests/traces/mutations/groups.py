@@ -58,7 +58,7 @@ def commit_back(world: World, lines: Lines) -> None:
     )
 
 
-@mutation("G6", may="G5 G10")
+@mutation("G6", may="G5 G7 G10")
 def commit_beyond(world: World, lines: Lines) -> None:
     """The first commit covers more than had been delivered by then."""
     commit = calls(lines, "commit")[0]

@@ -1,7 +1,7 @@
 """Ways to find and to change the lines of a trace."""
 
 from tests.traces.mutations.registry import Lines
-from tests.traces.world import Line
+from tests.traces.world import TOPIC, Line
 
 
 def calls(lines: Lines, *ops: str) -> list[Line]:
@@ -9,7 +9,9 @@ def calls(lines: Lines, *ops: str) -> list[Line]:
 
 
 def sends(lines: Lines, plain: bool = True) -> list[Line]:
-    return [line for line in calls(lines, "send") if ("txn" in line) != plain]
+    """Sends to the topic that everybody knows."""
+    mine = [x for x in calls(lines, "send") if x["records"][0]["topic"] == TOPIC]
+    return [line for line in mine if ("txn" in line) != plain]
 
 
 def without(lines: Lines, id: int, *ops: str) -> None:
@@ -18,7 +20,8 @@ def without(lines: Lines, id: int, *ops: str) -> None:
 
 
 def scans(lines: Lines, isolation: str = "") -> list[Line]:
-    return [line for line in calls(lines, "scan") if isolation in line["isolation"]]
+    mine = [x for x in calls(lines, "scan") if x["partitions"][0].startswith(f"{TOPIC}:")]
+    return [line for line in mine if isolation in line["isolation"]]
 
 
 def placed(line: Line) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 from tests.traces.mutations.lines import calls, placed, scans, sends
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import TOPIC, World
+from tests.traces.world import TOPIC, World, payload
 
 
 @mutation("P1", may="L9 L10")
@@ -20,11 +20,12 @@ def swap_offsets(world: World, lines: Lines) -> None:
     for line in calls(lines, "poll", "process", "scan"):
         for record in line["records"]:
             record["id"] = {a: b, b: a}.get(record["id"], record["id"])
+            record["hash"] = payload(record["id"])
     lower, higher = placed(one)[1], placed(two)[1]
     one["records"][0]["offset"], two["records"][0]["offset"] = higher, lower
 
 
-@mutation("T4", may="T3")
+@mutation("T4", may="T3 T7")
 def show_aborted(world: World, lines: Lines) -> None:
     victim = world.random.choice(sorted(world.aborted))
     sent = next(x for x in sends(lines, plain=False) if x["records"][0]["id"] == victim)

@@ -1,0 +1,234 @@
+"""Lies about logs and their copies: payloads, watermarks, compaction, deletion, replicas, keys.
+
+What they are about are a compacted topic whose leader stamps the records, one whose head was
+deleted, one whose keys have partitions; and the logs of two brokers as they lie on disk.
+"""
+
+from typing import Any
+
+from tests.traces.mutations.lines import calls, scans, sends
+from tests.traces.mutations.registry import Lines, NotHere, mutation
+from tests.traces.world import TOPIC, Line, World, afterwards, during, name, payload
+
+COMPACTED, DELETED, KEYED = "compacted", "deleted", "keyed"
+WRITER, SCANNER, ADMIN = "q0#0", "scan-more#0", "admin#0"
+STAMP = 1_790_000_000_000
+LATER_NS = 2_000_000_000
+# Kafka's own murmur2 of some keys, as its unit tests have them.
+HASHES = {"21": -973932308, "foobar": -790332482, "abc": 479470107}
+KEYED_PARTITIONS = 5
+
+# Key and value (None: a tombstone) of what is sent to the compacted topic, and what is left of it.
+WRITTEN = [("a", 1), ("b", 1), ("a", 2), ("c", 1), ("b", None), ("d", 1), ("a", 3), ("d", 2)]
+LEFT = (3, 6, 7)
+DELETED_TO = 2
+
+
+def write(w: World, topic: str, partition: int, offset: int, **more: Any) -> None:
+    w.ids += 1
+    record = {"topic": topic, "partition": partition, "offset": offset, "id": w.ids}
+    record |= {"hash": payload(w.ids), "key": "k", "tombstone": False} | more
+    w.call(WRITER, "send", records=[record])
+
+
+@during
+def write_more(w: World) -> None:
+    safe = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 10}
+    w.meta["producers"]["q0"] = safe | {"partitioner": "murmur2_random"}
+    topic: dict[str, Any] = w.meta["topics"][TOPIC]
+    times = {"message_timestamp_type": "LogAppendTime", "min_compaction_lag_ms": 1_000}
+    compacted = {"cleanup_policy": "compact", "delete_retention_ms": 1_000, "partitions": 1}
+    w.meta["topics"][COMPACTED] = topic | times | compacted
+    w.meta["topics"][DELETED] = topic | {"partitions": 1}
+    w.meta["topics"][KEYED] = topic | {"partitions": KEYED_PARTITIONS}
+    for offset, (key, value) in enumerate(WRITTEN):
+        write(w, COMPACTED, 0, offset, key=key, tombstone=value is None)
+    for offset in range(2 * DELETED_TO):
+        write(w, DELETED, 0, offset)
+    for key, hashed in HASHES.items():
+        write(w, KEYED, (hashed & 0x7FFFFFFF) % KEYED_PARTITIONS, 0, key=key)
+    w.call(ADMIN, "delete_records", offsets={f"{DELETED}:0": DELETED_TO})
+
+
+@afterwards
+def scan_more(w: World) -> None:
+    """The cleaner has been there, when all delays were over."""
+    w.now += LATER_NS
+    found: dict[str, list[Line]] = {f"{KEYED}:{p}": [] for p in range(KEYED_PARTITIONS)}
+    ends = dict.fromkeys(found, 0)
+    for line in w.lines[WRITER]:
+        for record in line.get("records", ()):
+            place = f"{record['topic']}:{record['partition']}"
+            left = {COMPACTED: LEFT, DELETED: range(DELETED_TO, 99), KEYED: range(99)}
+            mine = found.setdefault(place, [])
+            ends[place] = record["offset"] + 1
+            if record["offset"] in left[record["topic"]]:
+                # The clock of the leader stands still at times.
+                stamp = {"epoch": 1, "timestamp": STAMP + record["offset"] // 2}
+                mine.append({k: v for k, v in record.items() if k != "tombstone"} | stamp)
+    starts = {place: DELETED_TO * (place == f"{DELETED}:0") for place in found}
+    w.call(SCANNER, "list_offsets", query="earliest", offsets=starts)
+    w.call(SCANNER, "assign", partitions=list(found), offsets=starts)
+    for place, records in found.items():
+        told = {"partitions": [place], "offsets": {place: ends[place]}, "records": records}
+        w.call(SCANNER, "scan", isolation="read_uncommitted", **told)
+
+
+PRODUCER_IDS = {"t0": 0, "t1": 1, "p0": 10, "p1": 11}
+
+
+@afterwards
+def dump(w: World) -> None:
+    """The logs of two brokers, a batch for each record."""
+    senders = {
+        record["id"]: PRODUCER_IDS[line["process"][:2]]
+        for line in sends(w.lines) + sends(w.lines, plain=False)
+        for record in line["records"]
+    }
+    for node in (1, 2):
+        for partition, log in w.logs.items():
+            dump_log(w, node, partition, log, senders)
+
+
+def dump_log(
+    w: World, node: int, partition: int, log: list[int | None], senders: dict[int, int]
+) -> None:
+    process, sequences = f"broker-{node}", dict.fromkeys(senders.values(), 0)
+    previous = 0
+    for offset, id in enumerate(log):
+        record: Line = {"topic": TOPIC, "partition": partition, "offset": offset, "epoch": 1}
+        producer = senders[previous if id is None else id]
+        batch: Line = {"replica": node, "producer_id": producer, "producer_epoch": 0}
+        batch |= {"transactional": True} if producer < 2 else {}
+        if id is None:
+            batch["control"] = "abort" if previous in w.aborted else "commit"
+            record |= {"timestamp": STAMP + offset, "hash": 1}
+        else:
+            record |= {"timestamp": STAMP + offset, "hash": payload(id), "id": id, "key": f"k{id}"}
+            record |= {"sequence": sequences[producer], "tombstone": False}
+            sequences[producer] += 1
+            previous = id
+        w.call(process, "dump", **batch, records=[record])
+    place = name(partition)
+    whole = {"offsets": {place: len(log)}, "high_watermark": {place: len(log)}}
+    w.call(process, "dump", replica=node, **whole, log_start={place: 0}, leader_epochs={place: 1})
+
+
+def dumped(lines: Lines, node: int) -> list[Line]:
+    return [line for line in lines[f"broker-{node}"] if "records" in line]
+
+
+@mutation("L7")
+def change_a_payload(world: World, lines: Lines) -> None:
+    """One reader is given other bytes than were sent."""
+    world.random.choice(scans(lines)[0]["records"])["hash"] += 1
+
+
+@mutation("L7 L14")
+def flip_a_bit_of_a_copy(world: World, lines: Lines) -> None:
+    mine = [line for line in dumped(lines, 2) if "control" not in line]
+    world.random.choice(mine)["records"][0]["hash"] += 1
+
+
+@mutation("L14")
+def stamp_a_copy_anew(world: World, lines: Lines) -> None:
+    world.random.choice(dumped(lines, 2))["records"][0]["timestamp"] += 1
+
+
+@mutation("L14", may="P2")
+def lose_a_batch_of_a_copy(world: World, lines: Lines) -> None:
+    line = world.random.choice(dumped(lines, 1))
+    line["records"] = []
+
+
+@mutation("L12 L14")
+def keep_the_epoch_of_an_old_leader(world: World, lines: Lines) -> None:
+    dumped(lines, 2)[0]["records"][0]["epoch"] = 2
+
+
+@mutation("L11", may="C5")
+def lower_the_high_watermark(world: World, lines: Lines) -> None:
+    polls = [x for x in lines["c0#0"] if x["op"] == "poll" and x["high_watermark"]]
+    for first in polls:
+        for place, mark in first["high_watermark"].items():
+            later = [x for x in polls if x["seq"] > first["seq"] and place in x["high_watermark"]]
+            if later and mark > 0:
+                later[-1]["high_watermark"][place] = mark - 1
+                return
+    raise NotHere
+
+
+@mutation("L13")
+def lower_the_log_start(world: World, lines: Lines) -> None:
+    """One answer of the leader is ahead of all that it says later."""
+    polls = [line for line in lines["c1#0"] if line["op"] == "poll"]
+    for poll in polls:
+        for place in poll["log_start"]:
+            again = [x for x in polls if x["seq"] > poll["seq"] and place in x["log_start"]]
+            if again:
+                poll["log_start"][place] = 1
+                return
+    raise NotHere
+
+
+def scan_of(lines: Lines, topic: str, partition: int = 0) -> Line:
+    place = f"{topic}:{partition}"
+    return next(line for line in calls(lines, "scan") if line["partitions"] == [place])
+
+
+@mutation("L17")
+def set_the_clock_back(world: World, lines: Lines) -> None:
+    scan_of(lines, COMPACTED)["records"][-1]["timestamp"] = STAMP
+
+
+@mutation("L18 L4", may="L3")
+def compact_too_much(world: World, lines: Lines) -> None:
+    scan = scan_of(lines, COMPACTED)
+    scan["records"].remove(world.random.choice(scan["records"]))
+
+
+def keep_longer(setting: str) -> Any:
+    def configure(meta: dict[str, Any]) -> None:
+        meta["topics"][COMPACTED][setting] = 60_000
+
+    return configure
+
+
+@mutation("L18", may="L3 L4", meta=keep_longer("delete_retention_ms"))
+def remove_a_tombstone_early(world: World, lines: Lines) -> None:
+    """What was done was right while delete.retention.ms was short."""
+
+
+@mutation("L19", meta=keep_longer("min_compaction_lag_ms"))
+def compact_early(world: World, lines: Lines) -> None:
+    """What was done was right while min.compaction.lag.ms was short."""
+
+
+@mutation("L19", may="L1 L2 L9 L17 P1")
+def move_while_compacting(world: World, lines: Lines) -> None:
+    scan_of(lines, COMPACTED)["records"][0]["offset"] = 2
+
+
+@mutation("A2", may="C1 C2 C3")
+def read_what_was_deleted(world: World, lines: Lines) -> None:
+    (deleted,) = (x for x in lines[WRITER] if _is_at(x, DELETED, DELETED_TO - 1))
+    record = {k: v for k, v in deleted["records"][0].items() if k != "tombstone"}
+    scan_of(lines, DELETED)["records"].insert(0, record | {"epoch": 1})
+
+
+def _is_at(line: Line, topic: str, offset: int) -> bool:
+    return any(r["topic"] == topic and r["offset"] == offset for r in line.get("records", ()))
+
+
+@mutation("P6")
+def send_a_key_elsewhere(world: World, lines: Lines) -> None:
+    """Consistently: whoever reads finds the record where it was sent."""
+    keyed = [line for line in lines[WRITER] if _is_at(line, KEYED, 0)]
+    (record,) = world.random.choice(keyed)["records"]
+    used = {line["records"][0]["partition"] for line in keyed}
+    free = min(set(range(KEYED_PARTITIONS)) - used)
+    here, there = scan_of(lines, KEYED, record["partition"]), scan_of(lines, KEYED, free)
+    (scanned,) = here["records"]
+    here["records"], there["records"] = [], [scanned]
+    here["offsets"], there["offsets"] = {here["partitions"][0]: 0}, {there["partitions"][0]: 1}
+    record["partition"] = scanned["partition"] = free
