@@ -48,6 +48,9 @@ class Early:
     sure: Sure = always
     #: Whether the clause depends on who sent a record, which may not be known yet.
     senders: bool = False
+    #: Whether it compares with the first or the last of many in time, so that one of another clock
+    #: could take its place.
+    times: bool = False
 
 
 _CALL = ("process", "seq", "offset")
@@ -57,18 +60,20 @@ EARLY: Mapping[str, Early] = {
     "L9": Early("both were acknowledged", 1, ("id",), both_acknowledged, senders=True),
     "L11": Early("two lines of one process", 1, _CALL),
     "L12": Early("two records of the scan", 1, ("offset",)),
-    "L15": Early("both were read, one after the other", 0, ("offset", "id"), senders=True),
+    "L15": Early(
+        "both were read, one after the other", 0, ("offset", "id"), senders=True, times=True
+    ),
     "L20": Early("two lines of one process", 1, _CALL),
     "P1": Early("both were acknowledged to one process", 1, _CALL, both_acknowledged),
-    "P3": Early("both were answered", 1, _CALL),
-    "T3": Early("the transaction has ended", 0, _CALL),
-    "T8": Early("both transactions have ended", 2, ("process", "txn")),
+    "P3": Early("both were answered", 1, _CALL, times=True),
+    "T3": Early("the transaction has ended", 0, _CALL, times=True),
+    "T8": Early("both transactions have ended", 2, ("process", "txn"), times=True),
     "T10": Early("both transactions have ended", 1, ("group", "offset")),
     "C2": Early("successive lines of one process", 1, _CALL),
     "C4": Early("successive lines of one process", 1, _CALL),
-    "C7": Early("the record was acknowledged before", 0, _CALL),
+    "C7": Early("the record was acknowledged before", 0, _CALL, times=True),
     "G1": Early("both were assigned", 1, ("group", "generation", "process")),
-    "G4": Early("the commit was answered", 1, _CALL),
+    "G4": Early("the commit was answered", 1, _CALL, times=True),
     "G5": Early("both commits were answered", 1, _CALL, one_process),
     "G9": Early("both deliveries happened", 1, ("group", *_CALL)),
 }

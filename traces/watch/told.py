@@ -35,7 +35,8 @@ def lines(watch: Watch, step: Step) -> Iterator[tuple[str, str]]:
     if step.batch.meta_changed and watch.folder.meta_seen:
         yield "meta.json", "complete" if watch.folder.meta.complete else "read"
     for check in step.withdrawn:
-        yield "WITHDRAWN", f"{check}: the configuration has changed, and is judged anew"
+        why = "; ".join(watch.blocked(check)) or "the configuration has changed"
+        yield "WITHDRAWN", f"{check}: {why}"
     told: dict[str, int] = {}
     for finding in step.findings:
         told[finding.check.id] = told.get(finding.check.id, 0) + 1

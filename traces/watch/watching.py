@@ -35,7 +35,8 @@ class Step:
 
     batch: Batch
     findings: list[Finding] = field(factory=list[Finding])
-    #: Checks whose violations no longer stand, because the configuration is another.
+    #: Checks whose violations no longer stand: the configuration is another, or a line lacks what
+    #: they need, and then nothing can be said of them in the end either.
     withdrawn: list[str] = field(factory=list[str])
 
 
@@ -57,6 +58,8 @@ class Watch:
     _configured: Meta = field(factory=Meta)
     _senders: set[int] = field(factory=set[int])
     _processing: set[int] = field(factory=set[int])
+    _clocks: set[int] = field(factory=set[int])
+    _told: set[str] = field(factory=set[str])
 
     def __attrs_post_init__(self) -> None:
         self.folder, self._windows = Folder(self.path), Windows(self.keep)
@@ -72,6 +75,9 @@ class Watch:
         if step.batch.meta_changed:
             step.withdrawn = self._reconfigure()
         step.findings = self._judge()
+        told = {id for id in EARLY if self.ledger.count(id) and not self.blocked(id)}
+        step.withdrawn += sorted(self._told - told - set(step.withdrawn))
+        self._told = told
         return step
 
     def finish(self) -> Judged:
@@ -95,6 +101,8 @@ class Watch:
         check = CHECKS[id]
         assert isinstance(check, Check)
         missing = self._evidence.reasons(n for n in check.closed if n not in TO_COME)
+        if EARLY[id].times and len(self._clocks) > 1:
+            missing.append("times of several clocks do not compare")
         holed = [p.name for p in self.folder.processes.values() if p.holed]
         if holed and _FILES & set(check.closed):
             missing.append(f"lines are missing in the file of {', '.join(sorted(holed))}")
@@ -105,6 +113,7 @@ class Watch:
         self._evidence.look_at(columns, members=_NOBODY, unanswered=_NOBODY)
         self._senders |= set(np.unique(columns["process"][columns["op"] == Op.SEND]).tolist())
         self._processing |= set(np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist())
+        self._clocks |= set(np.unique(columns["clock"]).tolist())
         self._windows.add(columns)
         if np.isin(columns["op"], (Op.TXN_COMMIT, Op.TXN_ABORT)).any():
             self._windows.ended(int(columns["process"][0]))

@@ -105,6 +105,21 @@ def test_a_setting_that_changes_takes_a_verdict_back(tmp_path: Path) -> None:
     assert not watch.violated
 
 
+def test_a_second_clock_takes_back_what_compares_times(tmp_path: Path) -> None:
+    """The end says *not checked* then, and so does the watch as soon as it knows."""
+    configure(tmp_path)
+    member = {"group": "g", "partitions": ["t:0"]}
+    joined = line("c0#0", 0, "assigned", generation=2, **member)
+    late = line("c1#0", 5, "commit", generation=1, offsets={"t:0": 1}, group="g")
+    append(tmp_path, "c0#0", joined)
+    append(tmp_path, "c1#0", late | {"seq": 0})
+    watch = Watch(tmp_path)
+    assert found(watch) == ["G4"]
+    append(tmp_path, "c2#0", line("c2#0", 0, "close", clock="elsewhere"))
+    assert watch.step().withdrawn == ["G4"]
+    assert not watch.violated
+
+
 def test_a_compressed_file_is_read_when_it_is_closed(tmp_path: Path) -> None:
     configure(tmp_path)
     whole = gzip.compress("".join(json.dumps(sent(n, n, 0)) + "\n" for n in (0, 1)).encode())
