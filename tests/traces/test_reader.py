@@ -3,7 +3,7 @@
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import orjson
@@ -296,8 +296,8 @@ def as_parquet(folder: Path, lines: dict[str, list[Line]]) -> None:
     for process, mine in lines.items():
         names = sorted({name for line in mine for name in line})
         schema = pa.schema([(n, kind([x[n] for x in mine if n in x])) for n in names])
-        rows = [
-            {k: list(v.items()) if isinstance(v, dict) else v for k, v in line.items()}
+        rows: list[Any] = [
+            {k: [*cast("Line", v).items()] if isinstance(v, dict) else v for k, v in line.items()}
             for line in mine
         ]
         pq.write_table(pa.Table.from_pylist(rows, schema), folder / f"{process}.parquet")
