@@ -6,7 +6,7 @@ deleted, one whose keys have partitions; and the logs of two brokers as they lie
 
 from typing import Any
 
-from tests.traces.mutations.lines import calls, scans, sends
+from tests.traces.mutations.lines import calls, scans
 from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import TOPIC, Line, World, afterwards, during, name, payload
 
@@ -74,15 +74,15 @@ def scan_more(w: World) -> None:
         w.call(SCANNER, "scan", isolation="read_uncommitted", **told)
 
 
-PRODUCER_IDS = {"t0": 0, "t1": 1, "p0": 10, "p1": 11}
+PRODUCER_IDS, OTHER = {"t0": 0, "t1": 1, "p0": 10, "p1": 11}, 12
 
 
 @afterwards
 def dump(w: World) -> None:
     """The logs of two brokers, a batch for each record."""
     senders = {
-        record["id"]: PRODUCER_IDS[line["process"][:2]]
-        for line in sends(w.lines) + sends(w.lines, plain=False)
+        record["id"]: line.get("producer_id", PRODUCER_IDS.get(line["process"][:2], OTHER))
+        for line in calls(w.lines, "send")
         for record in line["records"]
     }
     for node in (1, 2):
@@ -189,7 +189,7 @@ def compact_too_much(world: World, lines: Lines) -> None:
 
 def keep_longer(setting: str) -> Any:
     def configure(meta: dict[str, Any]) -> None:
-        meta["topics"][COMPACTED][setting] = 60_000
+        meta["topics"][COMPACTED][setting] = 3_600_000
 
     return configure
 
