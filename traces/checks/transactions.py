@@ -27,7 +27,7 @@ def _one_per_id(p: Partition, found: Ints) -> Ints:
     spec="Transactions, to come; DurableIsr!AckedSurvives",
     unless=LOSS,
     looks_at="sends of committed transactions",
-    uses="",
+    uses="compacted.key",
 )
 def torn(p: Partition) -> list[Found]:
     """Part of a transaction was seen or committed, and another part of it is missing.
@@ -62,9 +62,13 @@ def torn(p: Partition) -> list[Found]:
 )
 def leaked(p: Partition) -> list[Found]:
     """A reader of committed records saw one of a transaction that nobody had yet committed."""
-    ended = (p.txn_state[p.sends] != Txn.NOT) & (p.end_inv[p.sends] != NONE)
+    state, end = p.txn_state[p.sends], p.end_inv[p.sends]
+    sends = p.sends[(state != Txn.NOT) & (state != Txn.ABORTED) & (end != NONE)]
+    # Of a record that was sent more than once, any copy may be the one that was read.
+    at_once = p.sends[(state == Txn.NOT) | ((state != Txn.ABORTED) & (end == NONE))]
     reads = p.reads[p.committed_only(p.reads) & (p.ret[p.reads] != NONE)]
-    reads, sent = _sent(p, reads, p.sends[ended & (p.txn_state[p.sends] != Txn.ABORTED)])
+    reads = reads[~p.among(reads, at_once)]
+    reads, sent = _sent(p, reads, sends[np.argsort(p.end_inv[sends], kind="stable")])
     early = (p.ret[reads] < p.end_inv[sent]) & (p.clock[reads] == p.clock[sent])
     found = _one_per_id(p, witness(reads[early], sent[early]))
     return [Found(len(reads), found, np.zeros(len(found), np.int64), "read-uncommitted-leak")]

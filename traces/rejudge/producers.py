@@ -70,12 +70,14 @@ def _read_as_committed(row: Row) -> None:
 def waits_for_commit(h: History, rows: list[Row]) -> None:
     """v ∈ T read as committed ⇒ ¬(the read returned before T's commit was first requested)."""
     ops(rows, "poll|scan", "send")
-    place, (read, _) = one_place(rows), rows
-    must(rows[0].id == rows[1].id, "the records differ")
+    place, (read, told) = one_place(rows), rows
+    must(read.id == told.id, "the records differ")
+    must(h.state(told) not in (None, ABORTED), "its transaction did not commit")
     _read_as_committed(read)
     for sent in h.of(place, read.id, "send"):
-        must(h.state(sent) not in (None, ABORTED), "an attempt to send it needs no commit")
-        _asked_later(h, read, sent)
+        must(h.state(sent) is not None, "an attempt to send it needs no commit")
+        if h.state(sent) != ABORTED:
+            _asked_later(h, read, sent)
 
 
 def _asked_later(h: History, read: Row, sent: Row) -> None:

@@ -1,13 +1,13 @@
 """Lies about what one consumer was given."""
 
-from tests.traces.mutations.lines import calls, scans, without
+from tests.traces.mutations.lines import members, scans, ungiven
 from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import GROUP, TOPIC, World
 
 
 @mutation("C2", may="C1 G10 G9")
 def reorder_poll(world: World, lines: Lines) -> None:
-    for poll in calls(lines, "poll"):
+    for poll in members(lines, "poll"):
         records = poll["records"]
         for i in range(len(records) - 1):
             if records[i]["partition"] == records[i + 1]["partition"]:
@@ -19,10 +19,10 @@ def reorder_poll(world: World, lines: Lines) -> None:
 @mutation("C1 G8")
 def skip(world: World, lines: Lines) -> None:
     """The group is never given a record between two that it is."""
-    for poll in calls(lines, "poll"):
+    for poll in members(lines, "poll"):
         same = [r for r in poll["records"] if r["partition"] == poll["records"][0]["partition"]]
         if len(same) > 2:
-            without(lines, same[1]["id"], "poll", "process")
+            ungiven(lines, same[1]["id"])
             return
     raise NotHere
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.traces.mutations.lines import calls, insert, without
+from tests.traces.mutations.lines import insert, members, ungiven
 from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import GROUP, TOPIC, Line, World
 
@@ -14,8 +14,8 @@ def at_most_once(meta: dict[str, Any]) -> None:
 
 @mutation("G8")
 def forget_to_process(world: World, lines: Lines) -> None:
-    records = [r for line in calls(lines, "process") for r in line["records"]]
-    without(lines, world.random.choice(records)["id"], "process")
+    done = world.random.choice(members(lines, "process"))
+    done["records"].remove(world.random.choice(done["records"]))
 
 
 @mutation("G9", meta=at_most_once)
@@ -35,7 +35,7 @@ def deliver_again(world: World, lines: Lines) -> None:
 
 @mutation("G1", may="C4")
 def two_owners(world: World, lines: Lines) -> None:
-    assigned = world.random.choice(calls(lines, "assigned"))
+    assigned = world.random.choice(members(lines, "assigned"))
     other = {"c0#0": "c1#0", "c1#0": "c0#0"}[assigned["process"]]
     # Before anything else, so that no position of the other's is touched by it.
     mine = lines[other]
@@ -61,7 +61,7 @@ def commit_back(world: World, lines: Lines) -> None:
 @mutation("G6", may="G5 G7 G10")
 def commit_beyond(world: World, lines: Lines) -> None:
     """The first commit covers more than had been delivered by then."""
-    commit = calls(lines, "commit")[0]
+    commit = members(lines, "commit")[0]
     place, _ = max(commit["offsets"].items())
     partition = int(place.split(":")[1])
     visible = [id for id in world.logs[partition] if id is not None and id not in world.aborted]
@@ -84,7 +84,7 @@ def resume_too_late(world: World, lines: Lines) -> None:
             if line["op"] == "committed" and line["offsets"]:
                 first = _first_poll(lines[owner][at + 1 :], line["partitions"][0])
                 if len(first) > 1:
-                    without(lines, first[0]["id"], "poll", "process")
+                    ungiven(lines, first[0]["id"])
                     return
     raise NotHere
 

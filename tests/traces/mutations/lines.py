@@ -1,5 +1,7 @@
 """Ways to find and to change the lines of a trace."""
 
+from collections import Counter
+
 from tests.traces.mutations.registry import Lines
 from tests.traces.world import TOPIC, Line
 
@@ -9,13 +11,26 @@ def calls(lines: Lines, *ops: str) -> list[Line]:
 
 
 def sends(lines: Lines, plain: bool = True) -> list[Line]:
-    """Sends to the topic that everybody knows."""
-    mine = [x for x in calls(lines, "send") if x["records"][0]["topic"] == TOPIC]
+    """Sends to the topic that everybody knows, of what was sent once."""
+    times = Counter(line["records"][0]["id"] for line in calls(lines, "send"))
+    once = [line for line in calls(lines, "send") if times[line["records"][0]["id"]] == 1]
+    mine = [line for line in once if line["records"][0]["topic"] == TOPIC]
     return [line for line in mine if ("txn" in line) != plain]
 
 
 def without(lines: Lines, id: int, *ops: str) -> None:
     for line in calls(lines, *ops):
+        line["records"] = [r for r in line["records"] if r["id"] != id]
+
+
+def members(lines: Lines, *ops: str) -> list[Line]:
+    """Calls of the two members of the group."""
+    return [line for process in ("c0#0", "c1#0") for line in lines[process] if line["op"] in ops]
+
+
+def ungiven(lines: Lines, id: int) -> None:
+    """The group is never given a record."""
+    for line in members(lines, "poll", "process"):
         line["records"] = [r for r in line["records"] if r["id"] != id]
 
 
