@@ -67,7 +67,8 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
     ),
     "an unknown acknowledgement": (
         line(0, op="acknowledge", records=[{"topic": "t", "partition": 0, "ack": "maybe"}]),
-        "p0#0.ndjson:1: records[0].ack: expected one of accept, release, reject, renew, found 'maybe'",
+        "p0#0.ndjson:1: records[0].ack: expected one of accept, release, reject, renew, "
+        "found 'maybe'",
     ),
     "a watermark below zero": (
         line(0, op="poll", high_watermark={"t:0": -1}),

@@ -75,7 +75,7 @@ BUNDLES = {
     "RECORDS": "read.topic read.partition read.offset read.id",
     "READS": "RECORDS consumers scan",
     "TXNS": "transactional.txn ending.txn isolation",
-    "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers",
+    "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers shared.group",
     "MEMBERS": "member.group consumers",
     "PROCESSED": "process.topic process.partition process.offset process.id",
     "MOVES": "rebalance.topic rebalance.partition rebalance.inv assign.topic poll.inv",

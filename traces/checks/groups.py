@@ -15,6 +15,7 @@ from traces.checks.partition import (
     repeated,
     running_max,
 )
+from traces.checks.share import share_groups
 from traces.context import Clause, Ints, Order, clause
 from traces.schema import NONE, Flag, Op, Outcome
 from traces.sorting import order_by
@@ -23,11 +24,10 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
 
 
 def _commits(p: Rows) -> Ints:
-    """Commits of a group that were answered with success."""
+    """Commits of a group that were answered with success; share groups do not commit."""
     rows = p.where(Op.COMMIT)
-    return rows[
-        (p.outcome[rows] == Outcome.OK) & (p.group[rows] != NONE) & (p.offset[rows] != NONE)
-    ]
+    rows = rows[(p.outcome[rows] == Outcome.OK) & (p.group[rows] != NONE)]
+    return rows[(p.offset[rows] != NONE) & ~np.isin(p.group[rows], share_groups(p))]
 
 
 @check(
@@ -37,16 +37,20 @@ def _commits(p: Rows) -> Ints:
     needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
     kinds="dual-ownership",
     looks_at="assignments with a generation",
-    uses="",
+    uses="instance",
 )
 def two_owners(p: Partition) -> list[Found]:
-    """Two members that both think they own a partition process everything twice."""
+    """Two members that both think they own a partition process everything twice.
+
+    A static member may come back as another process in the same generation (KIP-345).
+    """
     rows = p.where(Op.ASSIGNED)
     rows = rows[(p.group[rows] != NONE) & (p.generation[rows] != NONE) & p.ok[rows]]
     rows = rows[np.lexsort((rows, p.process[rows], p.generation[rows], p.group[rows]))]
     rows = rows[firsts(p.group[rows], p.generation[rows], p.process[rows])]
     one, two = rows[:-1], rows[1:]
     both = (p.group[one] == p.group[two]) & (p.generation[one] == p.generation[two])
+    both &= (p.instance[one] == NONE) | (p.instance[one] != p.instance[two])
     found = witness(one[both], two[both])
     return [Found(len(rows), found, np.zeros(len(found), np.int64), "dual-ownership")]
 
@@ -65,7 +69,7 @@ def two_owners(p: Partition) -> list[Found]:
 def unfenced_commits(p: Rows) -> list[Found]:
     """A zombie's commit was taken although the group had moved on without it."""
     joined = p.where(Op.ASSIGNED)
-    joined = joined[(p.generation[joined] != NONE) & (p.ret[joined] != NONE)]
+    joined = joined[p.ok[joined] & (p.generation[joined] != NONE) & (p.ret[joined] != NONE)]
     joined = joined[np.argsort(p.ret[joined], kind="stable")]
     newest, at = running_max(p.generation[joined])
     commits = _commits(p)
@@ -191,6 +195,7 @@ def skipped(p: Partition) -> list[Found]:
     out: list[Found] = []
     known = p.where(Op.COMMIT, Op.COMMITTED)
     known = known[p.ok[known] & (p.group[known] != NONE) & (p.offset[known] != NONE)]
+    known = known[~np.isin(p.group[known], share_groups(p))]
     for group in distinct(p.group[known]):
         out.append(_skipped(p, int(group), known[p.group[known] == group]))
     return out or [Found(0)]

@@ -153,7 +153,7 @@ def _generations(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
     gave_up = rows[p.op[rows] != Op.ASSIGNED]
     leaving = p.context.ended[np.unique(p.process[rows])]
     leaving = np.sort(leaving[leaving != UNSET])
-    seen = max(p.inv.max(initial=NONE), p.ret.max(initial=NONE))
+    seen = max(times.max(initial=NONE) for times in (p.inv, p.ret, leaving))
     left = np.r_[leaving, seen][np.searchsorted(leaving, p.ret[last], side="right")]
     later = _earliest(p, told, p.generation[last] + 1, seen)
     return last, np.minimum(

@@ -195,6 +195,9 @@ class Partition(Rows):
             committed = self.reads[self.committed_only(self.reads)]
             seen = self.about(self.sends) | self.about(committed)
         s = self.sends
+        failed = self.outcome[s] == Outcome.FAIL
+        if failed.any():  # a failed attempt says nothing of a record that was sent again
+            s = s[~failed | ~self.among(s, s[~failed])]
         gone = (self.outcome[s] == Outcome.FAIL) | ~self.kept[s] | self.superseded(s)
         seen &= ~self.about(s[gone])
         source = source[seen[self.record[source]]]

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Bools, Found, check, witness
-from traces.checks.partition import Partition, firsts, last_upto, lookup, once, running_max
+from traces.checks.partition import Partition, Rows, firsts, last_upto, lookup, once, running_max
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Detail, Op, Outcome, Txn
 from traces.sorting import order_by
@@ -26,13 +26,13 @@ _WHOLE = f"{_FIELDS} consumers consumers.whole one_clock commit.topic commit.gro
 _COLUMNS = "outcome detail"
 
 
-def share_groups(p: Partition) -> Ints:
+@once
+def share_groups(p: Rows) -> Ints:
     """Groups that are known to share: by their settings, or by what their members did."""
-    seen = np.unique(p.group[p.group != NONE])
     acting = p.group[p.where(Op.ACQUIRE, Op.ACKNOWLEDGE)]
-    c = p.context
-    told = [c.lock[seen], c.delivery_limit[seen], c.share_committed_only[seen]]
-    return seen[np.isin(seen, acting) | (np.array(told) != UNSET).any(axis=0)]
+    settings = (p.context.lock, p.context.delivery_limit, p.context.share_committed_only)
+    told = [one.numbers[one.values[:-1] != UNSET] for one in settings]
+    return np.unique(np.concatenate([acting[acting != NONE], *told]))
 
 
 @frozen

@@ -5,7 +5,7 @@ from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import TOPIC, Line, World
 
 
-@mutation("L4", may="L3")
+@mutation("L4", may="L3 P2")
 def lose(world: World, lines: Lines) -> None:
     victim = world.random.choice(sends(lines))
     without(lines, victim["records"][0]["id"], "scan", "poll", "process")
@@ -28,7 +28,7 @@ def store_twice(world: World, lines: Lines) -> None:
             scan["offsets"][place] += 1
 
 
-@mutation("L15 L1 L4 G8", may="L9 P1")
+@mutation("L15 L1 L4 G8", may="L9 P1 P2")
 def replace(world: World, lines: Lines) -> None:
     """The log was cut and grew again: an acknowledged and read record gave way to another."""
     read = {r["id"] for line in calls(lines, "poll") for r in line["records"]}
@@ -80,7 +80,7 @@ def send_later(world: World, lines: Lines) -> None:
     victim |= {"invoked_ns": late, "returned_ns": late + 1}
 
 
-@mutation("L9")
+@mutation("L9", may="C7")
 def send_earlier(world: World, lines: Lines) -> None:
     """An acknowledgement that precedes the call of a send that got a lower offset."""
     by_partition: dict[int, list[Line]] = {}

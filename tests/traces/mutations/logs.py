@@ -74,16 +74,17 @@ def scan_more(w: World) -> None:
         w.call(SCANNER, "scan", isolation="read_uncommitted", **told)
 
 
-PRODUCER_IDS, OTHER = {"t0": 0, "t1": 1, "p0": 10, "p1": 11}, 12
+PRODUCER_IDS = {"t0": 0, "t1": 1, "p0": 10, "p1": 11, "n0": 70, "n1": 71}
 
 
 @afterwards
 def dump(w: World) -> None:
     """The logs of two brokers, a batch for each record."""
     senders = {
-        record["id"]: line.get("producer_id", PRODUCER_IDS.get(line["process"][:2], OTHER))
+        record["id"]: PRODUCER_IDS[line["process"][:2]]
         for line in calls(w.lines, "send")
         for record in line["records"]
+        if record["topic"] == TOPIC and line["outcome"] == "ok"
     }
     for node in (1, 2):
         for partition, log in w.logs.items():
@@ -189,7 +190,7 @@ def compact_too_much(world: World, lines: Lines) -> None:
 
 def keep_longer(setting: str) -> Any:
     def configure(meta: dict[str, Any]) -> None:
-        meta["topics"][COMPACTED][setting] = 3_600_000
+        meta["topics"][COMPACTED][setting] = 60_000
 
     return configure
 

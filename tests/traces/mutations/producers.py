@@ -36,7 +36,7 @@ def show_aborted(world: World, lines: Lines) -> None:
             scan["records"].sort(key=itemgetter("offset"))
 
 
-@mutation("T2", may="T3 T8")
+@mutation("T2", may="S5 T3 T8")
 def commit_later(world: World, lines: Lines) -> None:
     """The commit of a transaction was requested only after everybody had read it."""
     ends = {(x["process"], x["txn"]): x for x in calls(lines, "txn_commit")}

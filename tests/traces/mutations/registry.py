@@ -9,7 +9,8 @@ A module of this package that holds a lie writes it as a function that changes t
 The first words are the checks that *must* call the trace violated, every time. `may` are the
 companions that see it, too, in some worlds, because it is their matter as well (a lost record is
 missing at the end, and below what was read, if anything was read above it). Whatever else is
-called violated fails the test, and so does a registered check without a lie of its own. `meta`
+called violated fails the test, and so does a registered check without a lie of its own. `tells`
+are checks that must find it and call it allowed: what they look at is no promise of safety. `meta`
 changes the configuration under which it is one; raise `NotHere` when the world at hand has nothing
 to tell the lie about. Every module of the package is found by its being there.
 
@@ -41,19 +42,23 @@ class Mutation:
     tell: Tell
     must: frozenset[str]
     may: frozenset[str] = frozenset()
+    tells: frozenset[str] = frozenset()
     meta: Configure | None = None
 
 
 MUTATIONS: dict[str, Mutation] = {}
 
 
-def mutation(must: str, *, may: str = "", meta: Configure | None = None) -> Callable[[Tell], Tell]:
+def mutation(
+    must: str, *, may: str = "", tells: str = "", meta: Configure | None = None
+) -> Callable[[Tell], Tell]:
     """Register a lie under the name of its function."""
 
     def register(tell: Tell) -> Tell:
         name = tell.__name__
         assert name not in MUTATIONS, f"two lies are called {name}"
-        MUTATIONS[name] = Mutation(tell, frozenset(must.split()), frozenset(may.split()), meta)
+        breaks, companions, allowed = (frozenset(ids.split()) for ids in (must, may, tells))
+        MUTATIONS[name] = Mutation(tell, breaks, companions, allowed, meta)
         return tell
 
     return register

@@ -1,0 +1,110 @@
+"""Lies about producers' sessions, and about transactions that carry a group's offsets.
+
+The world gets a producer whose sends tell its session, a record that was sent again in another
+session, and a group whose offsets go with transactions: committed, aborted, committed again.
+"""
+
+from tests.traces.mutations.lines import calls, scans, without
+from tests.traces.mutations.registry import Lines, NotHere, mutation
+from tests.traces.world import TOPIC, Line, World, during, meta, name, payload
+
+NUMBERED, AGAIN, WRITER, READER, OFFSETS = "n0#0", "n1#0", "x0#0", "y0#0", "exact"
+SESSION = {"producer_id": 70, "producer_epoch": 0}
+
+
+@during
+def sessions(w: World) -> None:
+    safe = meta()["producers"]["p0"]
+    w.meta["producers"] |= {"n0": safe, "n1": safe, "x0": safe | {"transaction_timeout_ms": 1000}}
+    for producer in ("t0", "t1"):
+        w.meta["producers"][producer]["transaction_timeout_ms"] = 1000
+    for _ in range(6):
+        w.send(NUMBERED, **SESSION)
+    w.ids += 1  # refused, so the application sends it again: another session
+    refused = {"topic": TOPIC, "partition": 0, "id": w.ids, "hash": payload(w.ids)}
+    w.call(NUMBERED, "send", outcome="fail", records=[refused], **SESSION)
+    w.logs[0].append(w.ids)
+    w.call(AGAIN, "send", records=[refused | {"offset": len(w.logs[0]) - 1}])
+
+
+@during
+def exactly_once(w: World) -> None:
+    member = {"group": OFFSETS, "generation": 1}
+    own = {"group": OFFSETS, "session_timeout_ms": 10_000}
+    w.meta["consumers"]["y0"] = meta()["consumers"]["c0"] | own
+    tid = {"transactional_id": "id-x0"}
+    w.call(WRITER, "init_producer", producer_id=80, producer_epoch=0, **tid)
+    w.call(READER, "subscribe", topics=[TOPIC], group=OFFSETS)
+    w.call(READER, "assigned", partitions=[name(0), name(1)], **member)
+    w.call(READER, "committed", partitions=[name(0)], offsets={}, **member)
+    position = committed = 0
+    for txn, commit in enumerate((True, False, True)):
+        for record in w.records(0, position, True)[:1] if txn < 2 else ():
+            w.call(READER, "poll", records=[record], isolation="read_committed", group=OFFSETS)
+            w.call(READER, "process", records=[record], group=OFFSETS)
+            position = record["offset"] + 1
+        w.call(WRITER, "txn_begin", txn=txn, **tid)
+        moved = {"group": OFFSETS, "offsets": {name(0): position}}
+        w.call(WRITER, "txn_offsets", txn=txn, **tid, **moved)
+        w.call(WRITER, "txn_commit" if commit else "txn_abort", txn=txn, **tid)
+        committed = position if commit else committed
+        answer = {"partitions": [name(0)], "offsets": {name(0): committed}}
+        w.call(READER, "committed", **answer, **member)
+
+
+def answers(lines: Lines) -> list[Line]:
+    """What the group was answered: before, after a commit, after an abort, after a commit."""
+    return [line for line in lines[READER] if line["op"] == "committed"]
+
+
+@mutation("P2")
+def gap_in_a_session(world: World, lines: Lines) -> None:
+    """The first record of a session never arrived, and all others did."""
+    first = lines[NUMBERED][0]
+    without(lines, first["records"][0]["id"], "scan", "poll", "process")
+    first |= {"outcome": "info"}
+    del first["records"][0]["offset"]
+
+
+@mutation("", tells="P5 L2")
+def stored_by_both_sessions(world: World, lines: Lines) -> None:
+    refused = lines[NUMBERED][-2]
+    refused["outcome"] = "info"
+    record = refused["records"][0]
+    for scan in scans(lines):
+        if scan["partitions"] == [name(0)]:
+            scan["records"].append(record | {"offset": scan["offsets"][name(0)], "epoch": 1})
+            scan["offsets"][name(0)] += 1
+
+
+@mutation("T7", may="C1 C3 C5 G6 G8 G10")
+def hide_what_was_committed(world: World, lines: Lines) -> None:
+    """Who reads committed records is not given one that lies between others and was committed."""
+    ends = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit")}
+    for send in calls(lines, "send"):
+        if (send["process"], send.get("txn")) in ends:
+            id = send["records"][0]["id"]
+            for line in calls(lines, "poll", "process", "scan"):
+                if line.get("isolation") != "read_uncommitted":
+                    line["records"] = [r for r in line["records"] if r["id"] != id]
+            return
+    raise NotHere
+
+
+@mutation("T9")
+def answer_what_was_aborted(world: World, lines: Lines) -> None:
+    _, first, undone, last = answers(lines)
+    assert undone["offsets"] == first["offsets"] != last["offsets"]
+    undone["offsets"] = last["offsets"]
+
+
+@mutation("T9")
+def forget_what_was_committed(world: World, lines: Lines) -> None:
+    _, first, _, last = answers(lines)
+    last["offsets"] = first["offsets"]
+
+
+@mutation("", tells="G3")
+def forget_a_partition(world: World, lines: Lines) -> None:
+    """The only member is never assigned one of two partitions."""
+    next(x for x in lines[READER] if x["op"] == "assigned")["partitions"] = [name(0)]

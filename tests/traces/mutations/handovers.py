@@ -1,0 +1,196 @@
+"""Lies about hand-overs, fetched offsets, static members and positions that clients move.
+
+The world gets a hand-over after which the new owners read, a minute in which nothing happens, two
+incarnations of a static member, and a reader of one partition that changes its replica, pauses,
+and tells what the broker reported.
+"""
+
+from tests.traces.mutations.lines import insert
+from tests.traces.mutations.registry import Lines, NotHere, mutation
+from tests.traces.world import PARTITIONS, TOPIC, Line, World, during, meta, name
+
+NEAR, FRESH, OLD, NEW, STATIC = "near#0", "fresh#0", "st#0", "st#1", "static"
+MINUTE = 60 * 10**9
+PLACE = name(0)
+
+
+@during
+def hand_over(w: World) -> None:
+    for consumer in ("c0", "c1"):
+        w.meta["consumers"][consumer]["session_timeout_ms"] = 10_000
+    before = dict(w.owners)
+    while w.owners == before:
+        w.rebalance()
+    for partition in range(PARTITIONS):
+        while not w.records(partition, w.position[partition], True):
+            w.send("p0#0")
+    for owner in ("c0#0", "c1#0"):
+        w.poll(owner)
+        w.commit(owner)
+    w.now += MINUTE
+
+
+@during
+def nearest_replica(w: World) -> None:
+    while len(w.records(0, 0, True)) < 4:
+        w.send("p0#0")
+    records, end = w.records(0, 0, True), len(w.logs[0])
+    told = {
+        "isolation": "read_committed",
+        "high_watermark": {PLACE: end},
+        "last_stable": {PLACE: end},
+        "leader_epochs": {PLACE: 1},
+    }
+    w.call(NEAR, "assign", partitions=[PLACE], offsets={PLACE: 0})
+    w.call(NEAR, "poll", records=records[:1], replica=2, **told)
+    w.call(NEAR, "poll", records=records[1:2], replica=2, **told)
+    w.call(NEAR, "pause", partitions=[PLACE])
+    w.call(NEAR, "resume", partitions=[PLACE])
+    w.call(NEAR, "poll", records=records[2:], replica=1, **told)
+    w.call(NEAR, "poll", records=[], replica=1, **told)
+
+
+@during
+def fresh_group(w: World) -> None:
+    """Nothing was committed, so the reset policy decides; then a seek goes beyond the end."""
+    w.meta["consumers"]["fresh"] = meta()["consumers"]["c0"] | {"group": "fresh"}
+    member = {"group": "fresh", "generation": 1}
+    w.call(FRESH, "assigned", partitions=[PLACE], **member)
+    w.call(FRESH, "committed", partitions=[PLACE], offsets={}, **member)
+    w.call(FRESH, "reset", offsets={PLACE: 0}, reason="no_offset", group="fresh")
+    end = len(w.logs[0])
+    w.call(FRESH, "seek", offsets={PLACE: end + 10})
+    w.call(FRESH, "reset", offsets={PLACE: end}, reason="out_of_range", group="fresh")
+
+
+@during
+def static_member(w: World) -> None:
+    w.meta["consumers"]["st"] = meta()["consumers"]["c0"] | {"group": STATIC}
+    nothing = {"offsets": {PLACE: 0}}
+    for generation, process in enumerate((OLD, NEW), 1):
+        member = {"group": STATIC, "generation": generation, "instance": "i"}
+        w.call(process, "assigned", partitions=[PLACE], **member)
+        w.call(process, "commit", **nothing, **member)
+    member = {"group": STATIC, "generation": 1, "instance": "i"}
+    w.call(OLD, "commit", outcome="fail", error="FENCED_INSTANCE_ID", **nothing, **member)
+
+
+def polls(lines: Lines) -> list[Line]:
+    return [line for line in lines[NEAR] if line["op"] == "poll"]
+
+
+@mutation("G2")
+def poll_before_it_was_given_up(world: World, lines: Lines) -> None:
+    """The old owner was still busy giving a partition up when the new one read it."""
+    for line in lines["c1#0"]:
+        if line["op"] == "revoked":
+            for place in line["partitions"]:
+                first = _first_read_after(lines["c0#0"], line, place)
+                if first is not None:
+                    line["returned_ns"] = first["returned_ns"] + 1
+                    return
+    raise NotHere
+
+
+def _first_read_after(mine: list[Line], revoked: Line, place: str) -> Line | None:
+    """The first read of the partition by who was assigned it right after it was given up."""
+    assigned = False
+    for line in mine:
+        if line["invoked_ns"] < revoked["invoked_ns"]:
+            continue
+        if place in line.get("partitions", ()) and line["op"] in ("assigned", "revoked"):
+            if line["op"] == "revoked":
+                return None
+            assigned = True
+        parts = {f"{TOPIC}:{r['partition']}" for r in line.get("records", ())}
+        if assigned and line["op"] == "poll" and place in parts:
+            return line
+    return None
+
+
+@mutation("G7", may="G8 G10")
+def answer_an_older_offset(world: World, lines: Lines) -> None:
+    """The group is answered what nobody committed."""
+    for owner in ("c0#0", "c1#0"):
+        for line in lines[owner]:
+            for place, offset in line["offsets"].items() if line["op"] == "committed" else ():
+                if offset > 0:
+                    written = {
+                        x["offsets"].get(place)
+                        for mine in ("c0#0", "c1#0")
+                        for x in lines[mine]
+                        if x["op"] == "commit"
+                    }
+                    line["offsets"][place] = next(o for o in range(offset) if o not in written)
+                    return
+    raise NotHere
+
+
+@mutation("G11", may="G4 G5")
+def both_of_one_name(world: World, lines: Lines) -> None:
+    last = lines[OLD][-2]
+    assert last.pop("error") == "FENCED_INSTANCE_ID"
+    last |= {"outcome": "ok", "generation": 2}
+
+
+@mutation("C4")
+def read_while_paused(world: World, lines: Lines) -> None:
+    lines[NEAR] = [line for line in lines[NEAR] if line["op"] != "resume"]
+    for seq, line in enumerate(lines[NEAR]):
+        line["seq"] = seq
+
+
+@mutation("C5", may="C7 L11")
+def read_beyond_the_replica(world: World, lines: Lines) -> None:
+    last = polls(lines)[2]
+    last["high_watermark"] = {PLACE: last["records"][-1]["offset"]}
+
+
+@mutation("L11", may="C5 C7")
+def lower_watermark(world: World, lines: Lines) -> None:
+    second = polls(lines)[1]
+    second["high_watermark"] = {PLACE: second["records"][0]["offset"] + 1}
+
+
+@mutation("C7", may="L11")
+def nothing_more(world: World, lines: Lines) -> None:
+    """An empty poll says that the log ends where it did long before."""
+    polls(lines)[3]["high_watermark"] = {PLACE: 1}
+
+
+@mutation("", tells="T11")
+def hold_readers_back(world: World, lines: Lines) -> None:
+    """A minute after its first record a transaction is still open."""
+    sent = [x for mine in lines.values() for x in mine if x["op"] == "send" and "txn" in x]
+    first = [x["records"][0]["offset"] for x in sent if x["records"][0]["partition"] == 0]
+    end = polls(lines)[0]
+    early = [
+        x["records"][0]["offset"]
+        for x in sent
+        if x["records"][0]["partition"] == 0 and x["returned_ns"] + MINUTE // 2 < end["invoked_ns"]
+    ]
+    if not first or not early:
+        raise NotHere
+    polls(lines)[3]["last_stable"] = {PLACE: min(early)}
+
+
+@mutation("C6")
+def reset_in_spite_of_a_commit(world: World, lines: Lines) -> None:
+    answer = next(line for line in lines[FRESH] if line["op"] == "committed")
+    member = {"group": "fresh", "generation": 1, "offsets": {PLACE: 0}}
+    when = {"invoked_ns": answer["invoked_ns"], "returned_ns": answer["returned_ns"]}
+    line = insert(lines, FRESH, {"op": "commit", "outcome": "ok"} | member | when)
+    lines[FRESH].remove(line)
+    lines[FRESH].insert(2, line)
+    for seq, line in enumerate(lines[FRESH]):
+        line["seq"] = seq
+
+
+@mutation("C6")
+def reset_out_of_a_good_place(world: World, lines: Lines) -> None:
+    next(line for line in lines[FRESH] if line["op"] == "seek")["offsets"] = {PLACE: 1}
+
+
+@mutation("C6")
+def truncate_what_is_safe(world: World, lines: Lines) -> None:
+    [line for line in lines[FRESH] if line["op"] == "reset"][1]["reason"] = "truncation"
