@@ -138,8 +138,9 @@ def stamp_a_copy_anew(world: World, lines: Lines) -> None:
 
 @mutation("L14", may="P2")
 def lose_a_batch_of_a_copy(world: World, lines: Lines) -> None:
-    line = world.random.choice(dumped(lines, 1))
-    line["records"] = []
+    mine = [line for line in dumped(lines, 1) if "control" not in line]
+    kept = [line for line in mine if line["records"][0]["id"] not in world.aborted]
+    world.random.choice(kept)["records"] = []
 
 
 @mutation("L12 L14")

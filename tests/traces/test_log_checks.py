@@ -1,0 +1,367 @@
+"""What the settings and the fields of a trace decide about logs, copies, compaction and topics."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.traces.judging import judged_lines
+from tests.traces.mutations import MUTATIONS, told
+from tests.traces.mutations.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
+from tests.traces.world import Line, world
+from traces.verdict import Verdict
+
+Lines = dict[str, list[Line]]
+SEED = 7
+
+
+def a_lie(name: str) -> tuple[Lines, dict[str, Any]]:
+    return told(world(SEED), MUTATIONS[name])
+
+
+def the_truth() -> tuple[Lines, dict[str, Any]]:
+    w = world(SEED)
+    lines, meta = json.loads(json.dumps([w.lines, w.meta]))
+    return lines, meta
+
+
+def said(folder: Path, lines: Lines, meta: dict[str, Any], id: str) -> Verdict:
+    return {v.check: v for v in judged_lines(folder, lines, meta).verdicts}[id]
+
+
+def every(lines: Lines, field: str, *ops: str) -> None:
+    """Take a field of records away."""
+    for mine in lines.values():
+        for line in mine:
+            if line["op"] in ops:
+                for record in line.get("records", ()):
+                    record.pop(field, None)
+
+
+SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
+    # A lie, the check it is about, whose setting is changed and how, and what is said then.
+    ("lose_a_batch_of_a_copy", "L14", "t", {}, "violated", "unclean_leader_election is true"),
+    (
+        "lose_a_batch_of_a_copy",
+        "L14",
+        "t",
+        {"unclean_leader_election": True},
+        "allowed",
+        "topics.t.unclean_leader_election = true",
+    ),
+    (
+        "lose_a_batch_of_a_copy",
+        "L14",
+        "t",
+        {"min_insync_replicas": 1},
+        "allowed",
+        "topics.t.min_insync_replicas = 1",
+    ),
+    ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": None}, "not checked", "not tell"),
+    # Its key is the only one of its kind, so compaction excuses nothing.
+    ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": "compact"}, "violated", ""),
+    ("change_a_payload", "L7", "t", {"unclean_leader_election": True}, "violated", "never allowed"),
+    ("set_the_clock_back", "L17", COMPACTED, {}, "violated", "never allowed"),
+    (
+        "set_the_clock_back",
+        "L17",
+        COMPACTED,
+        {"message_timestamp_type": "CreateTime"},
+        "not checked",
+        "saw nothing to judge",
+    ),
+    ("compact_too_much", "L18", COMPACTED, {}, "violated", "delete_retention_ms"),
+    (
+        "compact_too_much",
+        "L18",
+        COMPACTED,
+        {"unclean_leader_election": True},
+        "allowed",
+        "unclean_leader_election = true",
+    ),
+    (
+        "compact_too_much",
+        "L18",
+        COMPACTED,
+        {"cleanup_policy": "delete"},
+        "not checked",
+        "saw nothing to judge",
+    ),
+    ("remove_a_tombstone_early", "L18", COMPACTED, {}, "violated", "delete_retention_ms"),
+    (
+        "remove_a_tombstone_early",
+        "L18",
+        COMPACTED,
+        {"delete_retention_ms": None},
+        "not checked",
+        "meta.json does not tell",
+    ),
+    ("compact_early", "L19", COMPACTED, {}, "violated", "message_timestamp_type"),
+    # The sender may have stamped its records with times long past.
+    (
+        "compact_early",
+        "L19",
+        COMPACTED,
+        {"message_timestamp_type": "CreateTime"},
+        "not checked",
+        "meta.json does not tell",
+    ),
+    ("compact_early", "L19", COMPACTED, {"min_compaction_lag_ms": None}, "holds", ""),
+    ("read_what_was_deleted", "A2", DELETED, {}, "violated", "flush_loses"),
+    (
+        "read_what_was_deleted",
+        "A2",
+        DELETED,
+        {"unclean_leader_election": True},
+        "allowed",
+        "unclean_leader_election = true",
+    ),
+    ("read_what_was_deleted", "A2", DELETED, {"min_insync_replicas": 1}, "violated", ""),
+    ("read_what_was_deleted", "A2", DELETED, {"flush_loses": True}, "allowed", "flush_loses"),
+    (
+        "read_what_was_deleted",
+        "A2",
+        DELETED,
+        {"unclean_leader_election": None},
+        "not checked",
+        "meta.json does not tell",
+    ),
+    ("send_a_key_elsewhere", "P6", KEYED, {}, "violated", "never allowed"),
+    ("send_a_key_elsewhere", "P6", KEYED, {"partitions": None}, "holds", ""),
+]
+
+
+@pytest.mark.parametrize(("lie", "id", "topic", "settings", "verdict", "words"), SETTINGS)
+def test_the_settings_of_a_topic_decide(
+    tmp_path: Path,
+    lie: str,
+    id: str,
+    topic: str,
+    settings: dict[str, Any],
+    verdict: str,
+    words: str,
+) -> None:
+    lines, meta = a_lie(lie)
+    meta["topics"][topic] |= settings
+    one = said(tmp_path, lines, meta, id)
+    assert one.verdict == verdict, one.reason
+    assert words in one.reason
+
+
+@pytest.mark.parametrize("partitioner", ["consistent_random", "org.example.Mine", None])
+def test_a_key_belongs_to_a_partition_by_the_partitioner(
+    tmp_path: Path, partitioner: str | None
+) -> None:
+    """Keys that murmur2 has placed are in the wrong place for any other."""
+    lines, meta = the_truth()
+    meta["producers"]["q0"]["partitioner"] = partitioner
+    verdict = said(tmp_path, lines, meta, "P6").verdict
+    assert verdict == ("violated" if partitioner == "consistent_random" else "not checked")
+
+
+def test_a_partition_that_the_application_chose_is_its_own_affair(tmp_path: Path) -> None:
+    lines, meta = a_lie("send_a_key_elsewhere")
+    for line in lines[WRITER]:
+        for record in line.get("records", ()):
+            record["chosen"] = True
+    one = said(tmp_path, lines, meta, "P6")
+    assert (one.verdict, one.reason[:20]) == ("not checked", "saw nothing to judge")
+
+
+# A truth or a lie, a check, the field of which records is taken away, and the reason then.
+MISSING = [
+    (None, "L7", "hash", ("send",), "saw nothing to judge"),
+    (None, "L7", "hash", ("poll",), "hash is missing"),
+    ("flip_a_bit_of_a_copy", "L14", "hash", ("dump",), "hash is missing"),
+    ("keep_the_epoch_of_an_old_leader", "L14", "epoch", ("dump",), "epoch is missing"),
+    ("stamp_a_copy_anew", "L14", "timestamp", ("dump",), "timestamp is missing"),
+    (None, "L14", "sequence", ("dump",), "sequence is missing"),
+    (None, "L12", "epoch", ("scan",), "epoch is missing"),
+    ("set_the_clock_back", "L17", "timestamp", ("scan",), "saw nothing to judge"),
+    ("set_the_clock_back", "L17", "epoch", ("scan",), "saw nothing to judge"),
+    ("compact_too_much", "L18", "key", ("send",), "key is missing"),
+    ("compact_too_much", "L18", "tombstone", ("send",), "tombstone is missing"),
+    ("compact_too_much", "L4", "tombstone", ("send",), "meta.json does not tell"),
+    ("compact_early", "L19", "key", ("send",), "key is missing"),
+    ("send_a_key_elsewhere", "P6", "key", ("send",), "saw nothing to judge"),
+]
+
+
+@pytest.mark.parametrize(("lie", "id", "field", "ops", "reason"), MISSING)
+def test_without_the_field_nothing_is_said(
+    tmp_path: Path, lie: str | None, id: str, field: str, ops: tuple[str, ...], reason: str
+) -> None:
+    lines, meta = the_truth() if lie is None else a_lie(lie)
+    every(lines, field, *ops)
+    one = said(tmp_path, lines, meta, id)
+    assert one.verdict == "not checked"
+    assert reason in one.reason
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ("replica", "replica is missing"),
+        ("offsets", "does not tell where it ends"),
+        ("high_watermark", "saw nothing to judge"),
+        ("log_start", "does not tell its log start"),
+    ],
+)
+def test_a_dump_that_does_not_tell_its_bounds_is_compared_with_none(
+    tmp_path: Path, field: str, reason: str
+) -> None:
+    lines, meta = the_truth()
+    for line in lines["broker-2"]:
+        line.pop(field, None)
+    one = said(tmp_path, lines, meta, "L14")
+    assert one.verdict == "not checked"
+    assert reason in one.reason
+
+
+def test_a_dump_with_lines_missing_lacks_nothing_for_sure(tmp_path: Path) -> None:
+    lines, meta = the_truth()
+    del lines["broker-1"][2]
+    one = said(tmp_path, lines, meta, "L14")
+    assert one.verdict == "not checked"
+    assert "the file of broker-1 is not whole" in one.reason
+
+
+@pytest.mark.parametrize("id", ["L11", "L13"])
+@pytest.mark.parametrize(
+    ("rack", "replica", "verdict"),
+    [(None, True, "violated"), (None, False, "not checked"), ("", False, "violated")],
+)
+def test_two_replicas_may_tell_two_marks(
+    tmp_path: Path, id: str, rack: str | None, replica: bool, verdict: str
+) -> None:
+    """One leader never goes back; without knowing who answered, only a client without a rack is
+    sure to have asked the leader."""
+    lies = {"L11": "lower_the_high_watermark", "L13": "lower_the_log_start"}
+    lines, meta = a_lie(lies[id])
+    for consumer in meta["consumers"].values():
+        consumer |= {} if rack is None else {"rack": rack}
+    for line in lines["c0#0"] + lines["c1#0"]:
+        if not replica:
+            line.pop("replica", None)
+    assert said(tmp_path, lines, meta, id).verdict == verdict
+
+
+@pytest.mark.parametrize("field", ["leader_epochs", "replica"])
+def test_another_leader_or_replica_may_be_behind(tmp_path: Path, field: str) -> None:
+    """Each poll in an epoch, or from a replica, of its own."""
+    lines, meta = a_lie("lower_the_high_watermark")
+    for number, line in enumerate(lines["c0#0"]):
+        if line["op"] == "poll":
+            other = dict.fromkeys(line["leader_epochs"], number)
+            line[field] = number if field == "replica" else other
+    assert said(tmp_path, lines, meta, "L11").verdict == "holds"
+
+
+def test_what_a_consumer_had_fetched_before_may_be_read_after(tmp_path: Path) -> None:
+    """Only a position that was set after the deletion shows that the record was still there."""
+    lines, meta = the_truth()
+    (deletion,) = (line for line in lines["admin#0"] if line["op"] == "delete_records")
+    (early,) = (x for x in lines[WRITER] if _holds(x, DELETED, 0))
+    record = {k: v for k, v in early["records"][0].items() if k != "tombstone"} | {"epoch": 1}
+    at, late = deletion["invoked_ns"] - 1, deletion["returned_ns"] + 5
+    reader: Line = {"process": "r#0", "outcome": "ok"}
+    lines["r#0"] = [
+        reader | {"seq": 0, "op": "assign", "partitions": [f"{DELETED}:0"], "invoked_ns": at},
+        reader | {"seq": 1, "op": "poll", "records": [record], "invoked_ns": late},
+        reader | {"seq": 2, "op": "close"},
+    ]
+    lines["r#0"][0] |= {"returned_ns": at, "offsets": {f"{DELETED}:0": 0}}
+    lines["r#0"][1] |= {"returned_ns": late, "isolation": "read_uncommitted"}
+    assert said(tmp_path, lines, meta, "A2").verdict == "holds"
+    lines["r#0"][0] |= {"invoked_ns": late - 1, "returned_ns": late - 1}
+    assert said(tmp_path, lines, meta, "A2").verdict == "violated"
+
+
+def _holds(line: Line, topic: str, offset: int) -> bool:
+    return any(r["topic"] == topic and r["offset"] == offset for r in line.get("records", ()))
+
+
+def test_a_record_below_a_log_start_that_was_told_before_is_found(tmp_path: Path) -> None:
+    """By another client, of the same leader, asked later."""
+    lines, meta = the_truth()
+    place, late = f"{DELETED}:0", lines[WRITER][-1]["returned_ns"]
+    told = {"log_start": {place: 3}, "leader_epochs": {place: 1}, "replica": 1}
+    line: Line = {"process": "r#0", "seq": 0, "op": "poll", "outcome": "ok", "records": []}
+    line |= {"invoked_ns": late, "returned_ns": late + 1}
+    close = {"process": "r#0", "seq": 1, "op": "close", "outcome": "ok"}
+    lines["r#0"] = [line | told, close]
+    scan = scan_of(lines, DELETED)
+    assert scan["records"][0]["offset"] == 2
+    scan |= told | {"log_start": {place: 2}}
+    one = judged_lines(tmp_path, lines, meta)
+    found = {v.check: v for v in one.verdicts}["L13"]
+    assert (found.verdict, found.kinds) == ("violated", {"read-below-log-start": 1})
+    events = one.as_json()["checks"]["L13"]["witnesses"][0]["events"]
+    assert [(e["process"], e["op"], e["offset"]) for e in events] == [
+        ("r#0", "log_start", 3),
+        (SCANNER, "scan", 2),
+    ]
+    scan["leader_epochs"] = {place: 2}
+    assert said(tmp_path, lines, meta, "L13").verdict == "holds"
+
+
+def two_lives() -> tuple[Lines, dict[str, Any]]:
+    """A topic that is deleted and made again: other records at the same offsets."""
+    lines: Lines = {}
+    times = iter(range(1_000, 9_000, 10))
+
+    def call(process: str, op: str, **fields: Any) -> None:
+        mine, at = lines.setdefault(process, []), next(times)
+        line = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
+        mine.append(line | {"invoked_ns": at, "returned_ns": at + 5} | fields)
+
+    for life, ids in (("old", (1, 2)), ("new", (3, 4))):
+        told = {"topic_ids": {"m": life}}
+        records = [{"topic": "m", "partition": 0, "offset": o, "id": i} for o, i in enumerate(ids)]
+        for record in records:
+            call("p#0", "send", records=[record], **told)
+        read = {"records": records, "isolation": "read_uncommitted"}
+        call("c#0", "poll", **told, **read)
+        if life == "new":
+            at = {"partitions": ["m:0"], "offsets": {"m:0": 2}}
+            call("scan#0", "scan", **told, **read, **at)
+    for process in lines:
+        call(process, "close")
+    topic = {"partitions": 1, "min_insync_replicas": 2, "unclean_leader_election": False}
+    producer = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 10}
+    meta = {"format": 1, "complete": True, "topics": {"m": topic | {"cleanup_policy": "delete"}}}
+    alone: Lines = json.loads(json.dumps(lines))  # no two lines share a record
+    return alone, meta | {"producers": {"p": producer}, "consumers": {}}
+
+
+def test_a_topic_made_again_is_another_log(tmp_path: Path) -> None:
+    """Nothing of its former life is lost, doubled or replaced, and nothing comes back."""
+    lines, meta = two_lives()
+    one = judged_lines(tmp_path, lines, meta)
+    verdicts = {v.check: v.verdict for v in one.verdicts}
+    assert "violated" not in verdicts.values()
+    for id in ("A1", "L1", "L3", "L4", "L8", "L15", "P1"):
+        assert verdicts[id] == "holds", id
+
+
+def test_what_was_deleted_with_its_topic_does_not_come_back(tmp_path: Path) -> None:
+    lines, meta = two_lives()
+    scan = lines["scan#0"][0]
+    scan["records"].append({"topic": "m", "partition": 0, "offset": 2, "id": 2})
+    scan["offsets"]["m:0"] = 3
+    one = judged_lines(tmp_path, lines, meta)
+    assert {v.check: v.verdict for v in one.verdicts}["A1"] == "violated"
+    events = one.as_json()["checks"]["A1"]["witnesses"][0]["events"]
+    assert [(e["process"], e["op"], e["id"]) for e in events] == [
+        ("p#0", "send", 2),
+        ("scan#0", "scan", 2),
+    ]
+
+
+def test_a_call_that_does_not_tell_the_life_leaves_the_log_undecided(tmp_path: Path) -> None:
+    lines, meta = two_lives()
+    del lines["c#0"][0]["topic_ids"]
+    one = said(tmp_path, lines, meta, "L1")
+    assert one.verdict == "not checked"
+    assert "topic m was deleted and made again, and 2 rows do not tell its id" in one.reason

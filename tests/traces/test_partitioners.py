@@ -1,0 +1,54 @@
+"""The hashes of keys, by values that others have published."""
+
+import zlib
+
+import pytest
+
+from traces.partitioners import fnv1a, key_hash, murmur2, number
+from traces.schema import NONE
+
+# As in the unit tests of Kafka's own utilities.
+MURMUR2 = {
+    "21": -973932308,
+    "foobar": -790332482,
+    "a-little-bit-long-string": -985981536,
+    "a-little-bit-longer-string": -1486304829,
+    "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    "abc": 479470107,
+}
+# As in the reference of FNV-1a, made positive.
+FNV1A = {"": 0x811C9DC5, "a": 0xE40C292C, "foobar": 0xBF9CF968}
+
+
+@pytest.mark.parametrize("key", MURMUR2)
+def test_murmur2_is_the_one_of_java_clients(key: str) -> None:
+    assert murmur2(key.encode()) == MURMUR2[key] & 0x7FFFFFFF
+
+
+@pytest.mark.parametrize("key", FNV1A)
+def test_fnv1a_is_made_positive(key: str) -> None:
+    assert fnv1a(key.encode()) == 2**32 - FNV1A[key]
+
+
+def test_a_hash_fits_into_32_bits_and_keeps_them() -> None:
+    assert key_hash("consistent_random", "key") & 0xFFFFFFFF == zlib.crc32(b"key")
+    assert key_hash("default", "foobar") == murmur2(b"foobar")
+    assert {key_hash("consistent", str(n)) < 0 for n in range(99)} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "key"),
+    [
+        ("random", "key"),
+        ("org.example.MyPartitioner", "key"),
+        ("murmur2_random", ""),
+        # What was no UTF-8 was written down with escapes: its bytes are not known for sure.
+        ("murmur2", "\\xff"),
+    ],
+)
+def test_what_is_not_sure_has_no_hash(partitioner: str, key: str) -> None:
+    assert key_hash(partitioner, key) == NONE
+
+
+def test_a_name_that_is_not_known_has_no_number() -> None:
+    assert (number("murmur2"), number("random"), number(None)) == (0, None, None)
