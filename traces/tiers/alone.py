@@ -21,9 +21,9 @@ __all__ = ["doubts", "find"]
 def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubts:
     """What the fingerprints and the order of this table leave open."""
     columns = [from_arrow(batch) for batch in ops.to_batches()]
-    sent = list(Summariser(contexts, seed)(columns))
+    sent = list(Summariser(seed)(columns))
     unsure = unsure_of(Told.of(sent))
-    read = list(Summariser(contexts, seed, unsure)(columns))
+    read = list(Summariser(seed, unsure)(columns))
     return Doubts.of(answers(Told.of([*sent, *read]), contexts))
 
 

@@ -1,10 +1,11 @@
 """Spark's `xxhash64` of integers, in numpy, so that both may add up the same fingerprints."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.context import Ints
-
+Integers = NDArray[np.integer[Any]]
 Words = NDArray[np.uint64]
 SPARK_SEED = 42
 _P1, _P2, _P3 = (
@@ -14,7 +15,7 @@ _P4, _P5 = np.uint64(0x85EBCA77C2B2AE63), np.uint64(0x27D4EB2F165667C5)
 _AT_ONCE = 1 << 15  # rows that stay in the processor's cache
 
 
-def pair_hash(ids: Ints, offsets: Ints, seed: int) -> Words:
+def pair_hash(ids: Integers, offsets: Integers, seed: int) -> Words:
     """`xxhash64(seed, id, offset)`, row by row."""
     out = np.empty(len(ids), np.uint64)
     start = _mixed(np.array([seed], np.int64).view(np.uint64), np.uint64(SPARK_SEED))
@@ -25,7 +26,7 @@ def pair_hash(ids: Ints, offsets: Ints, seed: int) -> Words:
     return out
 
 
-def _words(values: Ints) -> Words:
+def _words(values: Integers) -> Words:
     return values.astype(np.int64).view(np.uint64)
 
 

@@ -5,182 +5,203 @@ process read between two moves (an assignment, a seek, an answer about committed
 is a row of numbers that must not fall, such as the offsets of one producer's sends.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
+from attrs import define
 
 from traces.checks.base import Bools
 from traces.checks.partition import firsts
 from traces.context import Ints
-from traces.schema import NONE, Flag, Op, Outcome
-from traces.sorting import order_by
-from traces.tiers.sides import Sends, who_of
+from traces.schema import NONE, Op
+from traces.scopes import Column
+from traces.tiers import sides
+from traces.tiers.piece import Piece
+from traces.tiers.sides import Sends
 from traces.tiers.summary import Kind, Summary
 
 GOES_ON = -1  # the piece was begun before this part of the file
 MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.FORGET, Op.ASSIGN)
 SENT, MARKED, EARLIEST, LATEST, COMMITTED, EPOCHS = range(6)  # sorts of runs
-ROW = ("topic", "partition", "process", "seq", "idx")
-Named = Mapping[str, Ints]
 
 
-def in_order(columns: Named, rows: Ints, *more: str) -> dict[str, Ints]:
-    """These rows by partition and process, each process's own in its order."""
-    mine = {name: columns[name][rows] for name in dict.fromkeys((*ROW, *more))}
-    order = order_by(mine["topic"], mine["partition"], mine["process"])
-    mine = {name: column[order] for name, column in mine.items()}
-    same = ~firsts(mine["topic"], mine["partition"], mine["process"])[1:]
-    seq, idx = mine["seq"], mine["idx"]
-    back = (seq[1:] < seq[:-1]) | ((seq[1:] == seq[:-1]) & (idx[1:] < idx[:-1]))
-    if bool(np.any(back & same)):
-        order = order_by(*(mine[name] for name in ROW))
-        mine = {name: column[order] for name, column in mine.items()}
-    return mine
+@define
+class Lane:
+    """Rows by partition and process, each process's own in its order."""
+
+    piece: Piece
+    rows: Ints
+    new: Bools  # where another process or another partition begins
+
+    @classmethod
+    def of(cls, piece: Piece, rows: Ints) -> "Lane":
+        """These rows of a piece."""
+        return cls.at_rows(piece, piece.ordered(rows))
+
+    @classmethod
+    def at_rows(cls, piece: Piece, rows: Ints) -> "Lane":
+        """These rows, which are in order."""
+        return cls(piece, rows, firsts(piece.place[rows], piece.take("process", rows)))
+
+    def __getitem__(self, name: str) -> Column:
+        return self.piece.take(name, self.rows)
+
+    def some(self, wanted: Bools) -> "Lane":
+        """Some of the rows, in their order."""
+        if bool(wanted.all()):
+            return self
+        rows = self.rows[wanted]
+        return Lane(
+            self.piece, rows, firsts(self.piece.place[rows], self.piece.take("process", rows))
+        )
+
+    def at(self, start: Ints, *names: str) -> tuple[Column, ...]:
+        """Columns of rows of the lane."""
+        return tuple(self.piece.take(name, self.rows[start]) for name in names)
+
+    def where(self, start: Ints) -> tuple[Ints, Ints]:
+        """Topic and partition of rows of the lane."""
+        return self.piece.where(self.piece.place[self.rows[start]])
 
 
-def add_pieces(summary: Summary, rows: Named) -> None:
-    """Reads, cut where the position of the client may have changed; rows are `in_order`."""
-    op = rows["op"]
-    read = (op == Op.POLL) | (op == Op.SCAN)
-    new = firsts(rows["topic"], rows["partition"], rows["process"])
-    start = np.flatnonzero(new | ~read)
-    if not len(start):
+def add_reads(summary: Summary, piece: Piece) -> None:
+    """All that members and readers did."""
+    lane = Lane.of(piece, np.flatnonzero(piece.called(*_READING) & piece.placed))
+    if not len(lane.rows):
         return
-    piece = np.cumsum(new | ~read) - 1
-    told = np.where(read, NONE, rows["offset"])[start]
-    begun = np.where(read, GOES_ON, op)[start]
-    at = np.flatnonzero(read)
-    mine, offset, who = piece[at], rows["offset"][at], rows["who"][at]
-    one = firsts(mine)
-    used = mine[one]
+    op, offset, ok = lane["op"], lane["offset"], piece.ok[lane.rows]
+    told = ok & (offset != NONE)
+    read = one_of(op, Op.POLL, Op.SCAN) & piece.record[lane.rows] & (offset >= 0) & ok
+    add_pieces(summary, lane, op, offset, read)
+    commit = (op == Op.COMMIT) & told & (lane["group"] != NONE)
+    if commit.any():
+        step = one_of(op, Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN) & told
+        add_positions(summary, lane, offset + (op == Op.POLL), step, commit)
+        commits = lane.some(commit & (lane["generation"] != NONE))
+        # Group and generation together name the run; small numbers, or hashes of 31 bits.
+        sub = (commits["group"].astype(np.int64) << 32) ^ commits["generation"]
+        add_runs(summary, commits, COMMITTED, "offset", sub, timed=True)
+    for sort, mine in (
+        (MARKED, op == Op.MARK),
+        (EARLIEST, (op == Op.EARLIEST) & told),
+        (LATEST, (op == Op.LATEST) & told),
+    ):
+        if mine.any():
+            add_runs(summary, lane.some(mine), sort, "offset")
+    final = read & (op == Op.SCAN)
+    if final.any():
+        add_runs(summary, lane.some(final & (lane["epoch"] != NONE)), EPOCHS, "epoch")
+
+
+_READING = (*MOVES, *(Op.POLL, Op.SCAN, Op.COMMIT, Op.COMMITTED, Op.MARK, Op.EARLIEST, Op.LATEST))
+
+
+def one_of(op: Column, *ops: Op) -> Bools:
+    """Whether each is one of these."""
+    wanted = np.zeros(128, bool)
+    wanted[list(ops)] = True
+    return wanted[op]
+
+
+def add_pieces(summary: Summary, lane: Lane, op: Column, offset: Column, read: Bools) -> None:
+    """Reads, cut where the position of the client may have changed."""
+    begins = lane.new | one_of(op, *MOVES, Op.COMMITTED)
+    start, at = np.flatnonzero(begins), np.flatnonzero(read)
+    number = np.cumsum(begins)[at] - 1
+    moved = one_of(op[start], *MOVES, Op.COMMITTED)
+    given, who = offset[at], _accounts(lane, op, at)
+    one = firsts(number)
+    used, ends = number[one], np.r_[np.flatnonzero(one)[1:], len(at)] - 1
     first, last = np.full(len(start), NONE), np.full(len(start), NONE)
-    first[used] = offset[one]
-    last[used] = offset[np.r_[np.flatnonzero(one)[1:], len(at)] - 1] if len(at) else offset
     readers = np.zeros(len(start), np.int64)
-    readers[used] = who[one]
-    bad = (~one[1:]) & ((offset[1:] <= offset[:-1]) | (who[1:] != who[:-1]))
-    wrong = np.bincount(mine[1:][bad], minlength=len(start))
-    count = np.bincount(mine, minlength=len(start))
+    if len(at):
+        first[used], last[used], readers[used] = given[one], given[ends], who[one]
+    bad = ~one[1:] & ((given[1:] <= given[:-1]) | (who[1:] != who[:-1]))
+    wrong = np.bincount(number[1:][bad], minlength=len(start))
     summary.add(
         Kind.PIECE,
-        (rows["topic"][start], rows["partition"][start]),
-        (rows["process"][start], rows["seq"][start], rows["idx"][start]),
-        *(begun, told, first, last, wrong == 0, count, readers),
+        lane.where(start),
+        lane.at(start, "process", "seq", "idx"),
+        np.where(moved, op[start], GOES_ON),
+        np.where(moved, offset[start], NONE),
+        *(first, last, wrong == 0, np.bincount(number, minlength=len(start)), readers),
     )
+
+
+def _accounts(lane: Lane, op: Column, at: Ints) -> Column:
+    final = op[at] == Op.SCAN
+    rows = lane.rows[at]
+    if not final.any() or final.all():
+        return sides.who_of(lane.piece, rows, bool(final.any()))
+    whole = (sides.who_of(lane.piece, rows, one) for one in (True, False))
+    return np.where(final, *whole)
+
+
+def add_positions(summary: Summary, lane: Lane, offset: Ints, told: Bools, commit: Bools) -> None:
+    """Commits against what the process itself had been told before."""
+    start = np.flatnonzero(lane.new)
+    group = np.cumsum(lane.new) - 1
+    # A running maximum in each group: the groups are lifted above each other.
+    width = int(offset.max()) + 3
+    best = np.maximum.accumulate(np.where(told, offset, NONE) + 1 + group * width)
+    best -= group * width + 1
+    at = np.flatnonzero(commit)
+    short = at[offset[at] > best[at]]
+    need = np.full(len(start), NONE)
+    np.maximum.at(need, group[short], offset[short])
+    inv = lane["inv"]
+    back = np.r_[False, inv[1:] < inv[:-1]] & ~lane.new
+    need[group[back | (inv == NONE)]] = _NEVER  # then the order of the calls proves nothing
+    need[group[at[lane.at(at, "ret")[0] < inv[at]]]] = _NEVER
+    end = np.r_[start[1:], len(group)] - 1
+    keys = lane.at(start, "process", "seq", "idx")
+    summary.add(*(Kind.POSITION, lane.where(start), keys, best[end], need, inv[start], inv[end]))
+
+
+_NEVER = int(np.iinfo(np.int64).max)
 
 
 def add_runs(
     summary: Summary,
-    rows: Named,
+    lane: Lane,
     sort: int,
     value: str,
-    sub: Ints | int = 0,
+    sub: Ints | None = None,
     cut: Bools | None = None,
+    timed: bool = False,
 ) -> None:
-    """Numbers that must not fall; rows are `in_order`, and `cut` is where a new run begins."""
-    values = rows[value]
-    new = firsts(rows["topic"], rows["partition"], rows["process"])
-    subs = np.broadcast_to(np.asarray(sub, np.int64), len(values))
-    new[1:] |= subs[1:] != subs[:-1]
+    """Numbers that must not fall; where they are `timed`, their times must not either."""
+    values, new = lane[value], lane.new.copy()
+    if sub is not None:
+        new[1:] |= sub[1:] != sub[:-1]
     if cut is not None:
         new |= cut
     start = np.flatnonzero(new)
     if not len(start):
         return
     end = np.r_[start[1:], len(values)] - 1
-    run = np.cumsum(new) - 1
-    falls = ~new[1:] & (values[1:] < values[:-1])
-    wrong = np.bincount(run[1:][falls], minlength=len(start))
-    inv = rows.get("inv", values)
+    inv = lane["inv"] if timed else values
+    falls = values[1:] < values[:-1]
+    if timed:
+        falls |= inv[1:] < inv[:-1]
+    at = np.flatnonzero(falls & ~new[1:])
+    wrong = np.zeros(len(start), bool)
+    wrong[np.searchsorted(start, at + 1, side="right") - 1] = True
+    process, seq, idx = lane.at(start, "process", "seq", "idx")
     summary.add(
-        Kind.RUN,
-        (rows["topic"][start], rows["partition"][start]),
-        (rows["process"][start], sort, subs[start]),
-        *(rows["seq"][start], rows["idx"][start], values[start], values[end]),
-        *(wrong == 0, end - start + 1, inv[start], inv[end]),
+        *(Kind.RUN, lane.where(start), (process, sort, 0 if sub is None else sub[start])),
+        *(seq, idx, values[start], values[end], ~wrong, end - start + 1, inv[start], inv[end]),
     )
 
 
-def add_positions(summary: Summary, rows: Named) -> None:
-    """Commits against what the process itself had been told before; rows are `in_order`."""
-    commit = rows["op"] == Op.COMMIT
-    poll = rows["op"] == Op.POLL
-    new = firsts(rows["topic"], rows["partition"], rows["process"])
-    start = np.flatnonzero(new)
-    if not len(start):
-        return
-    group = np.cumsum(new) - 1
-    # A running maximum in each group: the groups are lifted above each other.
-    width = int(rows["offset"].max(initial=0)) + 3
-    reach = np.where(commit, NONE, rows["offset"] + poll) + 1
-    best = np.maximum.accumulate(reach + group * width) - group * width - 1
-    short = commit & (rows["offset"] > best)
-    need = np.full(len(start), NONE)
-    np.maximum.at(need, group[short], rows["offset"][short])
-    end = np.r_[start[1:], len(group)] - 1
-    summary.add(
-        Kind.POSITION,
-        (rows["topic"][start], rows["partition"][start]),
-        (rows["process"][start], rows["seq"][start], rows["idx"][start]),
-        *(best[end], need),
-    )
-
-
-def add_reads(summary: Summary, columns: Named) -> None:
-    """All that members and readers did."""
-    op = columns["op"]
-    ok = (columns["outcome"] == Outcome.OK) & (columns["partition"] != NONE)
-    record = (columns["id"] != NONE) & (columns["offset"] >= 0)
-    read = np.isin(op, (Op.POLL, Op.SCAN)) & record & ok
-    move = np.isin(op, (*MOVES, Op.COMMITTED)) & (columns["partition"] != NONE)
-    rows = in_order(columns, np.flatnonzero(read | move), "op", "offset", "isolation", "group")
-    add_pieces(summary, rows | {"who": who_of(rows)})
-    known = ok & (columns["offset"] != NONE)
-    told = np.isin(op, (Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN)) & known
-    commit = (op == Op.COMMIT) & known & (columns["group"] != NONE)
-    if commit.any():
-        add_positions(summary, in_order(columns, np.flatnonzero(told | commit), "op", "offset"))
-        _commits(summary, columns, np.flatnonzero(commit))
-    _answers(summary, columns, known)
-    final = read & (op == Op.SCAN) & (columns["epoch"] != NONE)
-    if final.any():
-        add_runs(summary, in_order(columns, np.flatnonzero(final), "epoch"), EPOCHS, "epoch")
-
-
-def _commits(summary: Summary, columns: Named, rows: Ints) -> None:
-    rows = rows[columns["generation"][rows] != NONE]
-    mine = in_order(columns, rows, "offset", "inv", "group", "generation")
-    # Group and generation together name the run; both are small numbers or hashes of 31 bits.
-    sub = (mine["group"] << 32) ^ mine["generation"]
-    add_runs(summary, mine, COMMITTED, "offset", sub)
-
-
-def _answers(summary: Summary, columns: Named, known: Bools) -> None:
-    marks = (columns["op"] == Op.MARK) & (columns["partition"] != NONE)
-    for sort, wanted in (
-        (MARKED, marks),
-        (EARLIEST, (columns["op"] == Op.EARLIEST) & known),
-        (LATEST, (columns["op"] == Op.LATEST) & known),
-    ):
-        if wanted.any():
-            add_runs(summary, in_order(columns, np.flatnonzero(wanted), "offset"), sort, "offset")
-
-
-def add_sends(summary: Summary, columns: Named, sends: Sends) -> None:
+def add_sends(summary: Summary, piece: Piece, sends: Sends) -> None:
     """The offsets that each producer's sends were given, and the sends that may have any."""
-    rows, use = sends.rows, sends.acked | sends.unsure
-    mine = {name: columns[name][rows[use]] for name in (*ROW, "offset")}
-    mine["unsure"] = sends.unsure[use].astype(np.int64)
-    mine = in_order(mine, np.arange(len(mine["seq"])), "offset", "unsure")
-    unsure = mine["unsure"] == 1
-    kept = ~unsure
-    behind = np.r_[False, unsure[:-1]][: len(unsure)]
+    lane = Lane.of(piece, sends.rows[sends.acked | sends.unsure])
+    if not sends.unsure.any():
+        add_runs(summary, lane, SENT, "offset")
+        return
+    open_ = np.zeros(len(piece.place), bool)
+    open_[sends.rows[sends.unsure]] = True
+    unsure = open_[lane.rows]
     # After one of which nobody knows, a new run; the first kept row behind it begins it.
-    cut = np.cumsum(behind)[kept]
-    runs = {name: column[kept] for name, column in mine.items()}
-    add_runs(summary, runs, SENT, "offset", cut=np.r_[False, cut[1:] != cut[:-1]][: len(cut)])
-
-
-def rebalanced(columns: Named) -> Bools:
-    """Reads that ran while the partition changed hands."""
-    return (columns["flags"] & Flag.REBALANCED) != 0
+    behind = np.cumsum(unsure)[~unsure]
+    begins = np.r_[False, behind[1:] != behind[:-1]][: len(behind)]
+    add_runs(summary, lane.some(~unsure), SENT, "offset", cut=begins)

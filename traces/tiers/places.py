@@ -244,8 +244,7 @@ class Place:
 
     def _readers(self, stints: list[Stint]) -> None:
         """Stints of one account lie side by side, and each begins where it was told to."""
-        starts = self.told.kind(Kind.RUN)
-        start = int(starts["v3"][starts["k1"] == order.EARLIEST].max(initial=0))
+        start = self._start
         for who in {stint.who for stint in stints}:
             mine = sorted((s for s in stints if s.who == who), key=lambda s: (s.first, s.last))
             below = NONE
@@ -255,6 +254,13 @@ class Place:
                 if stint.first <= below or (below != NONE and stint.told <= below) or early:
                     self.doubt(LOG, stint.first >> sides.BLOCK_BITS)
                 below = max(below, stint.last)
+
+    @property
+    def _start(self) -> int:
+        """The start of the log, as `traces.checks.partition` sees it."""
+        runs = self.told.kind(Kind.RUN)
+        answers = runs.where(runs["k1"] == order.EARLIEST)
+        return int(np.r_[answers["v2"], answers["v3"]].max(initial=0))
 
     def _runs(self) -> None:
         runs = self.told.kind(Kind.RUN)
@@ -271,6 +277,8 @@ class Place:
                 columns = [np.r_[a, b] for a, b in zip(columns, self._placed_unsure(), strict=True)]
             if not bool(np.all(mine["v4"])) or _falls(*columns):
                 self.doubt(check)
+                if sort == order.EARLIEST:  # then nobody knows where the log starts
+                    self.doubt(LOG)
         epochs = runs.where(runs["k1"] == order.EPOCHS)
         scanners = len(np.unique(epochs["k0"]))
         if scanners > 1 and len(np.unique(np.r_[epochs["v2"], epochs["v3"]])) > 1:
@@ -294,8 +302,8 @@ class Place:
         for _, mine in commits.groups("k2"):
             several = len(np.unique(mine["k0"])) > 1
             mine = mine.sorted("v6", "v7") if several else mine.sorted("v0", "v1")
-            overlap = several and bool(np.any(mine["v6"][1:] <= mine["v7"][:-1]))
-            if overlap or bool(np.any(mine["v2"][1:] < mine["v3"][:-1])):
+            overlap = mine["v6"][1:] < mine["v7"][:-1] + several
+            if bool(np.any(overlap)) or bool(np.any(mine["v2"][1:] < mine["v3"][:-1])):
                 self.doubt("G5")
 
     def _groups(self) -> None:
@@ -303,12 +311,13 @@ class Place:
             if len(np.unique(mine["k2"])) > 1:
                 self.doubt("G1")
         for _, mine in self.told.kind(Kind.POSITION).groups("k0"):
-            reach = NONE
+            reach, ended = self._start, NONE
             rows = mine.sorted("k1", "k2")
-            for told, need in zip(rows["v0"].tolist(), rows["v1"].tolist(), strict=True):
-                if need > reach:
+            columns = (rows[name].tolist() for name in ("v0", "v1", "v2", "v3"))
+            for told, need, begun, last in zip(*columns, strict=True):
+                if need > reach or begun < ended:
                     self.doubt("G6")
-                reach = max(reach, told)
+                reach, ended = max(reach, told), last
         self._covered_commits()
 
     def _covered_commits(self) -> None:

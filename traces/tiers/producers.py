@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from traces.checks.base import Bools
 from traces.checks.partition import firsts
 from traces.context import Ints
-from traces.schema import NONE, Flag, Op, Outcome
-from traces.scopes import Columns, calls
-from traces.sorting import order_by
+from traces.schema import NONE, Flag, Op
+from traces.tiers.piece import Piece
 from traces.tiers.sides import numbered
 from traces.tiers.summary import NOWHERE, Kind, Summary
 
@@ -14,27 +14,32 @@ PRODUCERS, GROUPS = 0, 1  # in the place of a topic, where the partition is NOWH
 _NEVER = np.iinfo(np.int64).max
 
 
-def add_producers(summary: Summary, columns: Columns) -> None:
+def add_producers(summary: Summary, piece: Piece) -> None:
     """Initialisations, sends and transactions by who makes them."""
-    wanted = calls(columns, Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
-    wanted &= (columns["tid"] != NONE) | (columns["pid"] != NONE)
+    wanted = piece.called(Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
+    wanted &= (piece["tid"] != NONE) | (piece["pid"] != NONE)
     rows = np.flatnonzero(wanted)
     if not len(rows):
         return
-    names = ("process", "seq", "op", "outcome", "inv", "ret", "tid", "pid", "pepoch")
-    mine = {name: columns[name][rows].astype(np.int64) for name in names}
-    _epochs(summary, mine)
-    _sessions(summary, mine)
-    inits = mine["op"] == Op.INIT_PRODUCER
-    inits &= (mine["outcome"] == Outcome.OK) & (mine["tid"] != NONE)
-    at = np.flatnonzero(inits)
+    process, seq = piece["process"][rows], piece["seq"][rows]
+    same = process[1:] == process[:-1]
+    if bool(np.any((process[1:] < process[:-1]) | (same & (seq[1:] < seq[:-1])))):
+        rows = rows[np.lexsort((seq, process))]
+    names = ("process", "seq", "op", "inv", "ret", "tid", "pid", "pepoch")
+    mine = {name: piece[name][rows].astype(np.int64, copy=False) for name in names}
+    ok = piece.ok[rows]
+    _epochs(summary, mine, ok)
+    calls = np.flatnonzero(mine["op"] != Op.SEND)
+    few, ok = {name: column[calls] for name, column in mine.items()}, ok[calls]
+    _sessions(summary, few, ok)
+    at = np.flatnonzero((few["op"] == Op.INIT_PRODUCER) & ok & (few["tid"] != NONE))
     summary.add(
-        *(Kind.INIT, (PRODUCERS, NOWHERE), (mine["tid"][at], mine["pid"][at])),
-        *(mine["inv"][at], mine["pepoch"][at]),
+        *(Kind.INIT, (PRODUCERS, NOWHERE), (few["tid"][at], few["pid"][at])),
+        *(few["inv"][at], few["pepoch"][at]),
     )
 
 
-def _epochs(summary: Summary, mine: dict[str, Ints]) -> None:
+def _epochs(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
     """For each epoch of a producer: its earliest sign, and the last send in its name.
 
     With a transactional id an epoch lasts from one initialisation of the process to its next;
@@ -43,30 +48,26 @@ def _epochs(summary: Summary, mine: dict[str, Ints]) -> None:
     named = mine["tid"] != NONE
     epoch = np.where(named, NONE, mine["pepoch"])
     pid = np.where(named, NONE, mine["pid"])
-    order = order_by(mine["tid"], pid, mine["process"], mine["seq"])
-    mine = {n: c[order] for n, c in (mine | {"epoch": epoch, "producer": pid}).items()}
-    ok = mine["outcome"] == Outcome.OK
-    begins = firsts(mine["tid"], mine["producer"], mine["process"], mine["epoch"])
-    inits = (mine["op"] == Op.INIT_PRODUCER) & ok & (mine["tid"] != NONE)
-    start = np.flatnonzero(begins | inits)
+    send = mine["op"] == Op.SEND
+    inits = (mine["op"] == Op.INIT_PRODUCER) & ok & named
+    start = np.flatnonzero(firsts(mine["process"], mine["tid"], pid, epoch) | inits)
     sign = np.where(ok & (mine["ret"] != NONE), mine["ret"], _NEVER)
-    send = (mine["op"] == Op.SEND) & ok
+    began, settled = (np.where(inits[start], mine[t][start], epoch[start]) for t in ("inv", "ret"))
     summary.add(
         Kind.EPOCH,
         (PRODUCERS, NOWHERE),
-        (mine["tid"][start], mine["producer"][start], mine["process"][start]),
-        mine["seq"][start],
-        np.where(inits, mine["inv"], np.where(mine["tid"] == NONE, mine["epoch"], NONE))[start],
+        (mine["tid"][start], pid[start], mine["process"][start]),
+        *(mine["seq"][start], began, settled),
         np.minimum.reduceat(sign, start),
-        np.maximum.reduceat(np.where(send, mine["inv"], NONE), start),
-        np.add.reduceat((mine["op"] == Op.SEND).astype(np.int64), start),
+        np.maximum.reduceat(np.where(send & ok, mine["inv"], NONE), start),
+        np.add.reduceat(send.astype(np.int64), start),
         inits[start],
     )
 
 
-def _sessions(summary: Summary, mine: dict[str, Ints]) -> None:
+def _sessions(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
     begin = mine["op"] == Op.TXN_BEGIN
-    end = (mine["op"] == Op.TXN_COMMIT) & (mine["outcome"] == Outcome.OK)
+    end = (mine["op"] == Op.TXN_COMMIT) & ok
     rows = np.flatnonzero(begin | end)
     if not len(rows):
         return
@@ -80,45 +81,47 @@ def _sessions(summary: Summary, mine: dict[str, Ints]) -> None:
     summary.add(Kind.SESSION, (PRODUCERS, NOWHERE), keys, earliest, latest, ends)
 
 
-def add_groups(summary: Summary, columns: Columns) -> None:
+def add_groups(summary: Summary, piece: Piece) -> None:
     """Owners of partitions, generations of groups, and how far each group has committed."""
-    ok = columns["outcome"] == Outcome.OK
-    assigned = calls(columns, Op.ASSIGNED) & (columns["group"] != NONE)
-    numbered_ = columns["generation"] != NONE
-    owns = np.flatnonzero(assigned & numbered_ & ok & (columns["partition"] != NONE))
-    summary.add(
-        Kind.OWNER,
-        (columns["topic"][owns], columns["partition"][owns]),
-        (columns["group"][owns], columns["generation"][owns], columns["process"][owns]),
-    )
-    commits = calls(columns, Op.COMMIT) & ok & (columns["group"] != NONE)
-    commits &= columns["offset"] != NONE
-    own = commits & numbered_ & ((columns["flags"] & Flag.AUTO) == 0)
-    joined = assigned & numbered_ & (columns["ret"] != NONE)
-    _generations(summary, columns, joined, own)
-    covers = commits | (calls(columns, Op.COMMITTED) & ok & (columns["group"] != NONE))
-    rows = np.flatnonzero(covers & (columns["partition"] != NONE) & (columns["offset"] != NONE))
-    if len(rows):
-        topic, partition = columns["topic"][rows], columns["partition"][rows]
-        group = columns["group"][rows].astype(np.int64)
-        number, first = numbered(topic, partition, group)
-        reach = np.full(len(first), NONE)
-        np.maximum.at(reach, number, columns["offset"][rows])
-        count = np.bincount(number, commits[rows], len(first)).astype(np.int64)
-        place = (topic[first], partition[first])
-        summary.add(Kind.REACH, place, (group[first],), reach, count)
+    calls = piece.called(Op.ASSIGNED, Op.COMMIT, Op.COMMITTED) & (piece["group"] != NONE)
+    rows = np.flatnonzero(calls)
+    names = ("op", "process", "group", "generation", "offset", "inv", "ret", "flags")
+    mine = {name: piece[name][rows].astype(np.int64) for name in names}
+    mine["place"], ok, placed = piece.place[rows], piece.ok[rows], piece.placed[rows]
+    assigned, known = mine["op"] == Op.ASSIGNED, mine["generation"] != NONE
+    owns = np.flatnonzero(assigned & known & ok & placed)
+    keys = tuple(mine[name][owns] for name in ("group", "generation", "process"))
+    summary.add(Kind.OWNER, piece.where(mine["place"][owns]), keys)
+    commits = (mine["op"] == Op.COMMIT) & ok & (mine["offset"] != NONE)
+    own = commits & known & ((mine["flags"] & Flag.AUTO) == 0)
+    joined = assigned & known & (mine["ret"] != NONE)
+    _generations(summary, mine, joined, own)
+    covers = (commits | (mine["op"] == Op.COMMITTED)) & ok & placed & (mine["offset"] != NONE)
+    _reaches(summary, piece, mine, np.flatnonzero(covers), commits)
 
 
-def _generations(summary: Summary, columns: Columns, joined: Ints, commits: Ints) -> None:
+def _reaches(
+    summary: Summary, piece: Piece, mine: dict[str, Ints], rows: Ints, commits: Bools
+) -> None:
+    if not len(rows):
+        return
+    place, group = mine["place"][rows], mine["group"][rows]
+    number, first = numbered(place, group)
+    reach = np.full(len(first), NONE)
+    np.maximum.at(reach, number, mine["offset"][rows])
+    count = np.bincount(number, commits[rows], len(first)).astype(np.int64)
+    summary.add(Kind.REACH, piece.where(place[first]), (group[first],), reach, count)
+
+
+def _generations(summary: Summary, mine: dict[str, Ints], joined: Bools, commits: Bools) -> None:
     rows = np.flatnonzero(joined | commits)
     if not len(rows):
         return
-    group = columns["group"][rows].astype(np.int64)
-    generation = columns["generation"][rows].astype(np.int64)
+    group, generation = mine["group"][rows], mine["generation"][rows]
     number, first = numbered(group, generation)
     earliest, latest = np.full(len(first), _NEVER), np.full(len(first), NONE)
-    np.minimum.at(earliest, number, np.where(joined[rows], columns["ret"][rows], _NEVER))
-    np.maximum.at(latest, number, np.where(commits[rows], columns["inv"][rows], NONE))
+    np.minimum.at(earliest, number, np.where(joined[rows], mine["ret"][rows], _NEVER))
+    np.maximum.at(latest, number, np.where(commits[rows], mine["inv"][rows], NONE))
     count = np.bincount(number, commits[rows], len(first)).astype(np.int64)
     keys = (group[first], generation[first])
     summary.add(Kind.GENERATION, (GROUPS, NOWHERE), keys, earliest, latest, count)

@@ -7,7 +7,7 @@ they were brought together.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from traces.context import Context
 from traces.tiers import wholes
@@ -85,6 +85,17 @@ class Doubts:
                 place = (one.run, one.topic, one.partition)
                 out.places.setdefault(place, set()).update(FAMILIES[one.what])
         return out
+
+    @property
+    def checks(self) -> set[str]:
+        """All checks that some partition is to be looked at with."""
+        return {check for several in self.places.values() for check in several}
+
+    def widened(self) -> "Doubts":
+        """The same, with every doubtful partition to be looked at with the checks of all."""
+        checks = self.checks
+        places = {place: set(checks) for place in self.places}
+        return evolve(self, places=places)
 
     def settled(self) -> list[dict[str, Any]]:
         """As findings: what was looked at where there is no doubt."""

@@ -10,7 +10,7 @@ A send that nobody answered may be on either side, so its record is left out of 
 it was read is listed by name.
 """
 
-from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 from attrs import frozen
@@ -18,7 +18,8 @@ from attrs import frozen
 from traces.checks.base import Bools
 from traces.context import Ints
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
-from traces.scopes import Columns, calls
+from traces.scopes import Column, Columns
+from traces.table import is_constant
 from traces.tiers.hashing import pair_hash
 
 BLOCK_BITS = 12
@@ -26,6 +27,20 @@ KEPT, UNDONE, FINAL, GIVEN, DONE = range(5)  # sides
 WHOLE, VISIBLE = -2, -3  # who: the final reading of everything, of what is committed
 _READERS = -10  # and below: readers that are in no group
 _WIDE = 1 << 32  # values as far apart as this are numbered before they are put together
+
+
+class Piece(Protocol):
+    """What is asked of a piece of the table (`traces.tiers.piece`)."""
+
+    record: Bools
+
+    def called(self, *ops: Op) -> Bools:
+        """The rows of these calls."""
+        ...
+
+    def take(self, name: str, rows: Ints) -> Column:
+        """These rows of a column."""
+        ...
 
 
 @frozen
@@ -43,7 +58,7 @@ class Unsure:
         there[_slots(keys)] = True
         return cls(keys, there)
 
-    def among(self, run: int, ids: Ints) -> Bools:
+    def among(self, run: int, ids: Column) -> Bools:
         """Which of these ids belong to them."""
         keys = _keys(np.int64(run), ids)
         hit = self._filter[_slots(keys)] if len(self.keys) else np.zeros(len(ids), bool)
@@ -53,7 +68,7 @@ class Unsure:
         return hit
 
 
-def _keys(runs: Ints | np.int64, ids: Ints) -> Ints:
+def _keys(runs: Ints | np.int64, ids: Column) -> Ints:
     with np.errstate(over="ignore"):
         return ids.astype(np.int64) ^ (runs * np.int64(0x1E3779B97F4A7C15))
 
@@ -62,14 +77,18 @@ def _slots(keys: Ints) -> Ints:
     return (keys ^ (keys >> 20) ^ (keys >> 40)) & ((1 << 20) - 1)
 
 
-def who_of(columns: Mapping[str, Ints]) -> Ints:
+def who_of(piece: Piece, rows: Ints, final: bool) -> Column:
     """On whose account a read is: of the final reading, of a group, or of a reader by itself."""
-    committed = columns["isolation"] == Isolation.READ_COMMITTED
-    reader = np.where(
-        columns["group"] != NONE, 2 * columns["group"], _READERS - 2 * columns["process"]
-    )
-    final = columns["op"] == Op.SCAN
-    return np.where(final, WHOLE - committed, reader + committed)
+    committed = piece.take("isolation", rows) == Isolation.READ_COMMITTED
+    if final:
+        return WHOLE - committed.astype(np.int64)
+    group = piece.take("group", rows).astype(np.int64)
+    who = 2 * group + committed
+    alone = np.flatnonzero(group == NONE)
+    if len(alone):
+        process = piece.take("process", rows[alone]).astype(np.int64)
+        who[alone] = _READERS - 2 * process + committed[alone]
+    return who
 
 
 @frozen
@@ -82,13 +101,11 @@ class Sends:
     unsure: Bools
 
 
-def sends_of(columns: Columns) -> Sends:
+def sends_of(piece: Piece) -> Sends:
     """What was sent, acknowledged and kept; `traces.checks.partition` says the same of rows."""
-    rows = np.flatnonzero(calls(columns, Op.SEND) & (columns["partition"] != NONE))
-    rows = rows[(columns["id"][rows] != NONE) & (columns["topic"][rows] != NONE)]
-    state, outcome = columns["txn_state"][rows], columns["outcome"][rows]
-    done = (outcome == Outcome.OK) | (state == Txn.PROVED)
-    acked = done & (columns["offset"][rows] >= 0)
+    rows = np.flatnonzero(piece.called(Op.SEND) & piece.record)
+    state, outcome = piece.take("txn_state", rows), piece.take("outcome", rows)
+    acked = ((outcome == Outcome.OK) | (state == Txn.PROVED)) & (piece.take("offset", rows) >= 0)
     kept = (state == Txn.NOT) | (state == Txn.COMMITTED) | (state == Txn.PROVED)
     return Sends(rows, acked, kept, ~acked & (outcome != Outcome.FAIL))
 
@@ -102,8 +119,8 @@ def must_be_there(columns: Columns, rows: Ints) -> Bools:
 
 
 def sums(
-    groups: tuple[Ints, ...], offsets: Ints, ids: Ints, seed: int
-) -> tuple[tuple[Ints, ...], Ints, Ints, Ints, Ints]:
+    groups: tuple[Column, ...], offsets: Column, ids: Column, seed: int
+) -> tuple[tuple[Column, ...], Column, Ints, Ints, Ints]:
     """For each group of rows and each block: its keys, and how much is in it.
 
     Halves of the hash are added up apart, as whole numbers: they do not overflow, and Spark's SQL
@@ -120,10 +137,12 @@ def sums(
     return keys, block[first], count, low.astype(np.int64), high.astype(np.int64)
 
 
-def numbered(*columns: Ints) -> tuple[Ints, Ints]:
+def numbered(*columns: Column) -> tuple[Ints, Ints]:
     """A small number for each combination, and a row that has it."""
     number, size = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
+        if is_constant(column):
+            continue
         low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         if high - low >= _WIDE:
             _, column = np.unique(column, return_inverse=True)

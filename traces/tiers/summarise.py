@@ -1,17 +1,18 @@
 """A piece of the table in, its summaries out: each row is looked at once, where it lies."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Bools
-from traces.context import Context, Ints
-from traces.schema import NONE, Flag, Op, Outcome, Txn
-from traces.scopes import Columns, calls
-from traces.table import is_constant
+from traces.context import Ints
+from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.scopes import Columns
+from traces.table import constant
 from traces.tiers import order, sides
+from traces.tiers.piece import Piece, pieces_of
 from traces.tiers.producers import add_groups, add_producers
 from traces.tiers.sides import Sends, Unsure
 from traces.tiers.summary import Kind, Summary
@@ -21,7 +22,7 @@ SENDS, SURE, TOLD, ACKED, WHOLE, ABORTED, MIXED = range(7)
 READS, COMMITTED_READS, POLLS, IN_TXN, MIXED_POLLS = range(7, 12)
 KINDS_OF_COUNTS = 12
 # Why a partition is to be judged exactly, whatever the sums say.
-READ_FAILED, NO_PLACE, MIXES, BOTH_WAYS = range(4)
+READ_FAILED, NO_PLACE, MIXES = range(3)
 
 SEND_COLUMNS = (
     *("run", "topic", "partition", "process", "seq", "idx", "op", "outcome", "offset", "id"),
@@ -29,7 +30,7 @@ SEND_COLUMNS = (
 )
 READ_COLUMNS = (
     *("run", "topic", "partition", "process", "seq", "idx", "op", "outcome", "offset", "id"),
-    *("inv", "ret", "group", "generation", "isolation", "epoch", "txn", "txn_state", "flags"),
+    *("inv", "ret", "group", "generation", "isolation", "epoch", "txn_state", "flags"),
 )
 
 
@@ -37,162 +38,131 @@ READ_COLUMNS = (
 class Summariser:
     """Folds pieces of a table; `unsure` is not known yet while sends are looked at."""
 
-    contexts: Mapping[int, Context]
     seed: int
     unsure: Unsure | None = None
 
-    def __call__(self, pieces: Iterable[Columns]) -> Iterator[Any]:
+    def __call__(self, columns: Iterable[Columns]) -> Iterator[Any]:
         """One record batch of summaries for each piece."""
-        for piece in pieces:
-            if not len(piece["op"]):
-                continue
-            for run, columns in _runs(piece):
-                summary = Summary(run)
+        for some in columns:
+            for piece in pieces_of(some) if len(some["op"]) else ():
+                summary = Summary(piece.run)
                 if self.unsure is None:
-                    self._sends(summary, columns)
+                    self._sends(summary, piece)
                 else:
-                    self._reads(summary, columns, self.unsure)
+                    self._reads(summary, piece, self.unsure)
                 if summary.parts:
                     yield summary.batch()
 
-    def _sends(self, summary: Summary, columns: Columns) -> None:
-        add_producers(summary, columns)
-        sends = sides.sends_of(columns)
+    def _sends(self, summary: Summary, piece: Piece) -> None:
+        add_producers(summary, piece)
+        sends = sides.sends_of(piece)
         if not len(sends.rows):
             return
-        self._acked(summary, columns, sends)
-        order.add_sends(summary, columns, sends)
-        _unsure(summary, columns, sends)
-        _count_sends(summary, columns, sends)
-
-    def _acked(self, summary: Summary, columns: Columns, sends: Sends) -> None:
         for side, kept in ((sides.KEPT, sends.kept), (sides.UNDONE, ~sends.kept)):
-            self._side(summary, columns, sends.rows[sends.acked & kept], side, NONE)
+            self._side(summary, piece, sends.rows[sends.acked & kept], side, NONE)
+        order.add_sends(summary, piece, sends)
+        _unsure(summary, piece, sends)
+        _count_sends(summary, piece, sends)
 
-    def _side(self, summary: Summary, columns: Columns, rows: Ints, side: int, who: Any) -> None:
+    def _side(self, summary: Summary, piece: Piece, rows: Ints, side: int, who: Any) -> None:
         if not len(rows):
             return
-        whose = np.broadcast_to(np.asarray(who, np.int64), len(rows))
-        groups = (columns["topic"][rows], columns["partition"][rows], whose)
-        found = sides.sums(groups, columns["offset"][rows], columns["id"][rows], self.seed)
-        (topic, partition, who), block, *values = found
-        summary.add(Kind.BLOCK, (topic, partition), (block, side, who), *values)
+        groups = (piece.place[rows], constant(who, len(rows)) if np.isscalar(who) else who)
+        offsets, ids = piece.take("offset", rows), piece.take("id", rows)
+        (place, who), block, *values = sides.sums(groups, offsets, ids, self.seed)
+        summary.add(Kind.BLOCK, piece.where(place), (block, side, who), *values)
 
-    def _reads(self, summary: Summary, columns: Columns, unsure: Unsure) -> None:
-        columns = _without_sends(columns)
-        if not len(columns["op"]):
-            return
-        add_groups(summary, columns)
-        order.add_reads(summary, columns)
-        placed = columns["partition"] != NONE
-        record = placed & (columns["id"] != NONE)
-        reads = calls(columns, Op.POLL, Op.SCAN) & record & (columns["offset"] >= 0)
-        ok = columns["outcome"] == Outcome.OK
+    def _reads(self, summary: Summary, piece: Piece, unsure: Unsure) -> None:
+        add_groups(summary, piece)
+        order.add_reads(summary, piece)
+        polls, scans = piece.called(Op.POLL), piece.called(Op.SCAN)
+        reads = (polls | scans) & piece.record & (piece["offset"] >= 0)
+        done = piece.called(Op.PROCESS) & piece.record & (piece["group"] != NONE)
         for side, rows in (
-            (sides.FINAL, reads & ok & calls(columns, Op.SCAN)),
-            (sides.GIVEN, reads & ok & calls(columns, Op.POLL)),
-            (sides.DONE, calls(columns, Op.PROCESS) & record & ok & (columns["group"] != NONE)),
+            (sides.FINAL, reads & scans),
+            (sides.GIVEN, reads & polls),
+            (sides.DONE, done),
         ):
-            self._read_side(summary, columns, np.flatnonzero(rows), side, unsure)
-        _doubts(summary, columns, reads, ok)
-        _count_reads(summary, columns, reads)
+            mine = np.flatnonzero(rows & piece.ok)
+            if len(mine):
+                self._read_side(summary, piece, mine, side, unsure)
+        _doubts(summary, piece, polls, reads)
+        _count_reads(summary, piece, polls, reads)
 
     def _read_side(
-        self, summary: Summary, columns: Columns, rows: Ints, side: int, unsure: Unsure
+        self, summary: Summary, piece: Piece, rows: Ints, side: int, unsure: Unsure
     ) -> None:
-        if not len(rows):
-            return
-        mine = {n: columns[n][rows] for n in ("isolation", "group", "process", "op")}
-        who = 2 * mine["group"] if side == sides.DONE else sides.who_of(mine)
-        open_ = unsure.among(summary.run, columns["id"][rows])
+        if side == sides.DONE:
+            who = 2 * piece.take("group", rows).astype(np.int64)
+        else:
+            who = sides.who_of(piece, rows, side == sides.FINAL)
+        open_ = unsure.among(summary.run, piece.take("id", rows))
         some = rows[open_]
         summary.add(
             Kind.SEEN,
-            (columns["topic"][some], columns["partition"][some]),
-            (columns["id"][some], who[open_], side),
-            columns["offset"][some],
+            piece.where(piece.place[some]),
+            (piece["id"][some], who[open_], side),
+            piece["offset"][some],
         )
-        self._side(summary, columns, rows[~open_], side, who[~open_])
+        if len(some):
+            rows, who = rows[~open_], who[~open_]
+        self._side(summary, piece, rows, side, who)
 
 
-def _runs(piece: Columns) -> Iterator[tuple[int, Columns]]:
-    run = piece["run"]
-    if is_constant(run) or bool(np.all(run == run[0])):
-        yield int(run[0]), piece
-        return
-    for one in np.unique(run).tolist():
-        rows = np.flatnonzero(run == one)
-        yield one, {name: column[rows] for name, column in piece.items()}
-
-
-def _without_sends(columns: Columns) -> Columns:
-    sends = calls(columns, Op.SEND)
-    if not sends.any():
-        return columns
-    rows = np.flatnonzero(~sends)
-    return {name: column[rows] for name, column in columns.items()}
-
-
-def _unsure(summary: Summary, columns: Columns, sends: Sends) -> None:
+def _unsure(summary: Summary, piece: Piece, sends: Sends) -> None:
     rows = sends.rows[sends.unsure]
-    must = sides.must_be_there(columns, rows)
-    aborted = columns["txn_state"][rows] == Txn.ABORTED
+    must = sides.must_be_there(piece.columns, rows)
+    aborted = piece["txn_state"][rows] == Txn.ABORTED
     summary.add(
         Kind.UNSURE,
-        (columns["topic"][rows], columns["partition"][rows]),
-        (columns["id"][rows], columns["process"][rows], columns["seq"][rows]),
-        *(columns["idx"][rows], must, aborted),
+        piece.where(piece.place[rows]),
+        (piece["id"][rows], piece["process"][rows], piece["seq"][rows]),
+        *(piece["idx"][rows], must, aborted),
     )
 
 
-def _doubts(summary: Summary, columns: Columns, reads: Bools, ok: Bools) -> None:
+def _doubts(summary: Summary, piece: Piece, polls: Bools, reads: Bools) -> None:
     for reason, rows in (
-        (READ_FAILED, reads & ~ok),
-        (NO_PLACE, calls(columns, Op.PROCESS) & (columns["offset"] < 0)),
-        (MIXES, calls(columns, Op.POLL) & ((columns["flags"] & Flag.MIXED) != 0)),
+        (READ_FAILED, reads & ~piece.ok),
+        (NO_PLACE, piece.called(Op.PROCESS) & (piece["offset"] < 0)),
+        (MIXES, polls & ((piece["flags"] & Flag.MIXED) != 0)),
     ):
-        places = np.flatnonzero(rows & (columns["partition"] != NONE))
-        _per_place(summary, Kind.DOUBT, columns, places, reason)
+        _per_place(summary, Kind.DOUBT, piece, np.flatnonzero(rows & piece.placed), reason)
 
 
-def _per_place(summary: Summary, kind: Kind, columns: Columns, rows: Ints, what: int) -> None:
+def _per_place(summary: Summary, kind: Kind, piece: Piece, rows: Ints, what: int) -> None:
     """How many rows there are in each partition."""
-    if not len(rows):
-        return
-    topic, partition = columns["topic"][rows], columns["partition"][rows]
-    number, first = sides.numbered(topic, partition)
-    count = np.bincount(number, minlength=len(first))
-    summary.add(kind, (topic[first], partition[first]), (what,), count)
+    count = np.bincount(piece.place[rows], minlength=len(piece.topic))
+    there = np.flatnonzero(count)
+    summary.add(kind, piece.where(there), (what,), count[there])
 
 
-def _count_sends(summary: Summary, columns: Columns, sends: Sends) -> None:
+def _count_sends(summary: Summary, piece: Piece, sends: Sends) -> None:
     rows = sends.rows
-    state, outcome = columns["txn_state"][rows], columns["outcome"][rows]
-    flags = columns["flags"][rows]
+    state, outcome, flags = (piece.take(name, rows) for name in ("txn_state", "outcome", "flags"))
     whole = ((state == Txn.COMMITTED) | (state == Txn.PROVED)) & (outcome != Outcome.FAIL)
-    placed = (flags & Flag.UNPLACED) == 0
-    done = (outcome == Outcome.OK) | (state == Txn.PROVED)
+    placed, ok = (flags & Flag.UNPLACED) == 0, outcome == Outcome.OK
     for what, mine in (
-        (SENDS, np.ones(len(rows), bool)),
-        (SURE, done & sends.kept),
-        (TOLD, (outcome == Outcome.OK) & sends.kept & placed),
+        (SURE, (ok | (state == Txn.PROVED)) & sends.kept),
+        (TOLD, ok & sends.kept & placed),
         (ACKED, sends.acked),
         (WHOLE, whole & placed),
         (ABORTED, state == Txn.ABORTED),
         (MIXED, (flags & Flag.MIXED) != 0),
     ):
-        _per_place(summary, Kind.COUNT, columns, rows[mine], what)
+        _per_place(summary, Kind.COUNT, piece, rows[mine], what)
+    _per_place(summary, Kind.COUNT, piece, rows, SENDS)
 
 
-def _count_reads(summary: Summary, columns: Columns, reads: Bools) -> None:
-    polls = reads & calls(columns, Op.POLL)
-    committed = reads & (columns["isolation"] == 1)
-    in_txn = polls & (columns["txn"] >= 0) & (columns["group"] != NONE)
+def _count_reads(summary: Summary, piece: Piece, polls: Bools, reads: Bools) -> None:
+    polls = polls & reads
+    grouped = polls & (piece["group"] != NONE)
+    in_txn = grouped & np.isin(piece["txn_state"], (Txn.COMMITTED, Txn.PROVED))
     for what, mine in (
         (READS, reads),
-        (COMMITTED_READS, committed),
-        (POLLS, polls & (columns["group"] != NONE)),
+        (COMMITTED_READS, reads & (piece["isolation"] == Isolation.READ_COMMITTED)),
+        (POLLS, grouped),
         (IN_TXN, in_txn),
-        (MIXED_POLLS, polls & ((columns["flags"] & Flag.MIXED) != 0)),
+        (MIXED_POLLS, polls & ((piece["flags"] & Flag.MIXED) != 0)),
     ):
-        _per_place(summary, Kind.COUNT, columns, np.flatnonzero(mine), what)
+        _per_place(summary, Kind.COUNT, piece, np.flatnonzero(mine), what)

@@ -35,7 +35,9 @@ class Kind(IntEnum):
     OWNER = 8  # group, generation, process
     REACH = 9  # group: highest offset that is committed
     GENERATION = 10  # group, generation: earliest assignment, latest commit, commits
-    EPOCH = 11  # transactional id, producer id, process: seq, init, earliest sign, latest send, n
+    EPOCH = (
+        11  # transactional id, producer id, process: seq, from, to, first sign, last send, n, init
+    )
     SESSION = 12  # transactional id, process: first begin, last commit, commits
     INIT = 13  # transactional id, producer id: inv, producer epoch
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traces.context import Ints
+from traces.checks.partition import firsts
 from traces.schema import NONE
 from traces.tiers.summary import Kind, Told
 
@@ -27,7 +27,7 @@ def doubtful_groups(told: Told) -> Iterator[Doubt]:
 def doubtful_producers(told: Told) -> Iterator[Doubt]:
     """Producers that may have been fenced, or that may have written side by side."""
     for (tid, pid), mine in told.kind(Kind.EPOCH).groups("k0", "k1"):
-        if _late(_ranked(mine) if tid != NONE else mine["v1"], mine):
+        if _late(mine, named=tid != NONE):
             yield "P3", tid if tid != NONE else pid
     for (tid,), mine in told.kind(Kind.SESSION).groups("k0"):
         process, number = np.unique(mine["k1"], return_inverse=True)
@@ -44,30 +44,25 @@ def doubtful_producers(told: Told) -> Iterator[Doubt]:
             yield "P4", tid
 
 
-def _ranked(mine: Told) -> Ints:
-    """The epoch of each part: which initialisation, of all of one id, its process made last."""
-    inits = np.flatnonzero(mine["v5"] == 1)
-    rank = np.full(len(mine), NONE)
-    rank[inits[np.argsort(mine["v1"][inits], kind="stable")]] = np.arange(len(inits))
-    order = np.lexsort((mine["v0"], mine["k2"]))
-    last: dict[int, int] = {}
-    for row in order.tolist():
-        process = int(mine["k2"][row])
-        if mine["v5"][row] == 1:
-            last[process] = int(rank[row])
-        rank[row] = last.get(process, NONE)
-    return rank
+def _late(mine: Told, named: bool) -> bool:
+    """Whether a send of one epoch began after the first sign of a newer one.
 
-
-def _late(epoch: Ints, mine: Told) -> bool:
-    """Whether a send of one epoch began after the first sign of a newer one."""
-    known = epoch != NONE
-    ordered, number = np.unique(epoch[known], return_inverse=True)
-    sign, send = np.full(len(ordered), np.iinfo(np.int64).max), np.full(len(ordered), NONE)
-    np.minimum.at(sign, number, mine["v2"][known])
-    np.maximum.at(send, number, mine["v3"][known])
-    newer = np.minimum.accumulate(sign[::-1])[::-1]
-    return bool(np.any(newer[1:] < send[:-1]))
+    An epoch is an interval, the call in which it was given out, and is newer than one that ended
+    before it began.
+    """
+    began, settled = mine["v1"], mine["v2"]
+    if named:  # a part of a file goes on in the epoch in which the part before it ended
+        rows = np.lexsort((mine["v0"], mine["k2"]))
+        process, init = mine["k2"][rows], mine["v6"][rows] == 1
+        last = np.maximum.accumulate(np.where(init | firsts(process), np.arange(len(rows)), 0))
+        began, settled = (np.where(init[last], t[rows][last], NONE) for t in (began, settled))
+        mine = mine.where(rows)
+    signs = np.flatnonzero(began != NONE)
+    signs = signs[np.argsort(began[signs], kind="stable")]
+    first = np.r_[np.minimum.accumulate(mine["v3"][signs][::-1])[::-1], np.iinfo(np.int64).max]
+    sends = np.flatnonzero((settled != NONE) & (mine["v4"] != NONE))
+    newer = np.searchsorted(began[signs], settled[sends], side="right")
+    return bool(np.any(first[newer] < mine["v4"][sends]))
 
 
 def seen(told: Told) -> Iterator[tuple[str, int]]:
@@ -76,8 +71,9 @@ def seen(told: Told) -> Iterator[tuple[str, int]]:
     joined = generations["k0"][generations["v0"] < np.iinfo(np.int64).max]
     yield "G4", int(generations["v2"][np.isin(generations["k0"], joined)].sum())
     epochs = told.kind(Kind.EPOCH)
-    known = (epochs["v1"] != NONE) | (epochs["v5"] == 1)
-    keys = epochs["k0"] * 31 + epochs["k1"]
-    yield "P3", int(epochs["v4"][np.isin(keys, keys[known])].sum())
+    total = 0
+    for _, mine in epochs.groups("k0", "k1"):
+        total += int(mine["v5"].sum()) if bool(np.any(mine["v1"] != NONE)) else 0
+    yield "P3", total
     yield "P4", len(told.kind(Kind.INIT))
     yield "T8", int(told.kind(Kind.SESSION)["v2"].sum())
