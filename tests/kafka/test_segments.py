@@ -122,7 +122,7 @@ def elect_uncleanly(up: Cluster, moment: Path) -> None:
     """One replica commits alone and dies; the other, which lacks that, leads and commits more."""
     topic, first, second = "unclean", 1, 2
     settings = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-    new = NewTopic(topic, replica_assignment=[[first, second]], config=settings)
+    new = NewTopic(topic, 1, replica_assignment=[[first, second]], config=settings)
     admin: Any = up.admin
     admin.create_topics([new])[topic].result(60)
     until(lambda: len(up.partitions(topic)[0].isrs) == 2, "both are in sync")

@@ -7,6 +7,7 @@ segment is mapped and read batch by batch, so a log of any size takes little mem
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from attrs import define, field, frozen
 
@@ -18,8 +19,8 @@ from refimpl.storage.logfile import batches_of, mapped
 from traces.importers.identify import Identify, identify
 from traces.importers.replicas import Replica, replicas
 from traces.importers.writer import Imported, Line, add_to_run, write_run
-from traces.payload import payload_hash
 from traces.problems import Problem, Problems
+from traces.record.digest import digest
 from traces.record.ids import text
 
 LOST = (
@@ -28,7 +29,7 @@ LOST = (
     "the settings of topics, but for those given by --set",
 )
 _SEQUENCES = 1 << 31
-DAMAGED = b"damaged"  # what a hash of damaged bytes begins with: it is like no other
+DAMAGED = 1 << 32  # of a hash of damaged bytes; those of records have 32 bits
 
 
 @frozen
@@ -182,7 +183,7 @@ class _Dump:
         return [
             self._record(header, one.offset, one.timestamp)
             | _known(
-                hash=payload_hash(one.key, one.value, one.headers),
+                hash=digest(one.value, one.key, one.headers),
                 key=None if header.is_control else text(one.key),
                 id=None if header.is_control else self.identified(one.key, one.value, one.headers),
                 tombstone=None if header.is_control else one.value is None,
@@ -197,7 +198,7 @@ class _Dump:
             return []
         return [
             self._record(header, offset, header.max_timestamp)
-            | {"hash": payload_hash(DAMAGED + raw, b"%d" % offset)}
+            | {"hash": DAMAGED | crc32(raw, offset)}
             for offset in range(header.base_offset, header.next_offset)
         ]
 

@@ -21,7 +21,7 @@ from refimpl.storage.files import FileDisk
 from tests.traces.importers.brokers import CONFIG, NOW_MS, ORDERS, SAFE, Brokers, flip, positions
 from tests.traces.judging import judged
 from traces.importers.cli import import_
-from traces.payload import payload_hash
+from traces.record.digest import digest
 from traces.verdict import Verdict
 
 Line = dict[str, Any]
@@ -101,7 +101,7 @@ def test_a_line_tells_what_the_log_holds(brokers: Brokers) -> None:
     # Two markers, and a tombstone that has no value to hold an id.
     assert numbers == [*range(1, 20), None, 20, None, None, 22]
     first = {"topic": "orders", "partition": 0, "offset": 0, "timestamp": NOW_MS + 1, "epoch": 0}
-    hashed = payload_hash(b"k1", b'{"n": 1}', [("h", b"1")])
+    hashed = digest(b'{"n": 1}', b"k1", [("h", b"1")])
     assert found[0] == first | {"hash": hashed, "key": "k1", "id": 1, "tombstone": False}
     calls = {line["records"][0]["offset"]: line for line in lines(run, 1)[:-2]}
     assert (calls[15]["producer_id"], calls[15]["records"][1]["sequence"]) == (7, 1)
@@ -360,8 +360,8 @@ def test_dumps_join_a_run_of_clients(brokers: Brokers, tmp_path: Path) -> None:
     run = tmp_path / "clients"
     run.mkdir()
     send: Line = {"process": "p#0", "seq": 0, "op": "send", "outcome": "ok"}
-    record = {"topic": "orders", "partition": 0, "offset": offset, "id": 1}
-    record["hash"] = payload_hash(b"k1", b'{"n": 1}', [("h", b"1")])
+    record: Line = {"topic": "orders", "partition": 0, "offset": offset, "id": 1}
+    record["hash"] = digest(b'{"n": 1}', b"k1", [("h", b"1")])
     close = {"process": "p#0", "seq": 1, "op": "close", "outcome": "ok"}
     told = [send | {"records": [record]}, close]
     (run / "p#0.ndjson").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in told))
