@@ -10,12 +10,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from traces.engines import ENGINES, LOCAL_ROWS, cache, judge_all
+from traces.engines import ENGINES, cache, judge_all
 from traces.ingest.history import Reading
 from traces.ingest.ingesting import is_ops
 from traces.ingest.inputs import read_input
 from traces.ingest.run import process_files, read_trace
 from traces.junit import junit
+from traces.modes import MODES
 from traces.output import write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
@@ -54,6 +55,15 @@ from traces.verdict import VIOLATED
     default="auto",
     show_default=True,
     help="Judge in this process, or in Spark; auto takes Spark above two million rows.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="exact",
+    show_default=True,
+    help="Quick adds up and summarises what no check needs to see together, and looks exactly only "
+    "where the sums differ; what it does not cover is not checked. Auto takes it above fifty "
+    "million rows.",
 )
 @click.option(
     "--watch",
@@ -108,6 +118,7 @@ def check(
     html_file: Path | None,
     junit_file: Path | None,
     engine: str,
+    mode: str,
     watched: bool,
     until: float | None,
     rejudge: bool | None,
@@ -145,7 +156,7 @@ def check(
             read_all(judged, reading, bar, scratch)
             if html_file is not None:
                 pictures = pictures_of(judged)
-            judge_all([one for one in judged if one.run is not None], strict, bar, engine)
+            judge_all([one for one in judged if one.run is not None], strict, bar, engine, mode)
     if rejudge is not False:
         for one in judged:
             ask_again(one, always=rejudge is True, compacted=cleanup_policy == "compact")
@@ -189,14 +200,10 @@ def pictures_of(judged: list[Judged]) -> dict[int, Any]:
 
     pictures = dict[int, Any]()
     for place, one in enumerate(judged):
-        if one.run is not None:
-            run = one.run
-            if run.parts and run.rows <= LOCAL_ROWS:
-                run = run.loaded()
-            elif not run.parts and not run.columns:
-                run = read_trace(one.path)  # it was watched, and has given its rows away
-            if run.columns:
-                pictures[place] = picture(run)
+        if (run := one.run) is not None:
+            # A run that was watched has given its rows away; its files are still there.
+            here = run.parts or run.columns
+            pictures[place] = picture(run if here else read_trace(one.path))
     return pictures
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 from justhtml import JustHTML
 
@@ -18,6 +19,7 @@ from tests.traces.judging import said
 from tests.traces.mutations import MUTATIONS, told
 from tests.traces.world import Line, world, write
 from traces import local
+from traces.arrow import pq
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
@@ -26,11 +28,13 @@ from traces.html.picture import Picture, picture
 from traces.html.sequence import calls, draw, moments
 from traces.html.series import BINS, CELLS
 from traces.ingest.history import Reading, read_history
-from traces.ingest.run import read_trace
+from traces.ingest.run import Run, read_trace
 from traces.problems import BadInput, Problem
+from traces.rejudge import Confirmed, Refuted
 from traces.report import Judged
 
 DATA = Path(__file__).parent / "data"
+HISTORIES = DATA / "histories"
 RECORDING = DATA / "recordings" / "auto-commit"
 Element = Any  # half of the parser's methods have no types
 
@@ -255,7 +259,8 @@ def test_no_name_gets_into_the_page_as_anything_but_text(tmp_path: Path) -> None
             line["process"] = f"{line['process']} {HOSTILE}"
             line["group"] = HOSTILE if "group" in line else None
             for record in line.get("records", ()):
-                record["id"] = f"{record['id']} {HOSTILE}"
+                if "id" in record:
+                    record["id"] = f"{record['id']} {HOSTILE}"
     hostile = json.dumps(HOSTILE)[1:-1]
     renamed = json.loads(json.dumps(renamed).replace("$HOSTILE$", hostile))
     consumer = meta["consumers"]["c0"] | {"group": HOSTILE}
@@ -284,7 +289,7 @@ def test_no_name_gets_into_the_page_as_anything_but_text(tmp_path: Path) -> None
 
 def test_several_runs_are_an_index_and_only_what_is_violated_is_unfolded(lossy: Path) -> None:
     bad = Judged(lossy / "gone", error=BadInput([Problem("x<y>.ndjson", 1, "op", "expected")], 1))
-    runs = [drawn(DATA / "histories" / "basic.edn"), drawn(lossy)]
+    runs = [drawn(HISTORIES / "basic.edn"), drawn(lossy)]
     content = page([*(one for one, _ in runs), bad], {n: seen for n, (_, seen) in enumerate(runs)})
     root = parsed(content)
     rows = [text_of(row) for row in find(root, "table.index tbody tr")]
@@ -354,21 +359,74 @@ def test_many_more_rows_are_the_same_picture_and_no_larger_page() -> None:
     assert len(page([one], {0: large})) < 3_000_000
 
 
+def drawings(content: bytes) -> int:
+    """Bytes of drawings in a page."""
+    return sum(map(len, re.findall(rb"<svg.*?</svg>", content, re.DOTALL)))
+
+
 def test_many_runs_share_one_page_of_bounded_size(
-    monkeypatch: pytest.MonkeyPatch, lossy: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    allowed, violated = drawn(RECORDING), drawn(lossy)
-    runs = [allowed, allowed, allowed, violated]
-    judged, pictures = [one for one, _ in runs], {n: seen for n, (_, seen) in enumerate(runs)}
-    whole = len(page(judged, pictures))
-    monkeypatch.setattr("traces.html.page.PAGE", 960_000)
-    content = page(judged, pictures)
-    assert whole - len(content) > 300_000
+    kept, violated = (drawn(HISTORIES / name) for name in ("basic.edn", "dual-ownership.edn"))
+    room = drawings(page([kept[0]], {0: kept[1]})) + drawings(page([violated[0]], {0: violated[1]}))
+    runs = [kept, kept, kept, violated]
+    monkeypatch.setattr("traces.html.page.PAGE", 4 * 40_000 + room + 3_000)
+    monkeypatch.setattr("traces.html.page._DRAWINGS", 0)
+    content = page([one for one, _ in runs], {n: seen for n, (_, seen) in enumerate(runs)})
+    assert drawings(content) <= room * 1.05
     sections = find(parsed(content), "section.run")
-    plots = [len(find(section, ".plot")) for section in sections]
-    assert plots[3] == plots[0] == 5, "what is violated is drawn first"
-    assert plots[2] == 0
-    assert "check this run alone to see its plots" in text_of(sections[2])
+    assert [bool(find(section, ".plot")) for section in sections] == [True, False, False, True]
+    assert "check this run alone to see all of its plots" in text_of(sections[2])
+
+
+def in_files(run: Run, folder: Path) -> Run:
+    """The same run as `highwater ingest` leaves it: its rows in several files."""
+    table = run.table(0)
+    third = table.num_rows // 3 + 1
+    parts = [folder / f"{n}.parquet" for n in range(3)]
+    for n, part in enumerate(parts):
+        pq.write_table(table.slice(n * third, third), part)
+    return evolve(run, columns={}, parts=tuple(map(str, parts)))
+
+
+def test_a_run_too_large_for_memory_is_drawn_from_a_sample_of_its_offsets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one = Judged(RECORDING)
+    one.run = read_trace(RECORDING)
+    whole = picture(one.run)
+    filed = in_files(one.run, tmp_path)
+    same = picture(filed)
+    assert (same.rows, same.every) == (whole.rows, 1)
+    for key, partition in whole.partitions.items():
+        assert np.array_equal(same.partitions[key].unseen, partition.unseen)
+    monkeypatch.setattr("traces.html.rows.SAMPLE", whole.rows // 10 + 1)
+    part = picture(filed)
+    assert (part.rows, part.every, part.start, part.end) == (
+        *(whole.rows, 10, whole.start, whole.end),
+    )
+    (group,), (sampled,) = whole.groups, part.groups
+    assert sampled.owned == group.owned
+    for key, partition in whole.partitions.items():
+        guess = part.partitions[key]
+        assert guess.unread == partition.unread == 0, "a send and its reads stay together"
+        assert abs(int(guess.unseen.max()) - int(partition.unseen.max())) < 60
+        assert sampled.commits[key].value.tolist() == group.commits[key].value.tolist()
+        assert np.nanmax(np.abs(sampled.lag[key] - group.lag[key])) < 60
+    one.settle([], strict=False)
+    root = parsed(page([one], {0: part}))
+    assert "one offset of 10 was looked at" in text_of(root)
+
+
+def test_a_second_opinion_is_shown_with_its_witness(lossy: Path) -> None:
+    one, seen = drawn(lossy)
+    one.opinions = {("L3", 0): Confirmed(), ("L4", 0): Refuted("it is <there>")}
+    root = parsed(page([one], {0: seen}))
+    assert "confirmed by the second checker" in text_of(find(root, "#run-1-L3-1")[0])
+    words = "refuted by the second checker, so one of the two is wrong: it is <there>"
+    assert words in text_of(find(root, "#run-1-L4-1")[0])
+    (note,) = (n for n in find(root, ".note.bad") if "disagree" in text_of(n))
+    assert "L4 witness 1: it is <there>" in text_of(note)
 
 
 def run_of(tmp_path: Path, lines: dict[str, list[dict[str, Any]]], **meta: Any) -> Picture:

@@ -15,6 +15,7 @@ from traces.schema import NONE
 from traces.verdict import ALLOWED, VIOLATED
 
 PANELS = 12  # small multiples of one kind
+GROUPS = 6  # that are drawn
 
 
 @frozen
@@ -55,22 +56,36 @@ def plates(one: Judged, picture: Picture, run_id: str) -> Plates:
     marks = list(_marks(one, clock, run_id))
     names = {key: _name(run, key) for key in picture.partitions}
     shown = sorted(_chosen(picture, marks), key=lambda key: names[key])
-    sheet = _Sheet(run, picture, clock, marks, names, run_id, shown)
+    groups, others = _groups(picture, marks)
+    sheet = _Sheet(run, picture, groups, clock, marks, names, run_id, shown)
     return Plates(
         figures=tuple(sheet.all()),
         faults=tuple((fault, clock.spoken(fault.at_ns)) for fault in timed),
         untimed=untimed,
-        remark=_remark(picture),
+        remark=" ".join(_remarks(picture, others)),
     )
 
 
-def _remark(picture: Picture) -> str:
-    if picture.clocks <= 1:
-        return ""
-    return (
-        f"The events of this run have {picture.clocks} clocks, whose times do not compare. The "
-        "plots show those of the clock that most events have."
-    )
+def _groups(picture: Picture, marks: Sequence[Mark]) -> tuple[list[Group], int]:
+    """The groups to draw, those with witnesses and then the busiest first, and how many are not."""
+    hit = {mark.group for mark in marks}
+    first = sorted(picture.groups, key=lambda one: (one.number not in hit, -one.rows))[:GROUPS]
+    return [one for one in picture.groups if one in first], len(picture.groups) - len(first)
+
+
+def _remarks(picture: Picture, other_groups: int) -> Iterator[str]:
+    if picture.clocks > 1:
+        yield (
+            f"The events of this run have {picture.clocks} clocks, whose times do not compare. "
+            "The plots show those of the clock that most events have."
+        )
+    if picture.every > 1:
+        yield (
+            f"For the plots one offset of {picture.every:,} was looked at, so the numbers of "
+            "unseen records are estimates."
+        )
+    if other_groups:
+        yield f"{_counted(other_groups, 'more consumer group')} not drawn, the least busy ones."
 
 
 def _faults(run: Run) -> list[tuple[Fault, int | None]]:
@@ -121,6 +136,7 @@ class _Sheet:
 
     run: Run
     picture: Picture
+    groups: Sequence[Group]
     clock: Clock
     marks: Sequence[Mark]
     names: dict[Key, str]
@@ -135,7 +151,7 @@ class _Sheet:
         yield from self._commits()
 
     def _lags(self) -> Iterator[Figure]:
-        for group in self.picture.groups:
+        for group in self.groups:
             if not group.lag:
                 continue
             name = self.run.names.groups.name(group.number)
@@ -205,7 +221,7 @@ class _Sheet:
         )
 
     def _ownerships(self) -> Iterator[Figure]:
-        for group in self.picture.groups:
+        for group in self.groups:
             if not group.owned:
                 continue
             name = self.run.names.groups.name(group.number)
@@ -248,7 +264,7 @@ class _Sheet:
         }
 
     def _commits(self) -> Iterator[Figure]:
-        for group in self.picture.groups:
+        for group in self.groups:
             name = self.run.names.groups.name(group.number)
             panels = [
                 (self.names[key], self._commit_panel(group, self.picture.partitions[key]))

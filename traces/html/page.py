@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from traces.html import view
@@ -16,6 +16,7 @@ from traces.verdict import ALLOWED, VIOLATED
 
 PAGE = 2_600_000  # bytes that a page should not be much larger than
 _WORDS, _DRAWINGS = 40_000, 600_000  # of them for the tables of each run, and for drawings at least
+_FULL = "The page is full: check this run alone to see all of its plots."
 _ORDER = (VIOLATED, BAD_INPUT, ALLOWED)
 
 
@@ -128,8 +129,8 @@ def _affordable(every: Iterable[Found], budget: _Budget) -> list[Found]:
 
 
 def _plates(one: Judged, picture: Picture, id: str, budget: _Budget) -> Plates:
-    whole = plates(one, picture, id) if budget.left > 0 else None
-    if whole is not None and budget.take(sum(figure.size for figure in whole.figures)):
-        return whole
-    remark = "The page is full: check this run alone to see its plots."
-    return Plates(remark=remark)
+    whole = plates(one, picture, id) if budget.left > 0 else Plates(remark=_FULL)
+    figures = tuple(figure for figure in whole.figures if budget.take(figure.size))
+    if len(figures) < len(whole.figures):
+        whole = evolve(whole, figures=figures, remark=f"{whole.remark} {_FULL}".strip())
+    return whole

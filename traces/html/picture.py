@@ -9,6 +9,7 @@ from traces.checks.base import Bools
 from traces.checks.partition import lookup
 from traces.context import Ints
 from traces.html.ownership import Owned, ownership
+from traces.html.rows import Sample, sample
 from traces.html.series import (
     NOTHING,
     Columns,
@@ -33,8 +34,8 @@ PARTITIONS = 1000  # the busiest; beyond that nobody looks at them one by one
 
 # What clients do during a run; the final reading may come hours later and is not drawn.
 _DURING = [
-    *(Op.SEND, Op.POLL, Op.PROCESS, Op.COMMIT, Op.COMMITTED, Op.SUBSCRIBE, Op.ASSIGN),
-    *(Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.INIT_PRODUCER),
+    *(Op.SEND, Op.POLL, Op.ACQUIRE, Op.ACKNOWLEDGE, Op.COMMIT, Op.COMMITTED, Op.SUBSCRIBE),
+    *(Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.INIT_PRODUCER),
     *(Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT),
 ]
 
@@ -58,6 +59,7 @@ class Group:
     """One consumer group over time."""
 
     number: int
+    rows: int
     lag: Mapping[Key, Floats]
     commits: Mapping[Key, Steps]
     refused: Mapping[Key, Steps]
@@ -77,31 +79,35 @@ class Picture:
     clocks: int = 1
     wall_ms: tuple[int, int] | None = None
     rows: int = 0
+    every: int = 1  # one of so many offsets was looked at
 
 
 def picture(run: Run) -> Picture:
     """Everything that is drawn of a run; empty if none of its rows has a time."""
-    columns = run.columns
+    taken = sample(run)
+    columns = taken.columns
     clock, clocks = _clock(columns)
     at = _times(columns)
     timed = (at != NONE) & (columns["clock"] == clock)
     during = timed & np.isin(columns["op"], _DURING)
     if not during.any():
-        return Picture(clocks=clocks, rows=len(at))
+        return Picture(clocks=clocks, rows=taken.rows)
     begun = np.where(columns["inv"] != NONE, columns["inv"], at)
     start, end = int(begun[during].min()), int(at[during].max())
     scale = Scale(start, max(end, start + 1))
     kept, left_out = _busiest(columns, during)
     drawn = during & _among(columns, kept)
+    owned = ownership(columns, at, timed, scale.end, whole_lists=run.jepsen)
     return Picture(
         start=scale.start,
         end=scale.end,
-        partitions=_partitions(columns, at, drawn, scale),
+        partitions=_partitions(taken, at, drawn, scale),
         left_out=left_out,
-        groups=tuple(_groups(run, at, timed, drawn, scale)),
+        groups=tuple(_groups(columns, at, drawn, owned, scale)),
         clocks=clocks,
         wall_ms=_wall(columns),
-        rows=len(at),
+        rows=taken.rows,
+        every=taken.every,
     )
 
 
@@ -137,15 +143,16 @@ def _busiest(columns: Columns, rows: Bools) -> tuple[set[Key], int]:
 
 def _among(columns: Columns, keys: set[Key]) -> Bools:
     packed = np.array([(t << 32) | p for t, p in keys], dtype=np.int64)
-    return np.isin((columns["topic"] << 32) | columns["partition"], packed)
+    return np.isin((columns["topic"].astype(np.int64) << 32) | columns["partition"], packed)
 
 
-def _partitions(columns: Columns, at: Ints, drawn: Bools, scale: Scale) -> dict[Key, Partition]:
+def _partitions(taken: Sample, at: Ints, drawn: Bools, scale: Scale) -> dict[Key, Partition]:
+    columns = taken.columns
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
     placed = drawn & (columns["offset"] != NONE)
     acked = placed & (op == Op.SEND) & ok & ((columns["flags"] & Flag.UNPLACED) == 0)
     aborted = columns["txn_state"] == Txn.ABORTED
-    polled = placed & (op == Op.POLL) & ok
+    polled = placed & np.isin(op, (Op.POLL, Op.ACQUIRE)) & ok
     # A record of a transaction may be read once the commit was asked for, not when it was stored.
     visible = np.where(columns["txn_state"] != Txn.NOT, np.maximum(at, columns["end_inv"]), at)
     sends, reads = by_partition(columns, acked, at), by_partition(columns, polled, at)
@@ -161,6 +168,7 @@ def _partitions(columns: Columns, at: Ints, drawn: Bools, scale: Scale) -> dict[
             awaited.get(key, NOTHING),
             scanned.get(key, NOTHING),
             scale,
+            taken.every,
         )
         for key in sorted(rows)
     }
@@ -174,6 +182,7 @@ def _partition(
     awaited: Series,
     scanned: Series,
     scale: Scale,
+    every: int,
 ) -> Partition:
     ids, came = first_of_each(awaited)
     read, seen = first_of_each(reads)
@@ -182,41 +191,48 @@ def _partition(
     unread = ids[hit < 0]
     return Partition(
         key=key,
-        rows=rows,
+        rows=rows * every,
         sends=spans(sends, scale),
         reads=spans(reads, scale),
         end=end_of_log(sends, reads, scale),
-        unseen=running(came, scale) - running(gone, scale),
-        unread=len(unread),
-        missing=int(np.count_nonzero(~np.isin(unread, scanned.id))),
+        unseen=(running(came, scale) - running(gone, scale)) * every,
+        unread=len(unread) * every,
+        missing=int(np.count_nonzero(~np.isin(unread, scanned.id))) * every,
     )
 
 
-def _groups(run: Run, at: Ints, timed: Bools, drawn: Bools, scale: Scale) -> Iterable[Group]:
-    columns = run.columns
+def _groups(
+    columns: Columns, at: Ints, drawn: Bools, owned: Iterable[Owned], scale: Scale
+) -> Iterable[Group]:
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
-    sends = by_partition(columns, drawn & (op == Op.SEND) & ok & (columns["offset"] != NONE), at)
-    owned = ownership(columns, at, timed, scale.end, whole_lists=run.jepsen)
+    told = drawn & (columns["offset"] != NONE)
+    sends = by_partition(columns, told & (op == Op.SEND) & ok, at)
+    failed = columns["outcome"] == Outcome.FAIL
     for number in np.unique(columns["group"][drawn & (columns["group"] != NONE)]).tolist():
-        mine = drawn & (columns["group"] == number) & (columns["offset"] != NONE)
+        mine = told & (columns["group"] == number)
         commits = by_partition(columns, mine & (op == Op.COMMIT) & ok, at)
-        refused = by_partition(
-            columns, mine & (op == Op.COMMIT) & (columns["outcome"] == Outcome.FAIL), at
-        )
+        refused = by_partition(columns, mine & (op == Op.COMMIT) & failed, at)
         reads = by_partition(columns, mine & (op == Op.POLL) & ok, at)
-        known = commits or {
-            key: Series(one.at, one.offset + 1, one.id) for key, one in reads.items()
-        }
         yield Group(
             number=number,
-            lag={
-                key: lag_behind(
-                    end_of_log(sends.get(key, NOTHING), one, scale), known.get(key), scale
-                )
-                for key, one in reads.items()
-            },
+            rows=int(np.count_nonzero(mine)),
+            lag={key: _lag(key, sends, reads, commits, scale) for key in reads},
             commits={key: thinned(one, scale) for key, one in commits.items()},
             refused={key: thinned(one, scale) for key, one in refused.items()},
             owned=tuple(one for one in owned if one.group == number),
             commits_offsets=bool(commits),
         )
+
+
+def _lag(
+    key: Key,
+    sends: Mapping[Key, Series],
+    reads: Mapping[Key, Series],
+    commits: Mapping[Key, Series],
+    scale: Scale,
+) -> Floats:
+    """A group's lag in a partition; what it read stands for its position if it never commits."""
+    read = reads[key]
+    end = end_of_log(sends.get(key, NOTHING), read, scale)
+    position = commits.get(key, NOTHING) if commits else Series(read.at, read.offset + 1, read.id)
+    return lag_behind(end, position, scale)

@@ -141,9 +141,9 @@ def thinned(series: Series, scale: Scale) -> Steps:
     return Steps(series.at[chosen], series.offset[chosen])
 
 
-def lag_behind(end: Floats, position: Series | None, scale: Scale) -> Floats:
+def lag_behind(end: Floats, position: Series, scale: Scale) -> Floats:
     """How far the group is behind the end of the log; all of it before its first position."""
-    if position is None or not len(position.at):
+    if not len(position.at):
         return end.copy()
     last = np.searchsorted(scale.bins(position.at), np.arange(BINS), side="right") - 1
     known = np.where(last >= 0, position.offset[np.maximum(last, 0)], 0)

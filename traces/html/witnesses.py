@@ -8,6 +8,7 @@ from traces.html.canvas import Clock
 from traces.html.picture import Picture
 from traces.html.sequence import draw, instants
 from traces.ingest.run import Run
+from traces.rejudge import Confirmed, Opinion, Refuted
 from traces.report import Judged, event
 from traces.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 
@@ -23,6 +24,8 @@ class Witness:
     clause: str
     events: tuple[dict[str, object], ...]
     svg: str | None
+    opinion: str = ""  # what the second checker says of it
+    refuted: bool = False
 
     @property
     def size(self) -> int:
@@ -55,11 +58,13 @@ def found(one: Judged, picture: Picture, run_id: str) -> Iterator[Found]:
     for word in (VIOLATED, ALLOWED):
         for verdict in one.verdicts:
             if verdict.verdict == word:
-                made = _witnesses(one.run, verdict, clock, run_id)
+                made = _witnesses(one, one.run, verdict, clock, run_id)
                 yield Found(verdict, "violated" if word == VIOLATED else "allowed", tuple(made))
 
 
-def _witnesses(run: Run, verdict: Verdict, clock: Clock, run_id: str) -> Iterator[Witness]:
+def _witnesses(
+    one: Judged, run: Run, verdict: Verdict, clock: Clock, run_id: str
+) -> Iterator[Witness]:
     for n, (number, raw) in enumerate(verdict.witnesses, 1):
         events = tuple(event(run, row) for row in raw)
         clause, subject = clause_of(number)
@@ -68,4 +73,13 @@ def _witnesses(run: Run, verdict: Verdict, clock: Clock, run_id: str) -> Iterato
         label = f"Sequence diagram of witness {n} of {verdict.check}, told as a table below it"
         svg = draw(events, times, id, label) if n <= DRAWN else None
         allowed_by = clause_text(run, clause, subject) if clause > 1 else ""
-        yield Witness(id, n, allowed_by, events, svg)
+        opinion = one.opinions.get((verdict.check, n - 1))
+        yield Witness(id, n, allowed_by, events, svg, _words(opinion), isinstance(opinion, Refuted))
+
+
+def _words(opinion: Opinion | None) -> str:
+    if isinstance(opinion, Confirmed):
+        return "confirmed by the second checker"
+    if isinstance(opinion, Refuted):
+        return f"refuted by the second checker, so one of the two is wrong: {opinion.reason}"
+    return ""
