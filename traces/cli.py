@@ -17,6 +17,7 @@ from traces.ingest.inputs import read_input
 from traces.ingest.run import process_files, read_trace
 from traces.junit import junit
 from traces.modes import MODES
+from traces.modes import MODES
 from traces.output import write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
@@ -55,6 +56,15 @@ from traces.verdict import VIOLATED
     default="auto",
     show_default=True,
     help="Judge in this process, or in Spark; auto takes Spark above two million rows.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="exact",
+    show_default=True,
+    help="Quick adds up and summarises what no check needs to see together, and looks exactly only "
+    "where the sums differ; what it does not cover is not checked. Auto takes it above fifty "
+    "million rows.",
 )
 @click.option(
     "--mode",

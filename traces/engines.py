@@ -9,8 +9,8 @@ from typing import Any
 import click
 from rich.progress import Progress
 
-from traces import local
 from traces.arrow import pq
+from traces.modes import asked, find_here, find_in_spark, is_quick
 from traces.report import Judged
 
 ENGINES = ("auto", "local", "spark")
@@ -27,32 +27,41 @@ class NoSparkError(click.ClickException):
         super().__init__("--engine spark needs the package `pyspark`, which is not installed")
 
 
-def judge_all(judged: Sequence[Judged], strict: bool, bar: Progress, engine: str = "auto") -> None:
-    """Judge all runs; `auto` leaves Spark aside while the rows are few."""
+def judge_all(
+    judged: Sequence[Judged],
+    strict: bool,
+    bar: Progress,
+    engine: str = "auto",
+    mode: str = "exact",
+) -> None:
+    """Judge all runs; the engine `auto` leaves Spark aside while the rows are few."""
     if not judged:
         return
     rows = sum(one.run.rows for one in judged if one.run is not None)
     task = bar.add_task(f"judging {len(judged)} runs, {rows:,} rows", total=None)
     here = engine == "local" or (engine == "auto" and rows <= LOCAL_ROWS)
-    found = _here(judged) if here else _in_spark(judged)
+    quick = is_quick(mode, rows)
+    found = _here(judged, quick) if here else _in_spark(judged, quick)
     bar.update(task, description="weighing what was found")
     for number, one in enumerate(judged):
-        one.settle([row for row in found if row["run"] == number], strict)
+        mine = [row for row in found if row["run"] == number]
+        one.settle(mine, strict, asked(quick, one.run is not None and one.run.jepsen))
     bar.remove_task(task)
 
 
-def _here(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+def _here(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number, one in enumerate(judged):
         assert one.run is not None
-        found += local.find(one.table(number), {number: one.run.context})
+        exactly = one.run.jepsen or not quick
+        found += find_here(one.table(number), {number: one.run.context}, not exactly)
     return found
 
 
-def _in_spark(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+def _in_spark(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
     try:
         from traces.session import session
-        from traces.spark import find, read_ops
+        from traces.spark import read_ops
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("pyspark"):
             raise NoSparkError from missing
@@ -60,18 +69,21 @@ def _in_spark(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     runs = {n: one.run for n, one in enumerate(judged) if one.run is not None}
     written = {n: run for n, run in runs.items() if run.parts}
     few = {n: run.context for n, run in runs.items() if n not in written}
+    histories = {n for n in few if quick and runs[n].jepsen}
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="highwater-", dir=cache()) as folder:
         for number in few:
             table = judged[number].table(number)
+            if number in histories:
+                found += find_here(table, {number: few[number]}, quick=False)
+                continue
             pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
         with session() as spark:
-            if few:
-                rows = find(read_ops(spark, folder), few).collect()
-                found += [row.asDict(recursive=True) for row in rows]
+            if few.keys() - histories:
+                found += find_in_spark(read_ops(spark, folder), few, quick)
             for number, run in written.items():  # its rows do not know its number
-                rows = find(read_ops(spark, *run.parts), {0: run.context}).collect()
-                found += [row.asDict(recursive=True) | {"run": number} for row in rows]
+                rows = find_in_spark(read_ops(spark, *run.parts), {0: run.context}, quick)
+                found += [row | {"run": number} for row in rows]
     return found
 
 

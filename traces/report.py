@@ -1,7 +1,7 @@
 """What a person reads and what a machine reads."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,12 +72,14 @@ class Judged:
         self.run.columns = {}
         return table
 
-    def settle(self, findings: list[dict[str, Any]], strict: bool) -> None:
-        """Come to verdicts from what the kernels found in this run."""
+    def settle(
+        self, findings: list[dict[str, Any]], strict: bool, asked: Collection[str] | None = None
+    ) -> None:
+        """Come to verdicts from what the kernels, of these checks or of all, found in this run."""
         assert self.run is not None
         tallies: dict[str, Tally] = next(iter(tally(findings).values()), dict[str, Tally]())
         add_cycles(tallies, self.run.jepsen)
-        self.verdicts = judge(self.run, tallies, strict)
+        self.verdicts = judge(self.run, tallies, strict, asked)
         shown = (events for verdict in self.verdicts for _, events in verdict.witnesses)
         self.run.recall(event["id"] for events in shown for event in events)
         if self.run.jepsen:

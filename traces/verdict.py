@@ -5,7 +5,7 @@ missing is not said at all; a breach that no setting permits stays a breach what
 missing; and nothing holds while something is missing that might have hidden a breach.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -16,6 +16,7 @@ from traces.context import INFORMATION, SUBJECT_BITS, Clause
 from traces.ingest.run import Run
 
 HOLDS, VIOLATED, ALLOWED, NOT_CHECKED = "holds", "violated", "allowed", "not checked"
+UNASKED = "mode quick: run with --mode exact"
 NOTHING = "saw nothing to judge"
 WITNESSES = 10
 
@@ -92,12 +93,19 @@ class Verdict:
     witnesses: tuple[tuple[int, list[Any]], ...] = ()
 
 
-def judge(run: Run, tallies: Mapping[str, Tally], strict: bool = False) -> list[Verdict]:
+def judge(
+    run: Run,
+    tallies: Mapping[str, Tally],
+    strict: bool = False,
+    asked: Collection[str] | None = None,
+) -> list[Verdict]:
     """A verdict for every guarantee of the table, checked or not, in the table's order."""
     verdicts: list[Verdict] = []
     for id, check in CHECKS.items():
         if isinstance(check, Unchecked):
             verdicts.append(Verdict(id, check.title, NOT_CHECKED, check.reason))
+        elif asked is not None and id not in asked:
+            verdicts.append(Verdict(id, check.title, NOT_CHECKED, UNASKED))
         else:
             verdicts.append(_one(run, check, tallies.get(id, Tally()), strict))
     return verdicts

@@ -27,7 +27,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 PLACED = tuple(dict.fromkeys(check for family in FAMILIES.values() for check in family))
 GROUPED, PRODUCED = ("G4",), ("P3", "P4", "T8")
 COVERED = (*PLACED, *GROUPED, *PRODUCED)
-UNCOVERED = "mode quick: run with --mode exact"
 MOST_UNSURE = 20_000_000  # records whose sends nobody answered; beyond, only exact checks help
 
 

@@ -1,0 +1,37 @@
+"""How thoroughly a run is judged: by every check, or by those that need no shuffle of events."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from traces import local
+from traces.context import Context
+from traces.tiers import alone
+from traces.tiers.quick import COVERED
+
+MODES = ("exact", "quick", "auto")
+# Above this many rows `auto` prefers sums and summaries, which are several times cheaper.
+QUICK_ROWS = 50_000_000
+
+
+def is_quick(mode: str, rows: int) -> bool:
+    """Whether runs of so many rows are judged by the quick tiers."""
+    return mode == "quick" or (mode == "auto" and rows > QUICK_ROWS)
+
+
+def asked(quick: bool, jepsen: bool) -> Collection[str] | None:
+    """The checks that are asked, or None for all; a history has other rules and is small."""
+    return COVERED if quick and not jepsen else None
+
+
+def find_here(ops: Any, contexts: Mapping[int, Context], quick: bool) -> list[dict[str, Any]]:
+    """What is found in this table, in this process."""
+    return alone.find(ops, contexts) if quick else local.find(ops, contexts)
+
+
+def find_in_spark(ops: Any, contexts: Mapping[int, Context], quick: bool) -> list[dict[str, Any]]:
+    """What is found in these files, in Spark."""
+    from traces import spark
+    from traces.tiers import spark as tiers
+
+    found = tiers.find(ops, contexts) if quick else spark.find(ops, contexts)
+    return [row.asDict(recursive=True) for row in found.collect()]
