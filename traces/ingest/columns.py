@@ -5,20 +5,19 @@ Arrow and numpy. What many calls share (who, what, in which group) is noted once
 call lie in a row with those of other calls that have the same fields; records wait as they came.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import NoneType
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
 from traces.names import Names, key_number
-from traces.partitioners import key_hash
-from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op
+from traces.schema import COLUMNS, NONE, OPS, Detail, Flag
 
 Ints = NDArray[np.int64]
 
@@ -100,18 +99,27 @@ class Rows:
         """The rows as columns, all but what only the whole file can tell; and starts anew."""
         calls, counts = self._call_columns()
         columns = {name: np.repeat(column, counts) for name, column in calls.items()}
-        get = _fields(self.records)
+        kinds = _kinds(self.records)
+
+        def column(name: str, convert: Callable[[Values], Ints]) -> Ints:
+            if len(kinds) == 1:
+                return convert(kinds[0].values(name))
+            whole = np.full(len(self.records), NONE)
+            for kind in kinds:
+                whole[kind.rows] = convert(kind.values(name))
+            return whole
+
         for name in RECORD_INTS:
-            columns[name] = _ints(name, get(name))
-        columns["id"] = _ids(self.names, get("id"))
-        columns["topic"] = _numbered("topic", get("topic"), self.names.topics.number)
-        columns["key"] = _numbered("key", get("key"), key_number)
-        if self.partitioner is not None:
-            hashes = _numbered("key", get("key"), partial(key_hash, self.partitioner))
-            columns["detail"] = np.where(columns["op"] == Op.SEND, hashes, columns["detail"])
+            columns[name] = column(name, partial(_ints, name))
+        columns["id"] = column("id", partial(_ids, self.names))
+        columns["topic"] = column("topic", partial(_numbered, self.names.topics.number))
+        columns["key"] = column("key", partial(_numbered, key_number))
         columns["idx"] = _positions(columns["seq"])
-        columns["topic_id"] = np.full(len(self.records), NONE)
-        self._rare_columns(columns, get)
+        columns["topic_id"] = column("topic_id", partial(_numbered, self.names.topic_ids.number))
+        counts = column("delivery_count", partial(_ints, "delivery_count"))
+        acks = column("ack", partial(_numbered, Detail.ACKS.__getitem__))
+        columns["detail"] = np.maximum(np.maximum(columns["detail"], counts), acks)
+        columns["flags"] = columns["flags"] | column("tombstone", _tombstones)
         self.records, self._calls, self._ints = [], [], {}
         return {name: narrow(name, column) for name, column in columns.items()}
 
@@ -130,62 +138,51 @@ class Rows:
                 columns[name][mine] = _ints(name, flat[n :: len(fields)])
         return columns, told[:, 2]
 
-    def _rare_columns(self, columns: dict[str, Ints], get: "_Get") -> None:
-        rare = {name: get(name) for name in RARE_FIELDS}
-        counts = _ints("delivery_count", rare["delivery_count"])
-        columns["detail"] = np.where(counts == NONE, columns["detail"], counts)
-        for row, value in _given(rare["tombstone"]):
-            columns["flags"][row] |= Flag.TOMBSTONE if _bool("tombstone", value) else Flag.VALUED
-        for row, value in _given(rare["chosen"]):
-            columns["flags"][row] |= Flag.CHOSEN * _bool("chosen", value)
-        for row, value in _given(rare["ack"]):
-            columns["detail"][row] = Detail.ACKS[value]
-        for row, value in _given(rare["topic_id"]):
-            columns["topic_id"][row] = self.names.topic_ids.number(value)
+
+Values = Sequence[Any] | int  # the values of a field, or how many records do not have it
 
 
-def _bool(name: str, value: Any) -> bool:
-    if type(value) is not bool:
-        raise Malformed(name)
-    return value
+@frozen
+class _Kind:
+    """Records that have the same fields in the same order: taken apart in one go."""
+
+    rows: Any
+    fields: Mapping[str, int]
+    flat: list[Any]
+    count: int
+
+    def values(self, name: str) -> Values:
+        """The values of a field."""
+        if name in self.fields:
+            return self.flat[self.fields[name] :: len(self.fields)]
+        if name == "topic" and self.count:
+            raise Malformed(name)
+        return self.count
 
 
-_Get = Callable[[str], "Sequence[Any] | int"]
+def _kinds(records: list[Any]) -> list[_Kind]:
+    shapes: list[tuple[str, ...]] = list(map(tuple, records))
+    number = {shape: n for n, shape in enumerate(dict.fromkeys(shapes))}
+    if len(number) < 2:
+        return [_kind(slice(None), shape, records) for shape in number or [()]]
+    which = np.fromiter(map(number.__getitem__, shapes), np.int64, len(shapes))
+    kinds: list[_Kind] = []
+    for shape, n in number.items():
+        rows = np.flatnonzero(which == n)
+        kinds.append(_kind(rows, shape, [records[row] for row in rows.tolist()]))
+    return kinds
 
 
-def _given(values: Sequence[Any] | int) -> Iterable[tuple[int, Any]]:
+def _kind(rows: Any, shape: tuple[str, ...], records: list[Any]) -> _Kind:
+    flat = list(chain.from_iterable(map(dict[str, Any].values, records)))
+    return _Kind(rows, {name: n for n, name in enumerate(shape)}, flat, len(records))
+
+
+def _tombstones(values: Values) -> Ints:
     if isinstance(values, int):
-        return ()
-    return ((row, value) for row, value in enumerate(values) if value is not None)
-
-
-def _fields(records: list[Any]) -> _Get:
-    """The values of a field in all records; if no record has it, only how many records there are.
-
-    Records of one kind have the same fields in the same order, and are taken apart in one go.
-    """
-    shapes: set[tuple[str, ...]] = set(map(tuple, records))
-    count = len(records)
-    if len(shapes) == 1:
-        (shape,) = shapes
-        flat = list(chain.from_iterable(map(dict[str, Any].values, records)))
-        places = {name: n for n, name in enumerate(shape)}
-        size = len(shape)
-        return lambda name: flat[places[name] :: size] if name in places else _none(name, count)
-    present = set(chain.from_iterable(shapes))
-
-    def get(name: str) -> Sequence[Any] | int:
-        if name == "topic":
-            return [record["topic"] for record in records]
-        return [record.get(name) for record in records] if name in present else count
-
-    return get
-
-
-def _none(name: str, count: int) -> int:
-    if name == "topic" and count:
-        raise Malformed(name)
-    return count
+        return np.zeros(values, np.int64)
+    flags = {True: Flag.TOMBSTONE, False: Flag.VALUED}
+    return np.array([flags[v] if type(v) is bool else 0 for v in values], np.int64)
 
 
 def joined(chunks: Sequence[Mapping[str, Ints]]) -> dict[str, Ints]:
@@ -209,7 +206,7 @@ def narrow(name: str, column: NDArray[np.integer[Any]]) -> Ints:
     return narrowed
 
 
-def _ints(name: str, values: Sequence[Any] | int) -> Ints:
+def _ints(name: str, values: Values) -> Ints:
     if isinstance(values, int):
         return np.full(values, NONE)
     if not set(map(type, values)) <= {int, NoneType}:
@@ -225,7 +222,7 @@ def _ints(name: str, values: Sequence[Any] | int) -> Ints:
     return filled
 
 
-def _ids(names: Names, values: Sequence[Any] | int) -> Ints:
+def _ids(names: Names, values: Values) -> Ints:
     if isinstance(values, int):
         return np.full(values, NONE)
     kinds: set[Any] = set(map(type, values))
@@ -236,11 +233,11 @@ def _ids(names: Names, values: Sequence[Any] | int) -> Ints:
     return np.fromiter((names.id(value) for value in values), np.int64, len(values))
 
 
-def _numbered(name: str, values: Sequence[Any] | int, number: Callable[[str], int]) -> Ints:
+def _numbered(number: Callable[[str], int], values: Values) -> Ints:
     if isinstance(values, int):
         return np.full(values, NONE)
     if not set(map(type, values)) <= {str, NoneType}:
-        raise Malformed(name)
+        raise Malformed("records")
     encoded = pa.array(values, pa.string()).dictionary_encode()
     numbers = [number(text) for text in encoded.dictionary.to_pylist()]
     codes: Ints = encoded.indices.fill_null(len(numbers)).to_numpy().astype(np.int64)

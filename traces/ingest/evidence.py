@@ -15,12 +15,13 @@ from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
 from traces.schema import NONE, Flag, Op, Outcome
+from traces.scopes import calls
 
 Columns = Mapping[str, Ints]
 
 
 def _ops(columns: Columns, *ops: Op) -> Bools:
-    return np.isin(columns["op"], ops)
+    return calls(columns, *ops)
 
 
 def _sends(columns: Columns) -> Bools:

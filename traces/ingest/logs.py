@@ -16,6 +16,7 @@ from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
 from traces.names import Names
 from traces.schema import NONE, Flag, Op, Outcome
+from traces.scopes import calls
 
 PARTS = ("process", "node", "topic", "partition")  # one log in one dump
 
@@ -29,7 +30,7 @@ class Of:
 
     def calls(self, *ops: Op) -> Bools:
         """The rows of these calls that are about a topic."""
-        return np.isin(self.columns["op"], ops) & (self.columns["flags"] & Flag.EMPTY == 0)
+        return calls(self.columns, *ops) & (self.columns["flags"] & Flag.EMPTY == 0)
 
     @property
     def compacted(self) -> Bools:
@@ -148,7 +149,7 @@ def _placed(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:
 
 
 def _parts(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:
-    rows = np.isin(columns["op"], ops) & (columns["partition"] != NONE)
+    rows = calls(columns, *ops) & (columns["partition"] != NONE)
     found = np.unique(np.stack([columns[name][rows] for name in PARTS], axis=1), axis=0)
     return {tuple(row) for row in found.tolist()}
 

@@ -15,7 +15,7 @@ from traces.names import Names
 from traces.problems import Problem
 from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 
-_CHUNK = 100_000  # rows turned into columns at a time, so that memory follows the columns
+_CHUNK = 50_000  # rows turned into columns at a time, so that memory follows the columns
 
 Call = dict[str, Any]
 

@@ -60,5 +60,6 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Column
         shown = ", ".join(unread[:4]) + (" …" if len(unread) > 4 else "")
         evidence.missing["scan"] = f"there is no final scan of {shown}"
         evidence.missing["complete"] = evidence.missing["scan"]
-    if "numbered.pid" in evidence.counts and "complete" in evidence.missing:
-        evidence.missing["numbered.complete"] = evidence.missing["complete"]
+    if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
+        told = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
+        evidence.missing |= {need: why for need, why in told.items() if why}

@@ -16,6 +16,7 @@ from traces.ingest.evidence import marks
 from traces.ingest.lines import Piece
 from traces.ingest.transactions import undecided
 from traces.schema import NONE, Isolation, Op, Outcome
+from traces.scopes import calls
 
 Columns = Mapping[str, Ints]
 Counts = dict[str, tuple[int, int]]
@@ -111,7 +112,7 @@ class Summary:
 
 def committed_reads(columns: Columns) -> Any:
     """Rows that may show that a transaction was committed."""
-    reads = np.isin(columns["op"], (Op.POLL, Op.SCAN)) & (columns["outcome"] == Outcome.OK)
+    reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
     return reads & (columns["isolation"] == Isolation.READ_COMMITTED)
 
 

@@ -8,6 +8,7 @@ from traces.checks.partition import firsts
 from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.scopes import calls
 
 Columns = dict[str, Ints]
 Ends = dict[int, tuple[Txn, int, int]]  # state, when its end was asked for, when answered
@@ -30,9 +31,9 @@ def end(ends: Ends, txn: int, op: Op, outcome: Outcome, asked: int, answered: in
 
 def add_ends(ends: Ends, columns: Mapping[str, Ints], only: Ints) -> None:
     """As `end`, for the calls among these rows that end one of `only` these transactions."""
-    rows = np.flatnonzero(np.isin(columns["op"], ENDS) & np.isin(columns["txn"], only))
-    calls = (columns[name][rows].tolist() for name in ("txn", "op", "outcome", "inv", "ret"))
-    for txn, op, outcome, asked, answered in zip(*calls, strict=True):
+    rows = np.flatnonzero(calls(columns, *ENDS) & np.isin(columns["txn"], only))
+    told = (columns[name][rows].tolist() for name in ("txn", "op", "outcome", "inv", "ret"))
+    for txn, op, outcome, asked, answered in zip(*told, strict=True):
         end(ends, txn, Op(op), Outcome(outcome), asked, answered)
 
 
@@ -107,7 +108,7 @@ def proved(sends: Ints, columns: Mapping[str, Ints], delivered: bool = False) ->
 
     With `delivered` any successful read is proof, as in histories that do not tell isolation.
     """
-    reads = np.isin(columns["op"], (Op.POLL, Op.SCAN)) & (columns["outcome"] == Outcome.OK)
+    reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
     if not delivered:
         reads &= columns["isolation"] == Isolation.READ_COMMITTED
     reads &= np.isin(columns["id"], sends[:, 2])
