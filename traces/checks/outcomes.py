@@ -20,7 +20,7 @@ _COMMIT, _ABORT = Detail.MARKERS["commit"], Detail.MARKERS["abort"]
     "a request to end hits its own transaction",
     formula="the outcome of T in the log is the outcome that T's producer was answered",
     needs="SENDS TXNS",
-    closed="READS SENDS TXNS transactional.txn ending.txn producers.whole "
+    closed="RECORDS consumers SENDS TXNS transactional.txn ending.txn producers.whole "
     "marker.pid marker.detail dump.topic dump.partition dump.offset dump.node dumps",
     spec="Transactions, to come",
     looks_at="records of ended transactions, with markers in dumps or scans of both isolations",
