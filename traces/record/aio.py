@@ -56,6 +56,7 @@ def _described_consumer(client: Any, conf: Conf) -> Fields:
         "group_instance_id": of("group_instance_id"),
         "session_timeout_ms": of("session_timeout_ms"),
         "commit_order": "auto" if auto else None,
+        "rack": "",  # this client reads from leaders only
     }
     return {name: value for name, value in described.items() if value is not None}
 

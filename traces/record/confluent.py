@@ -86,7 +86,8 @@ def _described_consumer(conf: Conf) -> Fields:
     }
     if auto:
         described["commit_order"] = "auto"
-    named = {"group": "group.id", "group_instance_id": "group.instance.id", "rack": "client.rack"}
+    described["rack"] = conf.get("client.rack", "")
+    named = {"group": "group.id", "group_instance_id": "group.instance.id"}
     return described | {name: conf[key] for name, key in named.items() if conf.get(key)}
 
 

@@ -43,7 +43,8 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
         "session_timeout_ms": config["session_timeout_ms"],
     }
     described |= {"commit_order": "auto"} if auto else {}
-    named = {"group": "group_id", "group_instance_id": "group_instance_id", "rack": "client_rack"}
+    described["rack"] = config.get("client_rack") or ""
+    named = {"group": "group_id", "group_instance_id": "group_instance_id"}
     return "consumer", described | {n: config[key] for n, key in named.items() if config.get(key)}
 
 

@@ -69,7 +69,8 @@ class RecordedProducer(Recorded):
         """For what the compact form has no place for."""
         named: Fields = {"topic": topic, "id": id}
         named |= {} if key is None else {"key": text(key)}
-        named |= {} if partition is None or partition < 0 else {"partition": partition}
+        if partition is not None and partition >= 0:
+            named |= {"partition": partition, "chosen": True}
         named |= {} if hashed is None else {"hash": hashed}
         call: Fields = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [named]}
         self._process.write(call | self._of_txn)
