@@ -147,7 +147,7 @@ def ownership_plot(
     lanes = {key: _lanes(one for one in drawn if (one.topic, one.partition) == key) for key in rows}
     depths = [1 + max((lane for _, lane in lanes[key]), default=0) for key in rows]
     tops = np.cumsum([0, *(depth + _GAP for depth in depths)])
-    canvas = Canvas(clock, WIDE, 58 + round(22 * float(tops[-1])), left=LEFT, top=26)
+    canvas = Canvas(clock, WIDE, 72 + round(22 * float(tops[-1])), left=LEFT, top=26)
     canvas.draw_faults()
     axes = canvas.axes
     axes.set_ylim(tops[-1], 0)
