@@ -68,6 +68,7 @@ def _at_the_change(p: Partition) -> Found:
     closed="RECORDS consumers MOVES COMMITS ACKS commit.ret acked.ret read.ret assign.offset "
     "fetched.topic list_offsets.topic list_offsets.offset reset.topic reset.inv "
     "reset.ret one_clock",
+    spec="Truncation!Truncate",
     unless=TRUNCATED,
     looks_at="positions that clients moved by themselves",
     uses="outcome txn_state detail isolation",

@@ -20,6 +20,7 @@ _OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
     needs="",
     closed="MOVES COMMITS MEMBERS RECORDS commit.inv read.ret assigned.group assigned.ret "
     "rebalance.ret rebalance.group one_clock",
+    spec="ConsumerCommit!OneOwner",
     unless="the old owner was silent for longer than consumers.session_timeout_ms",
     looks_at="first reads of a member after another one",
     uses="outcome",
@@ -210,6 +211,7 @@ def _without_owner(p: Rows, stints: tuple[Ints, Ints], lasting: Ints, topic: int
     formula="a member of instance i assigned ≺ commit of another of i, assigned before ⇒ not ok",
     needs="COMMITS static.instance static.group",
     closed="static.inv static.ret one_clock consumers",
+    spec="ConsumerCommit!ReceiveCommit, with Fence",
     scope="group",
     looks_at="commits of members whose instance another process had, too",
     uses="outcome instance",

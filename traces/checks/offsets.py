@@ -116,6 +116,7 @@ def _sent(p: Partition, group: int) -> Ints:
     formula="an answer is a commit concurrent with the question, or the last one before it",
     needs="",
     closed=f"{_ALL} consumers.whole producers.whole",
+    spec="ConsumerCommit!CommittedMonotone",
     unless="consumers.auto_commit is true, as not every automatic commit is recorded",
     looks_at="answers about committed offsets, after a commit that was recorded",
     uses=_COLUMNS,
