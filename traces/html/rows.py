@@ -11,7 +11,7 @@ from traces.html.series import Columns
 from traces.ingest.run import Run
 from traces.schema import Op
 
-SAMPLE = 10_000_000  # rows; of more than that, every so many-th offset
+SAMPLE = 5_000_000  # rows; of more than that, every so many-th offset
 _BATCH = 1 << 20
 
 NEEDED = (

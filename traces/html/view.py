@@ -14,7 +14,7 @@ from traces.ingest.evidence import SPOKEN
 from traces.ingest.run import Run
 from traces.meta import Meta
 from traces.report import Judged
-from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, VIOLATED, Verdict
+from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, UNASKED, VIOLATED, Verdict
 
 SLUGS = {VIOLATED: "violated", ALLOWED: "allowed", HOLDS: "holds", NOT_CHECKED: "unchecked"}
 FAMILIES = {
@@ -188,6 +188,8 @@ def _reason(run: Run, verdict: Verdict) -> tuple[tuple[str, str], str]:
     check = CHECKS[verdict.check]
     if not isinstance(check, Check):
         return (verdict.reason, ""), verdict.title
+    if verdict.reason == UNASKED:
+        return (UNASKED, "the same run with --mode exact"), verdict.title
     if verdict.reason.startswith(NOTHING):
         return (NOTHING, "a run in which such things happen"), check.looks_at
     needs = [need for need in (*check.closed, *check.needs) if need in run.evidence.missing]
