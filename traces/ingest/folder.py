@@ -38,6 +38,7 @@ from traces.schema import OPS
 
 Columns = dict[str, Ints]
 ROW_GROUP = 500_000
+_BELOW = ("_pieces", "_raw", "_ids", "_extra")
 RUN = "run.json"
 # Nearly all values are different: a dictionary of them would be built and thrown away.
 _MANY = ("seq", "offset", "id", "inv", "ret", "timestamp", "sequence", "key", "hash", "end_inv")
@@ -58,7 +59,7 @@ class Ops:
 
     def prepare(self) -> None:
         """Make it, if it is not there."""
-        for below in ("_pieces", "_raw", "_ids", "_extra", "_run"):
+        for below in (*_BELOW, "_run"):
             (self.path / below).mkdir(parents=True, exist_ok=True)
 
     def part(self, piece: Piece, kind: str = "") -> Path:
@@ -73,34 +74,44 @@ class Ops:
     def _aside(self, piece: Piece) -> Path:
         return self.path / "_raw" / f"{stem(piece)}.parquet"
 
+    def _ids(self, piece: Piece) -> Path:
+        return self.path / "_ids" / f"{stem(piece)}.parquet"
+
+    def _extra(self, piece: Piece) -> Path:
+        return self.path / "_extra" / f"{stem(piece)}.parquet"
+
+    def _sizes(self, piece: Piece) -> list[int | None]:
+        """Of the files that a piece was read into, those that are there."""
+        files = (self._raw(piece), self._ids(piece), self._extra(piece))
+        return [file.stat().st_size if file.exists() else None for file in files]
+
     def _account(self, piece: Piece) -> Path:
         return self.path / "_pieces" / f"{stem(piece)}.json"
 
     def write(self, one: Read, state: Mapping[str, Any]) -> None:
         """Keep a piece that was read from a file in this state."""
         piece = one.summary.piece
+        self._account(piece).unlink(missing_ok=True)
         self._aside(piece).unlink(missing_ok=True)
         if one.columns is not None:
             write_parquet(self.part(piece), _numbered(one.columns))
         if one.ids:
             texts = [orjson.dumps(id).decode() for id in one.ids.values()]
             ids = pa.table([pa.array(one.ids), pa.array(texts)], schema=_IDS)
-            write_parquet(self.path / "_ids" / f"{stem(piece)}.parquet", ids)
+            write_parquet(self._ids(piece), ids)
         if one.extra:
             process = [one.summary.process] * len(one.extra)
             extra = pa.table([process, *zip(*one.extra, strict=True)], schema=_EXTRA)
-            write_parquet(self.path / "_extra" / f"{stem(piece)}.parquet", extra)
-        size = self.part(piece).stat().st_size if one.columns is not None else None
-        told = {"state": state, "size": size, "told": one.summary.as_json()}
+            write_parquet(self._extra(piece), extra)
+        told = {"state": state, "sizes": self._sizes(piece), "told": one.summary.as_json()}
         write_whole(self._account(piece), orjson.dumps(told))
 
     def told(self, piece: Piece, state: Mapping[str, Any]) -> Summary | None:
         """What a piece says, if it was read from a file in this state and its rows are there."""
         try:
             found = orjson.loads(self._account(piece).read_bytes())
-            size = found["size"]
             told = Summary.from_json(found["told"])
-            there = size is None or self._raw(piece).stat().st_size == size
+            there = self._sizes(piece) == found["sizes"]
             if found["state"] == state and there and told.piece.end == piece.end:
                 return told
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
@@ -109,9 +120,10 @@ class Ops:
 
     def load(self, told: Summary, names: Sequence[str] | None = None) -> Columns:
         """The rows of a piece as they were read."""
-        rows = pq.read_table(self._raw(told.piece), columns=names, use_threads=False)
-        wanted = names or [name for name in rows.column_names if name != "run"]
-        return {name: rows[name].to_numpy() for name in wanted}
+        wanted = None if names is None else list(names)
+        with pq.ParquetFile(self._raw(told.piece)) as file:
+            rows = file.read(columns=wanted, use_threads=False)
+        return {name: rows[name].to_numpy() for name in rows.column_names if name != "run"}
 
     def save(self, told: Summary, columns: Columns | None, kind: str = "") -> None:
         """Put rows in place of those that were read, if any; with a kind, beside them."""
@@ -131,7 +143,7 @@ class Ops:
         stems = {stem(piece) for piece in mine}
         parts = {self.part(piece).name for piece in mine}
         parts |= {self.part(piece, kind).name for piece, kind in kinds}
-        for below in ("_pieces", "_raw", "_ids", "_extra"):
+        for below in _BELOW:
             for path in (self.path / below).iterdir():
                 if path.stem not in stems:
                     path.unlink()
@@ -143,6 +155,16 @@ class Ops:
         """The files of the table."""
         return sorted(str(path) for path in self.path.glob("part-*.parquet"))
 
+    def listing(self) -> str:
+        """What is there, beside the account of the run: if it is the same, so is the table."""
+        found = [
+            (str(path.relative_to(self.path)), path.stat().st_size)
+            for folder in (self.path, *(self.path / below for below in _BELOW))
+            for path in folder.iterdir()
+            if path.is_file() and path.name != RUN
+        ]
+        return blake2b(orjson.dumps(sorted(found)), digest_size=12).hexdigest()
+
     def seeds(self, new: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """The names that were known before anything was read: those of the first time, if any."""
         place = self.path / "_names.json"
@@ -152,9 +174,9 @@ class Ops:
 
     def ids(self, numbers: set[int]) -> Iterator[tuple[int, str | int]]:
         """The ids behind these numbers; one that is found twice is told twice."""
-        wanted = pa.array(sorted(numbers), pa.int64())
+        wanted = [("number", "in", sorted(numbers))]
         for path in sorted((self.path / "_ids").glob("*.parquet")):
-            found = pq.read_table(path, filters=[("number", "in", wanted.to_pylist())])
+            found = pq.read_table(path, filters=wanted, partitioning=None)
             for row in found.to_pylist():
                 yield row["number"], orjson.loads(row["id"])
 

@@ -173,24 +173,20 @@ def _finished(out: Path, state: str) -> Run | None:
         found = orjson.loads((out / RUN).read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    parts = {str(out / name): size for name, size in found.get("parts", {}).items()}
-    if found.get("state") != state or set(Ops(out).parts()) != set(parts):
+    if (found.get("state"), found.get("reader")) != (state, reader()):
         return None
-    if any(Path(part).stat().st_size != size for part, size in parts.items()):
-        return None
-    return load(out)
+    return load(out) if Ops(out).listing() == found.get("listing") else None
 
 
 def _finish(ops: Ops, run: Run, state: str) -> Run:
     """Write down what the checks need beside the rows."""
-    parts = {Path(part).name: Path(part).stat().st_size for part in ops.parts()}
     told: dict[str, Any] = {
         "state": state,
         "reader": reader(),
         "source": str(run.path.absolute()),
         "jepsen": run.jepsen,
         "calls": run.calls,
-        "parts": parts,
+        "listing": ops.listing(),
         "missing": run.evidence.missing,
         "counts": run.evidence.counts,
         "warnings": [attrs.asdict(warning) for warning in run.warnings],

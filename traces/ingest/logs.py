@@ -67,6 +67,8 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
         lambda of: of.calls(Op.DUMP, Op.MARKER),
         ("topic", "partition", "offset", "node", "hash", "epoch", "timestamp"),
     ),
+    # A line of a dump that names no records may be one of which they are missing.
+    "dumped": (lambda of: of.calls(Op.DUMP, Op.MARKER, Op.DUMP_END), ("topic",)),
     "sequenced": (lambda of: of.sequenced, ("pid", "pepoch", "sequence")),
     "marker": (lambda of: of.calls(Op.MARKER), ("pid", "pepoch", "detail")),
     "compacted_dump": (lambda of: of.calls(Op.DUMP) & of.compacted, ("key", "tombstone")),
@@ -82,7 +84,8 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
         ("topic", "inv"),
     ),
     "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
-    "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone")),
+    "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone", "inv")),
+    "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
     "keyed": (lambda of: of.calls(Op.SEND) & of.placed & of.ok, ("key", "partition")),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from traces.arrow import pq
+from traces.arrow import pa, pq
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import Evidence
@@ -59,7 +59,7 @@ class Run:
         """This run with its rows in memory."""
         if not self.parts:
             return self
-        rows = pq.read_table(list(self.parts))
+        rows = pa.concat_tables(pq.ParquetFile(part).read() for part in self.parts)
         columns = {name: rows[name].to_numpy() for name in rows.column_names}
         return evolve(self, columns=columns, parts=())
 
