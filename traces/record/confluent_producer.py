@@ -1,26 +1,25 @@
 """A producer of confluent-kafka, recorded."""
 
+from array import array
 from collections.abc import Callable, Mapping
 from functools import partial
+from threading import Lock
 from typing import Any, Self
 
 from traces.record.confluent_words import member, offsets_of, told_error
-from traces.record.entries import REPORT_FIELDS
+from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS
 from traces.record.ids import HEADER
 from traces.record.process import now
 from traces.record.sends import RecordedProducer
 from traces.record.wrapper import Fields, Told
 
 Conf = Mapping[str, Any]
-#: So many reports are kept, if the application never lets them be written.
-MOST_AT_ONCE = 256
-MOST_REPORTS = MOST_AT_ONCE * REPORT_FIELDS
+#: So many numbers of reports are kept, if the application never lets them be written.
+MOST_REPORTS = 256 * REPORT_FIELDS
 
 
 class ConfluentProducer(RecordedProducer):
     """A producer of confluent-kafka. Its reports come from inside `poll` and `flush`, in bursts."""
-
-    _at_once = MOST_AT_ONCE
 
     def __init__(self, client: Any, told: Told, conf: Conf) -> None:
         super().__init__(client, told)
@@ -28,6 +27,9 @@ class ConfluentProducer(RecordedProducer):
         self._identity: Fields = {}
         self._hand_over: Callable[..., Any] = client.produce
         self._report: Callable[..., None] = self._delivered
+        self._reports: list[int] = []
+        self._reporting = Lock()
+        told.process.before_end = self._write_reports
 
     def produce(
         self,
@@ -73,13 +75,24 @@ class ConfluentProducer(RecordedProducer):
             self._not_stored(seq, *told_error(error), message.partition())
         elif (offset := message.offset()) is None:
             self._stored(seq, message.partition(), None, None)
-        else:  # as `_stored`, for the sake of its cost
+        else:
             reports = self._reports
             reports.extend((seq, message.partition(), offset, message.timestamp()[1]))
             if len(reports) >= MOST_REPORTS:
                 self._write_reports()
         if user is not None:
             user(error, message)
+
+    def _write_reports(self) -> None:
+        """What was acknowledged since: reports come in bursts, from inside the client's calls."""
+        if not self._reports:
+            return
+        with self._reporting:
+            numbers = array("q", self._reports)
+            del self._reports[: len(numbers)]
+        if numbers:
+            head = REPORTS.pack(0, len(numbers) // REPORT_FIELDS, now())
+            self._process.journal.append(head + numbers.tobytes(), REPORTED)
 
     def poll(self, *args: Any, **more: Any) -> Any:
         """As the client's own."""

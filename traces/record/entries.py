@@ -27,6 +27,8 @@ SEND: Final = struct.Struct("<biiqqq")
 #: partition, offset, timestamp. They come in bursts, and have one time: none came after it.
 REPORTS: Final = struct.Struct("<biq")
 REPORT_FIELDS: Final = 4
+#: One report alone.
+REPORT: Final = struct.Struct("<biqqqqq")
 #: Kind (written last), number of the poll's context, records, seq, call, return. Each record is
 #: the number of its partition's context, offset, id, timestamp, epoch, length of its key or -1;
 #: behind them all stand the keys.

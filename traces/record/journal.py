@@ -16,10 +16,11 @@ import time
 import warnings
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from attrs import define, field
 
-from traces.record.entries import SEND, SENT
+from traces.record.entries import REPORT, REPORTED, SEND, SENT
 
 SUFFIX = ".journal"
 #: How every journal begins, and how one begins that could not be continued.
@@ -59,40 +60,59 @@ class Journal:
         """
         lock = self._lock
         lock.acquire()
-        at = self._at
-        end = at + len(entry)
-        if end <= self._size:
-            window = self._map
-            window[at:end] = entry  # type: ignore[index]  # there is one, as long as there is room
-            if kind:
-                window[at] = kind  # type: ignore[index]
-            self._at = end
-        else:
-            self._append_slowly(entry, kind)
-        lock.release()
+        try:  # costs nothing; and the application may be interrupted in here
+            at = self._at
+            end = at + len(entry)
+            if end <= self._size:
+                window = self._map
+                window[at:end] = entry  # type: ignore[index]  # there is one, if there is room
+                if kind:
+                    window[at] = kind  # type: ignore[index]
+                self._at = end
+            else:
+                self._append_slowly(entry, kind)
+        finally:
+            lock.release()
 
     def append_send(self, context: int, seq: int, id: int, key: bytes | None) -> None:
         """Add the entry of a send, made where it stays: it is paid for with every message."""
+        length = -1 if key is None else len(key)
         lock = self._lock
         lock.acquire()
-        at = self._at
-        start = end = at + SEND.size
-        if key is not None:
-            end += len(key)
-        if end <= self._size:
-            window = self._map
-            if key is None:
-                SEND.pack_into(window, at, 0, -1, context, seq, now(), id)  # type: ignore[arg-type]
+        try:
+            at = self._at
+            start = at + SEND.size
+            end = start if key is None else start + length
+            if end <= self._size:
+                window: Any = self._map
+                SEND.pack_into(window, at, 0, length, context, seq, now(), id)
+                if key is not None:
+                    window[start:end] = key
+                window[at] = SENT
+                self._at = end
             else:
-                SEND.pack_into(window, at, 0, end - start, context, seq, now(), id)  # type: ignore[arg-type]
-                window[start:end] = key  # type: ignore[index]
-            window[at] = SENT  # type: ignore[index]
-            self._at = end
-        else:
-            length = -1 if key is None else len(key)
-            packed = SEND.pack(0, length, context, seq, now(), id)
-            self._append_slowly(packed + (key or b""), SENT)
-        lock.release()
+                packed = SEND.pack(0, length, context, seq, now(), id)
+                self._append_slowly(packed + (key or b""), SENT)
+        finally:
+            lock.release()
+
+    def append_report(self, seq: int, partition: int, offset: int, timestamp: int) -> None:
+        """Add the entry of one acknowledgement, made where it stays."""
+        lock = self._lock
+        lock.acquire()
+        try:
+            at = self._at
+            end = at + REPORT.size
+            if end <= self._size:
+                window: Any = self._map
+                REPORT.pack_into(window, at, 0, 1, now(), seq, partition, offset, timestamp)
+                window[at] = REPORTED
+                self._at = end
+            else:
+                packed = REPORT.pack(0, 1, now(), seq, partition, offset, timestamp)
+                self._append_slowly(packed, REPORTED)
+        finally:
+            lock.release()
 
     def close(self) -> None:
         """Cut the file to what was written and let go of it."""

@@ -3,12 +3,9 @@
 A send is written down before the client is called: from then on the record may be in the log.
 """
 
-from array import array
 from itertools import count
-from threading import Lock
 from typing import Any
 
-from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS
 from traces.record.errors import send_outcome
 from traces.record.ids import HEADER, text, with_header
 from traces.record.process import now
@@ -17,9 +14,6 @@ from traces.record.wrapper import Fields, Recorded, Told
 
 class RecordedProducer(Recorded):
     """A producer of any library."""
-
-    #: So many reports are kept before they are written: all that the client calls out at once.
-    _at_once = 1
 
     def __init__(self, client: Any, told: Told) -> None:
         super().__init__(client, told)
@@ -33,14 +27,11 @@ class RecordedProducer(Recorded):
         # A topic, and the transaction that its sends now belong to, have a number in the journal.
         self._contexts: dict[str, int] = {}
         self._context_numbers = count(1)
-        self._reports: list[int] = []
-        self._reporting = Lock()
         # Whether messages need more than the compact form tells, or an id of their own.
         self._closer = told.id_of is not None or told.hashes
         self._append_send = told.process.journal.append_send
         self._next_seq = told.process.next_seq
         self._first_id = told.process.first_id
-        told.process.before_end = self._write_reports
 
     def _begin(
         self, topic: str, value: Any, key: Any, headers: Any, partition: int | None
@@ -91,10 +82,8 @@ class RecordedProducer(Recorded):
             outcome = "ok" if self._acknowledged else "info"
             self._process.answer(seq, outcome, at=(partition, None, None))
             return
-        reports = self._reports
-        reports.extend((seq, partition, offset, -1 if timestamp is None else timestamp))
-        if len(reports) >= self._at_once * REPORT_FIELDS:
-            self._write_reports()
+        stamp = -1 if timestamp is None else timestamp
+        self._process.journal.append_report(seq, partition, offset, stamp)
 
     def _not_stored(
         self, seq: int, code: int | None, error: str, partition: int | None = None
@@ -102,14 +91,3 @@ class RecordedProducer(Recorded):
         """The client has given it up."""
         at = {} if partition is None else {"at": (partition, None, None)}
         self._process.answer(seq, send_outcome(code, self._retries), error=error, **at)
-
-    def _write_reports(self) -> None:
-        """What was acknowledged since: reports come in bursts, from inside the client's calls."""
-        if not self._reports:
-            return
-        with self._reporting:
-            numbers = array("q", self._reports)
-            del self._reports[: len(numbers)]
-        if numbers:
-            head = REPORTS.pack(0, len(numbers) // REPORT_FIELDS, now())
-            self._process.journal.append(head + numbers.tobytes(), REPORTED)

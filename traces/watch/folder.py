@@ -65,6 +65,8 @@ class Batch:
     calls: list[tuple[Process, list[Numbered]]] = field(factory=list[Any])
     began: list[Process] = field(factory=list[Process])
     ended: list[Process] = field(factory=list[Process])
+    #: There is a new `meta.json`; or something else may have changed how the run is configured.
+    meta_read: bool = False
     meta_changed: bool = False
     #: A file held more than is read at once.
     more: bool = False
@@ -95,7 +97,7 @@ class Folder:
         batch = Batch()
         for path in self._files():
             self._follow(path, batch)
-        batch.meta_changed = self._read_meta() or bool(batch.began)
+        batch.meta_read, told_before = self._read_meta(), len(self._told)
         for process in self.processes.values():
             was = process.ended
             if calls := self._new(process):
@@ -103,6 +105,7 @@ class Folder:
             if process.ended and not was:
                 batch.ended.append(process)
             batch.more |= process.source.more
+        batch.meta_changed = batch.meta_read or len(self._told) > told_before
         return batch
 
     @property
@@ -133,11 +136,6 @@ class Folder:
     def recording(self) -> bool:
         """Whether there are journals, which nobody but the watch can read."""
         return any(isinstance(p.source, Journal) for p in self.processes.values())
-
-    @property
-    def meta_seen(self) -> bool:
-        """Whether there is a `meta.json`."""
-        return self._meta_seen != (-1, -1)
 
     @property
     def ended(self) -> bool:

@@ -24,15 +24,15 @@ from traces.watch.watching import Step, Watch
 
 PENDING = "pending"
 ENDED = {"close": "closed", "crash": "crashed"}
-#: So many findings of one check are told of one batch, and so many lines stand under the table.
-MOST_TOLD, LAST_TOLD = 3, 12
+#: So many findings of a check are told of one batch; so many lines stand under the table.
+MOST_TOLD, LAST_TOLD = 3, 6
 
 
 def lines(watch: Watch, step: Step) -> Iterator[tuple[str, str]]:
     """What happened in one batch: a word that says what kind it is, and the rest."""
     for process in step.batch.began:
         yield "began", process.name
-    if step.batch.meta_changed and watch.folder.meta_seen:
+    if step.batch.meta_read:
         yield "meta.json", "complete" if watch.folder.meta.complete else "read"
     for check in step.withdrawn:
         why = "; ".join(watch.blocked(check)) or "the configuration has changed"
@@ -46,10 +46,7 @@ def lines(watch: Watch, step: Step) -> Iterator[tuple[str, str]]:
         if count > MOST_TOLD:
             yield VIOLATED.upper(), f"{check} and {count - MOST_TOLD} more of it"
     for process in step.batch.ended:
-        yield (
-            process.ended + "d" * process.ended.endswith("e"),
-            f"{process.name}, {process.calls:,} calls",
-        )
+        yield ENDED[process.ended], f"{process.name}, {process.calls:,} calls"
 
 
 def said(watch: Watch, finding: Finding) -> str:
@@ -127,6 +124,7 @@ class Screen:
     console: Console
     _live: Live = field(init=False)
     _last: deque[Text] = field(factory=lambda: deque[Text](maxlen=LAST_TOLD))
+    _verdicts: deque[Text] = field(factory=lambda: deque[Text](maxlen=LAST_TOLD))
 
     def __attrs_post_init__(self) -> None:
         self._live = Live(console=self.console, auto_refresh=False)
@@ -138,7 +136,8 @@ class Screen:
 
     def tell(self, watch: Watch, step: Step) -> None:
         """What this batch brought."""
-        self._last += [stamped(kind, what) for kind, what in lines(watch, step)]
+        for kind, what in lines(watch, step):
+            (self._verdicts if kind.isupper() else self._last).append(stamped(kind, what))
         self._live.update(self._shown(watch), refresh=True)
 
     def stop(self) -> None:
@@ -148,8 +147,11 @@ class Screen:
     def _shown(self, watch: Watch) -> RenderableType:
         running = watch.folder.running
         head = f"{watch.path}  {watch.calls:,} calls of {len(watch.folder.processes)} processes"
-        still = f"{len(running)} still open: {', '.join(running[:8])}" if running else "all ended"
-        return Group(Text(head, style="bold"), Text(still, style="dim"), _table(watch), *self._last)
+        still = (
+            f"{len(running)} still open: {', '.join(running[:8])}" if running else "nobody is open"
+        )
+        told = *self._verdicts, *self._last
+        return Group(Text(head, style="bold"), Text(still, style="dim"), _table(watch), *told)
 
 
 def _table(watch: Watch) -> Table:

@@ -56,6 +56,7 @@ SENDS = st.tuples(st.none() | st.text(max_size=50), NUMBERS)
 WRITTEN: st.SearchStrategy[tuple[str, Any]] = st.one_of(
     st.tuples(st.just("line"), st.text(max_size=3000)),
     st.tuples(st.just("send"), SENDS),
+    st.tuples(st.just("report"), st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)),
     st.tuples(st.just("reports"), st.lists(NUMBERS, min_size=4, max_size=600)),
 )
 
@@ -78,6 +79,10 @@ def test_what_is_appended_is_read_back_across_windows(
             record = {"topic": "t", "id": id} | ({} if key is None else {"key": key})
             call = {"seq": seq, "op": "send", "invoked_ns": NOW, "records": [record]}
             expected.append(call)
+        elif kind == "report":
+            journal.append_report(*what)
+            told, *at = what
+            expected.append({"seq": told, "outcome": "ok", "returned_ns": NOW, "at": at})
         else:
             numbers = what[: len(what) // 4 * 4]
             packed = b"".join(n.to_bytes(8, "little") for n in numbers)

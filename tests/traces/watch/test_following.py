@@ -189,12 +189,25 @@ def _always_seven(*_: Any) -> int:
     return 7
 
 
+def test_what_a_recorder_tells_of_its_client_counts_from_its_first_call(tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text(json.dumps(META))
+    watch, client = Watch(tmp_path), Producer()
+    producer = recorded(client, tmp_path, SAFE, name="p0")
+    assert watch.step().batch.began
+    for _ in range(2):
+        client._offset = 0  # pyright: ignore[reportPrivateUsage]
+        producer.produce("t", b"v")
+        producer.poll(0)
+    assert "L1" in found(watch)
+
+
 def test_a_recorders_violation_is_told_while_its_clients_run(tmp_path: Path) -> None:
     """A reader goes back, and nobody has closed anything."""
     (tmp_path / "meta.json").write_text(json.dumps(META))
     script = [[message(0), message(1)], [message(0)]]
     reader = recorded(Consumer(script=script), tmp_path, {"group.id": "g"}, id=_always_seven)
     watch = Watch(tmp_path)
+    watch.step()  # before it has polled anything
     for expected in ([], ["C2"]):
         reader.consume(2)
         assert [id for id in found(watch) if id == "C2"] == expected

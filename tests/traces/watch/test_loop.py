@@ -73,6 +73,7 @@ def test_the_log_tells_what_happens_and_when(tmp_path: Path) -> None:
     assert all(re.match(r"\d\d:\d\d:\d\d \S", line) for line in lines)
     kinds = [line.split()[1] for line in lines]
     assert kinds.count("began") == kinds.count("closed") == len(list(at.run.glob("*.ndjson")))
+    assert [line.split()[2] for line in lines if " meta.json " in line] == ["complete"]
     violated = [line for line in lines if " VIOLATED G9 " in line]
     assert len(violated) == 1
     assert " t:" in violated[0]
@@ -102,15 +103,24 @@ def test_a_terminal_shows_a_table(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_watch_says_what_it_has_found(tmp_path: Path) -> None:
-    at = bench(tmp_path, "two_owners")
+    at = Bench(tmp_path, iter(()), tmp_path.with_suffix(".json"))
+    topic = {"min_insync_replicas": 2, "unclean_leader_election": False}
+    meta = {"format": 1, "topics": {"t": topic}, "producers": {"p0": {"acks": "all"}}}
+    (tmp_path / "meta.json").write_text(json.dumps(meta))
+    with (tmp_path / "p0#0.ndjson").open("w") as file:
+        for seq in (0, 1):
+            record = {"topic": "t", "partition": 0, "offset": 5, "id": seq}
+            call = {"process": "p0#0", "seq": seq, "op": "send", "outcome": "ok"}
+            file.write(json.dumps(call | {"records": [record]}) + "\n")
 
     def interrupt() -> None:
-        if at.seen and at.seen[-1]["verdict"] == "violated":
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     at.at_pause = interrupt
     assert at.watch() is None
-    assert "stopped violated; still open: " in at.said.getvalue()
+    assert "stopped violated; still open: p0#0" in at.said.getvalue()
+    run = json.loads(at.json_file.read_text())["runs"][0]
+    assert (run["verdict"], run["watching"], run["running"]) == ("violated", True, ["p0#0"])
 
 
 def test_until_judges_what_is_there_when_nothing_comes_any_more(tmp_path: Path) -> None:
