@@ -59,6 +59,11 @@ SEQUENCES: dict[str, tuple[Tell, str, list[tuple[int, int]]]] = {
     "one is missing": (dumped((0, 0, 0), (1, 1, 0), (2, 3, 0)), "violated", [(1, 1), (2, 2)]),
     "a new epoch begins again": (dumped((0, 0, 0), (1, 1, 0), (2, 0, 1)), "holds", []),
     "numbers begin again after the last": (dumped((9, LAST, 0), (10, 0, 0)), "holds", []),
+    "one is missing where they begin again": (
+        dumped((9, LAST, 0), (10, 1, 0)),
+        "violated",
+        [(0, 9), (1, 10)],
+    ),
     "the head is missing": (dumped((0, 0, 1), (1, 4, 2)), "violated", [(1, 1)]),
     "retention took the head": (dumped((5, 8, 0), (6, 9, 0)), "holds", []),
     "a batch is there twice": (dumped((0, 0, 0), (1, 1, 0), (2, 1, 0)), "holds", []),
@@ -344,6 +349,21 @@ RESETS: dict[str, tuple[Tell, str]] = {
 def test_a_reset_has_a_cause(case: str, tmp_path: Path) -> None:
     tell, expected = RESETS[case]
     assert judge(tmp_path, tell, "C6").verdict == expected
+
+
+@pytest.mark.parametrize(("told", "expected"), [(True, "holds"), (False, "violated")])
+def test_after_a_reset_reading_starts_anew(told: bool, expected: str, tmp_path: Path) -> None:
+    def tell(w: World) -> None:
+        resets(reason="out_of_range")(w)
+        again = [ROOT | {"offset": n, "id": n, "epoch": 1} for n in range(2)]
+        w.call("c#0", "poll", records=again, isolation="read_uncommitted")
+        if not told:
+            w.lines["c#0"] = [line for line in w.lines["c#0"] if line["op"] != "reset"]
+            for seq, line in enumerate(w.lines["c#0"]):
+                line["seq"] = seq
+
+    assert judge(tmp_path / "back", tell, "C2").verdict == expected
+    assert judge(tmp_path / "start", tell, "C3").verdict == "holds"
 
 
 def handover(end: str, heard: int | None, timeout: int | None) -> Tell:

@@ -9,8 +9,9 @@ from traces.checks.partition import Partition, last_before, once
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op
 
+_EXACT = (Op.SEEK, Op.ASSIGN, Op.RESET)
 Step = Callable[[Ints, Ints], Bools]
-_MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.FORGET)
+_MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.FORGET, Op.RESET)
 
 
 def _moves(p: Partition) -> Bools:
@@ -125,11 +126,11 @@ def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
 @check(
     "C3",
     "reading starts where it was told to",
-    formula="first read after seek or assign to o ⇒ at o or the next visible record",
+    formula="first read after seek, assign or reset to o ⇒ at o or the next visible record",
     needs="assign.offset",
     closed="VISIBLE MOVES",
     unless=TRUNCATED,
-    looks_at="reads after a seek, or an assignment with an offset",
+    looks_at="reads after a seek, a reset, or an assignment with an offset",
     uses="isolation compacted.key",
 )
 def wrong_start(p: Partition) -> list[Found]:
@@ -139,7 +140,7 @@ def wrong_start(p: Partition) -> list[Found]:
     move, reads = _last_move(p), p.reads
     first = reads[np.r_[True, move[reads[1:]] != move[reads[:-1]]][: len(reads)]]
     told = move[first]
-    sought = (told >= 0) & np.isin(p.op[told], (Op.SEEK, Op.ASSIGN)) & (p.offset[told] != NONE)
+    sought = (told >= 0) & np.isin(p.op[told], _EXACT) & (p.offset[told] != NONE)
     sought &= p.ok[told] & ~_shaken(p, first, move)
     first, told = first[sought], told[sought]
     want, got = p.offset[told], p.offset[first]

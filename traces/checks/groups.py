@@ -114,7 +114,7 @@ def commit_back(p: Partition) -> list[Found]:
 
 def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     """Whether the application itself moved back between two commits of one process."""
-    seek = last_upto(p.op == Op.SEEK)[two] if len(two) else two
+    seek = last_upto(p.called(Op.SEEK, Op.RESET))[two] if len(two) else two
     same = (p.process[seek] == p.process[two]) & (seek >= 0)
     return same & ((p.process[one] != p.process[two]) | (p.seq[seek] > p.seq[one]))
 
@@ -144,7 +144,8 @@ def commit_beyond(p: Partition) -> list[Found]:
 @once
 def _steps(p: Partition) -> Ints:
     """Rows that tell where a consumer's position is."""
-    told = p.called(Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN) & p.ok & (p.offset != NONE)
+    told = p.called(Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN, Op.RESET)
+    told &= p.ok & (p.offset != NONE)
     return np.flatnonzero(told)
 
 
@@ -360,9 +361,9 @@ def _asked(p: Partition, first: Ints) -> tuple[Ints, Ints]:
     """
     if not len(first):
         return first, first
-    own = last_before(p.called(Op.COMMITTED, Op.ASSIGNED, Op.SEEK, Op.ASSIGN))[first]
+    own = last_before(p.called(Op.COMMITTED, Op.ASSIGNED, Op.SEEK, Op.ASSIGN, Op.RESET))[first]
     own = np.where((own >= 0) & (p.process[own] == p.process[first]), own, NONE)
-    told = (own >= 0) & np.isin(p.op[own], (Op.SEEK, Op.ASSIGN))
+    told = (own >= 0) & np.isin(p.op[own], (Op.SEEK, Op.ASSIGN, Op.RESET))
     first, own = first[~told], own[~told]
     return first, np.where(p.offset[own] == NONE, NONE, own)
 

@@ -71,6 +71,7 @@ def _overlaps(p: Partition, old: Ints, new: Ints) -> Found:
     before = np.searchsorted(p.ret[old[:, 0]], p.inv[new[:, 0]], side="left") - 1
     new, before = new[before >= 0], before[before >= 0]
     late = latest[before] > p.ret[new[:, 1]] if len(old) else np.zeros(len(new), bool)
+    late[late] = p.process[old[at[before[late]], 0]] != p.process[new[late, 0]]
     new, old = new[late], old[at[before[late]]]
     return Found(len(late), np.hstack([old, new]), _silence(p, old[:, 0], new[:, 1]))
 

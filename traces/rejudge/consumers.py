@@ -48,8 +48,8 @@ def forward(h: History, rows: list[Row]) -> None:
 
 @predicate("C3")
 def starts_as_told(h: History, rows: list[Row]) -> None:
-    """First read after seek or assign to o ⇒ at o or the next visible record."""
-    ops(rows, "seek|assign", "poll|scan")
+    """First read after seek, assign or reset to o ⇒ at o or the next visible record."""
+    ops(rows, "seek|assign|reset", "poll|scan")
     place, (told, read) = one_place(rows), rows
     must(told.process == read.process and told.at < read.at, "another client was told")
     must(told.ok, "it was not told where to start")
@@ -65,10 +65,15 @@ def starts_as_told(h: History, rows: list[Row]) -> None:
 
 @predicate("C4")
 def only_assigned(h: History, rows: list[Row]) -> None:
-    """A group member reads a partition ⇒ it was not given up since it was assigned."""
-    ops(rows, "revoked|lost", "poll")
+    """A partition is read ⇒ since assigned or resumed it was not revoked, lost or paused."""
+    ops(rows, "revoked|lost|pause", "poll")
     place, (gone, read) = one_place(rows), rows
     must(gone.process == read.process and gone.at < read.at, "another client gave it up")
-    back = [m for m in moves(h, place, read.process) if gone.at < m.at < read.at]
-    must(not back, "it was assigned again in between")
+    if gone.op == "pause":
+        gives = ("assign", "assigned", "revoked", "lost", "resume")
+        mine = (r for r in h.rows(place, *gives) if r.ok and r.process == read.process)
+    else:
+        mine = iter(moves(h, place, read.process))
+    back = [m for m in mine if gone.at < m.at < read.at]
+    must(not back, "it was assigned again, or resumed, in between")
     must(not shaken(h, read), "the partition changed hands while the call ran")

@@ -69,7 +69,7 @@ def within_position(h: History, rows: list[Row]) -> None:
     must(commit.ok and commit.group is not None, "the commit did not succeed")
     members = {r.process for r in h.by_place[place] if r.group == commit.group}
     reached: list[int] = []
-    for row in h.rows(place, "poll", "committed", "seek", "assign"):
+    for row in h.rows(place, "poll", "committed", "seek", "assign", "reset"):
         if row.process not in members or not row.ok or row.offset is None:
             continue
         if not _surely_after(row, commit):
@@ -135,10 +135,13 @@ def goes_on(h: History, rows: list[Row]) -> None:
     place, (base, read) = one_place(rows), rows
     must(read.group is not None, "its reader belongs to no group")
     _, got = known("nothing was committed", base.offset, read.offset)
-    ends = ("assigned", "revoked", "lost", "seek", "assign", "forget")
+    ends = ("assigned", "revoked", "lost", "seek", "assign", "reset", "forget")
     own = [m for m in moves(h, place, read.process) if m.at < read.at and m.op in ends]
     since = own[-1].at if own and not h.jepsen else (-1, -1)
-    must(not own or h.jepsen or own[-1].op not in ("seek", "assign"), "it was told where to start")
+    must(
+        not own or h.jepsen or own[-1].op not in ("seek", "assign", "reset"),
+        "it was told where to start",
+    )
     earlier = [r for r in reads_by(h, place, read.process) if since < r.at < read.at]
     must(not [r for r in earlier if r.op == "poll"], "it is not the first read of its time with it")
     starts = _could_start_at(h, read)
