@@ -538,7 +538,10 @@ def test_times_that_are_not_there_or_do_not_compare_are_not_drawn_as_if_they_did
     changed = {process: [change(line) for line in mine] for process, mine in lines.items()}
     root = parsed(page_of(write(tmp_path / "run", changed, meta)))
     assert words in text_of(root)
-    assert bool(find(root, ".plot")) == plotted
+    titles = {text_of(title) for title in find(root, ".plot > h3")}
+    assert bool(titles) == plotted
+    assert not any("lag" in title or "Unseen" in title for title in titles)
+    assert find(root, ".plot svg a") == [], "a mark would stand at a time of another clock"
     for text in find(root, ".witness svg text.time"):
         assert not text_of(text)
 

@@ -1,14 +1,13 @@
-"""All drawings of a run: its plots, each with a sentence that says the same, and its witnesses."""
+"""What is drawn of a run: which partitions and groups, with which faults and marks."""
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from attrs import frozen
 
-from traces.html import plots
 from traces.html.canvas import Clock, Fault, Mark
-from traces.html.picture import Group, Partition, Picture
+from traces.html.picture import Group, Picture
 from traces.html.series import Key
+from traces.html.sheet import Figure, Sheet, counted, in_order, name_of
 from traces.ingest.run import Run
 from traces.report import Judged
 from traces.schema import NONE
@@ -16,21 +15,6 @@ from traces.verdict import ALLOWED, VIOLATED
 
 PANELS = 12  # small multiples of one kind
 GROUPS = 6  # that are drawn
-
-
-@frozen
-class Figure:
-    """One plot or a row of small ones."""
-
-    title: str
-    caption: str
-    svgs: tuple[tuple[str, str], ...]
-    legend: tuple[tuple[str, str], ...] = ()
-    wide: bool = True
-
-    @property
-    def size(self) -> int:
-        return sum(len(svg) for _, svg in self.svgs)
 
 
 @frozen
@@ -46,24 +30,28 @@ class Plates:
 def plates(one: Judged, picture: Picture, run_id: str) -> Plates:
     """All plots of a run, as far as its events have times."""
     assert one.run is not None
-    run, faults = one.run, _faults(one.run)
-    told = tuple(fault for fault, at in faults if at is None)
-    untimed = tuple(fault.what for fault in told)
-    timed = [fault for fault, at in faults if at is not None]
+    run = one.run
+    timed, untimed = _faults(run, picture)
     if picture.end <= picture.start:
         return Plates((), (), untimed, "No event of this run has a time, so nothing is plotted.")
     clock = Clock(picture, timed)
-    marks = list(_marks(one, clock, run_id))
-    names = {key: _name(run, key) for key in picture.partitions}
-    shown = sorted(_chosen(picture, marks), key=lambda key: names[key])
+    marks = list(_marks(one, clock, run_id)) if clock.comparable else []
+    names = {key: name_of(run, key) for key in in_order(run, picture.partitions)}
+    shown = in_order(run, _chosen(picture, marks))
     groups, others = _groups(picture, marks)
-    sheet = _Sheet(run, picture, groups, clock, marks, names, run_id, shown)
+    sheet = Sheet(run, picture, groups, clock, marks, names, run_id, shown)
     return Plates(
         figures=tuple(sheet.all()),
         faults=tuple((fault, clock.spoken(fault.at_ns)) for fault in timed),
         untimed=untimed,
         remark=" ".join(_remarks(picture, others)),
     )
+
+
+def _chosen(picture: Picture, marks: Sequence[Mark]) -> list[Key]:
+    """The partitions that get a plot of their own: where something was found, then the busiest."""
+    hit, every = {mark.key for mark in marks}, picture.partitions
+    return sorted(every, key=lambda key: (key not in hit, -every[key].rows, key))[:PANELS]
 
 
 def _groups(picture: Picture, marks: Sequence[Mark]) -> tuple[list[Group], int]:
@@ -77,7 +65,8 @@ def _remarks(picture: Picture, other_groups: int) -> Iterator[str]:
     if picture.clocks > 1:
         yield (
             f"The events of this run have {picture.clocks} clocks, whose times do not compare. "
-            "The plots show those of the clock that most events have."
+            "The plots show those of the clock that most events have, and leave out lag and "
+            "unseen records, which would compare senders with readers."
         )
     if picture.every > 1:
         yield (
@@ -85,14 +74,18 @@ def _remarks(picture: Picture, other_groups: int) -> Iterator[str]:
             "unseen records are estimates."
         )
     if other_groups:
-        yield f"{_counted(other_groups, 'more consumer group')} not drawn, the least busy ones."
+        yield f"{counted(other_groups, 'more consumer group')} not drawn, the least busy ones."
 
 
-def _faults(run: Run) -> list[tuple[Fault, int | None]]:
-    return [
-        (Fault(n, fault.at_ns or 0, fault.what), fault.at_ns)
-        for n, fault in enumerate(run.meta.faults, 1)
-    ]
+def _faults(run: Run, picture: Picture) -> tuple[list[Fault], tuple[str, ...]]:
+    """Faults that have a place among the events, and those whose time is unknown or not ours."""
+    timed, untimed = list[Fault](), list[str]()
+    for number, fault in enumerate(run.meta.faults, 1):
+        if fault.at_ns is None or picture.clocks > 1:
+            untimed.append(fault.what)
+        else:
+            timed.append(Fault(number, fault.at_ns, fault.what))
+    return timed, tuple(untimed)
 
 
 def _marks(one: Judged, clock: Clock, run_id: str) -> Iterator[Mark]:
@@ -114,177 +107,3 @@ def _marks(one: Judged, clock: Clock, run_id: str) -> Iterator[Mark]:
                         f"({clock.spoken(at)})",
                         href=f"#{run_id}-{verdict.check}-{n}",
                     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _chosen(picture: Picture, marks: Sequence[Mark]) -> list[Key]:
-    """The partitions that get a plot of their own: where something was found, then the busiest."""
-    hit, every = {mark.key for mark in marks}, picture.partitions
-    return sorted(every, key=lambda key: (key not in hit, -every[key].rows, key))[:PANELS]
-
-
-def _name(run: Run, key: Key) -> str:
-    return f"{run.names.topics.name(key[0])}:{key[1]}"
-
-
-@frozen
-class _Sheet:
-    """What all plots of a run share."""
-
-    run: Run
-    picture: Picture
-    groups: Sequence[Group]
-    clock: Clock
-    marks: Sequence[Mark]
-    names: dict[Key, str]
-    id: str
-    shown: Sequence[Key]
-
-    def all(self) -> Iterator[Figure]:
-        yield from self._lags()
-        yield from self._unseen()
-        yield from self._offsets()
-        yield from self._ownerships()
-        yield from self._commits()
-
-    def _lags(self) -> Iterator[Figure]:
-        for group in self.groups:
-            if not group.lag:
-                continue
-            name = self.run.names.groups.name(group.number)
-            mine = [mark for mark in self.marks if mark.group == group.number]
-            total = np.nansum(np.array(list(group.lag.values())), axis=0)
-            base = "the last committed offset" if group.commits_offsets else "the last record read"
-            caption = (
-                f"How many records the group is behind: end of the log less {base}. "
-                f"At most {total.max():,.0f}, {total[-1]:,.0f} at the end."
-            )
-            svg = plots.lag_plot(
-                self.clock, group, self.names, mine, f"{self.id}-lag-{group.number}"
-            )
-            legend = tuple(plots.lag_legend(group, self.names))
-            yield Figure(f"Consumer lag of group {name}", caption, (("", svg),), legend)
-
-    def _unseen(self) -> Iterator[Figure]:
-        every = list(self.picture.partitions.values())
-        if not any(len(one.reads.at) for one in every) or not any(len(o.sends.at) for o in every):
-            return
-        total = np.sum([one.unseen for one in every], axis=0)
-        unread, missing = sum(one.unread for one in every), sum(one.missing for one in every)
-        end = f"never read: {unread:,}" if unread else "all of them were read in the end"
-        if unread and self.run.meta.complete and not self.run.jepsen:
-            end += f", of which not in the final scan either: {missing:,}"
-        caption = (
-            f"Acknowledged records that no consumer had read yet. At most {total.max():,}; {end}."
-        )
-        svg = plots.unseen_plot(self.clock, every, self.marks, f"{self.id}-unseen")
-        yield Figure("Unseen records", caption, (("", svg),))
-
-    def _offsets(self) -> Iterator[Figure]:
-        panels = [
-            (self.names[key], self._offset_panel(self.picture.partitions[key]))
-            for key in self.shown
-            if len(self.picture.partitions[key].sends.at)
-            or len(self.picture.partitions[key].reads.at)
-        ]
-        if panels:
-            caption = "Every acknowledged send and every read at its time and offset."
-            legend = (("send", "sent"), ("read", "read"), *self._mark_legend())
-            yield Figure(
-                "Offsets against time",
-                caption + self._others("partitions"),
-                tuple(panels),
-                legend,
-                wide=False,
-            )
-
-    def _offset_panel(self, one: Partition) -> str:
-        marks = plots.of_offsets(self.marks, one.key)
-        prefix = f"{self.id}-offsets-{one.key[0]}-{one.key[1]}"
-        return plots.offsets_panel(self.clock, one, marks, prefix)
-
-    def _mark_legend(self) -> Iterator[tuple[str, str]]:
-        if any(mark.violated for mark in self.marks):
-            yield "bad", "witness of a violation"
-        if any(not mark.violated for mark in self.marks):
-            yield "warn", "witness of what is allowed"
-
-    def _others(self, what: str) -> str:
-        more = len(self.picture.partitions) + self.picture.left_out - len(self.shown)
-        return (
-            f" {more:,} more {what} are not shown: these have witnesses or the most events."
-            if more > 0
-            else ""
-        )
-
-    def _ownerships(self) -> Iterator[Figure]:
-        for group in self.groups:
-            if not group.owned:
-                continue
-            name = self.run.names.groups.name(group.number)
-            keys = sorted(
-                {(one.topic, one.partition) for one in group.owned},
-                key=lambda key: (key not in self.shown, key),
-            )
-            rows = sorted(keys[: plots.ROWS], key=lambda key: _name(self.run, key))
-            names = {key: _name(self.run, key) for key in rows}
-            members = self._members(group)
-            generations = {one.generation for one in group.owned} - {NONE}
-            hidden = len(keys) - len(rows)
-            caption = (
-                "Which member was told that it owns which partition: "
-                f"{_counted(len(members), 'member')}, {_counted(len(generations), 'generation')}. "
-                "Two bars of one partition at once are two owners."
-            )
-            caption += f" {hidden:,} more partitions are not shown." if hidden else ""
-            svg, left_out = plots.ownership_plot(
-                self.clock, group.owned, rows, names, members, f"{self.id}-owned-{group.number}"
-            )
-            if left_out:
-                caption += f" The {left_out:,} shortest times of ownership are left out."
-            legend = tuple(
-                dict.fromkeys(
-                    (f"series-{colour % 8}", client) for _, client, colour in members.values()
-                )
-            )
-            yield Figure(f"Ownership in group {name}", caption, (("", svg),), legend[:16])
-
-    def _members(self, group: Group) -> dict[int, tuple[str, str, int]]:
-        """Name, client and colour of each member; incarnations of a client share its colour."""
-        processes = sorted({one.process for one in group.owned})
-        names = {process: self.run.names.processes.name(process) for process in processes}
-        clients = sorted({name.partition("#")[0] for name in names.values()})
-        colours = {client: n for n, client in enumerate(clients)}
-        return {
-            process: (name, name.partition("#")[0], colours[name.partition("#")[0]])
-            for process, name in names.items()
-        }
-
-    def _commits(self) -> Iterator[Figure]:
-        for group in self.groups:
-            name = self.run.names.groups.name(group.number)
-            panels = [
-                (self.names[key], self._commit_panel(group, self.picture.partitions[key]))
-                for key in self.shown
-                if key in group.commits or key in group.refused
-            ]
-            if panels:
-                caption = "Offsets that the group committed, below the end of the log."
-                legend = [("commit", "committed"), ("quiet", "end of the log")]
-                if group.refused:
-                    legend.append(("bad", "commit refused"))
-                yield Figure(
-                    f"Commit positions of group {name}",
-                    caption + self._others("partitions"),
-                    tuple(panels),
-                    tuple(legend),
-                    wide=False,
-                )
-
-    def _commit_panel(self, group: Group, one: Partition) -> str:
-        marks = plots.of_commits(self.marks, one.key, group.number)
-        prefix = f"{self.id}-commits-{group.number}-{one.key[0]}-{one.key[1]}"
-        return plots.commits_panel(self.clock, group, one, marks, prefix)

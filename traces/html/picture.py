@@ -30,6 +30,7 @@ from traces.html.series import (
 from traces.ingest.run import Run
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 
+_KAFKA_BEGAN_MS = 1_290_000_000_000  # in 2010: an earlier stamp is no time of day
 PARTITIONS = 1000  # the busiest; beyond that nobody looks at them one by one
 
 # What clients do during a run; the final reading may come hours later and is not drawn.
@@ -128,7 +129,7 @@ def _clock(columns: Columns) -> tuple[int, int]:
 
 def _wall(columns: Columns) -> tuple[int, int] | None:
     """When the run was, in ms since 1970, as its senders' records tell."""
-    sent = (columns["op"] == Op.SEND) & (columns["timestamp"] > 0)
+    sent = (columns["op"] == Op.SEND) & (columns["timestamp"] > _KAFKA_BEGAN_MS)
     stamps = columns["timestamp"][sent]
     return (int(stamps.min()), int(stamps.max())) if len(stamps) else None
 
