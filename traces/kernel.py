@@ -59,6 +59,9 @@ FINDINGS_DDL = f"{_ddl(_FINDING, ' ')}, events array<struct<{_ddl(EVENT, ':')}>>
 COMMON = ("run", "idx", "clock", "txn", "txn_state", *(n for n in EVENT if n in COLUMNS))
 
 
+# What every user asks first: lost, duplicate, inconsistent, skipped or repeated for a consumer, out
+# of a producer's order, made up, aborted but read, committed back or beyond, owned twice.
+CORE = ("L1", "L2", "L3", "L4", "L5", "P1", "T4", "C1", "C2", "G1", "G5", "G6")
 OF_COMPACTED = "compacted."  # of a column that matters only if some topic is compacted
 
 

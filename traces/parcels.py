@@ -15,11 +15,10 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from traces.arrow import pa, pc
-from traces.checks.partition import firsts
 from traces.context import Ints
-from traces.scopes import SCOPES, Column, Columns, Scope
-from traces.sorting import DIGIT, digits_of, order_by
-from traces.table import Lazy, constant, is_constant, joined, take
+from traces.scopes import SCOPES, Column, Columns
+from traces.sorting import DIGIT, digits_of
+from traces.table import Lazy, by_bucket, constant, is_constant, joined
 
 PARCELS_DDL = "bucket int, scope int, rows bigint, parcel binary"
 PARCELS = pa.schema(
@@ -53,34 +52,9 @@ class Packer:
         narrow = Narrow.of(columns)
         for number, (name, scope) in enumerate(SCOPES.items()):
             if name in self.columns:
-                for bucket, rows in self._by_bucket(columns, scope):
+                for bucket, rows in by_bucket(columns, scope, self.buckets):
                     parcel = narrow.pack(rows, self.columns[name])
                     yield pa.record_batch([[bucket], [number], [len(rows)], [parcel]], PARCELS)
-
-    def _by_bucket(self, columns: Columns, scope: Scope) -> Iterator[tuple[int, Ints]]:
-        """The rows of each bucket, by key and process."""
-        rows = np.flatnonzero(scope.wanted(columns))
-        if not len(rows):
-            return
-        keys = [take(key, rows) for key in (columns["run"], *scope.key(columns))]
-        order = order_by(*keys, take(columns["process"], rows))
-        first = firsts(*(take(key, order) for key in keys))
-        bucket = bucket_of([take(key, order[first]) for key in keys], self.buckets)
-        bucket = bucket[np.cumsum(first) - 1]
-        again = order_by(bucket)
-        rows, bucket = rows[order[again]], bucket[again]
-        starts = np.flatnonzero(firsts(bucket))
-        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
-            yield int(bucket[start]), rows[start:end]
-
-
-def bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
-    """Which of so many buckets the rows of a key go to; the same on every machine."""
-    mixed = np.zeros(1, np.uint64)
-    for key in keys:
-        mixed = (mixed ^ key.astype(np.int64).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed = mixed ^ (mixed >> np.uint64(29))
-    return (mixed % np.uint64(buckets)).astype(np.int64)
 
 
 @frozen

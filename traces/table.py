@@ -90,6 +90,34 @@ def _joined(columns: list[Column]) -> Column:
     return np.concatenate(columns)
 
 
+def by_bucket(columns: Columns, scope: Scope, buckets: int) -> Iterator[tuple[int, Ints]]:
+    """The rows of a scope, by the bucket that their key falls into, and in it by key and process.
+
+    All rows of a key fall into one bucket, the same one on every machine.
+    """
+    rows = np.flatnonzero(scope.wanted(columns))
+    if not len(rows):
+        return
+    keys = [take(key, rows) for key in (columns["run"], *scope.key(columns))]
+    order = order_by(*keys, take(columns["process"], rows))
+    first = firsts(*(take(key, order) for key in keys))
+    bucket = _bucket_of([take(key, order[first]) for key in keys], buckets)
+    bucket = bucket[np.cumsum(first) - 1]
+    again = order_by(bucket)
+    rows, bucket = rows[order[again]], bucket[again]
+    starts = np.flatnonzero(firsts(bucket))
+    for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+        yield int(bucket[start]), rows[start:end]
+
+
+def _bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
+    mixed = np.zeros(1, np.uint64)
+    for key in keys:
+        mixed = (mixed ^ key.astype(np.int64).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = mixed ^ (mixed >> np.uint64(29))
+    return (mixed % np.uint64(buckets)).astype(np.int64)
+
+
 def by_key(columns: Columns, scope: Scope) -> Iterator[Lazy]:
     """The rows of each key of a scope, in each process's own order."""
     if not len(columns["op"]):

@@ -70,9 +70,9 @@ def test_a_check_reads_only_the_columns_that_it_says(id: str) -> None:
     """What it does not say does not travel; and with the rest it finds what it finds with all."""
     ((scope, checks),) = chosen([id]).items()
     for run in runs():
-        columns, contexts = rows_of(from_arrow(run.table(0)), scope), {0: run.context}
-        said = columns_of(scope, checks, contexts)
-        some = {name: columns[name] for name in said}
+        contexts = {0: run.context}
+        columns = rows_of(from_arrow(run.table(0)), scope)
+        some = {name: columns[name] for name in columns_of(scope, checks, contexts)}
         assert judge(some, scope, checks, contexts) == judge(columns, scope, checks, contexts)
 
 

@@ -1,0 +1,187 @@
+"""What judging costs as traces grow, in CPU-seconds of all processes together.
+
+Usage: python -m bench.bench_scale [--rows 1e5,1e6,1e7] [--keep FOLDER] [--only WORDS]
+
+Each trace is generated (bench/generate.py), with lies whose number is known: an engine that finds
+another number of them is wrong, and the benchmark says so. Spark is warm. The marginal rate is
+what the rows cost that one size has more than the size before, without what any run costs.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from attrs import define, field
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import traces.session
+from bench import core_sql
+from bench.generate import plan_of
+from bench.generator.write import Generated, context_in, truth_in, write_parquet
+from traces import local
+from traces.arrow import pq
+from traces.kernel import CORE, chosen, columns_of
+from traces.session import session
+from traces.spark import find, read_ops
+
+WORDS = ("spark-scan", "pyarrow-scan", "core", "all", "frame", "local-core", "local-all", "duckdb")
+ELSEWHERE = {"T6", "L11"}  # found by a step after the kernels, or not written down in the table
+
+
+def cpu_by_process() -> dict[int, float]:
+    """CPU-seconds of this process and of each below it; one that has ended is not missed."""
+    me, seconds = psutil.Process(), dict[int, float]()
+    for process in [me, *me.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            seconds[process.pid] = times.user + times.system
+    return seconds
+
+
+@define
+class Bench:
+    """One Spark session, and what everything has cost so far."""
+
+    spark: SparkSession
+    costs: dict[str, list[tuple[int, float]]] = field(factory=dict[str, list[tuple[int, float]]])
+
+    def measure(self, word: str, folder: Path, rows: int, work: Callable[[], Any]) -> None:
+        """Do it once, and say what it cost and whether it found what is there."""
+        self.spark.sparkContext.setJobDescription(f"{word} {rows}")
+        before, wall = cpu_by_process(), time.perf_counter()
+        found = work()
+        after, wall = cpu_by_process(), time.perf_counter() - wall
+        cpu = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
+        costs = self.costs.setdefault(word, [])
+        marginal = ""
+        if costs and cpu > costs[-1][1]:
+            marginal = f"{(rows - costs[-1][0]) / (cpu - costs[-1][1]) / 1e6:8.2f}"
+        costs.append((rows, cpu))
+        rate = rows / cpu / 1e6
+        said = f"{wrong(found, truth_in(folder))}" if found is not None else ""
+        print(f"  {word:<14}{cpu:8.2f}{wall:8.1f}{rate:8.2f}{marginal:>9}  {said}", flush=True)
+
+
+def wrong(found: dict[str, int], truth: dict[str, int]) -> str:
+    """Where these numbers are not the truth."""
+    others = {k: (n, truth.get(k, 0)) for k, n in found.items() if n != truth.get(k, 0)}
+    return ", ".join(f"{k}: {n} found, {m} told" for k, (n, m) in others.items()) or "all found"
+
+
+def counted(rows: Iterable[Any], ids: Iterable[str]) -> dict[str, int]:
+    """How much was found by check, with what the kernels were asked and did not find."""
+    found = {id: 0 for id in ids if id not in ELSEWHERE}
+    for row in rows:
+        if row["found"]:
+            found[row["check"]] = found.get(row["check"], 0) + row["found"]
+    return found
+
+
+def works(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
+    """What is measured, by name."""
+    ops, contexts, truth = str(folder / "ops"), {0: context_in(folder)}, truth_in(folder)
+
+    def scan() -> None:
+        columns = columns_of("partition", chosen(CORE)["partition"], contexts)
+        spark.read.parquet(ops).agg(*[F.max(name) for name in columns]).collect()
+
+    def arrow_scan() -> None:
+        columns = list(columns_of("partition", chosen(CORE)["partition"], contexts))
+        for path in sorted(Path(ops).iterdir()):
+            for _ in pq.ParquetFile(path).iter_batches(500_000, columns=columns, use_threads=False):
+                pass
+
+    def here(checks: tuple[str, ...] | None) -> dict[str, int]:
+        names = list({n for s, c in chosen(checks).items() for n in columns_of(s, c, contexts)})
+        table = pq.read_table(ops, columns=names, use_threads=False)
+        return counted(local.find(table, contexts, checks), checks or truth)
+
+    def by_spark(given: Any, checks: tuple[str, ...] | None) -> dict[str, int]:
+        return counted(find(given, contexts, checks).collect(), checks or truth)
+
+    return {
+        "spark-scan": scan,
+        "pyarrow-scan": arrow_scan,
+        "core": lambda: by_spark(read_ops(spark, ops), CORE),
+        "all": lambda: by_spark(read_ops(spark, ops), None),
+        "frame": lambda: by_spark(spark.read.parquet(ops), CORE),
+        "local-core": lambda: here(CORE),
+        "local-all": lambda: here(None),
+        "duckdb": lambda: core_sql.counts(folder / "ops", os.cpu_count() or 1),
+    }
+
+
+def shuffled(events: Path) -> dict[str, int]:
+    """Bytes that each description's jobs wrote to shuffle files, by Spark's own event log."""
+    stages: dict[int, str] = {}
+    written: dict[str, int] = {}
+    for path in sorted(events.rglob("events_*")):
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerJobStart":
+                description = event["Properties"].get("spark.job.description", "")
+                stages |= dict.fromkeys(event["Stage IDs"], description)
+            elif event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
+                metrics = event["Task Metrics"]["Shuffle Write Metrics"]
+                what = stages.get(event["Stage ID"], "")
+                written[what] = written.get(what, 0) + metrics["Shuffle Bytes Written"]
+    return {what: n for what, n in written.items() if n}
+
+
+def made(folder: Path, rows: int) -> Path:
+    """A trace of so many rows, made unless it is there."""
+    path = folder / f"{rows:.0e}"
+    if not path.exists():
+        write_parquet(Generated(plan_of(rows)), path)
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default="1e5,1e6,1e7")
+    parser.add_argument("--keep", type=Path, help="folder of the traces, for another time")
+    parser.add_argument("--only", default=",".join(WORDS))
+    parser.add_argument("--memory", default="4g", help="of the JVM")
+    given = parser.parse_args()
+    sizes, words = [int(float(n)) for n in given.rows.split(",")], given.only.split(",")
+    if unknown := set(words) - set(WORDS):
+        sys.exit(
+            f"--only: there is no {', '.join(sorted(unknown))} (there are: {', '.join(WORDS)})"
+        )
+    with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch:
+        events = Path(scratch) / "events"
+        events.mkdir()
+        traces.session.LEAN |= {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": str(events),
+            "spark.eventLog.compress": "false",
+        }
+        folder = given.keep or Path(scratch)
+        with session(memory=given.memory) as spark:
+            bench, warm = Bench(spark), works(spark, made(folder, 100_000))
+            for word in {"core", "all", "frame"} & set(words):
+                warm[word]()
+            print(f"{psutil.cpu_count()} cores; CPU-s, s, M rows per CPU-s, marginal")
+            for size in sizes:
+                path = made(folder, size)
+                rows = json.loads((path / "truth.json").read_bytes())["rows"]
+                print(f"{rows:,} rows, load {psutil.getloadavg()[0]:.1f}", flush=True)
+                for word, work in works(spark, path).items():
+                    if word in words:
+                        bench.measure(word, path, rows, work)
+        for what, n in shuffled(events).items():
+            if " " in what and (rows := int(what.split()[1])):
+                print(f"  shuffled by {what:<16}{n / rows:8.1f} B per row")
+
+
+if __name__ == "__main__":
+    main()
