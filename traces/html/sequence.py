@@ -25,6 +25,17 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "latest": ("latest offset?", "{offset}"),
     "list_offsets": ("offset by time?", "{offset}"),
     "mark": ("poll", "high watermark {offset}"),
+    "log_start": ("poll", "log start {offset}"),
+    "last_stable": ("poll", "last stable offset {offset}"),
+    "acquire": ("acquire", "offset {offset}: id {id}"),
+    "acknowledge": ("acknowledge offset {offset}", "acknowledged"),
+    "delete_records": ("delete records below {offset}", "deleted"),
+    "dump": ("read a replica's log", "offset {offset}: id {id}"),
+    "marker": ("read a replica's log", "marker at offset {offset}"),
+    "dump_end": ("read a replica's log", "end of the log: {offset}"),
+    "reset": ("move to offset {offset}", ""),
+    "seek": ("seek offset {offset}", ""),
+    "assign": ("assign {partition}", ""),
     "assigned": ("", "assigned {partition}, generation {generation}"),
     "revoked": ("", "revoked {partition}, generation {generation}"),
     "lost": ("", "lost {partition}, generation {generation}"),
@@ -35,7 +46,11 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "txn_abort": ("abort transaction", "aborted"),
     "init_producer": ("init producer", "ready"),
 }
-_LOG = {"send", "poll", "scan", "scan_end", "earliest", "latest", "list_offsets", "mark"}
+_LOG = {
+    *("send", "poll", "scan", "scan_end", "earliest", "latest", "list_offsets", "mark"),
+    *("log_start", "last_stable", "acquire", "acknowledge", "delete_records"),
+    *("dump", "marker", "dump_end"),
+}
 _GROUP = {"commit", "committed", "assigned", "revoked", "lost"}
 _COORDINATOR = {"init_producer", "txn_begin", "txn_offsets", "txn_commit", "txn_abort"}
 

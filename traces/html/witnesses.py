@@ -28,6 +28,12 @@ class Witness:
     refuted: bool = False
 
     @property
+    def columns(self) -> list[str]:
+        """What the events tell, each thing once."""
+        fullest_first = sorted(self.events, key=len, reverse=True)
+        return list(dict.fromkeys(name for event in fullest_first for name in event))
+
+    @property
     def size(self) -> int:
         """About how many bytes of the page it takes."""
         return len(self.svg or "") + 700 * len(self.events)
