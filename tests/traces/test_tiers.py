@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -12,10 +14,13 @@ from hypothesis import strategies as st
 from bench.generate import plan_of
 from bench.generator.write import Generated, table_of
 from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.test_recordings import KEPT
 from tests.traces.world import Line, world, write
 from traces import local
+from traces.arrow import pa
 from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
+from traces.schema import COLUMNS, OPS
 from traces.tiers import alone
 from traces.tiers.quick import COVERED
 from traces.verdict import tally
@@ -75,3 +80,46 @@ def test_a_trace_without_a_lie_leaves_no_doubt() -> None:
     made = Generated(plan_of(100_000, lies=0))
     left = alone.doubts(table_of(made), {0: made.cast.context()})
     assert (left.places, left.groups, left.producers) == ({}, set(), set())
+
+
+@pytest.mark.parametrize("name", sorted(one.name for one in KEPT.iterdir() if one.is_dir()))
+def test_every_recording_of_a_real_cluster(name: str) -> None:
+    run = read_trace(KEPT / name)
+    agree(run.table(0), {0: run.context})
+
+
+def test_a_healthy_cluster_leaves_no_doubt() -> None:
+    """Or the quick tiers would be no quicker than the exact checks."""
+    run = read_trace(KEPT / "healthy-acks-all")
+    assert not alone.doubts(run.table(0), {0: run.context}).places
+
+
+CELLS = ("partition", "process", "seq", "op", "outcome", "offset", "id", "inv", "ret", "group")
+MORE_CELLS = ("generation", "txn", "txn_state", "isolation", "epoch", "tid", "pid", "pepoch")
+
+
+def damaged(table: Any, random: Random) -> Any:
+    """A row is dropped, written twice, or given a value that stands in another."""
+    columns: dict[str, Any] = {name: table[name].to_numpy().copy() for name in COLUMNS}
+    for _ in range(random.randint(1, 3)):
+        size = len(columns["op"])
+        row, other, dice = random.randrange(size), random.randrange(size), random.random()
+        if dice < 0.2:
+            columns = {name: np.delete(column, row) for name, column in columns.items()}
+        elif dice < 0.4:
+            columns = {n: np.insert(column, other, column[row]) for n, column in columns.items()}
+        else:
+            for name in random.sample(CELLS + MORE_CELLS, random.choice((1, 1, 2))):
+                column = columns[name]
+                column[row], column[other] = column[other], column[row]
+    arrays = [pa.array(columns[name]) for name in COLUMNS]
+    return pa.Table.from_arrays(arrays, schema=OPS)
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_whatever_is_damaged(seed: int) -> None:
+    """No row can be changed so that the exact checks find something and the sums do not."""
+    w = world(seed % 20)
+    table, contexts = table_and_contexts(w.lines, w.meta)
+    agree(damaged(table, Random(seed)), contexts)

@@ -78,7 +78,7 @@ def add_reads(summary: Summary, piece: Piece) -> None:
         commits = lane.some(commit & (lane["generation"] != NONE))
         # Group and generation together name the run; small numbers, or hashes of 31 bits.
         sub = (commits["group"].astype(np.int64) << 32) ^ commits["generation"]
-        add_runs(summary, commits, COMMITTED, "offset", sub, timed=True)
+        add_runs(summary, commits, COMMITTED, "offset", sub, beside="inv")
     for sort, mine in (
         (MARKED, op == Op.MARK),
         (EARLIEST, (op == Op.EARLIEST) & told),
@@ -88,7 +88,13 @@ def add_reads(summary: Summary, piece: Piece) -> None:
             add_runs(summary, lane.some(mine), sort, "offset")
     final = read & (op == Op.SCAN)
     if final.any():
-        add_runs(summary, lane.some(final & (lane["epoch"] != NONE)), EPOCHS, "epoch")
+        scanned = lane.some(final & (lane["epoch"] != NONE))
+        epoch = scanned["epoch"]
+        add_runs(
+            *(summary, scanned, EPOCHS, "epoch"),
+            cut=np.r_[False, epoch[1:] != epoch[:-1]][: len(epoch)],
+            beside="offset",
+        )
 
 
 _READING = (*MOVES, *(Op.POLL, Op.SCAN, Op.COMMIT, Op.COMMITTED, Op.MARK, Op.EARLIEST, Op.LATEST))
@@ -110,10 +116,11 @@ def add_pieces(summary: Summary, lane: Lane, op: Column, offset: Column, read: B
     given, who = offset[at], _accounts(lane, op, at)
     one = firsts(number)
     used, ends = number[one], np.r_[np.flatnonzero(one)[1:], len(at)] - 1
-    first, last = np.full(len(start), NONE), np.full(len(start), NONE)
+    first, last, begun = (np.full(len(start), NONE) for _ in range(3))
     readers = np.zeros(len(start), np.int64)
     if len(at):
         first[used], last[used], readers[used] = given[one], given[ends], who[one]
+        (begun[used],) = lane.at(at[one], "ret")
     bad = ~one[1:] & ((given[1:] <= given[:-1]) | (who[1:] != who[:-1]))
     wrong = np.bincount(number[1:][bad], minlength=len(start))
     summary.add(
@@ -122,7 +129,7 @@ def add_pieces(summary: Summary, lane: Lane, op: Column, offset: Column, read: B
         lane.at(start, "process", "seq", "idx"),
         np.where(moved, op[start], GOES_ON),
         np.where(moved, offset[start], NONE),
-        *(first, last, wrong == 0, np.bincount(number, minlength=len(start)), readers),
+        *(first, last, wrong == 0, np.bincount(number, minlength=len(start)), readers, begun),
     )
 
 
@@ -137,19 +144,25 @@ def _accounts(lane: Lane, op: Column, at: Ints) -> Column:
 
 def add_positions(summary: Summary, lane: Lane, offset: Ints, told: Bools, commit: Bools) -> None:
     """Commits against what the process itself had been told before."""
-    start = np.flatnonzero(lane.new)
-    group = np.cumsum(lane.new) - 1
+    # Cut at moves as well: what one owner was told ends before the next owner begins.
+    begins = lane.new | one_of(lane["op"], *MOVES)
+    start, group = np.flatnonzero(begins), np.cumsum(begins) - 1
     # A running maximum in each group: the groups are lifted above each other.
     width = int(offset.max()) + 3
     best = np.maximum.accumulate(np.where(told, offset, NONE) + 1 + group * width)
     best -= group * width + 1
     at = np.flatnonzero(commit)
     short = at[offset[at] > best[at]]
-    need = np.full(len(start), NONE)
+    need, when = np.full(len(start), NONE), np.full(len(start), _NEVER)
     np.maximum.at(need, group[short], offset[short])
+    np.minimum.at(when, group[short], lane.at(short, "inv")[0])
+    member = np.full(len(start), NONE)
+    np.maximum.at(member, group[at], lane.at(at, "group")[0])
     inv = lane["inv"]
-    back = np.r_[False, inv[1:] < inv[:-1]] & ~lane.new
-    need[group[back | (inv == NONE)]] = _NEVER  # then the order of the calls proves nothing
+    steps = np.flatnonzero(told | commit)
+    times, where = inv[steps], group[steps]
+    back = np.r_[False, (times[1:] < times[:-1]) & (where[1:] == where[:-1])][: len(steps)]
+    need[where[back | (times == NONE)]] = _NEVER  # then the order of the calls proves nothing
     need[group[at[lane.at(at, "ret")[0] < inv[at]]]] = _NEVER
     end = np.r_[start[1:], len(group)] - 1
     keys = lane.at(start, "process", "seq", "idx")
@@ -166,9 +179,9 @@ def add_runs(
     value: str,
     sub: Ints | None = None,
     cut: Bools | None = None,
-    timed: bool = False,
+    beside: str | None = None,
 ) -> None:
-    """Numbers that must not fall; where they are `timed`, their times must not either."""
+    """Numbers that must not fall, and neither must those `beside` them."""
     values, new = lane[value], lane.new.copy()
     if sub is not None:
         new[1:] |= sub[1:] != sub[:-1]
@@ -178,10 +191,8 @@ def add_runs(
     if not len(start):
         return
     end = np.r_[start[1:], len(values)] - 1
-    inv = lane["inv"] if timed else values
-    falls = values[1:] < values[:-1]
-    if timed:
-        falls |= inv[1:] < inv[:-1]
+    inv = values if beside is None else lane[beside]
+    falls = (values[1:] < values[:-1]) | (inv[1:] < inv[:-1])
     at = np.flatnonzero(falls & ~new[1:])
     wrong = np.zeros(len(start), bool)
     wrong[np.searchsorted(start, at + 1, side="right") - 1] = True

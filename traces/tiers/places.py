@@ -58,6 +58,7 @@ class Stint:
     last: int = NONE
     who: int = 0
     count: int = 0
+    when: int = NONE  # its first read returned
 
 
 @define
@@ -217,10 +218,10 @@ class Place:
         stints: list[Stint] = []
         for _, pieces in self.told.kind(Kind.PIECE).groups("k0"):
             mine = pieces.sorted("k1", "k2")
-            names = ("v0", "v1", "v2", "v3", "v4", "v5", "v6")
+            names = ("v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7")
             stint = Stint(order.GOES_ON)
             stints.append(stint)
-            for begun, told, first, last, forth, count, who in zip(
+            for begun, told, first, last, forth, count, who, when in zip(
                 *(mine[name].tolist() for name in names), strict=True
             ):
                 if begun not in (order.GOES_ON, Op.COMMITTED):
@@ -230,6 +231,7 @@ class Place:
                     stint.told = told
                 if count:
                     stint.count += count
+                    stint.when = when if stint.first == NONE else stint.when
                     self._go_on(stint, first, last, bool(forth), who)
         return [stint for stint in stints if stint.first != NONE]
 
@@ -251,9 +253,19 @@ class Place:
             for stint in mine:
                 told = max(stint.told, start) if stint.told != NONE else NONE
                 early = stint.begun in (Op.SEEK, Op.ASSIGN) and stint.first < told
-                if stint.first <= below or (below != NONE and stint.told <= below) or early:
+                gap = below != NONE and self._known_start(stint) <= below
+                if stint.first <= below or gap or early:
                     self.doubt(LOG, stint.first >> sides.BLOCK_BITS)
                 below = max(below, stint.last)
+
+    def _known_start(self, stint: Stint) -> int:
+        """The least offset at which a client may have begun, for all that was told or committed."""
+        if stint.told != NONE or stint.who < 0 or stint.when == NONE:
+            return stint.told
+        runs = self.told.kind(Kind.RUN)
+        mine = runs.where((runs["k1"] == order.COMMITTED) & (runs["k2"] >> 32 == stint.who // 2))
+        before = (mine["v7"] != NONE) & (mine["v7"] <= stint.when)
+        return int(mine["v3"][before].max(initial=NONE))
 
     @property
     def _start(self) -> int:
@@ -279,9 +291,10 @@ class Place:
                 self.doubt(check)
                 if sort == order.EARLIEST:  # then nobody knows where the log starts
                     self.doubt(LOG)
-        epochs = runs.where(runs["k1"] == order.EPOCHS)
-        scanners = len(np.unique(epochs["k0"]))
-        if scanners > 1 and len(np.unique(np.r_[epochs["v2"], epochs["v3"]])) > 1:
+        epochs = runs.where(runs["k1"] == order.EPOCHS).sorted("v6", "v7")
+        ends, epoch = np.maximum.accumulate(epochs["v7"]), epochs["v2"]
+        overlap = epochs["v6"][1:] <= ends[:-1]  # several readers, who have to agree
+        if bool(np.any((epoch[1:] < epoch[:-1]) | (overlap & (epoch[1:] != epoch[:-1])))):
             self.doubt("L12")
         self._commits(runs.where(runs["k1"] == order.COMMITTED))
 
@@ -310,15 +323,22 @@ class Place:
         for _, mine in self.told.kind(Kind.OWNER).groups("k0", "k1"):
             if len(np.unique(mine["k2"])) > 1:
                 self.doubt("G1")
-        for _, mine in self.told.kind(Kind.POSITION).groups("k0"):
+        positions = self.told.kind(Kind.POSITION)
+        for _, mine in positions.groups("k0"):
             reach, ended = self._start, NONE
             rows = mine.sorted("k1", "k2")
-            columns = (rows[name].tolist() for name in ("v0", "v1", "v2", "v3"))
-            for told, need, begun, last in zip(*columns, strict=True):
-                if need > reach or begun < ended:
+            columns = (rows[f"v{n}"].tolist() for n in range(6))
+            for told, need, begun, last, when, group in zip(*columns, strict=True):
+                if begun < ended or (need > reach and need > self._told_others(when, group)):
                     self.doubt("G6")
                 reach, ended = max(reach, told), last
         self._covered_commits()
+
+    def _told_others(self, when: int, group: int) -> int:
+        """The highest position that some member of a group had been told by a certain time."""
+        told = self.told.kind(Kind.POSITION)
+        before = (told["v5"] == group) & (told["v3"] <= when) & (told["v3"] != NONE)
+        return int(told["v0"][before].max(initial=NONE))
 
     def _covered_commits(self) -> None:
         """A group has not committed beyond the last record that it was given."""
@@ -360,7 +380,8 @@ class Place:
         yield "C3", sum(s.begun in (Op.SEEK, Op.ASSIGN) and s.told != NONE for s in stints)
         moved = [s for s in stints if s.begun != order.GOES_ON and s.who > sides.WHOLE]
         yield "C4", sum(stint.count for stint in moved)
-        yield "G10", sum(s.told != NONE and s.who >= 0 and s.begun == Op.ASSIGNED for s in stints)
+        own = [s for s in stints if s.who >= 0 and s.begun not in (Op.SEEK, Op.ASSIGN)]
+        yield "G10", sum(self._known_start(stint) != NONE for stint in own)
         covered = set(self.told.kind(Kind.REACH)["k0"].tolist())
         yield "G8", sum(s.count for s in stints if s.who >= 0 and s.who // 2 in covered)
 

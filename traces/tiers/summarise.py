@@ -112,12 +112,12 @@ class Summariser:
 def _unsure(summary: Summary, piece: Piece, sends: Sends) -> None:
     rows = sends.rows[sends.unsure]
     must = sides.must_be_there(piece.columns, rows)
-    aborted = piece["txn_state"][rows] == Txn.ABORTED
+    undone = ~sends.kept[sends.unsure]
     summary.add(
         Kind.UNSURE,
         piece.where(piece.place[rows]),
         (piece["id"][rows], piece["process"][rows], piece["seq"][rows]),
-        *(piece["idx"][rows], must, aborted),
+        *(piece["idx"][rows], must, undone),
     )
 
 

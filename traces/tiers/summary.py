@@ -25,10 +25,12 @@ class Kind(IntEnum):
     """What a summary is of. Keys and values follow, in their order."""
 
     BLOCK = 0  # block, side, who: pairs, sums of both halves of their hashes
-    PIECE = 1  # process, seq, idx: begun by, told, first, last, in order, records, who
-    RUN = 2  # process, sort, sub: seq, idx, first, last, in order, rows, first inv, last inv
-    POSITION = 3  # process, seq: highest position told, highest commit above all told so far
-    UNSURE = 4  # id, process, seq: idx, must be there, aborted
+    PIECE = 1  # process, seq, idx: begun by, told, first, last, in order, records, who, first ret
+    RUN = 2  # process, sort, sub: seq, idx, first, last, in order, rows, and what is beside both
+    POSITION = (
+        3  # process, seq, idx: highest told, commit above, first inv, last inv, its inv, group
+    )
+    UNSURE = 4  # id, process, seq: idx, must be there, of a transaction that is not kept
     SEEN = 5  # id, who: offset
     DOUBT = 6  # reason: the partition is to be judged exactly
     COUNT = 7  # what is counted: how much

@@ -1,0 +1,227 @@
+"""What the quick tiers cost, with and without lies to look into, and the checks beside Jepsen's.
+
+Usage: python bench/bench_tiers.py [--rows N …] [--lies K] [--jepsen LINES] [--keep FOLDER]
+
+A trace of N rows is generated and judged by fingerprints and order alone, then by exact checks
+where those leave doubt, and must come to the truth that was written beside it. `--jepsen` makes a
+history as Jepsen's checker was measured on (10 processes, 20 live keys that retire after 1,024
+writes, half sends and half polls of up to 8 records, a final drain) and judges it by the kernels
+alone. CPU seconds are those of all processes together.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+import numpy as np
+import psutil
+from attrs import define, field
+
+from bench.generate import plan_of
+from bench.generator.write import Generated, context_in, truth_in, write_parquet
+from traces import local
+from traces.arrow import pa
+from traces.context import Context, history_context
+from traces.jepsen import add_cycles
+from traces.schema import COLUMNS, NONE, OPS, Op
+from traces.session import session
+from traces.spark import read_ops
+from traces.tiers import spark as tiers
+from traces.tiers.quick import COVERED
+from traces.verdict import tally
+
+Answer = TypeVar("Answer")
+JEPSEN_CPU = {10_000: 1.54, 100_000: 12.93, 1_000_000: 184.23}  # measured, cold
+
+
+def tree() -> list[psutil.Process]:
+    """This process and all below it."""
+    me = psutil.Process()
+    return [me, *me.children(recursive=True)]
+
+
+def cpu_of(processes: list[psutil.Process]) -> float:
+    """CPU seconds so far."""
+    total = 0.0
+    for process in processes:
+        try:
+            times: Any = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+@contextmanager
+def peak() -> Iterator[list[int]]:
+    """The most memory that the process tree has while this is open."""
+    most, done = [0], Event()
+
+    def look() -> None:
+        while not done.wait(0.05):
+            sizes: list[int] = []
+            for process in tree():
+                try:
+                    sizes.append(process.memory_info().rss)
+                except psutil.NoSuchProcess:
+                    continue
+            most[0] = max(most[0], sum(sizes))
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield most
+    finally:
+        done.set()
+        thread.join()
+
+
+def timed(what: str, rows: int, work: Callable[[], Answer]) -> tuple[Answer, float]:
+    """Do it, and say what it cost."""
+    with peak() as most:
+        cpu, wall = cpu_of(tree()), time.perf_counter()
+        answer = work()
+        cpu, wall = cpu_of(tree()) - cpu, time.perf_counter() - wall
+    print(
+        f"  {what:<34} {cpu:8.2f} CPU-s {wall:8.2f} s {rows / cpu / 1e6:7.3f} M rows per CPU-s"
+        f" {most[0] / 1e6:8,.0f} MB at most",
+        flush=True,
+    )
+    return answer, cpu
+
+
+def quick(spark: Any, folder: Path) -> None:
+    """Both tiers over a generated trace, and what they leave to the exact checks."""
+    contexts, ops = {0: context_in(folder)}, read_ops(spark, str(folder / "ops"))
+    size = sum(file.stat().st_size for file in (folder / "ops").iterdir())
+    print(f"{ops.rows:,} rows, {size / ops.rows:.1f} B each in Parquet")
+    left, _ = timed("fingerprints and order", ops.rows, lambda: tiers.doubts(ops, contexts))
+    places = len(left.places), len(left.groups), len(left.producers)
+    print(f"  doubtful: {places[0]} of 64 partitions, {places[1]} groups, {places[2]} producers")
+    found, _ = timed(
+        "exact checks where there is doubt",
+        ops.rows,
+        lambda: [r.asDict(recursive=True) for r in tiers.findings(ops, contexts, left).collect()],
+    )
+    tallies = tally(found)[0]
+    add_cycles(tallies, jepsen=False)
+    counts = {check: one.total for check, one in tallies.items() if one.total}
+    truth = {check: n for check, n in truth_in(folder).items() if check in COVERED}
+    assert counts == truth, (counts, truth)
+    print(f"  all {sum(truth.values())} anomalies of {len(truth)} covered checks found, no other")
+
+
+@define
+class History:
+    """Calls of a history, as rows."""
+
+    random: Random
+    live: list[int] = field(factory=lambda: list(range(20)))
+    logs: dict[int, int] = field(factory=lambda: dict.fromkeys(range(20), 0))
+    now: int = 0
+    seqs: list[int] = field(factory=lambda: [0] * 11)
+    rows: list[tuple[int, ...]] = field(factory=list[tuple[int, ...]])
+
+    def call(self, process: int, op: Op, records: list[tuple[int, int]]) -> None:
+        """One call with its records: keys and offsets."""
+        now, seq = self.now, self.seqs[process]
+        self.now += 2
+        self.rows += [
+            (process, seq, idx, int(op), key, offset, key * 2_048 + offset, now, now + 1)
+            for idx, (key, offset) in enumerate(records)
+        ]
+        self.seqs[process] += 1
+
+    def send(self, process: int) -> None:
+        """One record to one of the live keys; a key that has enough makes room for a new one."""
+        slot = self.random.randrange(20)
+        key = self.live[slot]
+        self.call(process, Op.SEND, [(key, self.logs[key])])
+        self.logs[key] += 1
+        if self.logs[key] == 1_024:
+            self.live[slot] = len(self.logs)
+            self.logs[len(self.logs)] = 0
+
+    def poll(self, process: int, position: dict[int, int]) -> None:
+        """Up to 8 records of each live key."""
+        given: list[tuple[int, int]] = []
+        for key in self.live:
+            at = position.get(key, 0)
+            position[key] = min(at + 8, self.logs[key])
+            given += [(key, offset) for offset in range(at, position[key])]
+        if given:
+            self.call(process, Op.POLL, given)
+
+    def table(self) -> Any:
+        """The table of operations."""
+        names = ("process", "seq", "idx", "op", "topic", "offset", "id", "inv", "ret")
+        columns = dict(zip(names, np.array(self.rows, np.int64).T, strict=True))
+        zero = dict.fromkeys(("run", "partition", "outcome", "clock", "txn_state", "flags"), 0)
+        arrays = [
+            pa.array(np.broadcast_to(columns.get(n, zero.get(n, NONE)), len(self.rows)), pa.int64())
+            for n in COLUMNS
+        ]
+        return pa.Table.from_arrays(arrays, names=list(COLUMNS)).cast(OPS)
+
+
+def history(lines: int) -> tuple[Any, Context, int]:
+    """A valid history of so many lines (each call is two), and what is known of it."""
+    made = History(Random(7))
+    position = [dict[int, int]() for _ in range(10)]
+    for n in range(lines // 2):
+        if made.random.random() < 0.5:
+            made.send(n % 10)
+        else:
+            made.poll(n % 10, position[n % 10])
+    for key, end in made.logs.items():
+        if end:
+            made.call(10, Op.POLL, [(key, offset) for offset in range(end)])
+    context = history_context(subscribed=False, compacted=False)
+    return made.table(), context, 2 * sum(made.seqs)
+
+
+def beside_jepsen(lines: int) -> None:
+    """Our kernels on the kind of history that Jepsen's checker was measured on."""
+    ops, context, events = history(lines)
+    print(f"history of {events:,} lines, {ops.num_rows:,} rows")
+    found, cpu = timed("all checks, kernels alone", events, lambda: local.find(ops, {0: context}))
+    assert not any(row["found"] for row in found)
+    theirs = JEPSEN_CPU.get(lines)
+    if theirs is not None:
+        print(f"  Jepsen's checker: {theirs} CPU-s for {lines:,} lines, {theirs / cpu:.0f} times")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, nargs="*", default=[1e6, 1e7])
+    parser.add_argument("--lies", type=int, default=2)
+    parser.add_argument("--jepsen", type=int, nargs="*", default=[100_000, 1_000_000])
+    parser.add_argument("--keep", type=Path, help="generate there, or take what is there")
+    given = parser.parse_args()
+    print(f"Python {sys.version.split()[0]}, load {psutil.getloadavg()[0]:.1f}")
+    for lines in given.jepsen:
+        beside_jepsen(lines)
+    scratch = given.keep or Path(tempfile.mkdtemp(prefix="highwater-bench-"))
+    try:
+        with session(memory="4g") as spark:
+            spark.range(1000).selectExpr("sum(id)").collect()
+            for rows in (1e5, *given.rows):  # the first warms up
+                folder = scratch / f"{int(rows)}-{given.lies}"
+                if not folder.exists():
+                    write_parquet(Generated(plan_of(int(rows), lies=given.lies)), folder)
+                quick(spark, folder)
+    finally:
+        if given.keep is None:
+            shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
