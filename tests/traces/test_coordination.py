@@ -191,6 +191,36 @@ def test_who_reads_uncommitted_records_does_not_wait_for_offsets(
     assert (found.verdict, found.count) == (expected, 1)
 
 
+ABORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "where it was": (("txn_abort ok",), 5, "holds"),
+    "where the transaction would have moved it": (("txn_abort ok",), 9, "violated"),
+    "where another may have moved it": (("txn_abort ok", "txn_commit info"), 9, "holds"),
+    "where nobody asked to move it": ((), 9, "violated"),
+}
+
+
+@pytest.mark.parametrize("case", ABORTED)
+def test_an_aborted_transaction_leaves_the_group_where_it_was(case: str, tmp_path: Path) -> None:
+    ends, answer, expected = ABORTED[case]
+
+    def tell(w: World) -> None:
+        settings = {"group": "g", "auto_commit": False, "commit_order": "process_then_commit"}
+        w.meta["consumers"] = {"c": settings | {"isolation": "read_committed"}}
+        w.call("c#0", "commit", offsets={PLACE: 5}, group="g", generation=1)
+        for txn, end in enumerate(ends or ("",)):
+            shared = {"transactional_id": "x", "txn": txn}
+            w.call("x#0", "txn_begin", **shared)
+            w.call("x#0", "txn_offsets", group="g", offsets={PLACE: 9}, **shared)
+            if end:
+                op, outcome = end.split()
+                w.call("x#0", op, outcome=outcome, **shared)
+        w.call("c#0", "committed", partitions=[PLACE], offsets={PLACE: answer}, group="g")
+
+    found = judge(tmp_path, tell, "T9")
+    assert found.verdict == expected
+    assert (events(found) if found.witnesses else []) == [(1, 9), (1, 9)][: 2 * found.count]
+
+
 def share(
     *calls: tuple[str, str, int, str], at: tuple[int, ...] = (), group: Settings = KEPT
 ) -> Tell:

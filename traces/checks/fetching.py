@@ -34,6 +34,8 @@ def beyond_replica(p: Partition) -> list[Found]:
     The high watermark is the one that the same call reports: it is as new as the records, and one
     replica's does not go back. That replicas hold the same records is L1's and L14's matter.
     """
+    if not (p.node != NONE).any():
+        return [Found(0)]
     return [_above(p), _at_the_change(p)]
 
 
@@ -83,6 +85,8 @@ def baseless_resets(p: Partition) -> list[Found]:
     """
     resets = p.where(Op.RESET)
     resets = resets[p.ok[resets] & (p.offset[resets] != NONE)]
+    if not len(resets):
+        return [Found(0)]
     reason = p.detail[resets]
     cut = witness(resets[reason == _TRUNCATION])
     return [

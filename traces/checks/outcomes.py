@@ -19,9 +19,9 @@ _COMMIT, _ABORT = Detail.MARKERS["commit"], Detail.MARKERS["abort"]
     "T7",
     "a request to end hits its own transaction",
     formula="the outcome of T in the log is the outcome that T's producer was answered",
-    needs="SENDS TXNS",
+    needs="SENDS TXNS COMPACTED",
     closed="RECORDS consumers SENDS TXNS transactional.txn ending.txn producers.whole "
-    "marker.pid marker.detail dump.topic dump.partition dump.offset dump.node dumps",
+    "marker.pid marker.detail dumped.topic dump.partition dump.offset dump.node dumps",
     spec="Transactions, to come",
     looks_at="records of ended transactions, with markers in dumps or scans of both isolations",
     uses="outcome txn_state isolation node pid detail key",
@@ -34,7 +34,7 @@ def other_outcome(p: Partition) -> list[Found]:
     one of an aborted transaction that is read as committed was committed. A commit that nobody
     answered has no outcome to compare with.
     """
-    if p.context.jepsen:
+    if p.context.jepsen or not (p.txn_state != Txn.NOT).any():
         return [Found(0)]
     return [_by_markers(p), _by_readers(p)]
 
@@ -71,13 +71,13 @@ def _by_readers(p: Partition) -> Found:
     ends = p.where(Op.SCAN_END)
     ends = ends[p.committed_only(ends) & p.ok[ends]]
     passed = everything[p.offset[everything] < p.offset[ends].max(initial=NONE)]
-    hidden = passed[~np.isin(p.id[passed], p.id[chosen])]
+    hidden = passed[~p.among(passed, chosen)]
     state = p.txn_state[p.sends]
     whole = p.sends[(state == Txn.COMMITTED) | (state == Txn.PROVED)]
-    whole = whole[np.isin(p.id[whole], p.id[passed]) & ~p.superseded(whole)]
+    whole = whole[p.among(whole, passed) & ~p.superseded(whole)]
     torn = _pairs(p, whole, hidden)
     aborted = p.sends[state == Txn.ABORTED]
-    aborted = aborted[~np.isin(p.id[aborted], p.id[p.sends[state != Txn.ABORTED]])]
+    aborted = aborted[~p.among(aborted, p.sends[state != Txn.ABORTED])]
     reads = p.reads[p.committed_only(p.reads)]
     undone = _pairs(p, aborted, reads)
     found = np.concatenate([torn, undone])
@@ -87,9 +87,8 @@ def _by_readers(p: Partition) -> Found:
 
 def _pairs(p: Partition, sends: Ints, reads: Ints) -> Ints:
     """The sends whose record is among these reads, each with the first of them."""
-    reads = reads[np.unique(p.id[reads], return_index=True)[1]]
-    at = lookup(p.id[reads], p.id[sends])
-    return witness(sends[at >= 0], reads[at[at >= 0]])
+    first = p.first_about(reads)[p.record[sends]]
+    return witness(sends[first >= 0], first[first >= 0])
 
 
 @check(
@@ -109,12 +108,12 @@ def hanging(p: Partition) -> list[Found]:
     first record that holds the last stable offset back is looked at, from its acknowledgement on,
     and a poll counts from its call: it may report what its client had fetched a little before.
     """
-    if p.context.jepsen:
+    marks = p.where(Op.LAST_STABLE)
+    marks = marks[p.inv[marks] != NONE]
+    if p.context.jepsen or not len(marks):
         return [Found(0)]
     sends = p.acked[(p.txn_state[p.acked] != Txn.NOT) & (p.ret[p.acked] != NONE)]
     sends = sends[~p.has(Flag.UNPLACED)[sends]]
-    marks = p.where(Op.LAST_STABLE)
-    marks = marks[p.inv[marks] != NONE]
     found = [_held(p, sends, marks[p.clock[marks] == c]) for c in distinct(p.clock[marks])]
     pairs = np.concatenate([witness(marks[:0], marks[:0]), *found])
     unit = (p.process[pairs[:, 0]], p.unit[pairs[:, 0]])
@@ -123,7 +122,7 @@ def hanging(p: Partition) -> list[Found]:
     process = p.process[pairs[:, 0]]
     known = p.context.txn_timeout[process] != UNSET
     clauses = np.where(known, clause(Clause.PROGRESS, process), clause(Clause.UNKNOWN, process))
-    return [Found(len(sends) if len(marks) else 0, pairs, clauses)]
+    return [Found(len(sends), pairs, clauses)]
 
 
 def _held(p: Partition, sends: Ints, marks: Ints) -> Ints:

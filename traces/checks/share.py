@@ -215,7 +215,7 @@ def left_over(p: Partition) -> list[Found]:
     delivered as often as the limit says is given up, acknowledged or not.
     """
     d, limit = deliveries(p), p.context.delivery_limit
-    if not p.context.complete:
+    if not (p.context.complete and len(d.rows)):
         return [Found(0)]
     seen, out = p.visible, [Found(0)]
     for group in np.unique(p.group[d.rows]):
@@ -266,7 +266,8 @@ def start_back(p: Partition) -> list[Found]:
     groups = share_groups(p)
     asked = p.where(Op.COMMITTED)
     asked = asked[p.ok[asked] & (p.offset[asked] != NONE) & np.isin(p.group[asked], groups)]
-    return [*(_below(p, asked[p.group[asked] == g]) for g in groups), *_undecided(p)]
+    below = [_below(p, asked[p.group[asked] == g]) for g in groups]
+    return [*below, _undecided(p) if len(deliveries(p).rows) else Found(0)]
 
 
 def _below(p: Partition, asked: Ints) -> Found:
@@ -286,7 +287,7 @@ def _below(p: Partition, asked: Ints) -> Found:
     return Found(len(asked), found, np.zeros(len(found), np.int64))
 
 
-def _undecided(p: Partition) -> list[Found]:
+def _undecided(p: Partition) -> Found:
     """Deliveries of records whose transaction was aborted or still open, to who wants neither."""
     d = deliveries(p)
     only = p.context.share_committed_only[p.group[d.rows]]
@@ -304,4 +305,4 @@ def _undecided(p: Partition) -> list[Found]:
     found = witness(rows[wrong], sends[wrong])
     group = p.group[found[:, 0]]
     unset = p.context.share_committed_only[group] == UNSET
-    return [Found(len(rows), found, np.where(unset, clause(Clause.UNKNOWN, group), 0))]
+    return Found(len(rows), found, np.where(unset, clause(Clause.UNKNOWN, group), 0))
