@@ -491,6 +491,22 @@ def test_a_log_that_is_cut_back_does_not_leave_a_lag_that_never_ends(tmp_path: P
     assert lag[-1] == 0
 
 
+def test_no_step_back_is_smoothed_away_however_many_commits_there_are(tmp_path: Path) -> None:
+    offsets = [*range(100, 4_100), 17, *range(4_101, 8_100)]
+    lines: dict[str, list[dict[str, Any]]] = {
+        "c#0": [
+            {"op": "commit", "offsets": {"t:0": offset}, "group": "g", **at(100 * n)}
+            for n, offset in enumerate(offsets)
+        ]
+    }
+    (group,) = run_of(tmp_path, lines).groups
+    kept = group.commits[0, 0].value.tolist()
+    assert len(kept) <= 4 * BINS
+    assert (kept[0], kept[-1], kept.count(17)) == (100, 8_099, 1)
+    kept.remove(17)
+    assert kept == sorted(kept)
+
+
 def ownership_of(tmp_path: Path, *lines: dict[str, Any]) -> list[tuple[int, int, int, str]]:
     member: dict[str, Any] = {"group": "g", "generation": 1}
     lines_of = {"c#0": [member | line for line in lines], "d#0": [{"op": "poll", **at(9_000)}]}
