@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGINT, signal
 from typing import Any
 
 import click
@@ -12,8 +13,10 @@ from rich.console import Console
 from traces.cli import progress, runs_of
 from traces.ingest.history import Reading
 from traces.ingest.ingesting import SPLIT, ingest, ingest_history
+from traces.ingest.kafka import KafkaTopic
 from traces.ingest.maps import in_spark, processes
 from traces.ingest.run import Run
+from traces.ingest.topic import REJECTED, State, follow
 from traces.ingest.whole import Map
 from traces.problems import BadInput, Problem
 
@@ -60,6 +63,23 @@ class Size(click.ParamType[int]):
 )
 @click.option("--jobs", type=click.IntRange(1), help="How many processes read (local).")
 @click.option(
+    "--kafka",
+    "bootstrap",
+    metavar="HOST:PORT,…",
+    help="Read a topic of trace lines from these brokers; OPS is then the folder of a run, RUN.",
+)
+@click.option(
+    "--topic", metavar="NAME", help="The topic: a line each message, its process the key."
+)
+@click.option("--until-end", is_flag=True, help="Of a topic: stop at its end, instead of waiting.")
+@click.option(
+    "--kafka-config",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the consumer, such as security.protocol=SSL.",
+)
+@click.option(
     "--sub-via",
     type=click.Choice(["assign", "subscribe"]),
     default="assign",
@@ -81,6 +101,10 @@ def ingest_(
     engine: str,
     split_size: int,
     jobs: int | None,
+    bootstrap: str | None,
+    topic: str | None,
+    until_end: bool,
+    settings: tuple[str, ...],
     sub_via: str,
     cleanup_policy: str,
 ) -> None:
@@ -90,8 +114,18 @@ def ingest_(
     processes or by Spark, and what was read stays: after an interruption, or when a file has
     changed, only what is missing is read. A compressed file and an .edn file are read by one task.
 
+    With --kafka and --topic the messages of a topic become the files of a run, which can be judged,
+    ingested and watched (`highwater check --watch`) like any other. It goes on where it stopped:
+    until Ctrl-C, or with --until-end to the end of the topic.
+
     Exits with 0 when everything was read, 2 when something cannot be.
     """
+    if bootstrap or topic or until_end or settings:
+        if not (bootstrap and topic) or paths:
+            raise click.UsageError("a topic is read with --kafka and --topic, and without a RUN")
+        ctx.exit(from_topic(bootstrap, topic, out, until_end, settings))
+    if not paths:
+        raise click.UsageError("expected a RUN, or --kafka and --topic")
     runs = runs_of(paths)
     reading = Reading(sub_via == "subscribe", cleanup_policy == "compact")
     console, bad = Console(stderr=True), False
@@ -155,3 +189,45 @@ def _engine(engine: str, jobs: int | None) -> Generator[Map]:
 
     with session() as spark:
         yield in_spark(spark)
+
+
+def from_topic(
+    bootstrap: str, name: str, run: Path, until_end: bool, settings: tuple[str, ...]
+) -> int:
+    """Write a topic into the folder of a run."""
+    given = {key: value for key, _, value in (setting.partition("=") for setting in settings)}
+    topic, console = KafkaTopic(bootstrap, name, given), Console(stderr=True)
+    with interrupted() as stop, progress() as bar:
+        task = bar.add_task(f"reading {name}", total=None)
+
+        def tick(state: State) -> None:
+            bar.update(task, description=f"reading {name}: {state.lines:,} lines")
+
+        try:
+            state = follow(topic, run, until_end, stop, tick)
+        except BadInput as error:
+            console.print(str(error), style="red", highlight=False, soft_wrap=True)
+            return 2
+        finally:
+            topic.close()
+    more = {
+        "duplicates dropped": state.duplicates,
+        "lines missing": state.given_up,
+        f"messages that are no lines, in {REJECTED}": state.rejected,
+        "lines waiting for earlier ones": sum(len(p.waiting) for p in state.processes.values()),
+    }
+    told = "".join(f", {count:,} {what}" for what, count in more.items() if count)
+    processes = len(state.processes)
+    console.print(f"{run}: {state.lines:,} lines of {processes:,} processes{told}", soft_wrap=True)
+    return 2 if state.rejected else 0
+
+
+@contextmanager
+def interrupted() -> Generator[Callable[[], bool]]:
+    """Whether somebody pressed Ctrl-C: what is in hand is then brought to its end."""
+    asked: list[int] = []
+    before = signal(SIGINT, lambda number, _: asked.append(number))
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal(SIGINT, before)
