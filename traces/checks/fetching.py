@@ -66,10 +66,8 @@ def _at_the_change(p: Partition) -> Found:
     "resets and truncations have a cause",
     formula="no_offset ⇒ nothing committed; out_of_range ⇒ position not in [log start, end]; "
     "truncation ⇒ the log was cut",
-    needs="",
-    closed="RECORDS consumers MOVES COMMITS ACKS commit.ret acked.ret read.ret assign.offset "
-    "fetched.topic list_offsets.topic list_offsets.offset reset.topic reset.inv "
-    "reset.ret one_clock",
+    needs="ACKS acked.ret read.ret",
+    closed="RECORDS consumers MOVES COMMITS commit.ret reset.topic reset.inv reset.ret one_clock",
     spec="Truncation!Truncate",
     unless=TRUNCATED,
     looks_at="positions that clients moved by themselves",
