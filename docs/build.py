@@ -13,6 +13,8 @@ from typing import Any
 
 import jinja2
 
+from traces.rejudge import PREDICATES
+
 ROOT = Path(__file__).resolve().parents[1]
 SPECS = ROOT / "spec" / "tla"
 
@@ -50,7 +52,10 @@ Without it:
   {{ row.note }}
 {%- endfor %}
 
-In a recording: {{ promise.checks | join(", ") }} ([checks](traces.md)).
+In a recording ([checks](traces.md)), and each witness again by a second checker:
+{% for check in promise.checks %}
+- {{ check.id }}, `{{ check.name }}` in [{{ check.file }}](../{{ check.file }}): {{ check.promise }}
+{%- endfor %}
 {% endfor %}"""
 
 VERDICTS = """\
@@ -106,6 +111,14 @@ def table(module: str) -> list[dict[str, Any]]:
     return tomllib.loads(path.read_text(encoding="utf-8"))["verdict"]
 
 
+def second(id: str) -> dict[str, str]:
+    """The function that judges a check's witnesses again, and the promise that it negates."""
+    negation: Any = PREDICATES[id]
+    file = negation.__module__.replace(".", "/") + ".py"
+    promise = " ".join((negation.__doc__ or "").split())
+    return {"id": id, "name": negation.__name__, "file": file, "promise": promise}
+
+
 def quoted(promise: dict[str, Any]) -> dict[str, Any]:
     """A promise with everything that it names put in its place."""
     rules: list[dict[str, str]] = []
@@ -135,6 +148,7 @@ def quoted(promise: dict[str, Any]) -> dict[str, Any]:
         "formula": definition(promise["formula"])[1],
         "rules": rules,
         "broken": broken,
+        "checks": [second(id) for id in promise["checks"]],
         "text": promise["text"].strip() + "\n",
     }
 

@@ -11,10 +11,10 @@ from traces.ingest.vocabulary import FIELDS, RECORD_FIELDS
 Lines = dict[str, list[Line]]
 Trace = tuple[Lines, dict[str, Any]]
 
-# Without these a line is none, and bad input; `error` is not read; and who does not name its clock
-# names the host's, so that is nothing that can be missing.
-KEPT = {"process", "seq", "op", "outcome", "error", "clock"}
-CALL_FIELDS = tuple(sorted((FIELDS | {"auto"}) - KEPT))
+# Without these a line is none, and bad input; `error` is not read; and where the others are absent,
+# that is an answer: the clock is the host's, a member is not static, a batch holds records.
+KEPT = {"process", "seq", "op", "outcome", "error", "clock", "instance", "control", "transactional"}
+CALL_FIELDS = tuple(sorted(FIELDS - KEPT))
 RECORD_PARTS = tuple(sorted(RECORD_FIELDS - {"topic"}))
 
 

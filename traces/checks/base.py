@@ -81,7 +81,9 @@ BUNDLES = {
     "MOVES": "rebalance.topic rebalance.partition rebalance.inv assign.topic poll.inv",
     "ANSWERS": "fetched.topic fetched.inv",
     # Which records a reader could have been given.
-    "VISIBLE": "SENDS READS TXNS",
+    "VISIBLE": "SENDS READS TXNS COMPACTED",
+    # Whether a tombstone was old enough to be removed.
+    "COMPACTED": "compacted.inv compacted_end.ret",
 }
 
 

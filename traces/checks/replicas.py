@@ -34,9 +34,9 @@ class Log:
 def dumped(p: Partition) -> Iterator[Ints]:
     """The rows of each replica's log, in the order of offsets; one row for each offset."""
     rows = p.where(Op.DUMP, Op.MARKER)
+    rows = rows[p.offset[rows] != NONE]
     if not len(rows):
         return
-    rows = rows[p.offset[rows] != NONE]
     rows = rows[np.lexsort((rows, p.offset[rows], p.node[rows], p.process[rows]))]
     rows = rows[firsts(p.process[rows], p.node[rows], p.offset[rows])]
     starts = np.flatnonzero(firsts(p.process[rows], p.node[rows]))
@@ -77,7 +77,7 @@ def _reports(p: Partition) -> tuple[Ints, Ints]:
     formula="log starts ≤ o < high watermarks of r and s ⇒ log_r[o] = log_s[o]",
     needs="dump.hash dump.epoch dump.timestamp sequenced.pid sequenced.pepoch sequenced.sequence "
     "marker.pid marker.pepoch marker.detail dumps.high_watermark",
-    closed="dump.topic dump.partition dump.offset dump.node dumps.end dumps.log_start dumps "
+    closed="dumped.topic dump.partition dump.offset dump.node dumps.end dumps.log_start dumps "
     "compacted_dump.key compacted_dump.tombstone",
     spec="Truncation!LogMatching, Truncation!CommittedInIsr",
     unless="topics.unclean_leader_election is true or topics.min_insync_replicas is 1, and the log "

@@ -11,7 +11,7 @@ from traces.sorting import order_by
 SEQUENCES = 1 << 31  # sequence numbers begin again at 0 after the last one
 _DUMPED = (
     "sequenced.pid sequenced.pepoch sequenced.sequence dumps "
-    "dump.topic dump.partition dump.offset dump.node"
+    "dumped.topic dump.partition dump.offset dump.node"
 )
 
 
@@ -19,7 +19,7 @@ _DUMPED = (
     "P2",
     "a producer session has no gap",
     formula="one (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed",
-    needs="SENDS TXNS numbered.pid numbered.pepoch numbered.complete",
+    needs="SENDS TXNS COMPACTED numbered.pid numbered.pepoch numbered.complete",
     closed=f"RECORDS consumers numbered.scan {_DUMPED}",
     unless=LOSS,
     looks_at="replica dumps, or sends with a producer id and epoch",

@@ -22,7 +22,7 @@ def _one_per_id(p: Partition, found: Ints) -> Ints:
     "T1",
     "a committed transaction is there as a whole",
     formula="T committed, or any v ∈ T read as committed ⇒ every record of T is in the final scan",
-    needs="complete SENDS TXNS",
+    needs="complete SENDS TXNS COMPACTED",
     closed="READS",
     spec="Transactions, to come; DurableIsr!AckedSurvives",
     unless=LOSS,

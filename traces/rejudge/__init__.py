@@ -5,11 +5,12 @@ trace as dictionaries and asks, of one witness, whether the formula is really br
 witness that it refutes means that one of the two is wrong.
 """
 
-from traces.rejudge.base import Confirmed, Refuted, Undecided
+from traces.rejudge.base import PREDICATES, Confirmed, Refuted, Undecided
 from traces.rejudge.judge import Opinion, places_of, rejudge
 from traces.rejudge.read import from_lines, read
 
 __all__ = [
+    "PREDICATES",
     "Confirmed",
     "Opinion",
     "Refuted",

@@ -71,14 +71,30 @@ def compacted(h: History, place: Place) -> bool:
 
 
 def superseded(h: History, send: Row) -> bool:
-    """Whether compaction may have removed a record: it has no key, or a later one has the same."""
+    """Whether compaction may have removed a record: for want of a key, for a later one, by age."""
     if not compacted(h, send.place):
         return False
     key, own = send.record.get("key"), where(h, send)
     if key is None:
         return True
     newest = _newest_of_keys(h, send.place).get(key, -1)
-    return own is None or own < newest
+    return own is None or own < newest or expired(h, send)
+
+
+def expired(h: History, send: Row) -> bool:
+    """Whether a tombstone may have been old enough to go, for all that is known."""
+    retention = h.topic(send.place.rpartition(":")[0]).get("delete_retention_ms")
+    if send.record.get("tombstone") is not True:
+        return False
+    return retention is None or age(h, send) >= retention
+
+
+def age(h: History, send: Row) -> float:
+    """How many ms lie at most between an append and the end of the final reading."""
+    returned = [r.ret for r in h.rows(send.place, "scan_end") if r.ok]
+    if send.inv is None or not returned or None in returned:
+        return float("inf")
+    return (max(t for t in returned if t is not None) - send.inv) // 1_000_000
 
 
 def _newest_of_keys(h: History, place: Place) -> dict[str, int]:

@@ -2,11 +2,9 @@
 
 from traces.partitioners import key_hash
 from traces.rejudge.base import known, must, one_place, ops, predicate
-from traces.rejudge.facts import compacted, final, in_final, log_start, stays, where
+from traces.rejudge.facts import age, compacted, expired, final, in_final, log_start, stays, where
 from traces.rejudge.history import UNKNOWN, History
 from traces.rejudge.rows import Place, Row
-
-_MS = 1_000_000
 
 
 @predicate("L7")
@@ -52,14 +50,6 @@ def _end(h: History, place: Place) -> int:
     return max((r.offset or 0 for r in h.rows(place, "scan_end") if r.ok), default=-1)
 
 
-def _age(h: History, send: Row) -> float:
-    """How many ms lie at most between an append and the end of the final reading."""
-    returned = [r.ret for r in h.rows(send.place, "scan_end") if r.ok]
-    if send.inv is None or not returned or None in returned:
-        return float("inf")
-    return (max(t for t in returned if t is not None) - send.inv) // _MS
-
-
 @predicate("L18")
 def last_of_key_stays(h: History, rows: list[Row]) -> None:
     """o the last of a key, the scan came past o ⇒ o in the scan, or a tombstone old enough."""
@@ -78,8 +68,7 @@ def last_of_key_stays(h: History, rows: list[Row]) -> None:
         unsure = same and (where(h, row) is None or h.state(row) == UNKNOWN)
         must(not (unsure and row.record.get("tombstone")), "a tombstone may have followed it")
     retention = h.topic(place.rpartition(":")[0]).get("delete_retention_ms")
-    dead = gone.record.get("tombstone") is True and retention is not None
-    must(not dead or _age(h, gone) < (retention or 0), "the tombstone was old enough to go")
+    must(retention is None or not expired(h, gone), "the tombstone was old enough to go")
 
 
 @predicate("L19")
@@ -101,7 +90,7 @@ def compaction_moves_nothing(h: History, rows: list[Row]) -> None:
     must(not in_final(h, place, sent.id), "the final scan holds it")
     must(own < _end(h, place), "the final scan did not come so far")
     lag = h.topic(place.rpartition(":")[0]).get("min_compaction_lag_ms") or 0
-    must(_age(h, sent) < lag, "it was old enough to go")
+    must(age(h, sent) < lag, "it was old enough to go")
 
 
 @predicate("A1")
