@@ -37,9 +37,16 @@ class NoJavaError(click.ClickException):
 
 @contextmanager
 def session(memory: str = "2g") -> Generator[SparkSession]:
-    """A lean local session on all cores, stopped at the end; one that is there is left alone."""
+    """A lean local session on all cores, stopped at the end; one that is there is left alone.
+
+    Under `spark-submit`, or with a remote (`SPARK_REMOTE`), the session is the one that they mean:
+    its master and its settings are not ours to choose.
+    """
     if (warm := SparkSession.getActiveSession()) is not None:
         yield warm
+        return
+    if _given():
+        yield SparkSession.builder.appName("highwater check").getOrCreate()
         return
     if not _java():
         raise NoJavaError
@@ -73,6 +80,11 @@ def _end_the_jvm() -> None:
     gateway.proc.stdin.close()
     gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
+
+
+def _given() -> bool:
+    """Whether somebody else says where Spark runs: `spark-submit` starts the JVM before us."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
 
 
 def _java() -> bool:
