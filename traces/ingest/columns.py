@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
 from traces.names import Names, key_number
-from traces.schema import COLUMNS, NONE, OPS, Detail, Flag
+from traces.partitioners import key_hash
+from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op
 
 Ints = NDArray[np.int64]
 
@@ -38,8 +39,11 @@ WORDS = (
 )
 NATURAL = frozenset(("seq", "inv", "ret", "txn", "partition", "offset"))
 RECORD_INTS = ("partition", "offset", "timestamp", "epoch", "sequence", "hash")
-# Fields of a record that few records have.
-RARE_FIELDS = ("tombstone", "chosen", "delivery_count", "ack", "topic_id")
+# What a record says by yes or no, and the flags for it.
+_FLAGS: Mapping[str, Mapping[bool | None, int]] = {
+    "tombstone": {None: 0, True: Flag.TOMBSTONE, False: Flag.VALUED},
+    "chosen": {None: 0, True: Flag.CHOSEN, False: 0},
+}
 _TYPES: Mapping[str, Any] = {name: type.to_pandas_dtype() for name, type in COLUMNS.items()}
 
 
@@ -119,7 +123,11 @@ class Rows:
         counts = column("delivery_count", partial(_ints, "delivery_count"))
         acks = column("ack", partial(_numbered, Detail.ACKS.__getitem__))
         columns["detail"] = np.maximum(np.maximum(columns["detail"], counts), acks)
-        columns["flags"] = columns["flags"] | column("tombstone", _tombstones)
+        if self.partitioner is not None:
+            hashes = column("key", partial(_numbered, partial(key_hash, self.partitioner)))
+            columns["detail"] = np.where(columns["op"] == Op.SEND, hashes, columns["detail"])
+        for name, words in _FLAGS.items():
+            columns["flags"] = columns["flags"] | column(name, partial(_flagged, name, words))
         self.records, self._calls, self._ints = [], [], {}
         return {name: narrow(name, column) for name, column in columns.items()}
 
@@ -178,11 +186,12 @@ def _kind(rows: Any, shape: tuple[str, ...], records: list[Any]) -> _Kind:
     return _Kind(rows, {name: n for n, name in enumerate(shape)}, flat, len(records))
 
 
-def _tombstones(values: Values) -> Ints:
+def _flagged(name: str, words: Mapping[bool | None, int], values: Values) -> Ints:
     if isinstance(values, int):
         return np.zeros(values, np.int64)
-    flags = {True: Flag.TOMBSTONE, False: Flag.VALUED}
-    return np.array([flags[v] if type(v) is bool else 0 for v in values], np.int64)
+    if not {type(value) for value in values} <= {bool, NoneType}:
+        raise Malformed(name)
+    return np.array([words[value] for value in values], np.int64)
 
 
 def joined(chunks: Sequence[Mapping[str, Ints]]) -> dict[str, Ints]:
