@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.damage import damage
@@ -29,6 +29,8 @@ from traces.report import Judged
 DATA = Path(__file__).parent / "data"
 RECORDINGS = sorted(path for path in (DATA / "recordings").iterdir() if path.is_dir())
 SEEDS = st.integers(0, 10**9)
+# A seed has no smaller one that tells more: looking for it takes minutes and finds nothing.
+SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
 NOTHING = Mutation(lambda world, lines: None, frozenset())
 
 
@@ -54,7 +56,7 @@ def lied(w: World, mutation: Mutation) -> Any:
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @given(seed=SEEDS)
-@settings(max_examples=4)
+@settings(max_examples=2, phases=SEEDED)
 def test_every_witness_of_a_lie_is_confirmed(name: str, seed: int) -> None:
     lines, meta = lied(world(seed, steps=20), MUTATIONS[name])
     with TemporaryDirectory() as folder:
@@ -66,7 +68,7 @@ def test_every_witness_of_a_lie_is_confirmed(name: str, seed: int) -> None:
 
 
 @given(seed=SEEDS, name=st.sampled_from([None, *MUTATIONS]))
-@settings(max_examples=300)
+@settings(max_examples=60, phases=SEEDED)
 def test_of_a_damaged_trace_both_say_the_same(seed: int, name: str | None) -> None:
     random = Random(seed)
     steps = random.choice([8, 15, 25])
@@ -177,7 +179,7 @@ def broken_somewhere(history: History, id: str) -> list[Row] | None:
 
 @pytest.mark.parametrize("id", SHAPES)
 @given(seed=SEEDS)
-@settings(max_examples=3)
+@settings(max_examples=2, phases=SEEDED)
 def test_in_a_world_that_keeps_its_promises_nothing_is_confirmed(id: str, seed: int) -> None:
     """Whatever a broken check might show as a witness there, the second checker refutes it."""
     w = world(seed, steps=8)
@@ -186,7 +188,7 @@ def test_in_a_world_that_keeps_its_promises_nothing_is_confirmed(id: str, seed: 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @given(seed=SEEDS)
-@settings(max_examples=1)
+@settings(max_examples=1, phases=SEEDED)
 def test_a_search_without_checks_finds_what_the_checks_find(name: str, seed: int) -> None:
     """All that the checks say is broken, and of the rest nothing in a sample."""
     lines, meta = lied(world(seed, steps=8), MUTATIONS[name])
