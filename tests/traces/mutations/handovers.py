@@ -5,7 +5,7 @@ incarnations of a static member, and a reader of one partition that changes its 
 and tells what the broker reported.
 """
 
-from tests.traces.mutations.lines import insert
+from tests.traces.mutations.lines import insert, members
 from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import PARTITIONS, TOPIC, Line, World, during, meta, name
 
@@ -111,18 +111,14 @@ def _first_read_after(mine: list[Line], revoked: Line, place: str) -> Line | Non
 @mutation("G7", may="G8 G10")
 def answer_an_older_offset(world: World, lines: Lines) -> None:
     """The group is answered what nobody committed."""
-    for owner in ("c0#0", "c1#0"):
-        for line in lines[owner]:
-            for place, offset in line["offsets"].items() if line["op"] == "committed" else ():
-                if offset > 0:
-                    written = {
-                        x["offsets"].get(place)
-                        for mine in ("c0#0", "c1#0")
-                        for x in lines[mine]
-                        if x["op"] == "commit"
-                    }
-                    line["offsets"][place] = next(o for o in range(offset) if o not in written)
-                    return
+    mine = members(lines, "commit")
+    for line in members(lines, "committed"):
+        for place, offset in line["offsets"].items():
+            written = {commit["offsets"].get(place) for commit in mine}
+            never = [o for o in range(offset) if o not in written]
+            if never:
+                line["offsets"][place] = never[0]
+                return
     raise NotHere
 
 
