@@ -30,9 +30,9 @@ def as_configured(meta: dict[str, Any], random: Random) -> None:
 
 @pytest.mark.parametrize("name", [None, *MUTATIONS])
 @given(seed=st.integers(0, 10**9), strict=st.booleans(), safe=st.booleans())
-@settings(max_examples=3)
+@settings(max_examples=2)
 def test_no_verdict_is_taken_back(name: str | None, seed: int, strict: bool, safe: bool) -> None:
-    w, random = world(seed, steps=12), Random(seed)
+    w, random = world(seed, steps=20), Random(seed)
     try:
         lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
     except NotHere:
@@ -43,7 +43,7 @@ def test_no_verdict_is_taken_back(name: str | None, seed: int, strict: bool, saf
     reported: set[str] = set()
     with TemporaryDirectory() as run:
         watch = Watch(Path(run), strict, keep=random.choice([20, 50_000]))
-        for _ in Growing(Path(run), lines, meta, random).steps(16):
+        for _ in Growing(Path(run), lines, meta, random).steps(12):
             step = watch.step()
             assert not step.withdrawn
             reported |= {finding.check.id for finding in step.findings}
