@@ -74,7 +74,7 @@ def scan_more(w: World) -> None:
         w.call(SCANNER, "scan", isolation="read_uncommitted", **told)
 
 
-PRODUCER_IDS = {"t0": 0, "t1": 1, "p0": 10, "p1": 11, "n0": 70, "n1": 71}
+PRODUCER_IDS = {"t0": 0, "t1": 1, "p0": 10, "p1": 11, "n0": 70, "n1": 71, "m0": 90, "m1": 91}
 
 
 @afterwards

@@ -1,0 +1,102 @@
+"""Lies about transactions that read what they copy, and about questions for offsets by time.
+
+The world gets two workers of one group that poll a record inside a transaction and send another,
+one after the other, and somebody who asks each partition for its first offset of some time.
+"""
+
+from bisect import bisect_left
+
+from tests.traces.mutations.registry import Lines, mutation
+from tests.traces.world import TOPIC, Line, World, afterwards, during, meta, name
+
+WORKERS, GROUP, ASKING = ("m0#0", "m1#0"), "mixed", "asking#0"
+
+
+@during
+def consume_and_produce(w: World) -> None:
+    own = meta()
+    for place, process in enumerate(WORKERS):
+        w.meta["consumers"][process.partition("#")[0]] = own["consumers"]["c0"] | {"group": GROUP}
+        w.meta["producers"][process.partition("#")[0]] = own["producers"]["p0"]
+        tid = {"transactional_id": f"id-{process}"}
+        w.call(process, "init_producer", producer_id=90 + place, producer_epoch=0, **tid)
+    while len(w.records(0, 0, True)) < len(WORKERS):
+        w.send("p0#0")
+    records = w.records(0, 0, True)
+    for place, process in enumerate(WORKERS):
+        shared = {"txn": 0, "transactional_id": f"id-{process}"}
+        w.call(process, "txn_begin", **shared)
+        w.call(process, "assign", partitions=[name(0)], offsets={name(0): records[place]["offset"]})
+        given = {"isolation": "read_committed", "group": GROUP, "txn": 0}
+        w.call(process, "poll", records=records[place : place + 1], **given)
+        w.call(process, "process", records=records[place : place + 1], group=GROUP)
+        sent = w.send(process, **shared)
+        w.call(process, "txn_commit", **shared)
+        for log in w.logs.values():
+            if sent in log:
+                log.append(None)  # the marker
+
+
+@afterwards
+def ask_by_time(w: World) -> None:
+    sent = [line["records"] for mine in w.lines.values() for line in mine if line["op"] == "send"]
+    for partition in w.logs:
+        mine = sorted(
+            (r["timestamp"], r["offset"])
+            for records in sent
+            for r in records
+            if r.get("partition") == partition and "offset" in r and r["id"] not in w.aborted
+        )
+        time, offset = mine[bisect_left(mine, mine[len(mine) // 2])]
+        w.call(ASKING, "list_offsets", query=time, offsets={name(partition): offset})
+
+
+def polled(lines: Lines, process: str) -> Line:
+    return next(line for line in lines[process] if line["op"] == "poll")
+
+
+def sent(lines: Lines, process: str) -> Line:
+    record = next(line for line in lines[process] if line["op"] == "send")["records"][0]
+    return {"topic": TOPIC} | {x: record[x] for x in ("partition", "offset", "id")}
+
+
+@mutation("L16")
+def answer_the_next_record(world: World, lines: Lines) -> None:
+    """The answer is a record later than the first one of that time."""
+    asked = lines[ASKING][0]
+    ((place, offset),) = asked["offsets"].items()
+    asked["offsets"] = {place: offset + 1}
+
+
+def give(lines: Lines, process: str, record: Line) -> Line:
+    """A worker was assigned, and polled, this record instead."""
+    place = name(record["partition"])
+    assign = next(line for line in lines[process] if line["op"] == "assign")
+    assign |= {"partitions": [place], "offsets": {place: record["offset"]}}
+    poll = polled(lines, process)
+    poll["records"] = [record]
+    return poll
+
+
+@mutation("T10")
+def consume_what_was_consumed(world: World, lines: Lines) -> None:
+    give(lines, WORKERS[1], polled(lines, WORKERS[0])["records"][0])
+
+
+@mutation("T5 T2", may="T3")
+def read_its_own(world: World, lines: Lines) -> None:
+    """A transaction polls, before it has committed, what it sent itself."""
+    mine = lines[WORKERS[0]]
+    poll = give(lines, WORKERS[0], sent(lines, WORKERS[0]))
+    send = next(line for line in mine if line["op"] == "send")
+    poll |= {"invoked_ns": send["returned_ns"], "returned_ns": send["returned_ns"] + 1}
+    mine.remove(poll)
+    mine.insert(mine.index(send) + 1, poll)
+    for seq, line in enumerate(mine):
+        line["seq"] = seq
+
+
+@mutation("T6 L10 T2", may="T3")
+def read_each_other(world: World, lines: Lines) -> None:
+    for one, other in (WORKERS, WORKERS[::-1]):
+        give(lines, one, sent(lines, other))
