@@ -37,6 +37,7 @@ class Carried:
     committed: Ints = field(factory=lambda: np.full(PLACES, NONE))
     sequence: Ints = field(factory=lambda: np.zeros(PRODUCERS * PLACES, np.int64))
     txn: Ints = field(factory=lambda: np.zeros(PRODUCERS, np.int64))
+    pepoch: Ints = field(factory=lambda: np.zeros(PRODUCERS, np.int64))
     last: dict[int, dict[str, int]] = field(factory=dict[int, dict[str, int]])
 
 
@@ -56,6 +57,7 @@ class Chunk:
     commits: dict[str, Any] = field(factory=dict[str, Any])
     lines: list[dict[str, int]] = field(factory=list[dict[str, int]])  # further single rows
     scan_from: Ints = field(factory=lambda: np.zeros(PLACES, np.int64))
+    relied: set[int] = field(factory=set[int])  # producers whose sessions lies are told about
     stored: list[Hook] = field(factory=list[Hook])
     due: list[Hook] = field(factory=list[Hook])
     ready: list[Hook] = field(factory=list[Hook])
@@ -96,7 +98,7 @@ class Chunk:
         m["txn_state"], m["flags"] = np.zeros(size, np.int64), np.zeros(size, np.int64)
         m["timestamp"] = m["inv"] // 1_000_000
         m["pid"] = 1_000 + m["process"]
-        m["pepoch"] = np.zeros(size, np.int64)
+        m["pepoch"] = self.carried.pepoch[m["process"]]
         m["tid"] = np.where(in_txn, m["process"], NONE)
         self._transactions(np.flatnonzero(in_txn))
 
@@ -121,8 +123,20 @@ class Chunk:
         m["place"][rows] = base + PARTITIONS * random.integers(0, TOPICS, len(rows))
         self.carried.txn[process[starts]] += -(-counts // BATCH)
 
+    def _sessions(self) -> None:
+        """A producer that gives a send up goes on in a new epoch, by itself (KIP-360)."""
+        m = self.m
+        gone = np.flatnonzero((m["outcome"] == Outcome.INFO) & ~m["written"])
+        for row in gone[m["process"][gone] < PRODUCERS].tolist():
+            later = m["process"][row + 1 :] == m["process"][row]
+            m["pepoch"][row + 1 :][later] += 1
+        self.carried.pepoch = self.carried.pepoch + np.bincount(
+            m["process"][gone][m["process"][gone] < PRODUCERS], minlength=PRODUCERS
+        )
+
     def store(self) -> None:
         """Give everything its offset: records, what nobody sent, and the markers between them."""
+        self._sessions()
         m = self.m
         written = np.flatnonzero(m["written"])
         parts = {"place": m["place"][written], "key": m["key"][written], "message": written}
@@ -306,6 +320,7 @@ class Chunk:
         commit |= {"ret": commit["inv"] + 8_000, "order": place}
         mark = self.membered(marks["place"]) | read
         mark |= {"op": int(Op.MARK), "offset": marks["offset"], "order": 1 << 40}
+        mark["epoch"] = epochs(self.number)[marks["place"]]
         mark["inv"] = self.at(marks["window"], 0)
         mark["ret"] = mark["inv"] + 8_000
         return [commit, mark]
@@ -321,7 +336,7 @@ class Chunk:
         return [
             call(Op.ASSIGNED, 0, 0),
             call(Op.COMMITTED, 0, 4, offset=self.carried.committed),
-            call(Op.MARK, last, 0, offset=self.end_marks, **read),
+            call(Op.MARK, last, 0, offset=self.end_marks, epoch=epochs(self.number), **read),
             call(Op.REVOKED, last, 12),
         ]
 

@@ -92,6 +92,27 @@ class Slot:
     def _middle(self, rows: Ints) -> Ints:
         return rows[len(rows) // 6 : len(rows) - len(rows) // 6]
 
+    def followed(self, rows: Ints) -> Ints:
+        """Those of these messages after which their session stores another one in the partition."""
+        m, mine = self.m, self.rows[self.m["written"][self.rows]]
+        _, last = np.unique(m["process"][mine][::-1], return_index=True)
+        final = mine[::-1][last]  # the last of each process
+        session = np.zeros(len(m["id"]), bool)
+        session[final] = True
+        return rows[~session[rows] & m["written"][rows] & ~np.isin(m["process"][rows], self.broken)]
+
+    def rely(self, message: int | None) -> int | None:
+        """Let no other lie end the session of this message."""
+        if message is not None:
+            self.chunk.relied.add(int(self.m["process"][message]))
+        return message
+
+    @property
+    def broken(self) -> Ints:
+        """Producers that give a send up in this generation, and so begin a new session."""
+        gone = (self.m["outcome"] == Outcome.INFO) & ~self.m["written"]
+        return np.unique(self.m["process"][gone])
+
     def neighbours(self) -> list[tuple[int, int]]:
         """Usual messages that follow each other in the log."""
         written: Ints = self.rows[self.m["written"][self.rows]]
@@ -107,8 +128,9 @@ class Slot:
         return chosen
 
     def pair(self, where: Callable[[int, int], bool] = lambda a, b: True) -> tuple[int, int] | None:
-        """Any two neighbours that are so."""
-        pairs = [pair for pair in self.neighbours() if where(*pair)]
+        """Any two neighbours that are so; the first is of no session that a lie relies on."""
+        process, relied = self.m["process"], self.chunk.relied
+        pairs = [p for p in self.neighbours() if where(*p) and process[p[0]] not in relied]
         return pairs[int(self.chunk.random.integers(len(pairs)))] if pairs else None
 
     def note(self, message: int) -> bool:
@@ -201,25 +223,25 @@ def slots(chunk: Chunk) -> list[Ints]:
     return np.split(order, np.cumsum(np.bincount(place, minlength=PLACES))[:-1])
 
 
-@lie("L3 L4")
+@lie("L3 L4 P2")
 def lost(s: Slot) -> bool:
     """Nobody is ever given an acknowledged record, though readers passed its place."""
-    v = s.one(s.usual())
+    v = s.rely(s.one(s.followed(s.usual())))
     return v is not None and s.hide(v, "polled", "processed", "scanned")
 
 
-@lie("L4")
+@lie("L4 P2")
 def lost_at_the_end(s: Slot) -> bool:
     """The group was given it, the final reading lacks it."""
-    v = s.one(s.usual())
+    v = s.rely(s.one(s.followed(s.usual())))
     return v is not None and s.hide(v, "scanned")
 
 
-@lie("T1 L3 L4")
+@lie("T1 L3 L4 P2")
 def torn(s: Slot) -> bool:
     """One record of a committed transaction is missing."""
     mine = s.rows[len(s.rows) // 6 : -len(s.rows) // 6]
-    v = s.one(mine[s.m["txn_state"][mine] == Txn.COMMITTED])
+    v = s.rely(s.one(s.followed(mine[s.m["txn_state"][mine] == Txn.COMMITTED])))
     return v is not None and s.hide(v, "polled", "processed", "scanned")
 
 
@@ -228,12 +250,17 @@ def duplicate(s: Slot) -> bool:
     """A retry was stored a second time, right behind."""
     if (v := s.one(s.usual())) is None:
         return False
-    again: dict[str, float] = {"place": s.place, "key": s.m["key"][v] + 0.25, "id": s.m["id"][v], "message": v}
+    again: dict[str, float] = {
+        "place": s.place,
+        "key": s.m["key"][v] + 0.25,
+        "id": s.m["id"][v],
+        "message": v,
+    }
     s.chunk.extra.append(again)
     return s.note(v)
 
 
-@lie("L1 G8")
+@lie("L1 G8", rare=True)
 def inconsistent(s: Slot) -> bool:
     """The group is given another record at the offset than the final reading."""
     if (two := s.pair()) is None:
@@ -247,11 +274,14 @@ def inconsistent(s: Slot) -> bool:
     return s.note(two[1])
 
 
-@lie("L15 L1 L4 G8")
+@lie("L15 L1 L4 G8 P2", rare=True)
 def truncated(s: Slot) -> bool:
     """The group was given an acknowledged record, and later another is in its place."""
-    if (two := s.pair()) is None:
+    process = s.m["process"]
+    left = set(s.followed(s.usual()).tolist())
+    if (two := s.pair(lambda a, b: b in left and process[a] != process[b])) is None:
         return False
+    s.rely(two[1])
     s.vanish(two[0])
 
     def act() -> None:
@@ -463,7 +493,7 @@ def consumed_twice(s: Slot) -> bool:
     return s.note(v)
 
 
-@lie("T4", rare=True)
+@lie("T4 T7", rare=True)
 def aborted_read(s: Slot) -> bool:
     """The group is given a record of an aborted transaction."""
     if (v := s.one(s.rows[s.m["txn_state"][s.rows] == Txn.ABORTED])) is None:

@@ -63,6 +63,7 @@ def _line(rows: list[Row], cast: Cast) -> Line:
         line["offsets"] = {_name(row, cast): row["offset"] for row in ends}
     if marks:
         line["high_watermark"] = {_name(row, cast): row["offset"] for row in marks}
+        line["leader_epochs"] = {_name(row, cast): row["epoch"] for row in marks}
     return line
 
 

@@ -12,7 +12,9 @@ from traces.context import Ints
 from traces.schema import COLUMNS, NONE, OPS
 
 Block = Mapping[str, Any]  # columns, numbers where every row has the same; `order` inside a call
-DEFAULTS: dict[str, int] = dict.fromkeys(("run", "outcome", "clock", "txn_state", "flags", "idx", "order"), 0)
+DEFAULTS: dict[str, int] = dict.fromkeys(
+    ("run", "outcome", "clock", "txn_state", "flags", "idx", "order"), 0
+)
 
 
 @define
