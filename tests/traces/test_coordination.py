@@ -443,6 +443,71 @@ def test_a_partition_is_given_up_before_it_is_read(case: str, tmp_path: Path) ->
     assert found.count == (case != "told that it lost the partition")
 
 
+def owners(*calls: tuple[int, str, str, tuple[int, ...], int], until: int = 60) -> Tell:
+    """What rebalances tell members of a group of two partitions: when, whom, what, which, when."""
+
+    def tell(w: World) -> None:
+        settings = {"group": "g", "session_timeout_ms": 10_000}
+        w.meta["consumers"] = {"a": settings, "b": settings}
+        for process in ("a#0", "b#0"):
+            w.call(process, "subscribe", topics=["t"], group="g")
+        for second, who, op, partitions, generation in calls:
+            w.now = second * SECOND
+            if op == "crash":
+                w.call(f"{who}#0", op)
+                continue
+            held = {"partitions": [name(p) for p in partitions], "generation": generation}
+            w.call(f"{who}#0", op, group="g", **held)
+        w.now = until * SECOND
+
+    return tell
+
+
+BOTH = (1, "a", "assigned", (0, 1), 1)
+GAVE_BOTH, GAVE_ONE = (20, "a", "revoked", (0, 1), 1), (20, "a", "revoked", (1,), 1)
+TAKES_ONE, TAKES_NONE = (21, "b", "assigned", (1,), 2), (21, "b", "assigned", (), 2)
+COVERAGE: dict[str, tuple[Tell, str, int]] = {
+    "one has all": (owners(BOTH), "holds", 0),
+    "all is dealt anew": (
+        owners(BOTH, GAVE_BOTH, (21, "a", "assigned", (0,), 2), TAKES_ONE),
+        "holds",
+        0,
+    ),
+    "one keeps what it has": (
+        owners(BOTH, GAVE_ONE, (21, "a", "assigned", (), 2), TAKES_ONE),
+        "holds",
+        0,
+    ),
+    "what was given up is given to nobody": (
+        owners(BOTH, GAVE_ONE, (21, "a", "assigned", (), 2), TAKES_NONE),
+        "allowed",
+        1,
+    ),
+    "what a dead member had is given to nobody": (
+        owners(BOTH, (15, "a", "crash", (), 0), TAKES_ONE),
+        "allowed",
+        1,
+    ),
+    "a generation that is over at once": (
+        owners(BOTH, GAVE_ONE, TAKES_NONE, (25, "b", "assigned", (1,), 3)),
+        "holds",
+        0,
+    ),
+    "a trace that is over at once": (
+        owners((1, "a", "assigned", (0,), 1), until=5),
+        "not checked",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COVERAGE)
+def test_a_group_at_rest_leaves_no_partition_out(case: str, tmp_path: Path) -> None:
+    tell, expected, count = COVERAGE[case]
+    found = judge(tmp_path, tell, "G3")
+    assert (found.verdict, found.count) == (expected, count), found.reason
+
+
 INFORMATION = {
     "stored_by_both_sessions": "P5",
     "hold_readers_back": "T11",
