@@ -23,8 +23,10 @@ from traces.arrow import pq
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
+from traces.html.ownership import Owned
 from traces.html.page import page
 from traces.html.picture import Picture, picture
+from traces.html.plots import lanes_of
 from traces.html.sequence import calls, draw, moments
 from traces.html.series import BINS, CELLS
 from traces.ingest.history import Reading, read_history
@@ -481,18 +483,60 @@ def test_a_log_that_is_cut_back_does_not_leave_a_lag_that_never_ends(tmp_path: P
             for n, o in enumerate(sends)
         ],
         "c#0": [
+            {"op": "commit", "offsets": {"t:0": 1}, "group": "g", **at(1_500)},
+            {"op": "commit", "offsets": {"t:0": 5}, "group": "g", **at(5_500)},
             {"op": "poll", "records": [record(1)], "group": "g", **at(7_500)},
             {"op": "commit", "offsets": {"t:0": 4}, "group": "g", **at(8_000)},
         ],
     }
     (group,) = run_of(tmp_path, lines).groups
     lag = group.lag[0, 0]
-    assert lag.max() == 6
-    assert lag[-1] == 0
+    assert (lag.min(), lag.max(), lag[-1]) == (0, 5, 0)
+
+
+def test_what_was_aborted_is_not_awaited_and_what_was_committed_from_then_on(
+    tmp_path: Path,
+) -> None:
+    def txn(number: int, op: str, **fields: Any) -> dict[str, Any]:
+        return {"op": op, "txn": number, "transactional_id": "x", **fields}
+
+    lines: dict[str, list[dict[str, Any]]] = {
+        "p#0": [
+            txn(0, "txn_begin", **at(0)),
+            txn(0, "send", records=[record(0)], **at(100)),
+            txn(0, "txn_abort", **at(200)),
+            txn(1, "txn_begin", **at(300)),
+            txn(1, "send", records=[record(2)], **at(400)),
+            txn(1, "txn_commit", **at(2_000)),
+        ],
+        "c#0": [{"op": "poll", "records": [record(2)], **at(4_000)}],
+    }
+    seen = run_of(tmp_path, lines)
+    one = seen.partitions[0, 0]
+    bins = [ns * BINS // seen.end for ns in (250, 1_000, 2_500, 4_009)]
+    assert one.unseen[bins].tolist() == [0, 0, 1, 0]
+    assert one.unread == 0
+
+
+def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
+    w = world(3)
+    lines = json.loads(json.dumps(w.lines).replace('"t"', '"$x_1$"').replace('"t:', '"$x_1$:'))
+    w.meta["topics"]["$x_1$"] = w.meta["topics"].pop("t")
+    root = parsed(page_of(write(tmp_path / "run", lines, w.meta)))
+    words = {text_of(text) for text in find(root, ".plot svg text")}
+    assert {"$x_1$:0", "$x_1$:1"} <= words
+
+
+def test_owners_at_the_same_time_stand_below_each_other() -> None:
+    def owned(process: int, start: int, end: int) -> Owned:
+        return Owned(0, 0, 0, process, 1, start, end, "")
+
+    times = [owned(0, 0, 10), owned(1, 5, 20), owned(2, 10, 15), owned(3, 30, 40)]
+    assert [lane for _, lane in lanes_of(times)] == [0, 1, 0, 0]
 
 
 def test_no_step_back_is_smoothed_away_however_many_commits_there_are(tmp_path: Path) -> None:
-    offsets = [*range(100, 4_100), 17, *range(4_101, 8_100)]
+    offsets = [*range(100, 4_108), 17, *range(4_109, 8_100)]
     lines: dict[str, list[dict[str, Any]]] = {
         "c#0": [
             {"op": "commit", "offsets": {"t:0": offset}, "group": "g", **at(100 * n)}

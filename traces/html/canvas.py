@@ -222,7 +222,14 @@ class Canvas:
 
     def text(self, x: float, y: float, words: str, **style: str | float) -> None:
         """Words at a place of the plot."""
-        self.axes.text(x, y, writable(words), **({"color": INK, "fontsize": 10} | style))
+        with matplotlib.rc_context(_SETTINGS):
+            self.axes.text(x, y, writable(words), **({"color": INK, "fontsize": 10} | style))
+
+    def name_rows(self, at: Iterable[float], names: Iterable[str]) -> None:
+        """Names beside the rows of a plot."""
+        # Each new label asks the settings whether dollars in it mean a formula.
+        with matplotlib.rc_context(_SETTINGS):
+            self.axes.set_yticks(list(at), [writable(name) for name in names])
 
     def svg(self, prefix: str, label: str) -> str:
         """The finished plot."""

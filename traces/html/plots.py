@@ -9,7 +9,6 @@ from traces.html.ownership import Owned
 from traces.html.picture import Group, Partition
 from traces.html.series import BINS, CELLS, Key, Spans, Steps
 from traces.html.svg import BAD, COMMIT, INK, PAPER, QUIET, READ, SEND, SERIES
-from traces.output import writable
 from traces.schema import Op
 
 ROWS = 24  # of an ownership timeline
@@ -144,7 +143,9 @@ def ownership_plot(
     drawn = [one for one in owned if (one.topic, one.partition) in names]
     left_out = max(len(drawn) - BARS, 0)
     drawn = sorted(drawn, key=lambda one: one.start - one.end)[:BARS]
-    lanes = {key: _lanes(one for one in drawn if (one.topic, one.partition) == key) for key in rows}
+    lanes = {
+        key: lanes_of(one for one in drawn if (one.topic, one.partition) == key) for key in rows
+    }
     depths = [1 + max((lane for _, lane in lanes[key]), default=0) for key in rows]
     tops = np.cumsum([0, *(depth + _GAP for depth in depths)])
     canvas = Canvas(clock, WIDE, 72 + round(22 * float(tops[-1])), left=LEFT, top=26)
@@ -152,7 +153,7 @@ def ownership_plot(
     axes = canvas.axes
     axes.set_ylim(tops[-1], 0)
     middles = (tops[:-1] + tops[1:] - _GAP) / 2
-    axes.set_yticks(middles, [writable(fitted(names[key], 15)) for key in rows])
+    canvas.name_rows(middles, (fitted(names[key], 15) for key in rows))
     axes.grid(visible=False, axis="y")
     for row, key in enumerate(rows):
         for number, (one, lane) in enumerate(lanes[key]):
@@ -197,7 +198,7 @@ def _bar(
         )
 
 
-def _lanes(owned: Iterable[Owned]) -> list[tuple[Owned, int]]:
+def lanes_of(owned: Iterable[Owned]) -> list[tuple[Owned, int]]:
     """A lane for each time of ownership, so that times that overlap do not hide each other."""
     free: list[int] = []
     out: list[tuple[Owned, int]] = []
