@@ -8,6 +8,7 @@ from attrs import frozen
 from traces.checks import (
     compaction,
     consumer,
+    disposal,
     fetching,
     groups,
     handover,
@@ -32,7 +33,7 @@ __all__ = ["CHECKS", "KINDS", "MODULES", "Unchecked"]
 MODULES = (
     *(log, loss, order, records, starts, compaction, replicas),
     *(producer, sessions, transactions, outcomes, offsets),
-    *(consumer, fetching, groups, handover, share, topics),
+    *(consumer, fetching, groups, handover, share, disposal, topics),
 )
 
 

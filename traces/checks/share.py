@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): each record is lent to one member, counted, and in the end disposed of.
+"""Share groups (KIP-932): each record is lent to one member, and its deliveries are counted.
 
 The broker that leads a partition keeps who has acquired what in memory only. What was accepted,
 rejected or released is stored before it is answered; what was not acknowledged may be given out
@@ -10,9 +10,9 @@ import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Bools, Found, check, witness
-from traces.checks.partition import Partition, Rows, firsts, last_upto, lookup, once, running_max
+from traces.checks.partition import Partition, Rows, firsts, last_upto, once
 from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Detail, Op, Outcome, Txn
+from traces.schema import NONE, Detail, Op, Outcome
 from traces.sorting import order_by
 
 MS = 1_000_000
@@ -22,7 +22,7 @@ _ACCEPT, _RELEASE, _REJECT, _RENEW = (
 _FIELDS = " ".join(
     f"shared.{name}" for name in ("topic", "partition", "offset", "group", "detail", "inv", "ret")
 )
-_WHOLE = f"{_FIELDS} consumers consumers.whole one_clock commit.topic commit.group"
+WHOLE = f"{_FIELDS} consumers consumers.whole one_clock commit.topic commit.group"
 _COLUMNS = "outcome detail"
 
 
@@ -71,7 +71,7 @@ def deliveries(p: Partition) -> Deliveries:
     return Deliveries(rows[order], ack[order], lock_from[order])
 
 
-def _moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
+def moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
     """Whether an administrator may have set a group's start offset to a record, or below it."""
     moved = np.zeros(len(rows), bool)
     commits = p.where(Op.COMMIT)
@@ -89,7 +89,7 @@ def _moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
     "acquisition is exclusive",
     formula="[acquired, acknowledged or lock expired] of one (group, o) are disjoint",
     needs="",
-    closed=_WHOLE,
+    closed=WHOLE,
     unless="the first holder's acknowledgement was not taken",
     looks_at="records that a share group was given",
     uses=_COLUMNS,
@@ -131,14 +131,14 @@ def _successive(p: Partition, rows: Ints) -> tuple[Ints, Ints]:
     "acknowledgement is final",
     formula="accepted or rejected ≺ acquired: not the same (group, o)",
     needs="",
-    closed=_WHOLE,
+    closed=WHOLE,
     looks_at="records that a share group accepted or rejected",
     uses=_COLUMNS,
 )
 def given_after_final(p: Partition) -> list[Found]:
     """What was accepted or rejected, and answered so, is given to nobody of the group again."""
     d = deliveries(p)
-    final = _final(p, Outcome.OK)
+    final = final_acks(p, Outcome.OK)
     rows = np.r_[final, d.rows]
     is_final = np.r_[np.ones(len(final), np.int64), np.zeros(len(d.rows), np.int64)]
     when = np.where(is_final == 1, p.ret[rows], p.inv[rows])
@@ -150,12 +150,12 @@ def given_after_final(p: Partition) -> list[Found]:
     same = p.group[rows[again]] == p.group[rows[before]]
     same &= p.offset[rows[again]] == p.offset[rows[before]]
     again, before = again[same], before[same]
-    moved = _moved_back(p, rows[again], p.inv[rows[before]], p.ret[rows[again]])
+    moved = moved_back(p, rows[again], p.inv[rows[before]], p.ret[rows[again]])
     found = witness(rows[before[~moved]], rows[again[~moved]])
     return [Found(len(final), found, np.zeros(len(found), np.int64))]
 
 
-def _final(p: Partition, *outcomes: Outcome) -> Ints:
+def final_acks(p: Partition, *outcomes: Outcome) -> Ints:
     """Acknowledgements with these outcomes that end a record's life in its group."""
     rows = p.where(Op.ACKNOWLEDGE)
     final = np.isin(p.detail[rows], (_ACCEPT, _REJECT)) & np.isin(p.outcome[rows], outcomes)
@@ -167,7 +167,7 @@ def _final(p: Partition, *outcomes: Outcome) -> Ints:
     "deliveries are counted",
     formula="counts of one (group, o) grow from 1, and none is above the limit",
     needs="",
-    closed=f"{_WHOLE} share_groups.delivery_limit",
+    closed=f"{WHOLE} share_groups.delivery_limit",
     unless="the delivery before it was not acknowledged",
     looks_at="deliveries of a share group",
     uses=_COLUMNS,
@@ -187,7 +187,7 @@ def miscounted(p: Partition) -> list[Found]:
     ack = d.ack[one]
     answered = (ack != NONE) & (p.outcome[ack] == Outcome.OK) & (p.ret[ack] < p.inv[d.rows[two]])
     final = answered & np.isin(p.detail[ack], (_ACCEPT, _REJECT))  # S2 looks at those
-    moved = _moved_back(p, d.rows[two], p.inv[d.rows[one]], p.ret[d.rows[two]])
+    moved = moved_back(p, d.rows[two], p.inv[d.rows[one]], p.ret[d.rows[two]])
     one, two, ack, answered = (x[~final & ~moved] for x in (one, two, ack, answered))
     again = witness(d.rows[one], ack, d.rows[two])
     group = p.group[d.rows[one]]
@@ -196,113 +196,3 @@ def miscounted(p: Partition) -> list[Found]:
         Found(len(d.rows), witness(wrong), np.zeros(len(wrong), np.int64)),
         Found(0, again, clauses),
     ]
-
-
-@check(
-    "S4",
-    "everything is disposed of",
-    formula="o between the first and the last delivered: accepted, rejected or given up at the end",
-    needs="",
-    closed=f"{_WHOLE} complete READS",
-    unless="",
-    looks_at="records that a share group had reached at the end",
-    uses="outcome detail txn_state isolation key",
-)
-def left_over(p: Partition) -> list[Found]:
-    """When all is over, no record waits that a share group had reached.
-
-    A matter of progress: what is found is told and permitted, and never called violated. What was
-    delivered as often as the limit says is given up, acknowledged or not.
-    """
-    d, limit = deliveries(p), p.context.delivery_limit
-    if not (p.context.complete and len(d.rows)):
-        return [Found(0)]
-    seen, out = p.visible, [Found(0)]
-    for group in np.unique(p.group[d.rows]):
-        mine = d.rows[p.group[d.rows] == group]
-        reach = p.offset[mine]
-        reached = seen[(seen >= reach.min()) & (seen <= reach.max())]
-        final, maybe = (
-            p.offset[rows[p.group[rows] == group]]
-            for rows in (_final(p, Outcome.OK), _final(p, Outcome.INFO))
-        )
-        most = int(limit[group])
-        given_up = reach[(most != UNSET) & (p.detail[mine] >= most)]
-        left = reached[~np.isin(reached, np.r_[final, given_up])]
-        last = mine[np.r_[p.offset[mine[1:]] != p.offset[mine[:-1]], True]]
-        at = lookup(p.offset[last], left)
-        shown = np.where(at >= 0, last[at], NONE)
-        unsure = np.isin(left, maybe) | (most == UNSET)
-        code = np.where(unsure, clause(Clause.UNKNOWN, group), clause(Clause.PROGRESS, group))
-        out.append(Found(len(reached), witness(shown, _where(p, left)), code))
-    return out
-
-
-def _where(p: Partition, offsets: Ints) -> Ints:
-    """The row of the final reading, or any reading, that shows each of these offsets."""
-    rows = np.concatenate([p.final, p.log])
-    rows = rows[np.unique(p.offset[rows], return_index=True)[1]]
-    return rows[lookup(p.offset[rows], offsets)]
-
-
-@check(
-    "S5",
-    "the start offset does not go back",
-    formula="start offsets do not decrease, nothing below is given; committed ones only, if so set",
-    needs="",
-    closed=f"{_WHOLE} SENDS TXNS ending.inv producers.whole fetched.topic fetched.group "
-    "fetched.inv fetched.ret",
-    unless="share_groups.isolation is read_uncommitted, where a record was not committed",
-    looks_at="answers about a share group's start offset, and records of transactions it was given",
-    uses="outcome detail txn_state end_inv clock",
-)
-def start_back(p: Partition) -> list[Found]:
-    """What lies below a share group's start is done with; only an administrator moves it back.
-
-    An answer to `committed` is where a share group starts. A share group that reads what is
-    committed is given no record of a transaction that was aborted, or that nobody had asked to
-    commit.
-    """
-    groups = share_groups(p)
-    asked = p.where(Op.COMMITTED)
-    asked = asked[p.ok[asked] & (p.offset[asked] != NONE) & np.isin(p.group[asked], groups)]
-    below = [_below(p, asked[p.group[asked] == g]) for g in groups]
-    return [*below, _undecided(p) if len(deliveries(p).rows) else Found(0)]
-
-
-def _below(p: Partition, asked: Ints) -> Found:
-    """Answers and deliveries below what had been answered before."""
-    if not len(asked):
-        return Found(0)
-    d = deliveries(p)
-    answers = asked[order_by(p.ret[asked], asked)]
-    best, at = running_max(p.offset[answers])
-    later = np.r_[asked, d.rows[p.group[d.rows] == p.group[asked[0]]]]
-    before = np.searchsorted(p.ret[answers], p.inv[later], side="left") - 1
-    later, before = later[before >= 0], before[before >= 0]
-    below = p.offset[later] < best[before]
-    later, first = later[below], answers[at[before[below]]]
-    moved = _moved_back(p, later, p.inv[first], p.ret[later])
-    found = witness(first[~moved], later[~moved])
-    return Found(len(asked), found, np.zeros(len(found), np.int64))
-
-
-def _undecided(p: Partition) -> Found:
-    """Deliveries of records whose transaction was aborted or still open, to who wants neither."""
-    d = deliveries(p)
-    only = p.context.share_committed_only[p.group[d.rows]]
-    rows = d.rows[only != 0]
-    sends = p.sends[p.txn_state[p.sends] != Txn.NOT]
-    kept = p.id[p.sends[p.txn_state[p.sends] == Txn.NOT]]
-    sends = sends[~np.isin(p.id[sends], kept)]
-    sends = sends[order_by(p.id[sends], sends)]
-    sends = sends[firsts(p.id[sends])]
-    at = lookup(p.id[sends], p.id[rows])
-    rows, sends = rows[at >= 0], sends[at[at >= 0]]
-    state, end = p.txn_state[sends], p.end_inv[sends]
-    early = (state != Txn.ABORTED) & (end != NONE) & (p.ret[rows] < end)
-    wrong = (state == Txn.ABORTED) | (early & (p.clock[rows] == p.clock[sends]))
-    found = witness(rows[wrong], sends[wrong])
-    group = p.group[found[:, 0]]
-    unset = p.context.share_committed_only[group] == UNSET
-    return Found(len(rows), found, np.where(unset, clause(Clause.UNKNOWN, group), 0))
