@@ -17,7 +17,6 @@ from traces.ingest.inputs import read_input
 from traces.ingest.run import process_files, read_trace
 from traces.junit import junit
 from traces.modes import MODES
-from traces.modes import MODES
 from traces.output import write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
@@ -56,15 +55,6 @@ from traces.verdict import VIOLATED
     default="auto",
     show_default=True,
     help="Judge in this process, or in Spark; auto takes Spark above two million rows.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(MODES),
-    default="exact",
-    show_default=True,
-    help="Quick adds up and summarises what no check needs to see together, and looks exactly only "
-    "where the sums differ; what it does not cover is not checked. Auto takes it above fifty "
-    "million rows.",
 )
 @click.option(
     "--mode",
@@ -157,16 +147,15 @@ def check(
     if until is not None and not watched:
         raise click.UsageError("--until says when --watch ends, and there is no --watch")
     if watched:
-        judged = _watched(ctx, paths, strict, json_file, until)
-    else:
-        reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
-        judged = [Judged(path) for path in runs_of(paths)]
-        scratch = Path(ctx.with_resource(TemporaryDirectory(prefix="highwater-", dir=cache())))
-        with progress() as bar:
-            read_all(judged, reading, bar, scratch)
-            if html_file is not None:
-                pictures = pictures_of(judged)
-            judge_all([one for one in judged if one.run is not None], strict, bar, engine, mode)
+        _watch(ctx, paths, strict, json_file, until)
+    reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
+    judged = [Judged(path) for path in runs_of(paths)]
+    scratch = Path(ctx.with_resource(TemporaryDirectory(prefix="highwater-", dir=cache())))
+    with progress() as bar:
+        read_all(judged, reading, bar, scratch)
+        if html_file is not None:
+            pictures = pictures_of(judged)
+        judge_all([one for one in judged if one.run is not None], strict, bar, engine, mode)
     if rejudge is not False:
         for one in judged:
             ask_again(one, always=rejudge is True, compacted=cleanup_policy == "compact")
@@ -217,23 +206,22 @@ def pictures_of(judged: list[Judged]) -> dict[int, Any]:
     return pictures
 
 
-def _watched(
+def _watch(
     ctx: click.Context,
     paths: tuple[Path, ...],
     strict: bool,
     json_file: Path | None,
     until: float | None,
-) -> list[Judged]:
-    """One run, judged when it has ended; where that is not awaited, this is the end."""
+) -> None:
+    """Wait until the run can be judged as a whole; where it is not awaited, this is the end."""
     from traces.watch import Loop, Watch
 
     path, *others = paths
     if others or not path.is_dir():
         raise click.UsageError("--watch follows one run: give it the folder that is written to")
     watch = Watch(path, strict)
-    if (one := Loop(watch, Console(), json_file, until).run()) is None:
+    if not Loop(watch, Console(), json_file, until).run():
         ctx.exit(1 if watch.violated else 0)
-    return [one]
 
 
 def runs_of(paths: tuple[Path, ...]) -> list[Path]:

@@ -8,8 +8,7 @@ from typing import Protocol
 from attrs import define
 from rich.console import Console
 
-from traces.problems import BadInput, Problem
-from traces.report import Judged
+from traces.problems import BadInput
 from traces.watch.told import Log, Screen, stamped, write_json
 from traces.watch.watching import Step, Watch
 
@@ -44,23 +43,22 @@ class Loop:
     now: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
 
-    def run(self) -> Judged | None:
-        """The run, judged as a whole; nothing if it was interrupted before it had ended."""
+    def run(self) -> bool:
+        """Whether the run can now be judged as a whole; not, if it was interrupted before."""
         teller: Teller = (Screen if self.console.is_terminal else Log)(self.console)
         teller.start(self.watch)
         try:
             over = self._until_over(teller)
         except KeyboardInterrupt:
             over = False
-        except BadInput as problem:
-            return Judged(self.watch.path, error=problem)
-        except OSError as error:
-            what = error.strerror or str(error)
-            problem = Problem(str(error.filename or self.watch.path), None, "", what)
-            return Judged(self.watch.path, error=BadInput([problem], 1))
+        except (BadInput, OSError) as problem:
+            self.console.print(stamped("STOPPED", str(problem)), soft_wrap=True)
+            return True  # whoever reads the whole says what is wrong with it
         finally:
             teller.stop()
-        return self.watch.finish() if over else self._interrupted()
+        if not over:
+            self._interrupted()
+        return over
 
     def _until_over(self, teller: Teller) -> bool:
         """Whether the trace can be judged as a whole."""

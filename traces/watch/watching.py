@@ -1,4 +1,4 @@
-"""A run under watch: what comes in is judged batch by batch, and as a whole when it has ended."""
+"""A run under watch: what comes in is judged batch by batch."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -7,16 +7,12 @@ import attrs
 import numpy as np
 from attrs import define, field
 
-from traces import local
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.context import Context, Ints, context
 from traces.ingest.evidence import Evidence
-from traces.ingest.run import read_trace
 from traces.meta import Meta
 from traces.names import Names
-from traces.problems import BadInput
-from traces.report import Judged
 from traces.schema import NONE, Op
 from traces.scopes import SCOPES
 from traces.watch.finality import EARLY, TO_COME
@@ -79,17 +75,6 @@ class Watch:
         step.withdrawn += sorted(self._told - told - set(step.withdrawn))
         self._told = told
         return step
-
-    def finish(self) -> Judged:
-        """The whole trace, judged as `highwater check` does."""
-        one = Judged(self.path)
-        try:
-            one.run = read_trace(self.path)
-        except BadInput as problem:
-            one.error = problem
-            return one
-        one.settle(local.find(one.table(0), {0: one.run.context}), self.strict)
-        return one
 
     @property
     def violated(self) -> bool:
