@@ -381,6 +381,37 @@ def test_a_reset_has_a_cause(case: str, tmp_path: Path) -> None:
     assert judge(tmp_path, tell, "C6").verdict == expected
 
 
+# Replica and offset of successive polls of a log of three records, and what C5 and C1 say.
+FOLLOWED: dict[str, tuple[list[tuple[int, int]], str, str]] = {
+    "on with another": ([(2, 0), (1, 1), (1, 2)], "holds", "holds"),
+    "skipped by changing": ([(2, 0), (1, 2)], "violated", "violated"),
+    "back by changing": ([(2, 0), (2, 1), (1, 1)], "violated", "holds"),
+    "skipped by one alone": ([(1, 0), (1, 2)], "holds", "violated"),
+}
+
+
+@pytest.mark.parametrize("case", FOLLOWED)
+def test_a_reader_goes_on_where_it_changes_its_replica(case: str, tmp_path: Path) -> None:
+    polls, follows, skips = FOLLOWED[case]
+
+    def tell(w: World) -> None:
+        w.meta["topics"]["t"]["partitions"] = 1
+        records = [ROOT | {"offset": n, "id": n, "epoch": 1} for n in range(3)]
+        for record in records:
+            w.call("p#0", "send", records=[record])
+        w.call("c#0", "assign", partitions=[PLACE], offsets={PLACE: 0})
+        for replica, offset in polls:
+            told = {"high_watermark": {PLACE: 3}, "leader_epochs": {PLACE: 1}}
+            told |= {"isolation": "read_committed", "replica": replica}
+            w.call("c#0", "poll", records=[records[offset]], **told)
+        w.call("scan#0", "list_offsets", query="earliest", offsets={PLACE: 0})
+        read = {"isolation": "read_uncommitted", "partitions": [PLACE], "offsets": {PLACE: 3}}
+        w.call("scan#0", "scan", records=records, **read)
+
+    assert judge(tmp_path / "follows", tell, "C5").verdict == follows
+    assert judge(tmp_path / "skips", tell, "C1").verdict == skips
+
+
 @pytest.mark.parametrize(("told", "expected"), [(True, "holds"), (False, "violated")])
 def test_after_a_reset_reading_starts_anew(told: bool, expected: str, tmp_path: Path) -> None:
     def tell(w: World) -> None:
