@@ -4,6 +4,8 @@ Columns stay as narrow as they came until a check asks for them, and a column th
 in every row is one value and takes no room.
 """
 
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ from traces.scopes import Column, Columns, Scope
 from traces.sorting import order_by
 
 ORDER = ("process", "seq", "idx")  # a process's own order
+LARGE = 5_000_000  # rows that are judged at once, above which their columns go to files
 
 
 @define
@@ -135,9 +138,17 @@ def _in_order(columns: Columns, order: Ints) -> Lazy:
 
     def load(name: str) -> Ints:
         column = columns[name]
-        return (column if there else take(column, order)).astype(np.int64, copy=False)
+        column = (column if there else take(column, order)).astype(np.int64, copy=False)
+        return _in_file(column) if len(order) > LARGE and not is_constant(column) else column
 
     return Lazy(len(order), load)
+
+
+def _in_file(column: Ints) -> Ints:
+    """The column in a file that has no name: what is not looked at need not be in memory."""
+    with tempfile.TemporaryFile(prefix="highwater-", dir=os.environ.get("HIGHWATER_CACHE")) as file:
+        column.tofile(file)
+        return np.asarray(np.memmap(file, np.int64, "r+", shape=column.shape))
 
 
 def _part(whole: Lazy, start: int, end: int) -> Lazy:

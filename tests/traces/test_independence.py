@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+import traces.table
 from tests.traces.judging import judged
 from tests.traces.mutations import MUTATIONS, NotHere, told
 from tests.traces.world import world, write
@@ -18,7 +19,9 @@ from traces.arrow import pa, pq
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
 from traces.report import Judged
+from traces.scopes import SCOPES
 from traces.spark import find, read_ops
+from traces.table import by_key, from_arrow
 
 DATA = Path(__file__).parent / "data"
 
@@ -44,6 +47,24 @@ def test_the_order_of_the_rows_does_not_matter(name: str | None, seed: int) -> N
     table = run.table(0)
     shuffled = table.take(pa.array(np.random.default_rng(seed).permutation(table.num_rows)))
     assert judge_table(run, table) == judge_table(run, shuffled)
+
+
+def test_columns_in_files_say_what_columns_in_memory_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, meta = told(world(5, 40), MUTATIONS["lose"])
+    run = read_trace(write(tmp_path, lines, meta))
+    table = run.table(0)
+    expected = judge_table(run, table)
+    monkeypatch.setattr(traces.table, "LARGE", 10)
+    assert judge_table(run, table) == expected
+    assert expected["verdict"] == "violated"
+    columns = from_arrow(table)
+    part = next(by_key(columns, SCOPES["partition"]))
+    owners: list[Any] = [part["offset"]]
+    while owners[-1] is not None:
+        owners.append(getattr(owners[-1], "base", None))
+    assert any(isinstance(owner, np.memmap) for owner in owners)
 
 
 def by_spark(
