@@ -5,7 +5,7 @@ Arrow and numpy. What many calls share (who, what, in which group) is noted once
 call lie in a row with those of other calls that have the same fields; records wait as they came.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import NoneType
@@ -64,20 +64,29 @@ class Rows:
     records: list[Any] = field(factory=list[Any])
     _numbers: dict[tuple[int, ...], int] = field(factory=dict[tuple[int, ...], int])
     _ints: dict[tuple[str, ...], list[Any]] = field(factory=dict[tuple[str, ...], list[Any]])
-    _calls: list[tuple[tuple[str, ...], int, int]] = field(
-        factory=list[tuple[tuple[str, ...], int, int]]
-    )
+    # Of each call: which of `_ints` it is in, which of `words` are its own, how many rows it has.
+    _shapes: list[tuple[str, ...]] = field(factory=list[tuple[str, ...]])
+    _shared: list[int] = field(factory=list[int])
+    _counts: list[int] = field(factory=list[int])
+    _odd: list[tuple[int, int]] = field(factory=list[tuple[int, int]])  # rows of `call`
 
-    def call(self, rows: int, fields: Mapping[str, int | None]) -> None:
-        """A call, or the part of it that shares one `op`, whose `rows` records follow."""
+    def call(self, rows: int, fields: Mapping[str, int | None], odd: bool = True) -> None:
+        """A call, or the part of it that shares one `op`, whose `rows` records follow.
+
+        They are `odd` if they are no records of the trace.
+        """
         get = fields.get
         word = self.word({name: value for name in WORDS if (value := get(name)) is not None})
         self.ints(INTS).extend(map(get, INTS))
-        self._calls.append((INTS, word, rows))
+        self.plain(INTS, word, rows)
+        if odd:
+            self._odd.append((len(self.records), len(self.records) + rows))
 
     def plain(self, fields: tuple[str, ...], word: int, rows: int) -> None:
         """A call whose integers and records the caller has added by itself."""
-        self._calls.append((fields, word, rows))
+        self._shapes.append(fields)
+        self._shared.append(word)
+        self._counts.append(rows)
 
     def ints(self, fields: tuple[str, ...]) -> list[Any]:
         """Where the integers of calls that have these fields go, one call after the other."""
@@ -103,7 +112,7 @@ class Rows:
         """The rows as columns, all but what only the whole file can tell; and starts anew."""
         calls, counts = self._call_columns()
         columns = {name: np.repeat(column, counts) for name, column in calls.items()}
-        kinds = _kinds(self.records)
+        kinds = _kinds(self.records, self._odd)
 
         def column(name: str, convert: Callable[[Values], Ints]) -> Ints:
             if len(kinds) == 1:
@@ -128,23 +137,23 @@ class Rows:
             columns["detail"] = np.where(columns["op"] == Op.SEND, hashes, columns["detail"])
         for name, words in _FLAGS.items():
             columns["flags"] = columns["flags"] | column(name, partial(_flagged, name, words))
-        self.records, self._calls, self._ints = [], [], {}
+        self.records, self._ints, self._odd = [], {}, []
+        self._shapes, self._shared, self._counts = [], [], []
         return {name: narrow(name, column) for name, column in columns.items()}
 
     def _call_columns(self) -> tuple[dict[str, Ints], Ints]:
         """One value per call, and how many rows it has."""
         shapes = {fields: number for number, fields in enumerate(self._ints)}
-        known = [(shapes[fields], word, rows) for fields, word, rows in self._calls]
-        told = np.array(known, np.int64).reshape(-1, 3)
-        words = np.array(self.words, np.int64).reshape(-1, len(WORDS))[told[:, 1]]
+        of = np.fromiter(map(shapes.__getitem__, self._shapes), np.int64, len(self._shapes))
+        words = np.array(self.words, np.int64).reshape(-1, len(WORDS))[self._shared]
         columns = {name: words[:, n] for n, name in enumerate(WORDS)}
-        columns |= {name: np.full(len(told), NONE) for name in INTS}
+        columns |= {name: np.full(len(of), NONE) for name in INTS}
         for fields, number in shapes.items():
-            mine = np.flatnonzero(told[:, 0] == number)
+            mine = np.flatnonzero(of == number)
             flat = self._ints[fields]
             for n, name in enumerate(fields):
                 columns[name][mine] = _ints(name, flat[n :: len(fields)])
-        return columns, told[:, 2]
+        return columns, np.array(self._counts, np.int64)
 
 
 Values = Sequence[Any] | int  # the values of a field, or how many records do not have it
@@ -168,17 +177,29 @@ class _Kind:
         return self.count
 
 
-def _kinds(records: list[Any]) -> list[_Kind]:
+def _kinds(records: list[Any], odd: list[tuple[int, int]]) -> list[_Kind]:
+    """Records by their fields. `odd` ones are few, and all others mostly have the same."""
+    apart = np.zeros(len(records), bool)
+    for start, end in odd:
+        apart[start:end] = True
+    if not odd:
+        return list(_apart(records, np.arange(len(records))))
+    both = (np.flatnonzero(~apart), np.flatnonzero(apart))
+    several = [(rows, [records[row] for row in rows.tolist()]) for rows in both if len(rows)]
+    return [kind for rows, mine in several for kind in _apart(mine, rows)]
+
+
+def _apart(records: list[Any], rows: Ints) -> Iterator[_Kind]:
+    shape: tuple[str, ...] = tuple(records[0]) if records else ()
+    if list(chain.from_iterable(records)) == list(shape) * len(records):
+        yield _kind(rows, shape, records)
+        return
     shapes: list[tuple[str, ...]] = list(map(tuple, records))
     number = {shape: n for n, shape in enumerate(dict.fromkeys(shapes))}
-    if len(number) < 2:
-        return [_kind(slice(None), shape, records) for shape in number or [()]]
     which = np.fromiter(map(number.__getitem__, shapes), np.int64, len(shapes))
-    kinds: list[_Kind] = []
     for shape, n in number.items():
-        rows = np.flatnonzero(which == n)
-        kinds.append(_kind(rows, shape, [records[row] for row in rows.tolist()]))
-    return kinds
+        mine = np.flatnonzero(which == n)
+        yield _kind(rows[mine], shape, [records[row] for row in mine.tolist()])
 
 
 def _kind(rows: Any, shape: tuple[str, ...], records: list[Any]) -> _Kind:

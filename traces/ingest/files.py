@@ -1,6 +1,8 @@
 """One process file: its pieces, read apart, and what they say together."""
 
-from collections.abc import Callable, Iterable, Iterator
+import gc
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -51,13 +53,26 @@ def read(
     for lines in readers(path, piece, size):
         if wanted(lines.piece):
             try:
-                one = _read(lines, name, meta, seeds.fresh())
+                with uncollected():
+                    one = _read(lines, name, meta, seeds.fresh())
             except STUMBLES:
                 one = Read(diagnose(path, lines.piece, size, name))
                 if not one.summary.wrong:
                     raise
             one.summary.piece = lines.piece
             yield one
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Calls refer to nothing that refers to them: looking for cycles takes a tenth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:

@@ -235,7 +235,7 @@ class Reader:
         if any(type(id) is not str for id in topic_ids.values()):
             raise Malformed("topic_ids")
         if records:
-            rows.call(len(records), fields)
+            rows.call(len(records), fields, odd=False)
             rows.records += _identified(records, topic_ids)
         reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields)
         query = get("query")
