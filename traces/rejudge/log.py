@@ -166,10 +166,12 @@ def _answers_back(rows: list[Row], *expected: str) -> None:
 
 @predicate("L12")
 def epochs_ascend(h: History, rows: list[Row]) -> None:
-    """o < o′ ⇒ epoch(o) ≤ epoch(o′)."""
-    ops(rows, "scan", "scan")
+    """o < o′ ⇒ epoch(o) ≤ epoch(o′), in one log."""
+    ops(rows, "scan|dump|marker", "scan|dump|marker")
     one_place(rows)
     one, two = rows
+    log = [None if r.op == "scan" else (r.process, r.line.get("replica")) for r in rows]
+    must(log[0] == log[1], "they are of the logs of two replicas")
     must(one.ok and two.ok, "a scan was not answered")
     low, high = known("an offset is missing", one.offset, two.offset)
     must(low < high, "the offsets do not ascend")
