@@ -357,7 +357,8 @@ def test_a_commit_that_nobody_answered_is_proved_by_one_committed_read(tmp_path:
     sends = [x for x in w.lines["t0#0"] if x["op"] == "send" and x["txn"] == end["txn"]]
     assert verdicts(judged_lines(tmp_path / "whole", w.lines, w.meta))["T1"] == "holds"
     ids = {x["records"][0]["id"] for x in sends}
-    rest = [r for p in w.lines for x in w.lines[p] for r in x.get("records", ()) if r["id"] in ids]
+    records = [r for mine in w.lines.values() for x in mine for r in x.get("records", ())]
+    rest = [r for r in records if r.get("id") in ids]
     assert rest
     if len(sends) > 1:
         torn = sends[0]["records"][0]["id"]
