@@ -490,6 +490,7 @@ def owners(*calls: tuple[int, str, str, tuple[int, ...], int], until: int = 60) 
             held = {"partitions": [name(p) for p in partitions], "generation": generation}
             w.call(f"{who}#0", op, group="g", **held)
         w.now = until * SECOND
+        w.call("b#0", "subscribe", topics=[], group="g")  # to nothing any more
 
     return tell
 

@@ -43,6 +43,8 @@ _WORDS = (
 )
 _PLAIN = frozenset((*_INTS, *_WORDS, "records", "error"))
 _PLAIN_OPS = frozenset(("send", "poll", "process"))
+# A call that has one of these and nothing in it says that it concerns nothing.
+_LISTS = frozenset(("records", "partitions", "offsets", "topics"))
 
 
 @define
@@ -257,7 +259,7 @@ class Reader:
             rows.call(len(placed), fields)
             rows.records += _identified(placed, topic_ids)
         if not records and not placed and not reported:
-            listed = any(name in call for name in ("records", "partitions", "offsets"))
+            listed = not _LISTS.isdisjoint(call)
             flags = fields["flags"] or 0
             rows.call(1, fields | {"flags": flags | Flag.EMPTY * listed})
             rows.sent({"topic": None})
