@@ -57,7 +57,8 @@ class Chunk:
     commits: dict[str, Any] = field(factory=dict[str, Any])
     lines: list[dict[str, int]] = field(factory=list[dict[str, int]])  # further single rows
     scan_from: Ints = field(factory=lambda: np.zeros(PLACES, np.int64))
-    relied: set[int] = field(factory=set[int])  # producers whose sessions lies are told about
+    # Producers whose sessions lies are told about, from one message to another.
+    relied: list[tuple[int, int, int]] = field(factory=list[tuple[int, int, int]])
     stored: list[Hook] = field(factory=list[Hook])
     due: list[Hook] = field(factory=list[Hook])
     ready: list[Hook] = field(factory=list[Hook])

@@ -86,7 +86,7 @@ class Slot:
     def usual(self) -> Ints:
         """Messages that were simply sent and stored, away from both ends of the generation."""
         m, mine = self.m, self._middle(self.rows)
-        usual = (m["outcome"][mine] == Outcome.OK) & (m["txn"][mine] == NONE) & m["written"][mine]
+        usual: Bools = (m["outcome"][mine] == Outcome.OK) & (m["txn"][mine] == NONE) & m["written"][mine]
         return mine[usual & (m["process"][mine] < PRODUCERS)]
 
     def _middle(self, rows: Ints) -> Ints:
@@ -94,24 +94,37 @@ class Slot:
 
     def followed(self, rows: Ints) -> Ints:
         """Those of these messages after which their session stores another one in the partition."""
-        m, mine = self.m, self.rows[self.m["written"][self.rows]]
-        _, last = np.unique(m["process"][mine][::-1], return_index=True)
-        final = mine[::-1][last]  # the last of each process
-        session = np.zeros(len(m["id"]), bool)
-        session[final] = True
-        return rows[~session[rows] & m["written"][rows] & ~np.isin(m["process"][rows], self.broken)]
+        process, (mine, after) = self.m["process"], self._next()
+        rows = rows[np.isin(rows, mine)]
+        later = after[np.searchsorted(mine, rows)]
+        gone = np.flatnonzero((self.m["outcome"] == Outcome.INFO) & ~self.m["written"])
+        between = (gone > rows[:, None]) & (gone < later[:, None])
+        ended = np.any(between & (process[gone] == process[rows][:, None]), axis=1)
+        return rows[(later != NONE) & ~ended]
+
+    def _next(self) -> tuple[Ints, Ints]:
+        """What is stored here, and what the same producer stores here next."""
+        written: Ints = self.rows[self.m["written"][self.rows]]
+        process: Ints = self.m["process"][written]
+        order = np.argsort(process, kind="stable")
+        after = np.full(len(written), NONE)
+        same = process[order][1:] == process[order][:-1]
+        after[order[:-1][same]] = written[order[1:][same]]
+        return written, after
 
     def rely(self, message: int | None) -> int | None:
-        """Let no other lie end the session of this message."""
+        """Let no other lie end the session of this message before it stores its next one here."""
         if message is not None:
-            self.chunk.relied.add(int(self.m["process"][message]))
+            mine, after = self._next()
+            until = int(after[np.searchsorted(mine, message)])
+            self.chunk.relied.append((int(self.m["process"][message]), message, until))
         return message
 
-    @property
-    def broken(self) -> Ints:
-        """Producers that give a send up in this generation, and so begin a new session."""
-        gone = (self.m["outcome"] == Outcome.INFO) & ~self.m["written"]
-        return np.unique(self.m["process"][gone])
+    def _ends_nothing(self, message: int) -> bool:
+        process = int(self.m["process"][message])
+        return not any(
+            process == one and begin < message < end for one, begin, end in self.chunk.relied
+        )
 
     def neighbours(self) -> list[tuple[int, int]]:
         """Usual messages that follow each other in the log."""
@@ -129,8 +142,7 @@ class Slot:
 
     def pair(self, where: Callable[[int, int], bool] = lambda a, b: True) -> tuple[int, int] | None:
         """Any two neighbours that are so; the first is of no session that a lie relies on."""
-        process, relied = self.m["process"], self.chunk.relied
-        pairs = [p for p in self.neighbours() if where(*p) and process[p[0]] not in relied]
+        pairs = [p for p in self.neighbours() if where(*p) and self._ends_nothing(p[0])]
         return pairs[int(self.chunk.random.integers(len(pairs)))] if pairs else None
 
     def note(self, message: int) -> bool:
@@ -160,14 +172,15 @@ class Slot:
 
     def entries(self) -> Ints:
         """The part of the log."""
-        low, high = np.searchsorted(self.log["place"], [self.place, self.place + 1])
+        place: Ints = self.log["place"]
+        low, high = np.searchsorted(place, [self.place, self.place + 1]).tolist()
         return np.arange(low, high)
 
     def polled(self) -> Ints:
         """What of it the group is given."""
+        polled: Bools = self.log["polled"]
         rows = self.entries()
-        polled: Bools = self.log["polled"][rows]
-        return rows[polled]
+        return rows[polled[rows]]
 
     def about_entry(self, entry: int) -> bool:
         """As `note`, for a place in the log."""
