@@ -7,22 +7,30 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from bench.generate import plan_of
-from bench.generator.write import Generated, table_of
+from bench.generator.write import Generated, context_in, table_of, write_parquet
 from tests.traces.mutations import MUTATIONS, NotHere, told
 from tests.traces.test_recordings import KEPT
 from tests.traces.world import Line, world, write
 from traces import local
-from traces.arrow import pa
+from traces.arrow import pa, pq
 from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
 from traces.schema import COLUMNS, OPS
-from traces.tiers import alone
+from traces.spark import read_ops
+from traces.table import from_arrow
+from traces.tiers import alone, sql
+from traces.tiers import spark as tiers
 from traces.tiers.quick import COVERED
+from traces.tiers.sides import DONE, FINAL, GIVEN, VISIBLE, Unsure
+from traces.tiers.summarise import Summariser
+from traces.tiers.summary import Kind, Told
 from traces.verdict import tally
 
 SEEDS = st.integers(0, 10**9)
@@ -123,3 +131,61 @@ def test_whatever_is_damaged(seed: int) -> None:
     w = world(seed % 20)
     table, contexts = table_and_contexts(w.lines, w.meta)
     agree(damaged(table, Random(seed)), contexts)
+
+
+@pytest.fixture(scope="module")
+def clean() -> tuple[Any, Any]:
+    """A trace of which every partition is vouched for, before it is damaged."""
+    made = Generated(plan_of(20_000, lies=0))
+    return table_of(made), {0: made.cast.context()}
+
+
+@given(seed=SEEDS)
+@settings(max_examples=20)
+def test_whatever_is_damaged_where_there_was_no_doubt(clean: tuple[Any, Any], seed: int) -> None:
+    table, contexts = clean
+    agree(damaged(table, Random(seed)), contexts)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated") / "run"
+    write_parquet(Generated(plan_of(60_000, lies=1)), folder)
+    return folder
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same(spark: SparkSession, generated: Path) -> None:
+    """From files that its workers read themselves, and from any other table."""
+    contexts = {0: context_in(generated)}
+    expected = said(alone.find(pq.read_table(generated / "ops"), contexts), seen=True)
+    files = read_ops(spark, str(generated / "ops"))
+    for ops in (files, spark.read.parquet(str(generated / "ops"))):
+        found = [row.asDict(recursive=True) for row in tiers.find(ops, contexts).collect()]
+        assert said(found, seen=True) == expected
+
+
+@pytest.mark.spark
+def test_sql_adds_up_the_same_sums(spark: SparkSession, generated: Path) -> None:
+    columns, seed = [from_arrow(pq.read_table(generated / "ops"))], 11
+    nothing = np.empty(0, np.int64)
+    fold = Summariser(seed), Summariser(seed, Unsure.of(nothing, nothing))
+    told = Told.of(batch for one in fold for batch in one(columns)).kind(Kind.BLOCK)
+    names = ("topic", "partition", *(f"k{n}" for n in range(3)), *(f"v{n}" for n in range(3)))
+    # SQL knows no readers outside groups, and leaves what is processed to the other tier.
+    mine = {row for row in zip(*(told[n].tolist() for n in names), strict=True) if row[3] != DONE}
+    mine = {row for row in mine if row[4] >= VISIBLE}
+    by_sql = sql.blocks(spark.read.parquet(str(generated / "ops")), seed)
+    order = ("topic", "partition", "block", "side", "who", "pairs", "low", "high")
+    assert {tuple(row) for row in by_sql.select(*order).collect()} == mine
+
+
+@pytest.mark.spark
+def test_sql_names_the_blocks_that_differ(spark: SparkSession, generated: Path) -> None:
+    """A record that is missing at the end, and one that a group was never given."""
+    differing = sql.differing(spark.read.parquet(str(generated / "ops"))).collect()
+    named = {(row.topic, row.partition, row.side) for row in differing}
+    lies = orjson.loads((generated / "truth.json").read_bytes())["lies"]
+    lost = {(x["topic"], x["partition"], FINAL) for x in lies if x["lie"] == "lost_at_the_end"}
+    skipped = {(x["topic"], x["partition"], GIVEN) for x in lies if x["lie"] == "skipped"}
+    assert lost | skipped <= named

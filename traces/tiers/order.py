@@ -19,7 +19,8 @@ from traces.tiers.sides import Sends
 from traces.tiers.summary import Kind, Summary
 
 GOES_ON = -1  # the piece was begun before this part of the file
-MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.FORGET, Op.ASSIGN)
+SOUGHT = (Op.SEEK, Op.ASSIGN, Op.RESET)  # moves to a position that is told
+MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET, *SOUGHT)
 SENT, MARKED, EARLIEST, LATEST, COMMITTED, EPOCHS = range(6)  # sorts of runs
 
 
@@ -73,7 +74,7 @@ def add_reads(summary: Summary, piece: Piece) -> None:
     add_pieces(summary, lane, op, offset, read)
     commit = (op == Op.COMMIT) & told & (lane["group"] != NONE)
     if commit.any():
-        step = one_of(op, Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN) & told
+        step = one_of(op, Op.POLL, Op.COMMITTED, *SOUGHT) & told
         add_positions(summary, lane, offset + (op == Op.POLL), step, commit)
         commits = lane.some(commit & (lane["generation"] != NONE))
         # Group and generation together name the run; small numbers, or hashes of 31 bits.

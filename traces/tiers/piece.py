@@ -44,7 +44,7 @@ class Piece:
         """The rows of these calls."""
         return calls(self.columns, *ops)
 
-    def where(self, place: Ints) -> tuple[Ints, Ints]:
+    def where(self, place: Column) -> tuple[Ints, Ints]:
         """Topic and partition of places by their numbers."""
         return self.topic[place], self.partition[place]
 

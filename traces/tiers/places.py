@@ -18,6 +18,7 @@ from traces.tiers.summary import Kind, Told
 LOG = "log"  # what is stored, what is read of it, and by whom
 MIXED = "mixed"  # transactions that send and poll
 _COMMITTED_ONLY = 1
+_OWN = {summarise.MIXES: MIXED, summarise.DUMPED: "L12", summarise.PAUSED: "C4"}
 Doubt = tuple[str, int]
 
 
@@ -99,7 +100,7 @@ class Place:
 
     def _doubtful_rows(self) -> None:
         for reason in np.unique(self.told.kind(Kind.DOUBT)["k0"]).tolist():
-            self.doubt(MIXED if reason == summarise.MIXES else LOG)
+            self.doubt(_OWN.get(reason, LOG))
         if bool(np.any(self.told.kind(Kind.COUNT)["k0"] == summarise.MIXED)):
             self.doubt(MIXED)
 
@@ -225,7 +226,7 @@ class Place:
                 *(mine[name].tolist() for name in names), strict=True
             ):
                 if begun not in (order.GOES_ON, Op.COMMITTED):
-                    stint = Stint(begun, told if begun in (Op.SEEK, Op.ASSIGN) else NONE)
+                    stint = Stint(begun, told if begun in order.SOUGHT else NONE)
                     stints.append(stint)
                 elif begun == Op.COMMITTED and stint.first == NONE:
                     stint.told = told
@@ -252,7 +253,7 @@ class Place:
             below = NONE
             for stint in mine:
                 told = max(stint.told, start) if stint.told != NONE else NONE
-                early = stint.begun in (Op.SEEK, Op.ASSIGN) and stint.first < told
+                early = stint.begun in order.SOUGHT and stint.first < told
                 gap = below != NONE and self._known_start(stint) <= below
                 if stint.first <= below or gap or early:
                     self.doubt(LOG, stint.first >> sides.BLOCK_BITS)
@@ -377,10 +378,10 @@ class Place:
         read = int(pieces["v5"].sum())
         for check in ("C1", "C2"):
             yield check, read - len(stints)
-        yield "C3", sum(s.begun in (Op.SEEK, Op.ASSIGN) and s.told != NONE for s in stints)
+        yield "C3", sum(s.begun in order.SOUGHT and s.told != NONE for s in stints)
         moved = [s for s in stints if s.begun != order.GOES_ON and s.who > sides.WHOLE]
         yield "C4", sum(stint.count for stint in moved)
-        own = [s for s in stints if s.who >= 0 and s.begun not in (Op.SEEK, Op.ASSIGN)]
+        own = [s for s in stints if s.who >= 0 and s.begun not in order.SOUGHT]
         yield "G10", sum(self._known_start(stint) != NONE for stint in own)
         covered = set(self.told.kind(Kind.REACH)["k0"].tolist())
         yield "G8", sum(s.count for s in stints if s.who >= 0 and s.who // 2 in covered)

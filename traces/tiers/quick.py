@@ -22,7 +22,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("C1", "C2", "C3", "C4", "G8", "G9", "G10"),
     ),
     MIXED: ("T5", "T6"),
-    **{check: (check,) for check in ("P1", "L11", "L12", "L20", "G1", "G5", "G6")},
+    **{check: (check,) for check in ("P1", "L11", "L12", "L20", "C4", "G1", "G5", "G6")},
 }
 PLACED = tuple(dict.fromkeys(check for family in FAMILIES.values() for check in family))
 GROUPED, PRODUCED = ("G4",), ("P3", "P4", "T8")

@@ -33,7 +33,7 @@ from traces.tiers.summary import SUMMARIES_DDL, Kind, Told
 _SENDING = (Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
 _READING = (
     *(Op.POLL, Op.PROCESS, Op.COMMIT, Op.COMMITTED, Op.SCAN, Op.MARK, Op.EARLIEST, Op.LATEST),
-    *MOVES,
+    *(Op.PAUSE, Op.DUMP, *MOVES),
 )
 ANSWERS_DDL = "run int, topic int, partition int, what string, number bigint, doubt boolean"
 _ANSWERS = pa.schema(
@@ -62,7 +62,7 @@ def doubts(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = 
         unsure = Unsure.of(open_["run"].to_numpy(), open_["k0"].to_numpy())
         given = summaries(ops, Summariser(seed, unsure), READ_COLUMNS, _READING)
         told = sent.unionByName(given).repartition("run", "topic", "partition")
-        rows = told.mapInArrow(_answers(contexts), ANSWERS_DDL).collect()
+        rows: list[Any] = told.mapInArrow(_answers(contexts), ANSWERS_DDL).collect()
     finally:
         sent.unpersist()
     return Doubts.of(Answer(*row) for row in rows)

@@ -9,7 +9,7 @@ from attrs import frozen
 from traces.checks.base import Bools
 from traces.context import Ints
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
-from traces.scopes import Columns
+from traces.scopes import Column, Columns
 from traces.table import constant
 from traces.tiers import order, sides
 from traces.tiers.piece import Piece, pieces_of
@@ -22,7 +22,7 @@ SENDS, SURE, TOLD, ACKED, WHOLE, ABORTED, MIXED = range(7)
 READS, COMMITTED_READS, POLLS, IN_TXN, MIXED_POLLS = range(7, 12)
 KINDS_OF_COUNTS = 12
 # Why a partition is to be judged exactly, whatever the sums say.
-READ_FAILED, NO_PLACE, MIXES = range(3)
+READ_FAILED, NO_PLACE, MIXES, PAUSED, DUMPED = range(5)
 
 SEND_COLUMNS = (
     *("run", "topic", "partition", "process", "seq", "idx", "op", "outcome", "offset", "id"),
@@ -59,15 +59,17 @@ class Summariser:
         if not len(sends.rows):
             return
         for side, kept in ((sides.KEPT, sends.kept), (sides.UNDONE, ~sends.kept)):
-            self._side(summary, piece, sends.rows[sends.acked & kept], side, NONE)
+            self._side(summary, piece, sends.rows[sends.acked & kept], side)
         order.add_sends(summary, piece, sends)
         _unsure(summary, piece, sends)
         _count_sends(summary, piece, sends)
 
-    def _side(self, summary: Summary, piece: Piece, rows: Ints, side: int, who: Any) -> None:
+    def _side(
+        self, summary: Summary, piece: Piece, rows: Ints, side: int, who: Column | None = None
+    ) -> None:
         if not len(rows):
             return
-        groups = (piece.place[rows], constant(who, len(rows)) if np.isscalar(who) else who)
+        groups = (piece.place[rows], constant(NONE, len(rows)) if who is None else who)
         offsets, ids = piece.take("offset", rows), piece.take("id", rows)
         (place, who), block, *values = sides.sums(groups, offsets, ids, self.seed)
         summary.add(Kind.BLOCK, piece.where(place), (block, side, who), *values)
@@ -126,6 +128,8 @@ def _doubts(summary: Summary, piece: Piece, polls: Bools, reads: Bools) -> None:
         (READ_FAILED, reads & ~piece.ok),
         (NO_PLACE, piece.called(Op.PROCESS) & (piece["offset"] < 0)),
         (MIXES, polls & ((piece["flags"] & Flag.MIXED) != 0)),
+        (PAUSED, piece.called(Op.PAUSE)),
+        (DUMPED, piece.called(Op.DUMP)),
     ):
         _per_place(summary, Kind.DOUBT, piece, np.flatnonzero(rows & piece.placed), reason)
 
