@@ -173,14 +173,12 @@ class Slot:
     def entries(self) -> Ints:
         """The part of the log."""
         place: Ints = self.log["place"]
-        low, high = np.searchsorted(place, [self.place, self.place + 1]).tolist()
-        return np.arange(low, high)
+        return np.flatnonzero(place == self.place)
 
     def polled(self) -> Ints:
         """What of it the group is given."""
         polled: Bools = self.log["polled"]
-        rows = self.entries()
-        return rows[polled[rows]]
+        return self.entries()[polled[self.entries()]]
 
     def about_entry(self, entry: int) -> bool:
         """As `note`, for a place in the log."""
