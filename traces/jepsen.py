@@ -5,7 +5,6 @@ A class that no check could decide is said to be undecided, never absent.
 
 from collections.abc import Iterable, Mapping
 
-from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.cycles import Reads
 from traces.verdict import NOT_CHECKED, Tally, Verdict
@@ -43,9 +42,7 @@ def anomalies(verdicts: Iterable[Verdict]) -> tuple[list[str], list[str]]:
     """Classes that were found, and classes that could not be decided."""
     found: set[str] = set()
     undecided: set[str] = set()
-    kinds: Mapping[str, tuple[str, ...]] = {
-        id: check.kinds for id, check in CHECKS.items() if isinstance(check, Check)
-    }
+    kinds = {id: check.kinds for id, check in CHECKS.items()}
     for verdict in verdicts:
         mine = kinds.get(verdict.check, ())
         found |= {kind for kind in verdict.kinds if kind}

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import islice
 from xml.etree import ElementTree as Tree
 
-from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.output import writable
 from traces.report import BAD_INPUT, Judged, event, event_line
@@ -58,7 +57,7 @@ def _say(case: Tree.Element, kind: str, text: str = "", **attributes: str) -> No
 def _found(one: Judged, verdict: Verdict) -> str:
     """The promise and the first few witnesses against it."""
     check = CHECKS[verdict.check]
-    lines = [check.formula, check.unless_text] if isinstance(check, Check) else []
+    lines = [check.formula, check.unless_text]
     assert one.run is not None
     for number, (_, events) in enumerate(islice(verdict.witnesses, _WITNESSES), 1):
         lines += ["", f"witness {number} of {verdict.count}"]

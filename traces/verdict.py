@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from traces.checks.base import Check
-from traces.checks.catalogue import CHECKS, Unchecked
+from traces.checks.catalogue import CHECKS
 from traces.context import INFORMATION, SUBJECT_BITS, Clause
 from traces.ingest.run import Run
 
@@ -102,9 +102,7 @@ def judge(
     """A verdict for every guarantee of the table, checked or not, in the table's order."""
     verdicts: list[Verdict] = []
     for id, check in CHECKS.items():
-        if isinstance(check, Unchecked):
-            verdicts.append(Verdict(id, check.title, NOT_CHECKED, check.reason))
-        elif asked is not None and id not in asked:
+        if asked is not None and id not in asked:
             verdicts.append(Verdict(id, check.title, NOT_CHECKED, UNASKED))
         else:
             verdicts.append(_one(run, check, tallies.get(id, Tally()), strict))

@@ -20,7 +20,6 @@ from tests.traces.mutations import MUTATIONS, told
 from tests.traces.world import Line, world, write
 from traces import local
 from traces.arrow import pq
-from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
 from traces.html.ownership import Owned
@@ -95,10 +94,9 @@ def test_every_promise_is_told_with_its_verdict_and_its_reason(
         assert " ".join(verdict.reason.split()) in words
         assert (f"{verdict.count:,}" in words) or not verdict.count
         checked = CHECKS[verdict.check]
-        if isinstance(checked, Check):
-            assert " ".join(checked.formula.split()) in words
-            assert checked.unless_text in words
-            assert checked.spec in words
+        assert " ".join(checked.formula.split()) in words
+        assert checked.unless_text in words
+        assert checked.spec in words
     cells = find(root, ".glance a.cell")
     assert [cell.attrs["href"] for cell in cells] == [f"#run-1-row-{id}" for id in CHECKS]
 

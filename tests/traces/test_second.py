@@ -15,7 +15,7 @@ from rich.console import Console
 from tests.traces.judging import judged
 from tests.traces.mutations import MUTATIONS, told
 from tests.traces.world import World, world, write
-from traces.checks.base import Check, Found, witness
+from traces.checks.base import Found, witness
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition
 from traces.cli import check
@@ -63,7 +63,6 @@ def test_what_a_broken_check_invents_is_refuted(
     id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = CHECKS[id]
-    assert isinstance(right, Check)
     monkeypatch.setitem(CHECKS, id, evolve(right, function=BUGS[id]))
     one = judged(peaceful(tmp_path))
     assert one.verdict == "violated"

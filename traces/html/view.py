@@ -7,7 +7,6 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.html.picture import Picture
 from traces.ingest.evidence import SPOKEN
@@ -79,7 +78,6 @@ def families(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
 
 def _row(verdict: Verdict) -> Row:
     check = CHECKS[verdict.check]
-    checked = isinstance(check, Check)
     return Row(
         id=verdict.check,
         title=verdict.title,
@@ -87,9 +85,9 @@ def _row(verdict: Verdict) -> Row:
         verdict=verdict.verdict,
         found=f"{verdict.count:,}" if verdict.count else "",
         why=verdict.reason,
-        formula=check.formula if checked else "",
-        clause=check.unless_text if checked else "",
-        spec=check.spec if checked else "",
+        formula=check.formula,
+        clause=check.unless_text,
+        spec=check.spec,
         witnesses=len(verdict.witnesses),
     )
 
@@ -186,8 +184,6 @@ def reasons(one: Judged) -> list[Reason]:
 
 def _reason(run: Run, verdict: Verdict) -> tuple[tuple[str, str], str]:
     check = CHECKS[verdict.check]
-    if not isinstance(check, Check):
-        return (verdict.reason, ""), verdict.title
     if verdict.reason == UNASKED:
         return (UNASKED, "the same run with --mode exact"), verdict.title
     if verdict.reason.startswith(NOTHING):

@@ -84,7 +84,6 @@ class Watch:
     def blocked(self, id: str) -> list[str]:
         """Why nothing may be said of this check, whatever is found; as at the end."""
         check = CHECKS[id]
-        assert isinstance(check, Check)
         missing = self._evidence.reasons(n for n in check.closed if n not in TO_COME)
         if EARLY[id].times and len(self._clocks) > 1:
             missing.append("times of several clocks do not compare")
@@ -139,7 +138,7 @@ class Watch:
         checks: dict[str, list[Check]] = defaultdict(list)
         for id in EARLY:
             check = CHECKS[id]
-            if isinstance(check, Check) and not self.blocked(id):
+            if not self.blocked(id):
                 checks[check.scope].append(check)
         return checks
 
