@@ -16,6 +16,7 @@ from traces.verdict import ALLOWED, VIOLATED
 
 PAGE = 2_600_000  # bytes that a page should not be much larger than
 _WORDS, _DRAWINGS = 40_000, 600_000  # of them for the tables of each run, and for drawings at least
+UNFOLDED = 5  # of many runs
 _FULL = "The page is full: check this run alone to see all of its plots."
 _ORDER = (VIOLATED, BAD_INPUT, ALLOWED)
 
@@ -100,6 +101,12 @@ def _sections(judged: Sequence[Judged], pictures: Mapping[int, Picture]) -> list
     return [made[place] for place in range(len(judged))]
 
 
+def _unfolded(judged: Sequence[Judged]) -> list[int]:
+    """The runs that are seen at once: the first few in which something is wrong."""
+    wrong = [n for n, one in enumerate(judged) if one.verdict in (VIOLATED, BAD_INPUT)]
+    return wrong[:UNFOLDED] if len(judged) > 1 else [0]
+
+
 def _weight(one: Judged) -> int:
     return _ORDER.index(one.verdict) if one.verdict in _ORDER else len(_ORDER)
 
@@ -112,7 +119,7 @@ def _section(judged: Sequence[Judged], place: int, picture: Picture, budget: _Bu
         one=one,
         name=(one.run.meta.run if one.run else "") or one.path.name,
         slug=view.slug(one.verdict),
-        open=len(judged) == 1 or one.verdict in (VIOLATED, BAD_INPUT),
+        open=place in _unfolded(judged),
         facts=view.facts(one.run, picture) if one.run else [("input", str(one.path))],
         settings=view.configuration(one.run.meta) if one.run else [],
         summary=view.summary(one),

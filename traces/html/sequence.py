@@ -170,7 +170,7 @@ def draw(
     lanes = list(dict.fromkeys(row.call.client for row in rows))
     clients = set(lanes)
     lanes += sorted({call.target for call in made if call.target} - clients)
-    step = max([_LANE_LEAST, *(_width(words) + 36 for row in rows for words in _said(row))])
+    step = max([_LANE_LEAST, *(_width(", ".join(_said(row))) + 36 for row in rows)])
     at = {lane: _MARGIN + _TIMES + step * (n + 0.5) for n, lane in enumerate(lanes)}
     width, height = _MARGIN * 2 + _TIMES + step * len(lanes), _HEAD + _ROW * len(rows) + 34
     words = [times.get(row.at, "") if row.at is not None else "" for row in rows]
