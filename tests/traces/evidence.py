@@ -13,7 +13,10 @@ Trace = tuple[Lines, dict[str, Any]]
 
 # Without these a line is none, and bad input; `error` is not read; and where the others are absent,
 # that is an answer: the clock is the host's, a member is not static, a batch holds records.
-KEPT = {"process", "seq", "op", "outcome", "error", "clock", "instance", "control", "transactional"}
+KEPT = {
+    *("process", "seq", "op", "outcome", "reason", "error"),
+    *("clock", "instance", "control", "transactional"),
+}
 CALL_FIELDS = tuple(sorted(FIELDS - KEPT))
 RECORD_PARTS = tuple(sorted(RECORD_FIELDS - {"topic"}))
 

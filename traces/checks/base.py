@@ -81,7 +81,9 @@ BUNDLES = {
     "MOVES": "rebalance.topic rebalance.partition rebalance.inv assign.topic poll.inv",
     "ANSWERS": "fetched.topic fetched.inv",
     # Which records a reader could have been given.
-    "VISIBLE": "SENDS READS TXNS COMPACTED",
+    "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",
+    # How far retention has come, as far as anybody asked.
+    "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.
     "COMPACTED": "compacted.inv compacted_end.ret",
 }

@@ -7,7 +7,7 @@ from traces.checks.partition import Partition, firsts, lookup
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 
-HIDDEN = "producers compacted.whole compacted.key compacted.tombstone"
+HIDDEN = "STARTS producers compacted.whole compacted.key compacted.tombstone"
 
 
 def compacted(p: Partition) -> bool:

@@ -135,7 +135,7 @@ def _epochs_back(p: Partition, log: Ints) -> Found:
     formula="answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call",
     needs="list_offsets.topic list_offsets.offset list_offsets.inv list_offsets.ret "
     "asked.timestamp TXNS consumers",
-    closed="SENDS stamped.timestamp",
+    closed="SENDS STARTS stamped.timestamp",
     kinds="offset-for-time-wrong",
     looks_at="queries by time",
     uses="timestamp",

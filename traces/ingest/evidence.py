@@ -94,6 +94,10 @@ def _asked(columns: Columns) -> Bools:
     return _ops(columns, Op.LIST_OFFSETS)
 
 
+def _earliest(columns: Columns) -> Bools:
+    return _ops(columns, Op.EARLIEST) & (columns["outcome"] == Outcome.OK)
+
+
 def _listed(columns: Columns) -> Bools:
     return _ops(columns, Op.LIST_OFFSETS, Op.EARLIEST, Op.LATEST)
 
@@ -168,6 +172,7 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "committing": (_committed_txns, ("ret",)),
     "list_offsets": (_listed, ("topic", "partition", "offset", "inv", "ret")),
     "asked": (_asked, ("timestamp",)),
+    "earliest": (_earliest, ("topic", "offset")),
     "numbered": (_numbered, ("pid", "pepoch")),
     "sent_offsets": (_sent_offsets, ("topic", "partition", "offset", "group", "txn")),
     "reset": (_resets, ("topic", "partition", "offset", "inv", "ret")),

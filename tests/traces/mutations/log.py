@@ -28,7 +28,7 @@ def store_twice(world: World, lines: Lines) -> None:
             scan["offsets"][place] += 1
 
 
-@mutation("L15 L1 L4 G8", may="L9 P1 P2")
+@mutation("L15 L1 L4 G8", may="L9 L16 P1 P2")
 def replace(world: World, lines: Lines) -> None:
     """The log was cut and grew again: an acknowledged and read record gave way to another."""
     read = {r["id"] for line in calls(lines, "poll") for r in line["records"]}
@@ -44,7 +44,7 @@ def replace(world: World, lines: Lines) -> None:
                 record["id"] = 9_999
 
 
-@mutation("L8 L1", may="L9 P1")
+@mutation("L8 L1", may="L9 L16 P1")
 def move_acknowledgement(world: World, lines: Lines) -> None:
     by_place = {placed(line): line for line in sends(lines)}
     pairs = [
@@ -68,19 +68,19 @@ def phantom(world: World, lines: Lines) -> None:
         scan["records"].append(record)
 
 
-@mutation("L6")
+@mutation("L6", may="L16")
 def deny(world: World, lines: Lines) -> None:
     world.random.choice(sends(lines))["outcome"] = "fail"
 
 
-@mutation("L10", may="L9 T3")
+@mutation("L10", may="L9 L16 T3")
 def send_later(world: World, lines: Lines) -> None:
     victim = lines["p1#0"][-2]
     late = max(line["returned_ns"] for line in calls(lines, "close")) + 10
     victim |= {"invoked_ns": late, "returned_ns": late + 1}
 
 
-@mutation("L9", may="C7")
+@mutation("L9", may="C7 L16")
 def send_earlier(world: World, lines: Lines) -> None:
     """An acknowledgement that precedes the call of a send that got a lower offset."""
     by_partition: dict[int, list[Line]] = {}

@@ -8,7 +8,7 @@ from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import TOPIC, World, payload
 
 
-@mutation("P1", may="L9 L10")
+@mutation("P1", may="L9 L10 L16")
 def swap_offsets(world: World, lines: Lines) -> None:
     """Two sends of one producer end up in the other order, everywhere."""
     mine = [line for line in lines["p0#0"] if line["op"] == "send"]
