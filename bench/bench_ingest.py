@@ -1,6 +1,6 @@
 """What it costs to make the table of operations of NDJSON, and how much memory a task takes.
 
-Usage: python bench/bench_ingest.py [--rows N …] [--split-size BYTES] [--engines one,local,spark]
+Usage: python bench/bench_ingest.py [--rows N …] [--split-size BYTES] [--engines local,spark]
 
 A trace is made up: messages over 16 partitions, sent one by one by 8 producers, read and
 processed in polls of 200 by a group of 4, and scanned in lines of 10,000 records: four rows for a
@@ -22,9 +22,8 @@ import orjson
 import psutil
 from attrs import define
 
-from traces.ingest.ingesting import SPLIT, ingest
+from traces.ingest.ingesting import SPLIT, ingest, load
 from traces.ingest.maps import in_spark, processes
-from traces.ingest.run import Run
 from traces.session import session
 
 PARTITIONS, PRODUCERS, CONSUMERS, POLLED, SCANNED = 16, 8, 4, 200, 10_000
@@ -162,14 +161,12 @@ def yardstick(folder: Path) -> None:
                 orjson.loads(line)
 
 
-def measure(folder: Path, out: Path, size: int, engines: list[str]) -> None:
-    bytes_ = sum(path.stat().st_size for path in folder.iterdir())
-    made: dict[str, Run] = {"": ingest(folder, out / "first", size)}
-    rows = made[""].rows
-    print(f"{rows:,} rows, {bytes_ / 1e6:,.0f} MB of NDJSON, {len(made[''].parts)} pieces")
+def measure(folder: Path, rows: int, out: Path, size: int, engines: list[str]) -> None:
+    size_of_all = sum(path.stat().st_size for path in folder.iterdir())
+    print(f"{rows:,} rows, {size_of_all / 1e6:,.0f} MB of NDJSON")
     timed("orjson alone", rows, lambda: yardstick(folder))
-    if "one" in engines:
-        timed("ingest, one process", rows, lambda: ingest(folder, out / "one", size))
+    timed("ingest, one process", rows, lambda: ingest(folder, out / "one", size))
+    assert load(out / "one").rows == rows
     if "local" in engines:
 
         def local() -> None:
@@ -183,8 +180,8 @@ def measure(folder: Path, out: Path, size: int, engines: list[str]) -> None:
             warm.collect()
             over = in_spark(spark)
             timed("ingest, Spark (warm)", rows, lambda: ingest(folder, out / "spark", size, over))
-    timed("again, nothing to do", rows, lambda: ingest(folder, out / "first", size))
-    table = sum(path.stat().st_size for path in (out / "first").glob("part-*.parquet"))
+    timed("again, nothing to do", rows, lambda: ingest(folder, out / "one", size))
+    table = sum(path.stat().st_size for path in (out / "one").glob("part-*.parquet"))
     print(f"  {table / rows:.2f} B per row in Parquet")
 
 
@@ -192,15 +189,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000])
     parser.add_argument("--split-size", type=int, default=SPLIT)
-    parser.add_argument("--engines", default="one,local,spark")
+    parser.add_argument("--engines", default="local,spark")
     given = parser.parse_args()
-    load = psutil.getloadavg()[0]
-    print(f"Python {sys.version.split()[0]}, {psutil.cpu_count()} cores, load {load:.1f}")
+    busy = psutil.getloadavg()[0]
+    print(f"Python {sys.version.split()[0]}, {psutil.cpu_count()} cores, load {busy:.1f}")
     for rows in given.rows:
         scratch = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
         try:
-            folder = made_up(scratch / "run", rows // 4)
-            measure(folder, scratch, given.split_size, given.engines.split(","))
+            each = rows // 4 // PARTITIONS
+            folder = made_up(scratch / "run", each * PARTITIONS)
+            made = each * PARTITIONS * 4 + PARTITIONS + PRODUCERS + CONSUMERS + 1
+            measure(folder, made, scratch, given.split_size, given.engines.split(","))
         finally:
             shutil.rmtree(scratch)
 

@@ -11,24 +11,17 @@ from hashlib import blake2b
 
 from attrs import define, field
 
+from traces.problems import BadInput, Problem
 from traces.schema import NONE
 
 NARROW, WIDE = 31, 62  # bits of a number: of an int32 column, of an int64 column
 
 
-@define
-class SameNumber(Exception):
-    """Two names with one number, which no table could tell apart."""
-
-    what: str
-    one: str
-    other: str
-
-    def __str__(self) -> str:
-        return (
-            f"the {self.what} {self.one!r} and {self.other!r} have the same number: "
-            f"rename one of them, or let meta.json name it"
-        )
+def same_number(what: str, one: str, other: str) -> BadInput:
+    """The refusal of two names with one number, which no table could tell apart."""
+    first, second = sorted((one, other))
+    message = f"{first} and {second} have the same number here: name one of them in meta.json"
+    return BadInput([Problem("meta.json", None, what, message)], 1)
 
 
 @define
@@ -69,7 +62,7 @@ class Dictionary:
         """Learn a number that was given elsewhere."""
         known = self._names.setdefault(number, name)
         if known != name:
-            raise SameNumber(self.what, *sorted((known, name)))
+            raise same_number(self.what, repr(known), repr(name))
         self._numbers[name] = number
 
     def name(self, number: int) -> str:
@@ -162,7 +155,7 @@ class Names:
         """Learn which id a number stands for."""
         known = self.ids.setdefault(number, value)
         if known != value:
-            raise SameNumber("ids", *sorted((repr(known), repr(value))))
+            raise same_number("ids", repr(known), repr(value))
 
     def id_name(self, number: int) -> str | int | None:
         """The id as the trace has it."""

@@ -71,8 +71,10 @@ class Run:
     def recall(self, numbers: Iterable[int]) -> None:
         """Learn which ids stand behind these numbers, where that is kept beside the rows."""
         unknown = {number for number in numbers if number < NONE} - set(self.names.ids)
+        known = self.names.ids
         for number, id in self.ids(unknown) if self.ids and unknown else ():
-            self.names.know_id(number, id)
+            if known.setdefault(number, id) != id:  # what was found is then no finding
+                known[number] = f"{known[number]} and {id} (two ids with one number)"
 
 
 def process_files(folder: Path) -> list[Path]:
