@@ -235,7 +235,8 @@ class Chunk:
     def _marks(self) -> None:
         """Every eighth round a poll tells the high watermark of the partitions it brings."""
         log = self.log
-        rows = np.flatnonzero(log["polled"] & (log["window"] % 8 == 3))
+        told = (log["window"] % 8 == 3) & (log["window"] < self.plan.windows - 4)
+        rows = np.flatnonzero(log["polled"] & told)
         next_one = firsts(log["place"][rows], log["window"][rows])
         rows = rows[np.r_[np.flatnonzero(next_one)[1:] - 1, len(rows) - 1]] if len(rows) else rows
         self.marks["place"], self.marks["window"] = log["place"][rows], log["window"][rows]
