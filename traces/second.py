@@ -8,7 +8,7 @@ from traces.rejudge import places_of, read, rejudge
 from traces.report import Judged
 from traces.verdict import ALLOWED, VIOLATED
 
-SMALL = 300_000  # calls of a run whose witnesses are judged again without being asked to
+SMALL = 100_000  # calls of a run whose witnesses are judged again without being asked to
 
 
 def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
