@@ -86,8 +86,9 @@ class Slot:
     def usual(self) -> Ints:
         """Messages that were simply sent and stored, away from both ends of the generation."""
         m, mine = self.m, self._middle(self.rows)
-        usual: Bools = (m["outcome"][mine] == Outcome.OK) & (m["txn"][mine] == NONE) & m["written"][mine]
-        return mine[usual & (m["process"][mine] < PRODUCERS)]
+        usual: Bools = (m["outcome"] == Outcome.OK) & (m["txn"] == NONE) & m["written"]
+        usual &= m["process"] < PRODUCERS
+        return mine[usual[mine]]
 
     def _middle(self, rows: Ints) -> Ints:
         return rows[len(rows) // 6 : len(rows) - len(rows) // 6]
