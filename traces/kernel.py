@@ -75,6 +75,11 @@ def chosen(checks: Iterable[str] | None) -> dict[str, list[Check]]:
     return {scope: checks for scope, checks in scopes.items() if checks}
 
 
+def _may_compact(settings: Ints) -> bool:
+    """Whether some topic is compacted, or is there and nobody tells whether it is."""
+    return bool((settings[:-1] != 0).any() or settings[-1] == 1)
+
+
 def columns_of(
     scope: str, checks: Iterable[Check], contexts: Mapping[int, Context]
 ) -> tuple[str, ...]:
@@ -82,7 +87,7 @@ def columns_of(
     used = {*COMMON, *SCOPES[scope].reads}
     for check in checks:
         used |= set(COLUMNS if check.uses is None else check.uses)
-    if any((context.compacted.values == 1).any() for context in contexts.values()):
+    if any(_may_compact(context.compacted.values) for context in contexts.values()):
         used |= {name.removeprefix(OF_COMPACTED) for name in used}
     return tuple(name for name in COLUMNS if name in used)
 

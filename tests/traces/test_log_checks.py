@@ -365,3 +365,57 @@ def test_a_call_that_does_not_tell_the_life_leaves_the_log_undecided(tmp_path: P
     one = said(tmp_path, lines, meta, "L1")
     assert one.verdict == "not checked"
     assert "topic m was deleted and made again, and 2 rows do not tell its id" in one.reason
+
+
+def test_two_leaders_have_two_clocks(tmp_path: Path) -> None:
+    lines, meta = the_truth()
+    first, *others = scan_of(lines, COMPACTED)["records"]
+    first["timestamp"] += 1_000
+    assert said(tmp_path, lines, meta, "L17").verdict == "violated"
+    for record in others:
+        record["epoch"] += 1
+    assert said(tmp_path, lines, meta, "L17").verdict == "holds"
+
+
+def test_a_tombstone_of_unknown_fate_may_have_taken_its_key_along(tmp_path: Path) -> None:
+    lines, meta = a_lie("compact_too_much")
+    close = lines[WRITER].pop()
+    for number, key in enumerate("acd"):
+        record = {"topic": COMPACTED, "partition": 0, "id": 5_000 + number, "key": key}
+        record |= {"tombstone": True, "hash": 1}
+        line = {"process": WRITER, "seq": close["seq"] + number, "op": "send", "outcome": "info"}
+        lines[WRITER].append(line | {"invoked_ns": 5, "records": [record]})
+    lines[WRITER].append(close | {"seq": close["seq"] + 3})
+    assert said(tmp_path, lines, meta, "L18").verdict == "holds"
+    assert said(tmp_path, lines, meta, "L4").verdict == "not checked"
+
+
+@pytest.mark.parametrize(
+    ("idempotence", "verdict"), [(True, "violated"), (False, "allowed"), (None, "not checked")]
+)
+def test_of_two_copies_compaction_keeps_the_later(
+    tmp_path: Path, idempotence: bool | None, verdict: str
+) -> None:
+    lines, meta = the_truth()
+    meta["producers"]["q0"]["idempotence"] = idempotence
+    scan = scan_of(lines, COMPACTED)
+    scan["records"].append(scan["records"].pop(0) | {"offset": 8})
+    scan["offsets"] = {f"{COMPACTED}:0": 9}
+    assert said(tmp_path, lines, meta, "L19").verdict == verdict
+
+
+def test_a_client_that_tells_no_watermark_among_others_that_do_is_missed(tmp_path: Path) -> None:
+    lines, meta = the_truth()
+    for line in lines["c0#0"]:
+        line.pop("high_watermark", None)
+    one = said(tmp_path, lines, meta, "L11")
+    assert one.verdict == "not checked"
+    assert "c0#0" in one.reason
+    assert "no high watermark" in one.reason
+
+
+def test_without_a_policy_nobody_knows_what_compaction_removed(tmp_path: Path) -> None:
+    lines, meta = the_truth()
+    assert said(tmp_path, lines, meta, "L4").verdict == "holds"
+    del meta["topics"][COMPACTED]["cleanup_policy"]
+    assert said(tmp_path, lines, meta, "L4").verdict == "not checked"

@@ -51,6 +51,9 @@ class World:
             record.setdefault("timestamp", self.now)
         line: Line = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
         line |= {"invoked_ns": self.now + 1, "returned_ns": self.now + 2} | fields
+        if op == "poll":
+            of = {r["partition"] for r in line["records"] if r["topic"] == TOPIC}
+            line |= {k: v for k, v in self.told(of).items() if of and k not in line}
         self.now += 3
         mine.append(line)
         return line
@@ -125,12 +128,15 @@ class World:
                 self.commit(owner)
 
     def reported(self, owner: str) -> Line:
-        """What the leader tells with its records."""
-        mine = [p for p, o in self.owners.items() if o == owner]
+        """What the leader tells with the records of all partitions that a consumer owns."""
+        return self.told({p for p, o in self.owners.items() if o == owner})
+
+    def told(self, partitions: set[int]) -> Line:
+        """What the leader tells of partitions."""
         return {
-            "high_watermark": {name(p): len(self.logs[p]) for p in mine},
-            "log_start": {name(p): 0 for p in mine},
-            "leader_epochs": {name(p): 1 for p in mine},
+            "high_watermark": {name(p): len(self.logs[p]) for p in sorted(partitions)},
+            "log_start": {name(p): 0 for p in sorted(partitions)},
+            "leader_epochs": {name(p): 1 for p in sorted(partitions)},
         }
 
     def commit(self, owner: str) -> None:

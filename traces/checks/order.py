@@ -77,7 +77,7 @@ def future_reads(p: Partition) -> list[Found]:
     "L11",
     "the high watermark does not go back",
     formula="high watermarks told to one client in one leader epoch do not decrease",
-    needs="mark.epoch consumers",
+    needs="marks mark.epoch consumers",
     closed="mark.epoch",
     spec="Truncation!AdvanceHighWatermark",
     unless="the client reads from followers (consumers.rack), and two replicas told it",

@@ -207,6 +207,9 @@ class Partition(Rows):
         """Whether compaction may have removed what was sent: a later record has the same key."""
         if int(self.context.compacted[self.t]) != 1:
             return np.zeros(len(sends), bool)
+        return self._replaced(sends)
+
+    def _replaced(self, sends: Ints) -> Bools:
         keyed = self.sends[self.key[self.sends] != NONE]
         if not len(keyed):
             return np.ones(len(sends), bool)  # no keys: every hole is taken as compaction
@@ -240,10 +243,14 @@ class Partition(Rows):
         """Of which records nobody knows whether compaction may have removed them.
 
         A record may have been a tombstone if nobody says that it was not. What replaced it may be
-        a record whose key nobody tells, or a tombstone of unknown fate.
+        a record whose key nobody tells, or a tombstone of unknown fate. And if nobody tells the
+        cleanup policy, what a later record of its key has replaced may be gone.
         """
-        if int(self.context.compacted[self.t]) != 1 or self.context.jepsen:
+        policy = int(self.context.compacted[self.t])
+        if policy == 0 or self.context.jepsen:
             return np.zeros(len(sends), bool)
+        if policy == -1:
+            return self._replaced(sends) & (self.key[sends] != NONE)
         others = self.sends[self.outcome[self.sends] != Outcome.FAIL]
         unsure = (self.place[np.searchsorted(self.sends, others)] == NONE) | ~self.kept[others]
         dead = others[unsure & ~self.has(Flag.VALUED)[others]]

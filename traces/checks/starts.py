@@ -61,7 +61,7 @@ def asked_after(p: Partition, rows: Ints) -> Ints:
     "the log start does not go back",
     formula="log starts told to one client in one leader epoch do not decrease, and no read that "
     "was asked for after one was told in the same epoch is below it",
-    needs="READS read.inv log_start.ret one_clock",
+    needs="log_starts READS read.inv log_start.ret one_clock",
     closed="log_start.epoch moved.topic moved.inv",
     unless="the client reads from followers (consumers.rack), and two replicas told it",
     kinds="log-start-regression read-below-log-start",

@@ -107,6 +107,7 @@ def look_for_dumps(
     evidence: Evidence, columns: Columns, names: Names, meta: Meta, files: Iterable[ProcessFile]
 ) -> None:
     """Whether each dumped log tells where it starts, where it ends, and what is committed."""
+    _look_for_silence(evidence, columns, names)
     held = _parts(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)
     for need, op, words in (
         ("dumps.end", Op.DUMP_END, "where it ends"),
@@ -127,6 +128,20 @@ def look_for_dumps(
         evidence.missing["dumps"] = f"no file of {', '.join(gone)}"
     elif broken:
         evidence.missing["dumps"] = f"the file of {', '.join(sorted(broken))} is not whole"
+
+
+def _look_for_silence(evidence: Evidence, columns: Columns, names: Names) -> None:
+    """Whether some clients tell what brokers report and others, which poll as well, do not."""
+    polling = {part[0] for part in _parts(columns, Op.POLL)}
+    for need, op, words in (
+        ("marks", Op.MARK, "no high watermark"),
+        ("log_starts", Op.LOG_START, "no log start"),
+    ):
+        telling = {part[0] for part in _parts(columns, op)} & polling
+        silent = sorted(polling - telling)
+        if telling and silent:
+            shown = ", ".join(names.processes.name(number) for number in silent[:4])
+            evidence.missing[need] = f"the polls of {shown} tell {words}"
 
 
 def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta: Meta) -> None:
