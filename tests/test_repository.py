@@ -131,7 +131,8 @@ def test_a_room_imports_only_what_its_own_extra_installs(room: str) -> None:
 def test_what_stands_beside_the_rooms_imports_only_what_is_locked(folder: str) -> None:
     pinned = {normalized(bare_name(name)) for name in requirements()}
     for module in (ROOT / folder).rglob("*.py"):
-        assert imported_packages(module) <= pinned, module
+        # The generator of the benches makes traces for tests, too; rooms know nothing of it.
+        assert imported_packages(module) - {"bench"} <= pinned, module
 
 
 def test_no_tracked_text_names_a_machine_or_an_unknown_host() -> None:
