@@ -131,6 +131,8 @@ def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[st
         "events": None,
     }
     yield blank | {"seen": found.seen, "extra": found.extra}
+    if not len(found.rows):
+        return
     if found.kind.startswith("#"):  # a fact for a later step, not a finding: all of it
         yield from (blank | {"events": _events(rows, line)} for line in found.rows)
         return

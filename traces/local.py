@@ -1,40 +1,41 @@
 """The checks without Spark: the same kernels over one Arrow table in this process.
 
 For a trace of a few hundred thousand rows Spark's start alone takes longer than all the checks.
-The rules are the same because the functions are the same.
+The rules are the same because the functions are the same. So is the way: rows are packed a million
+at a time and judged bucket by bucket, because sorting a whole table at once is slower by half.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from traces.context import Context
 from traces.kernel import chosen, columns_of, judge
+from traces.parcels import HELD, Packer, unpack
 from traces.scopes import SCOPES, Columns
-from traces.table import by_bucket, from_arrow, take
+from traces.table import from_arrow, take
 
-ROWS_AT_ONCE = 250_000  # about as many as the processor's caches hold
+ROWS_OF_A_BUCKET = 250_000  # about as many as the processor's caches hold
 
 
 def find(
     ops: Any, contexts: Mapping[int, Context], checks: Iterable[str] | None = None
 ) -> list[dict[str, Any]]:
     """All findings of all checks, or of these, in all runs of this table."""
-    columns = from_arrow(ops)
+    mine, names = chosen(checks), list(SCOPES)
+    columns = {scope: columns_of(scope, some, contexts) for scope, some in mine.items()}
+    used = list(dict.fromkeys(name for several in columns.values() for name in several))
+    packer = Packer(columns, 1 + ops.num_rows // ROWS_OF_A_BUCKET)
+    buckets: dict[tuple[int, int], list[Any]] = {}
+    for packed in packer(from_arrow(batch, used) for batch in ops.to_batches(HELD)):
+        (row,) = packed.to_pylist()
+        buckets.setdefault((row["scope"], row["bucket"]), []).append(row["parcel"])
     found: list[dict[str, Any]] = []
-    for scope, mine in chosen(checks).items():
-        some = {name: columns[name] for name in columns_of(scope, mine, contexts)}
-        for part in portions(some, scope):
-            found += judge(part, scope, mine, contexts)
+    for number, bucket in sorted(buckets):
+        scope = names[number]
+        found += judge(unpack(buckets.pop((number, bucket))), scope, mine[scope], contexts)
     return found
-
-
-def portions(columns: Columns, scope: str) -> Iterator[Columns]:
-    """The rows that a scope looks at, some keys at a time."""
-    buckets = 1 + len(columns["op"]) // ROWS_AT_ONCE
-    for _, rows in by_bucket(columns, SCOPES[scope], buckets):
-        yield {name: take(column, rows) for name, column in columns.items()}
 
 
 def rows_of(columns: Columns, scope: str) -> Columns:

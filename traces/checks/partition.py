@@ -39,14 +39,27 @@ class Rows:
     def __len__(self) -> int:
         return len(self.columns["op"])
 
+    @cached_property
+    def _rows_of(self) -> dict[tuple[Op, ...], Ints]:
+        return {}
+
+    @cached_property
+    def _there(self) -> frozenset[int]:
+        """The calls that there are."""
+        return frozenset((np.flatnonzero(np.bincount(self.op + 1)) - 1).tolist())
+
     def where(self, *ops: Op) -> Ints:
         """The rows of these calls, in order."""
-        return np.flatnonzero(self.called(*ops))
+        if ops not in self._rows_of:
+            rows = np.flatnonzero(self.called(*ops))
+            rows.flags.writeable = False  # several checks get the same
+            self._rows_of[ops] = rows
+        return self._rows_of[ops]
 
     def called(self, *ops: Op) -> Bools:
         """Which rows are of these calls."""
-        wanted = self.op == ops[0]
-        for op in ops[1:]:
+        wanted = np.zeros(len(self), bool)
+        for op in self._there.intersection(ops):
             wanted |= self.op == op
         return wanted
 
@@ -280,6 +293,8 @@ class Partition(Rows):
 
     def may_be_lost(self, acks: Ints) -> Ints:
         """For each acknowledged row, the clause that permits its loss."""
+        if not len(acks):
+            return np.empty(0, np.int64)
         c = self.context
         by_topic = self.topic_clause(len(acks))
         process = self.process[acks]
