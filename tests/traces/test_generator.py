@@ -47,14 +47,14 @@ def test_what_is_written_is_what_is_made(tmp_path: Path) -> None:
 
 
 def test_one_seed_is_one_trace() -> None:
-    assert table_of(Generated(plan_of(50_000, lies=1))).equals(
-        table_of(Generated(plan_of(50_000, lies=1)))
+    assert table_of(Generated(plan_of(80_000, lies=1))).equals(
+        table_of(Generated(plan_of(80_000, lies=1)))
     )
 
 
 def test_its_lines_say_the_same(tmp_path: Path) -> None:
     """Ingest makes of the lines what the generator writes by itself."""
-    made = Generated(plan_of(60_000, lies=1))
+    made = Generated(plan_of(80_000, lies=1))
     write_lines(made, tmp_path / "run")
     one = judged(tmp_path / "run")
     assert one.run is not None

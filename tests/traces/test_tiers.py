@@ -150,7 +150,7 @@ def test_whatever_is_damaged_where_there_was_no_doubt(clean: tuple[Any, Any], se
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated") / "run"
-    write_parquet(Generated(plan_of(60_000, lies=1)), folder)
+    write_parquet(Generated(plan_of(80_000, lies=1)), folder)
     return folder
 
 
