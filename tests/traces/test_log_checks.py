@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -419,3 +420,16 @@ def test_without_a_policy_nobody_knows_what_compaction_removed(tmp_path: Path) -
     assert said(tmp_path, lines, meta, "L4").verdict == "holds"
     del meta["topics"][COMPACTED]["cleanup_policy"]
     assert said(tmp_path, lines, meta, "L4").verdict == "not checked"
+
+
+def test_a_hash_of_32_bits_has_no_sign(tmp_path: Path) -> None:
+    """librdkafka's CRC is above 2^31 for every other key."""
+    lines, meta = the_truth()
+    meta["producers"]["q0"]["partitioner"] = "consistent"
+    for line in lines[WRITER]:
+        for record in line.get("records", ()):
+            if record["topic"] == KEYED:
+                high = (k for k in map(str, range(999)) if crc32(k.encode()) >= 2**31)
+                place = record["partition"]
+                record["key"] = next(k for k in high if crc32(k.encode()) % 5 == place)
+    assert said(tmp_path, lines, meta, "P6").verdict == "holds"
