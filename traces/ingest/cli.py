@@ -59,7 +59,7 @@ class Size(click.ParamType[int]):
     type=Size(),
     default=SPLIT,
     show_default="64MiB",
-    help="How much of a file is read in one piece. A task holds up to eight times as much in memory.",
+    help="How much of a file is read in one piece. A task needs up to eight times as much memory.",
 )
 @click.option("--jobs", type=click.IntRange(1), help="How many processes read (local).")
 @click.option(
