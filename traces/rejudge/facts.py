@@ -179,6 +179,14 @@ def _surely_before(move: Row, read: Row) -> bool:
     return move.inv is not None and read.inv is not None and move.inv < read.inv
 
 
+def shares(h: History, group: str | None) -> bool:
+    """Whether a group is a share group, which commits nothing: by its settings, or by its acts."""
+    if group in (h.meta.get("share_groups") or {}):
+        return True
+    acting = (r for rows in h.by_place.values() for r in rows if r.op in ("acquire", "acknowledge"))
+    return any(row.group == group for row in acting)
+
+
 def same_instance(one: Row, two: Row) -> bool:
     """Whether two processes are one static member (KIP-345), which may come back unnoticed."""
     name = one.line.get("instance")

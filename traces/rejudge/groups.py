@@ -8,6 +8,7 @@ from traces.rejudge.facts import (
     moves,
     reads_by,
     same_instance,
+    shares,
     visible,
 )
 from traces.rejudge.history import History
@@ -67,6 +68,7 @@ def within_position(h: History, rows: list[Row]) -> None:
     ops(rows[:1], "commit")
     commit, place = rows[0], rows[0].place
     must(commit.ok and commit.group is not None, "the commit did not succeed")
+    must(not shares(h, commit.group), "a share group commits nothing")
     members = {r.process for r in h.by_place[place] if r.group == commit.group}
     reached: list[int] = []
     for row in h.rows(place, "poll", "committed", "seek", "assign", "reset"):
@@ -92,6 +94,7 @@ def committed_is_processed(h: History, rows: list[Row]) -> None:
     place, (record, commit) = one_place(rows), rows
     group = commit.group
     must(group is not None and commit.ok, "nothing was committed")
+    must(not shares(h, group), "a share group commits nothing")
     own, reach = known("an offset is missing", record.offset, commit.offset)
     must(own < reach, "it is not below what was committed")
     told = any(r.group == group for rows in h.by_place.values() for r in rows if r.op == "process")

@@ -1,6 +1,5 @@
 """L and P about single records: payloads, time stamps, compaction and partitions, negated."""
 
-from traces.partitioners import key_hash
 from traces.rejudge.base import known, must, one_place, ops, predicate
 from traces.rejudge.facts import age, compacted, expired, final, in_final, log_start, stays, where
 from traces.rejudge.history import UNKNOWN, History
@@ -108,6 +107,8 @@ def lives_apart(h: History, rows: list[Row]) -> None:
 @predicate("P6")
 def key_names_partition(h: History, rows: list[Row]) -> None:
     """v sent with key k ⇒ partition(v) = hash(k) mod partitions."""
+    from traces.partitioners import key_hash  # only here: it brings the first one's libraries
+
     ops(rows, "send")
     sent = rows[0]
     must(sent.ok and "unplaced" not in sent.record, "nobody knows where it went")

@@ -4,8 +4,6 @@ The world gets two workers of one group that poll a record inside a transaction 
 one after the other, and somebody who asks each partition for its first offset of some time.
 """
 
-from bisect import bisect_left
-
 from tests.traces.mutations.registry import Lines, mutation
 from tests.traces.world import TOPIC, Line, World, afterwards, during, meta, name
 
@@ -41,13 +39,15 @@ def consume_and_produce(w: World) -> None:
 def ask_by_time(w: World) -> None:
     sent = [line["records"] for mine in w.lines.values() for line in mine if line["op"] == "send"]
     for partition in w.logs:
-        mine = sorted(
+        mine = [
             (r["timestamp"], r["offset"])
             for records in sent
             for r in records
-            if r.get("partition") == partition and "offset" in r and r["id"] not in w.aborted
-        )
-        time, offset = mine[bisect_left(mine, mine[len(mine) // 2])]
+            if r["topic"] == TOPIC and r.get("partition") == partition
+            if "offset" in r and r["id"] not in w.aborted
+        ]
+        time, _ = mine[len(mine) // 2]
+        offset = min(offset for stamp, offset in mine if stamp >= time)
         w.call(ASKING, "list_offsets", query=time, offsets={name(partition): offset})
 
 
