@@ -78,7 +78,7 @@ def superseded(h: History, send: Row) -> bool:
     if key is None:
         return True
     newest = _newest_of_keys(h, send.place).get(key, -1)
-    return own is None or own < newest or expired(h, send)
+    return (-1 if own is None else own) < newest or expired(h, send)
 
 
 def expired(h: History, send: Row) -> bool:
