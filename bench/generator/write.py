@@ -1,5 +1,6 @@
 """Makes a trace chunk by chunk, and writes it with what is true about it."""
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,8 @@ class Generated:
                 table = programs.table(blocks)
                 self.rows += table.num_rows
                 yield f"{role}-{number:05}", table
+            del chunk, roles
+            gc.collect()  # lies and their chunk hold each other
         yield "close", self._closed(programs)
 
     def _closed(self, programs: Programs) -> Any:
