@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from click.testing import CliRunner
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -20,6 +21,9 @@ from tests.traces.test_recordings import KEPT
 from tests.traces.world import Line, world, write
 from traces import local
 from traces.arrow import pa, pq
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+from traces.cli import check
 from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
 from traces.schema import COLUMNS, OPS
@@ -100,6 +104,20 @@ def test_a_healthy_cluster_leaves_no_doubt() -> None:
     """Or the quick tiers would be no quicker than the exact checks."""
     run = read_trace(KEPT / "healthy-acks-all")
     assert not alone.doubts(run.table(0), {0: run.context}).places
+
+
+def test_what_quick_does_not_cover_is_not_checked(tmp_path: Path) -> None:
+    """And is said so: silence would pass for a verdict."""
+    out = tmp_path / "out.json"
+    run = ["--engine", "local", "--mode", "quick", "--json", str(out)]
+    result = CliRunner().invoke(check, [str(KEPT / "healthy-acks-all"), *run])
+    assert result.exit_code == 0, result.output
+    (judged,) = orjson.loads(out.read_bytes())["runs"]
+    for id, one in judged["checks"].items():
+        if id not in COVERED and isinstance(CHECKS[id], Check):
+            assert one["verdict"] == "not checked"
+            assert "--mode exact" in one["reason"]
+    assert judged["checks"]["L4"]["verdict"] == "holds"
 
 
 CELLS = ("partition", "process", "seq", "op", "outcome", "offset", "id", "inv", "ret", "group")
