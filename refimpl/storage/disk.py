@@ -31,7 +31,7 @@ class Disk(Protocol):
         ...
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut the file to this size."""
+        """Cut the file to this size; a file that is no longer stays as it is."""
         ...
 
     def rename(self, old: str, new: str) -> None:

@@ -53,7 +53,8 @@ class FileDisk:
 
     def truncate(self, path: str, size: int) -> None:
         """Cut the file."""
-        os.ftruncate(self._handle(path), size)
+        handle = self._handle(path)
+        os.ftruncate(handle, min(size, os.fstat(handle).st_size))
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or a folder another name."""

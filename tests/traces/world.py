@@ -52,7 +52,7 @@ class World:
         line: Line = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
         line |= {"invoked_ns": self.now + 1, "returned_ns": self.now + 2} | fields
         if op == "poll":
-            of = {r["partition"] for r in line["records"] if r["topic"] == TOPIC}
+            of = {r["partition"] for r in line["records"] if r["topic"] == TOPIC} & self.logs.keys()
             line |= {k: v for k, v in self.told(of).items() if of and k not in line}
         self.now += 3
         mine.append(line)

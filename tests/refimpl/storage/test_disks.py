@@ -5,7 +5,7 @@ import resource
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refimpl.storage.crash_disk import CrashDisk
@@ -48,6 +48,7 @@ def outcome(disk: Disk, step: tuple[object, ...]) -> object:
 
 @settings(max_examples=150)
 @given(st.lists(steps, max_size=30))
+@example([("append", "a", []), ("truncate", "a", 1), ("size", "a")])
 def test_files_memory_and_the_crashing_disk_do_the_same(
     tmp_path_factory: pytest.TempPathFactory, story: list[tuple[object, ...]]
 ) -> None:
