@@ -111,12 +111,13 @@ def judge(
 
 def _one(run: Run, check: Check, tally: Tally, strict: bool) -> Verdict:
     verdict, reason = _decide(run, check, tally, strict)
+    undecided = 0 if verdict == NOT_CHECKED else tally.under(Clause.UNKNOWN)
     return Verdict(
         check.id,
         check.title,
         verdict,
         reason,
-        tally.total,
+        tally.total - undecided,
         dict(sorted(tally.kinds.items())),
         tuple(tally.first_witnesses()),
     )
@@ -143,6 +144,8 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
 def _broken(run: Run, check: Check, tally: Tally, broken: int) -> str:
     promise = check.unless_text
     rest = permitted(run, tally) if tally.total > tally.under(Clause.NOT) else ""
+    if undecided := tally.under(Clause.UNKNOWN):
+        rest = f"{rest}; {undecided} more undecided".lstrip("; ")
     if tally.extra:
         rest = f"{rest}; {tally.extra} {check.extra}".lstrip("; ")
     return f"{broken} found; {promise}" + (f" ({rest})" if rest else "")

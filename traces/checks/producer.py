@@ -5,7 +5,7 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition, Rows, firsts, running_max
 from traces.context import Clause, Ints, clause, code
-from traces.schema import NONE, Op, Outcome
+from traces.schema import NONE, Flag, Op, Outcome
 
 
 @check(
@@ -60,6 +60,7 @@ def zombie_writes(p: Rows) -> list[Found]:
     """A producer whose successor was already initialised still got its records in."""
     began, settled = _epochs(p)
     sends = p.where(Op.SEND)
+    sends = sends[~p.has(Flag.UNPLACED)[sends]]  # copies of a call that counts once
     sends = sends[(p.outcome[sends] == Outcome.OK) & (settled[sends] != NONE)]
     used = np.flatnonzero((began != NONE) & (p.outcome == Outcome.OK) & (p.ret != NONE))
     used = used[np.lexsort((p.ret[used], -began[used]))]  # newest epoch first
