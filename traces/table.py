@@ -146,7 +146,10 @@ def _in_order(columns: Columns, order: Ints) -> Lazy:
 
 def _in_file(column: Ints) -> Ints:
     """The column in a file that has no name: what is not looked at need not be in memory."""
-    with tempfile.TemporaryFile(prefix="highwater-", dir=os.environ.get("HIGHWATER_CACHE")) as file:
+    cache = os.environ.get("HIGHWATER_CACHE") or None
+    if cache is not None:
+        os.makedirs(cache, exist_ok=True)
+    with tempfile.TemporaryFile(prefix="highwater-", dir=cache) as file:
         column.tofile(file)
         return np.asarray(np.memmap(file, np.int64, "r+", shape=column.shape))
 
