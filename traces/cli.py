@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from traces import options
 from traces.engines import ENGINES, cache, judge_all
 from traces.ingest.history import Reading
 from traces.ingest.ingesting import is_ops
@@ -28,27 +29,9 @@ from traces.verdict import VIOLATED
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH…"
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write verdicts, counts and witnesses to FILE.",
-)
-@click.option(
-    "--html",
-    "html_file",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write one page with verdicts, witnesses and plots to FILE.",
-)
-@click.option(
-    "--junit",
-    "junit_file",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write the verdicts to FILE as JUnit's XML, for CI systems.",
-)
+@options.result("json", "Write verdicts, counts and witnesses to FILE.")
+@options.result("html", "Write one page with verdicts, witnesses and plots to FILE.")
+@options.result("junit", "Write the verdicts to FILE as JUnit's XML, for CI systems.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -90,26 +73,14 @@ from traces.verdict import VIOLATED
     is_flag=True,
     help="Of several runs, show each in full, not only those in which something is violated.",
 )
-@click.option(
-    "--sub-via",
-    type=click.Choice(["assign", "subscribe"]),
-    default="assign",
-    show_default=True,
-    help="How the consumers of an .edn history got their partitions.",
-)
+@options.sub_via
 @click.option(
     "--ww-deps",
     is_flag=True,
     help="The .edn history may be read with write-write edges. Cycles of such edges are legal in "
     "Kafka, which does not order transactions across partitions, so no verdict depends on it.",
 )
-@click.option(
-    "--cleanup-policy",
-    type=click.Choice(["delete", "compact"]),
-    default="delete",
-    show_default=True,
-    help="The cleanup policy of the topics of an .edn history.",
-)
+@options.cleanup_policy
 @click.pass_context
 def check(
     ctx: click.Context,

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from traces import options
 from traces.cli import progress, runs_of
 from traces.ingest.history import Reading
 from traces.ingest.ingesting import SPLIT, ingest, ingest_history
@@ -79,20 +80,8 @@ class Size(click.ParamType[int]):
     metavar="KEY=VALUE",
     help="A setting of the consumer, such as security.protocol=SSL.",
 )
-@click.option(
-    "--sub-via",
-    type=click.Choice(["assign", "subscribe"]),
-    default="assign",
-    show_default=True,
-    help="How the consumers of an .edn history got their partitions.",
-)
-@click.option(
-    "--cleanup-policy",
-    type=click.Choice(["delete", "compact"]),
-    default="delete",
-    show_default=True,
-    help="The cleanup policy of the topics of an .edn history.",
-)
+@options.sub_via
+@options.cleanup_policy
 @click.pass_context
 def ingest_(
     ctx: click.Context,
