@@ -8,6 +8,7 @@ order of the log: whatever a check finds in the trace of such a world, it invent
 import gzip
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -194,7 +195,8 @@ def afterwards(part: Part) -> Part:
 
 
 def world(seed: int, steps: int = 40) -> World:
-    """A whole history from a seed."""
+    """A whole history from a seed; the same one whichever test asks first."""
+    import_module("tests.traces.mutations")  # their modules add parts to the world
     w = World(Random(seed), logs={p: [] for p in range(PARTITIONS)})
     w.meta = meta()
     for process in ("t0#0", "t1#0"):
