@@ -48,6 +48,8 @@ _WRITING: Mapping[str, Any] = {
     "use_dictionary": [name for name in OPS.names if name not in _MANY],
 }
 _IDS = pa.schema([("number", pa.int64()), ("id", pa.string())])
+# Says of a part that its rows are no longer those that were read; their length may be the same.
+_CHANGED = {"rows": "changed by what the whole run says"}
 _EXTRA = pa.schema([("process", pa.string()), ("seq", pa.int64()), ("fields", pa.string())])
 
 
@@ -83,7 +85,7 @@ class Ops:
     def _sizes(self, piece: Piece) -> list[int | None]:
         """Of the files that a piece was read into, those that are there."""
         files = (self._raw(piece), self._ids(piece), self._extra(piece))
-        return [file.stat().st_size if file.exists() else None for file in files]
+        return [file.stat().st_size if _as_read(file) else None for file in files]
 
     def _account(self, piece: Piece) -> Path:
         return self.path / "_pieces" / f"{stem(piece)}.json"
@@ -135,7 +137,7 @@ class Ops:
         if not kind and not aside.exists():
             part.replace(aside)
         if columns is not None:
-            write_parquet(part, _numbered(columns))
+            write_parquet(part, _numbered(columns).replace_schema_metadata(_CHANGED))
 
     def sweep(self, pieces: Iterable[Piece], kinds: Iterable[tuple[Piece, str]]) -> None:
         """Remove what belongs to none of these pieces."""
@@ -183,6 +185,14 @@ class Ops:
 
 def _numbered(columns: Columns) -> Any:
     return table({**columns, "run": np.zeros(len(columns["op"]), np.int64)})
+
+
+def _as_read(file: Path) -> bool:
+    """Whether the file is there, and holds what was read."""
+    if not file.exists():
+        return False
+    metadata = pq.read_schema(file).metadata
+    return metadata is None or b"rows" not in metadata
 
 
 def stem(piece: Piece) -> str:
