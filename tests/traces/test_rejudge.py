@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.damage import damage
@@ -67,6 +67,7 @@ def test_every_witness_of_a_lie_is_confirmed(name: str, seed: int) -> None:
 
 
 @given(seed=SEEDS, name=st.sampled_from([None, *MUTATIONS]))
+@example(seed=4030, name="set_the_clock_back")
 @settings(max_examples=60, phases=SEEDED)
 def test_of_a_damaged_trace_both_say_the_same(seed: int, name: str | None) -> None:
     random = Random(seed)

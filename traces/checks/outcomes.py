@@ -42,9 +42,11 @@ def other_outcome(p: Partition) -> list[Found]:
 def _by_markers(p: Partition) -> Found:
     dumped, markers = p.where(Op.DUMP), p.where(Op.MARKER)
     dumped = dumped[(p.pid[dumped] != NONE) & (p.offset[dumped] != NONE)]
-    # Each dumped record with the next marker of its producer in the same log.
-    rows = np.concatenate([dumped, markers])
-    rows = rows[order_by(p.node[rows], p.pid[rows], p.offset[rows])]
+    # Each dumped record with the next marker of its producer in the same log. In a log that holds
+    # both at one offset the marker is not behind the record.
+    rows = np.concatenate([markers, dumped])
+    record = p.op[rows] == Op.DUMP
+    rows = rows[order_by(p.node[rows], p.pid[rows], p.offset[rows], record.astype(np.int64))]
     last = len(rows) - 1
     marked = last - last_upto((p.op[rows] == Op.MARKER)[::-1])[::-1]
     ends = (p.op[rows] == Op.DUMP) & (marked <= last)
