@@ -228,7 +228,8 @@ class Consumer:
             if error is None:
                 self.world.history.complete(call)
             else:
-                self.world.history.complete(call, "fail", error=error)
+                # Another copy of the request, sent again or doubled on the way, may have been taken.
+                self.world.history.complete(call, "info", error=error)
         if error is not None:
             if not self.joining and commit.generation == self.generation:
                 self._join()
