@@ -228,7 +228,7 @@ class Consumer:
             if error is None:
                 self.world.history.complete(call)
             else:
-                # Another copy of the request, sent again or doubled on the way, may have been taken.
+                # Another copy of the request, sent again or doubled on its way, may have got in.
                 self.world.history.complete(call, "info", error=error)
         if error is not None:
             if not self.joining and commit.generation == self.generation:
