@@ -1,6 +1,6 @@
 """Says what is wrong with a call, by field: slow, and asked only when the reader stumbled."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from traces.ingest.vocabulary import OPS, OUTCOMES, REPORTS
@@ -109,25 +109,26 @@ def _partitions(partitions: Any) -> Iterator[Finding]:
 
 
 def _offsets(field: str, offsets: Any) -> Iterator[Finding]:
-    if offsets is None:
-        return
-    if type(offsets) is not dict:
-        yield field, f"expected an object, found {offsets!r}"
-        return
-    for name, offset in cast("dict[Any, Any]", offsets).items():
+    yield from _object(field, offsets)
+    for name, offset in _items(offsets):
         if not is_partition(name):
             yield field, f'expected names such as "topic:partition", found {name!r}'
         if type(offset) is not int or not 0 <= offset < 2**63:
             yield f"{field}.{name}", f"expected a whole number of at least 0, found {offset!r}"
 
 
+def _object(field: str, value: Any) -> Iterator[Finding]:
+    if value is not None and type(value) is not dict:
+        yield field, f"expected an object, found {value!r}"
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    return cast("dict[Any, Any]", value).items() if type(value) is dict else ()
+
+
 def _topic_ids(ids: Any) -> Iterator[Finding]:
-    if ids is None:
-        return
-    if type(ids) is not dict:
-        yield "topic_ids", f"expected an object, found {ids!r}"
-        return
-    for topic, id in cast("dict[Any, Any]", ids).items():
+    yield from _object("topic_ids", ids)
+    for topic, id in _items(ids):
         if type(id) is not str:
             yield f"topic_ids.{topic}", f"expected a string, found {id!r}"
 

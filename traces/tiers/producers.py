@@ -73,12 +73,20 @@ def _sessions(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
         return
     tid, process = mine["tid"][rows], mine["process"][rows]
     number, first = numbered(tid, process)
-    earliest, latest = np.full(len(first), _NEVER), np.full(len(first), NONE)
-    np.minimum.at(earliest, number, np.where(begin[rows], mine["inv"][rows], _NEVER))
-    np.maximum.at(latest, number, np.where(end[rows], mine["inv"][rows], NONE))
-    ends = np.bincount(number, end[rows], len(first)).astype(np.int64)
+    spans = _spans(number, begin[rows], mine["inv"][rows], end[rows], mine["inv"][rows])
     keys = (tid[first], process[first])
-    summary.add(Kind.SESSION, (PRODUCERS, NOWHERE), keys, earliest, latest, ends)
+    summary.add(Kind.SESSION, (PRODUCERS, NOWHERE), keys, *spans)
+
+
+def _spans(
+    number: Ints, begin: Bools, began: Ints, end: Bools, ended: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Of each number: its earliest beginning, its latest end, and how many ends it has."""
+    size = int(number.max()) + 1
+    earliest, latest = np.full(size, _NEVER), np.full(size, NONE)
+    np.minimum.at(earliest, number, np.where(begin, began, _NEVER))
+    np.maximum.at(latest, number, np.where(end, ended, NONE))
+    return earliest, latest, np.bincount(number, end, size).astype(np.int64)
 
 
 def add_groups(summary: Summary, piece: Piece) -> None:
@@ -119,9 +127,6 @@ def _generations(summary: Summary, mine: dict[str, Ints], joined: Bools, commits
         return
     group, generation = mine["group"][rows], mine["generation"][rows]
     number, first = numbered(group, generation)
-    earliest, latest = np.full(len(first), _NEVER), np.full(len(first), NONE)
-    np.minimum.at(earliest, number, np.where(joined[rows], mine["ret"][rows], _NEVER))
-    np.maximum.at(latest, number, np.where(commits[rows], mine["inv"][rows], NONE))
-    count = np.bincount(number, commits[rows], len(first)).astype(np.int64)
+    spans = _spans(number, joined[rows], mine["ret"][rows], commits[rows], mine["inv"][rows])
     keys = (group[first], generation[first])
-    summary.add(Kind.GENERATION, (GROUPS, NOWHERE), keys, earliest, latest, count)
+    summary.add(Kind.GENERATION, (GROUPS, NOWHERE), keys, *spans)
