@@ -21,10 +21,9 @@ from bench.generator.plan import (
     epochs,
     owners,
 )
-from bench.generator.rows import Block
 from traces.checks.partition import firsts
 from traces.context import Ints
-from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.schema import NONE, Outcome, Txn
 
 Hook = Callable[[], None]
 
@@ -56,6 +55,7 @@ class Chunk:
     marks: dict[str, Any] = field(factory=dict[str, Any])
     commits: dict[str, Any] = field(factory=dict[str, Any])
     lines: list[dict[str, int]] = field(factory=list[dict[str, int]])  # further single rows
+    altered: list[int] = field(factory=list[int])  # entries of which a reader is given other bytes
     scan_from: Ints = field(factory=lambda: np.zeros(PLACES, np.int64))
     # Producers whose sessions lies are told about, from one message to another.
     relied: list[tuple[int, int, int]] = field(factory=list[tuple[int, int, int]])
@@ -242,154 +242,6 @@ class Chunk:
         self.marks["place"], self.marks["window"] = log["place"][rows], log["window"][rows]
         self.marks["offset"] = log["offset"][rows] + 1
 
-    def producing(self) -> list[Block]:
-        """The rows of those that send."""
-        m = self.m
-        written = np.flatnonzero(m["written"] & (m["process"] < PRODUCERS))
-        pair = (m["process"][written] * PLACES + m["place"][written]).astype(np.int16)
-        order = np.argsort(pair, kind="stable")
-        counts = np.bincount(pair, minlength=PRODUCERS * PLACES)
-        rank = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-        m["sequence"] = np.where(m["written"], 0, NONE)
-        m["sequence"][written[order]] = rank + np.repeat(self.carried.sequence, counts)
-        self.carried.sequence += counts
-        sends = {name: m[name] for name in SENT} | {"offset": m["acked"], "op": int(Op.SEND)}
-        return [sends | placed(m["place"]), *self._boundaries(), *self._inits()]
-
-    def _inits(self) -> list[Block]:
-        if self.number:
-            return []
-        who = np.arange(TRANSACTIONAL)
-        inv = np.full(TRANSACTIONAL, self.base)
-        named = {"tid": who, "pid": 1_000 + who, "pepoch": 0, "op": int(Op.INIT_PRODUCER)}
-        return [named | {"process": who, "inv": inv, "ret": inv + 1_000}]
-
-    def _boundaries(self) -> list[Block]:
-        """The beginning and the end of each transaction of the regular producers."""
-        m = self.m
-        rows = np.flatnonzero((m["txn"] != NONE) & (m["process"] < TRANSACTIONAL))
-        rows = rows[np.argsort(m["process"][rows].astype(np.int16), kind="stable")]
-        first = rows[firsts(m["process"][rows], m["txn"][rows])]
-        shared = {name: m[name][first] for name in ("process", "txn", "tid", "pid", "pepoch")}
-        shared |= {"txn_state": m["txn_state"][first], "end_inv": m["end_inv"][first]}
-        ends = np.where(m["txn_state"][first] == Txn.ABORTED, Op.TXN_ABORT, Op.TXN_COMMIT)
-        begin, end = m["inv"][first] - 3_000, m["end_inv"][first]
-        return [
-            shared | {"op": int(Op.TXN_BEGIN), "inv": begin, "ret": begin + 1_000},
-            shared | {"op": ends, "inv": end, "ret": end + 900},
-        ]
-
-    def consuming(self) -> list[Block]:
-        """The rows of the members of both groups."""
-        log, place = self.log, self.log["place"]
-        second = place >= PLACES // 2  # of the group that commits first
-        order = np.arange(len(place))
-        polls = np.flatnonzero(log["polled"])
-        done = np.flatnonzero(log["processed"])
-        read = {"isolation": int(Isolation.READ_COMMITTED)}
-        poll = self._given(polls, 0) | read | {"op": int(Op.POLL), "order": 4 * order[polls] + 2}
-        process = self._given(done, np.where(second[done], 8, 4))
-        process |= {"op": int(Op.PROCESS), "order": 4 * order[done] + 2}
-        return [poll, process, *self._rounds(read), *self._hand_over(read)]
-
-    def _given(self, rows: Ints, step: Any) -> dict[str, Any]:
-        log, place = self.log, self.log["place"][rows]
-        inv = self.at(log["window"][rows], 0) + step * TICK
-        return self.membered(place) | {
-            "offset": log["offset"][rows],
-            "id": log["polled_id"][rows],
-            "epoch": log["epoch"][rows],
-            "inv": inv,
-            "ret": inv + 8_000,
-        }
-
-    def membered(self, place: Ints) -> dict[str, Any]:
-        """What every row of a member says about itself."""
-        owner = self.owner[place]
-        return placed(place) | {
-            "process": owner,
-            "group": place // (PLACES // 2),
-            "member": owner - PRODUCERS,
-            "generation": self.number,
-        }
-
-    def _rounds(self, read: dict[str, Any]) -> list[Block]:
-        commits, marks = self.commits, self.marks
-        place = commits["place"]
-        commit = self.membered(place) | {"op": int(Op.COMMIT), "offset": commits["offset"]}
-        commit["inv"] = self.at(commits["window"], 0) + np.where(place >= PLACES // 2, 4, 8) * TICK
-        commit["inv"] += np.where(commits["window"] == self.plan.windows, TICK, 0)
-        commit |= {"ret": commit["inv"] + 8_000, "order": place}
-        mark = self.membered(marks["place"]) | read
-        mark |= {"op": int(Op.MARK), "offset": marks["offset"], "order": 1 << 40}
-        mark["epoch"] = epochs(self.number)[marks["place"]]
-        mark["inv"] = self.at(marks["window"], 0)
-        mark["ret"] = mark["inv"] + 8_000
-        return [commit, mark]
-
-    def _hand_over(self, read: dict[str, Any]) -> list[Block]:
-        place, last = np.arange(PLACES), self.plan.windows
-
-        def call(op: Op, window: int, step: int, **fields: Any) -> dict[str, Any]:
-            inv = np.full(PLACES, self.at(window, step))
-            row = self.membered(place) | {"op": int(op), "inv": inv, "ret": inv + 8_000}
-            return row | {"order": place} | fields
-
-        return [
-            call(Op.ASSIGNED, 0, 0),
-            call(Op.COMMITTED, 0, 4, offset=self.carried.committed),
-            call(Op.MARK, last, 0, offset=self.end_marks, epoch=epochs(self.number), **read),
-            call(Op.REVOKED, last, 12),
-        ]
-
-    @property
-    def end_marks(self) -> Ints:
-        """The high watermark at the end of the chunk, as the last, empty poll tells it."""
-        if "end" not in self.marks:
-            self.marks["end"] = self.carried.offset.copy()
-        return self.marks["end"]
-
-    def scanning(self) -> list[Block]:
-        """The piece of the final reading that holds this chunk."""
-        log = self.log
-        rows = np.flatnonzero(log["scanned"])
-        place = log["place"][rows]
-        found = self._scan(place) | {
-            "op": int(Op.SCAN),
-            "offset": log["offset"][rows],
-            "id": log["scanned_id"][rows],
-            "epoch": log["scanned_epoch"][rows],
-            "order": rows,
-            "flags": Flag.FINAL,
-        }
-        return [found, *self._around_the_scan()]
-
-    def _scan(self, place: Ints, step: int = 0) -> dict[str, Any]:
-        process = PRODUCERS + 8 + place % 8
-        inv = self.plan.end + TICK * ((self.number + 1) * (PLACES + 16) + place + step)
-        isolation = {"isolation": int(Isolation.READ_UNCOMMITTED)}
-        return placed(place) | isolation | {"process": process, "inv": inv, "ret": inv + 8_000}
-
-    def _around_the_scan(self) -> list[Block]:
-        place, out = np.arange(PLACES), list[Block]()
-        if self.number == 0:
-            start = {"isolation": NONE, "order": place}
-            for op, step, offset in (
-                (Op.EARLIEST, -PLACES - 16, 0),
-                (Op.ASSIGN, -PLACES - 8, self.scan_from),
-            ):
-                call = self._scan(place, step) | start | {"op": int(op), "offset": offset}
-                call["inv"] = self.plan.end + TICK * (PLACES + 16 + step) + place * 0
-                call["ret"] = call["inv"] + 8_000
-                out.append(call)
-        if self.number == self.plan.chunks - 1:
-            end = {"offset": self.carried.offset, "order": 1 << 40}
-            out.append(self._scan(place) | end | {"op": int(Op.SCAN_END), "flags": Flag.FINAL})
-            latest = self._scan(place) | end | {"op": int(Op.LATEST), "isolation": NONE}
-            latest["inv"] = self.plan.end + TICK * (self.number + 3) * (PLACES + 16) + place * 0
-            out.append(latest | {"ret": latest["inv"] + 8_000})
-        return out
-
     def leave(self) -> None:
         """Hand on what the next chunk has to know."""
         log = self.log
@@ -402,14 +254,3 @@ class Chunk:
         final = self.commits["window"] == self.plan.windows
         self.carried.committed = self.carried.committed.copy()  # the rows still hold the old one
         self.carried.committed[self.commits["place"][final]] = self.commits["offset"][final]
-
-
-SENT = (
-    *("process", "inv", "ret", "outcome", "id", "txn", "txn_state", "end_inv", "flags"),
-    *("timestamp", "pid", "pepoch", "tid", "sequence"),
-)
-
-
-def placed(place: Any) -> dict[str, Any]:
-    """Topic and partition of a place."""
-    return {"topic": place // PARTITIONS, "partition": place % PARTITIONS}

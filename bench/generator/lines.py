@@ -13,12 +13,12 @@ from traces.schema import NONE, Isolation, Op, Outcome
 
 Row = dict[str, int]
 Line = dict[str, Any]
-_RECORD = ("offset", "id", "epoch", "sequence", "timestamp")
+_RECORD = ("offset", "id", "epoch", "sequence", "timestamp", "hash")
 _LISTED = {Op.EARLIEST: "earliest", Op.LATEST: "latest"}
 _COLUMNS = (
     *("process", "seq", "op", "outcome", "topic", "partition", "offset", "id", "inv", "ret"),
     *("group", "generation", "member", "txn", "tid", "pid", "pepoch", "isolation", "epoch"),
-    *("sequence", "timestamp"),
+    *("sequence", "timestamp", "hash"),
 )
 
 

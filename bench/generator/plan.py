@@ -28,6 +28,7 @@ ROWS_PER_MESSAGE = 4.0
 BATCH = 50  # messages of a transaction
 HOT = 0.135  # of what is not transactional goes to the first partition
 GROUPS = ("billing", "audit", "copy")
+_HASHES: Ints = np.random.default_rng(1_024).integers(0, 1 << 62, 1_024)
 
 
 @frozen
@@ -162,3 +163,13 @@ def owners(generation: int) -> Ints:
 def epochs(generation: int) -> Ints:
     """The leader epoch of each place in a generation."""
     return (generation + np.arange(PLACES) % 3) // 3 + 1
+
+
+def placed(place: Any) -> dict[str, Any]:
+    """Topic and partition of a place."""
+    return {"topic": place // PARTITIONS, "partition": place % PARTITIONS}
+
+
+def payload(id: Any) -> Any:
+    """The hash of a record's payload: an application writes the same few again and again."""
+    return _HASHES[id % len(_HASHES)]

@@ -12,8 +12,11 @@ from attrs import define, field
 
 from bench.generator.chunk import Carried, Chunk
 from bench.generator.lies import LIES, Lie, Slot, slots
+from bench.generator.members import consuming
 from bench.generator.plan import PLACES, PRODUCERS, Cast, Plan, context_of
 from bench.generator.rows import Block, Programs
+from bench.generator.scans import scanning
+from bench.generator.sends import producing
 from traces.arrow import pa, pq
 from traces.context import Context
 from traces.schema import NONE, OPS, Op
@@ -71,7 +74,8 @@ class Generated:
         due: list[Due] = [[] for _ in range(self.plan.chunks)]
         number = 0
         for one in LIES.values():
-            last = self.plan.chunks - 1 if one.last is None else one.last
+            end = self.plan.chunks // (2 if one.rare else 1)  # what is rare may have to wait
+            last = end - 1 if one.last is None else one.last
             for _ in range(min(self.plan.lies, 1 if one.once else self.plan.lies)):
                 due[int(random.integers(one.first, last + 1))].append((number, one))
                 number += 1
@@ -117,14 +121,13 @@ class Generated:
     def _roles(self, chunk: Chunk) -> dict[str, list[Block]]:
         lines = _blocks(chunk.lines)
         members = (lines["process"] >= PRODUCERS) & (lines["process"] < PRODUCERS + CONSUMERS)
-        producing, scanning = chunk.producing(), chunk.scanning()
-        consuming = chunk.consuming()
-        chunk.leave()
-        return {
-            "producers": [*producing, _where(lines, ~members)],
-            "consumers": [*consuming, _where(lines, members)],
-            "scans": scanning,
+        roles = {
+            "producers": [*producing(chunk), _where(lines, ~members)],
+            "consumers": [*consuming(chunk), _where(lines, members)],
+            "scans": scanning(chunk),
         }
+        chunk.leave()
+        return roles
 
 
 def _rare_first(due: tuple[int, Lie]) -> tuple[bool, int]:
