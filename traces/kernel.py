@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from traces.arrow import pa
+from traces.blocks import Unit
 from traces.checks.base import Check, Found
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Rows
@@ -93,9 +94,16 @@ def columns_of(
 
 
 def judge(
-    columns: Columns, scope: str, checks: list[Check], contexts: Mapping[int, Context]
+    columns: Columns,
+    scope: str,
+    checks: list[Check],
+    contexts: Mapping[int, Context],
+    unit: Unit | None = None,
 ) -> list[dict[str, Any]]:
-    """Every one of these checks, applied to each partition, group or producer of these rows."""
+    """Every one of these checks, applied to each partition, group or producer of these rows.
+
+    Of a `unit` of a partition that is cut only what belongs to it is told.
+    """
     counts: dict[tuple[Any, ...], dict[str, Any]] = {}
     shown: list[dict[str, Any]] = []
     for part in by_key(columns, SCOPES[scope]):
@@ -103,6 +111,7 @@ def judge(
         rows = SCOPES[scope].view(part, contexts[run])
         for check in checks:
             for found in check.function(rows):
+                found = found if unit is None else unit.own(found, rows)
                 for row in _as_rows(run, check.id, found, rows):
                     if row["events"] is None:
                         _count(counts, row)

@@ -5,12 +5,16 @@ The rules are the same because the functions are the same. So is the way: rows a
 at a time and judged bucket by bucket, because sorting a whole table at once is slower by half.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from traces import cutting
+from traces.arrow import pa
+from traces.blocks import BORDER_COLUMNS, Cuts
 from traces.context import Context
+from traces.cutting import MOST
 from traces.kernel import chosen, columns_of, judge
 from traces.parcels import HELD, Packer, unpack
 from traces.scopes import SCOPES, Columns
@@ -20,13 +24,20 @@ ROWS_OF_A_BUCKET = 250_000  # about as many as the processor's caches hold
 
 
 def find(
-    ops: Any, contexts: Mapping[int, Context], checks: Iterable[str] | None = None
+    ops: Any,
+    contexts: Mapping[int, Context],
+    checks: Iterable[str] | None = None,
+    most: int = MOST,
 ) -> list[dict[str, Any]]:
-    """All findings of all checks, or of these, in all runs of this table."""
+    """All findings of all checks, or of these, in all runs of this table.
+
+    A partition of more than `most` rows is judged block by block.
+    """
     mine, names = chosen(checks), list(SCOPES)
     columns = {scope: columns_of(scope, some, contexts) for scope, some in mine.items()}
     used = list(dict.fromkeys(name for several in columns.values() for name in several))
-    packer = Packer(columns, 1 + ops.num_rows // ROWS_OF_A_BUCKET)
+    cuts = cuts_of(ops, contexts, most) if "partition" in mine else Cuts()
+    packer = Packer(columns, 1 + ops.num_rows // ROWS_OF_A_BUCKET, cuts)
     buckets: dict[tuple[int, int], list[Any]] = {}
     for packed in packer(from_arrow(batch, used) for batch in ops.to_batches(HELD)):
         (row,) = packed.to_pylist()
@@ -34,8 +45,26 @@ def find(
     found: list[dict[str, Any]] = []
     for number, bucket in sorted(buckets):
         scope = names[number]
-        found += judge(unpack(buckets.pop((number, bucket))), scope, mine[scope], contexts)
+        rows, unit = unpack(buckets.pop((number, bucket))), packer.unit(bucket)
+        found += judge(rows, scope, mine[scope], contexts, unit)
     return found
+
+
+def cuts_of(ops: Any, contexts: Mapping[int, Context], most: int) -> Cuts:
+    """How the partitions of more rows than that are cut."""
+    if ops.num_rows <= most:
+        return Cuts()
+    counted = pa.Table.from_batches(cutting.stretches(_pieces(ops), most), cutting.STRETCHES)
+    cuts = cutting.laid_out(counted, contexts, most)
+    if not cuts:
+        return Cuts()
+    told = cutting.survey(_pieces(ops), cuts, 1)
+    rows = (row for batch in cutting.gathered(told, cuts) for row in batch.to_pylist())
+    return cutting.framed(rows, cuts, most)
+
+
+def _pieces(ops: Any) -> Iterator[Columns]:
+    return (from_arrow(batch, BORDER_COLUMNS) for batch in ops.to_batches(HELD))
 
 
 def rows_of(columns: Columns, scope: str) -> Columns:

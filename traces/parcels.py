@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from traces.arrow import pa, pc
+from traces.blocks import Cuts, Unit
+from traces.checks.base import Bools
 from traces.context import Ints
 from traces.scopes import SCOPES, Column, Columns
 from traces.sorting import DIGIT, digits_of
@@ -34,27 +36,54 @@ class Packer:
 
     columns: Mapping[str, tuple[str, ...]]  # of each scope
     buckets: int
+    # The units of partitions that are cut have the buckets behind these.
+    cuts: Cuts = field(factory=Cuts)
 
     def __call__(self, pieces: Iterable[Columns]) -> Iterator[Any]:
         """The parcels of these pieces of a table, as record batches."""
-        held: list[Columns] = []
-        rows = 0
-        for piece in pieces:
-            held.append(piece)
-            rows += len(piece["op"])
-            if rows >= HELD:
-                yield from self._pack(joined(held))
-                held, rows = [], 0
-        if rows:
-            yield from self._pack(joined(held))
+        for columns in larger(pieces):
+            yield from self._pack(columns)
 
     def _pack(self, columns: Columns) -> Iterator[Any]:
         narrow = Narrow.of(columns)
         for number, (name, scope) in enumerate(SCOPES.items()):
             if name in self.columns:
-                for bucket, rows in by_bucket(columns, scope, self.buckets):
-                    parcel = narrow.pack(rows, self.columns[name])
-                    yield pa.record_batch([[bucket], [number], [len(rows)], [parcel]], PARCELS)
+                wanted, names = scope.wanted(columns), self.columns[name]
+                if name == "partition" and len(self.cuts):
+                    yield from self._pack_units(narrow, columns, wanted, number)
+                    wanted &= ~self.cuts.cut(columns)
+                for bucket, rows in by_bucket(columns, scope, self.buckets, wanted):
+                    yield _parcel(bucket, number, len(rows), narrow.pack(rows, names))
+
+    def _pack_units(
+        self, narrow: "Narrow", columns: Columns, wanted: Bools, scope: int
+    ) -> Iterator[Any]:
+        for units, rows in self.cuts.parts(columns, wanted):
+            parcel = narrow.pack(rows, self.columns["partition"])
+            for unit in units:
+                yield _parcel(self.buckets + unit, scope, len(rows), parcel)
+
+    def unit(self, bucket: int) -> Unit | None:
+        """What a bucket holds of a partition that is cut, if it does."""
+        return None if bucket < self.buckets else self.cuts.units[bucket - self.buckets]
+
+
+def larger(pieces: Iterable[Columns]) -> Iterator[Columns]:
+    """The same pieces of a table, put together until they are worth the work."""
+    held: list[Columns] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += len(piece["op"])
+        if rows >= HELD:
+            yield joined(held)
+            held, rows = [], 0
+    if rows:
+        yield joined(held)
+
+
+def _parcel(bucket: int, scope: int, rows: int, parcel: bytes) -> Any:
+    return pa.record_batch([[bucket], [scope], [rows], [parcel]], PARCELS)
 
 
 @frozen

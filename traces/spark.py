@@ -4,15 +4,20 @@ Nothing here creates or stops a session, and nothing needs the JVM's classes or 
 a DataFrame (or the place of Parquet files) and answers with a lazy DataFrame.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from traces import cutting
 from traces.arrow import pa
+from traces.blocks import BORDER_COLUMNS, Cuts
 from traces.context import Context
+from traces.cutting import MOST, STRETCHES, STRETCHES_DDL, SURVEY_DDL
 from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
 from traces.parcels import PARCELS_DDL, Packer, unpack
 from traces.scopes import SCOPES, Columns
@@ -50,26 +55,64 @@ def find(
     checks: Iterable[str] | None = None,
     buckets: int | None = None,
     keep: Keep | None = None,
+    most: int = MOST,
 ) -> DataFrame:
     """All findings of all checks, or of these, in all runs of `ops`; lazy, and few rows.
 
     All rows of a partition, group or producer fall into one of so many buckets. A task holds one
-    bucket at a time, so more buckets mean less memory. `keep` leaves rows out of files while they
-    are read; of a DataFrame `where` does that.
+    bucket at a time, so more buckets mean less memory. A partition of more than `most` rows is cut
+    into blocks, each a bucket of its own; to find such, `ops` are looked at at once. `keep` leaves
+    rows out of files while they are read; of a DataFrame `where` does that.
     """
     mine = chosen(checks)
     columns = {scope: columns_of(scope, checks, contexts) for scope, checks in mine.items()}
     names = tuple(dict.fromkeys(name for several in columns.values() for name in several))
-    packer = Packer(columns, buckets or _buckets(ops))
+    cuts = cuts_of(ops, contexts, most, keep) if "partition" in mine else Cuts()
+    packer = Packer(columns, buckets or _buckets(ops), cuts)
+    packed = over(ops, packer, names, PARCELS_DDL, keep)
+    gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")
+    return gathered.mapInArrow(_judge(contexts, checks, packer), FINDINGS_DDL)
+
+
+def cuts_of(
+    ops: DataFrame | Files, contexts: Mapping[int, Context], most: int, keep: Keep | None = None
+) -> Cuts:
+    """How the partitions of more rows than that are cut; two jobs, the second only if any are."""
+    if isinstance(ops, Files) and ops.rows <= most:
+        return Cuts()
+    names = ("run", "topic", "partition", "offset", "flags")
+    counted = over(ops, partial(cutting.stretches, most=most), names, STRETCHES_DDL, keep)
+    keys = [name for name in STRETCHES.names if name != "rows"]
+    cuts = cutting.laid_out(
+        counted.groupBy(*keys).agg(F.sum("rows").alias("rows")).toArrow(), contexts, most
+    )
+    if not cuts:
+        return Cuts()
+    look = partial(cutting.survey, cuts=cuts, buckets=_buckets(ops))
+    told = over(ops, look, BORDER_COLUMNS, SURVEY_DDL, keep).repartition("bucket")
+    kept = told.mapInArrow(partial(cutting.gathered, cuts=cuts), SURVEY_DDL)
+    return cutting.framed(kept.toArrow().to_pylist(), cuts, most)
+
+
+def over(
+    ops: DataFrame | Files,
+    step: Callable[[Iterable[Columns]], Iterator[Any]],
+    names: Sequence[str],
+    ddl: str,
+    keep: Keep | None = None,
+    calls: Collection[int] | None = None,
+) -> DataFrame:
+    """What a step makes of the pieces of a table; map-only, and lazy.
+
+    Of these columns; and not of pieces of files that hold none of these calls.
+    """
     if isinstance(ops, Files):
         count = len(list(tasks(ops.splits)))
         parts = ops.sparkSession.range(0, count, 1, count)
-        packed = parts.mapInArrow(_pack_files(packer, ops.splits, names, keep), PARCELS_DDL)
-    else:
-        held = [name for name in names if name in ops.columns]
-        packed = ops.select(*held).mapInArrow(_pack_rows(packer, names), PARCELS_DDL)
-    gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")
-    return gathered.mapInArrow(_judge(contexts, checks), FINDINGS_DDL)
+        return parts.mapInArrow(_files(step, ops.splits, names, keep, calls), ddl)
+    mine = ops if calls is None else ops.where(F.col("op").isin([int(op) for op in calls]))
+    held = [name for name in names if name in ops.columns]
+    return mine.select(*held).mapInArrow(_rows(step, names), ddl)
 
 
 def _buckets(ops: DataFrame | Files) -> int:
@@ -79,34 +122,38 @@ def _buckets(ops: DataFrame | Files) -> int:
     return tasks * BUCKETS_OF_A_TASK
 
 
-def _pack_files(
-    packer: Packer, splits: tuple[Split, ...], names: tuple[str, ...], keep: Keep | None
+def _files(
+    step: Callable[[Iterable[Columns]], Iterator[Any]],
+    splits: tuple[Split, ...],
+    names: Sequence[str],
+    keep: Keep | None,
+    calls: Collection[int] | None,
 ) -> Step:
-    def pack(batches: Iterable[Any]) -> Iterator[Any]:
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
         numbers = {number for batch in batches for number in batch.column(0).to_pylist()}
         for number, mine in enumerate(tasks(splits)):
             if number in numbers:
-                pieces = read(mine, names)
-                yield from packer(pieces if keep is None else map(keep, pieces))
+                pieces = read(mine, names, calls)
+                yield from step(pieces if keep is None else map(keep, pieces))
 
-    return pack
-
-
-def _pack_rows(packer: Packer, names: tuple[str, ...]) -> Step:
-    def pack(batches: Iterable[Any]) -> Iterator[Any]:
-        return packer(from_arrow(batch, names) for batch in batches if batch.num_rows)
-
-    return pack
+    return work
 
 
-def _judge(contexts: Mapping[int, Context], checks: Iterable[str] | None) -> Step:
+def _rows(step: Callable[[Iterable[Columns]], Iterator[Any]], names: Sequence[str]) -> Step:
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        return step(from_arrow(batch, names) for batch in batches if batch.num_rows)
+
+    return work
+
+
+def _judge(contexts: Mapping[int, Context], checks: Iterable[str] | None, packer: Packer) -> Step:
     def judge_parcels(batches: Iterable[Any]) -> Iterator[Any]:
         mine, names = chosen(checks), list(SCOPES)
         rows = (row for batch in batches for row in _parcels(batch))
-        for (_, number), several in groupby(rows, key=lambda row: row[:2]):
+        for (bucket, number), several in groupby(rows, key=lambda row: row[:2]):
             scope = names[number]
             columns = unpack([parcel for *_, parcel in several])
-            found = judge(columns, scope, mine[scope], contexts)
+            found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket))
             yield pa.RecordBatch.from_pylist(found, schema=FINDINGS)
 
     return judge_parcels

@@ -13,6 +13,7 @@ import numpy as np
 from attrs import define, field
 
 from traces.arrow import pa
+from traces.checks.base import Bools
 from traces.checks.partition import firsts
 from traces.context import Ints
 from traces.schema import COLUMNS, NONE
@@ -93,27 +94,35 @@ def _joined(columns: list[Column]) -> Column:
     return np.concatenate(columns)
 
 
-def by_bucket(columns: Columns, scope: Scope, buckets: int) -> Iterator[tuple[int, Ints]]:
-    """The rows of a scope, by the bucket that their key falls into, and in it by key and process.
+def by_bucket(
+    columns: Columns, scope: Scope, buckets: int, wanted: Bools
+) -> Iterator[tuple[int, Ints]]:
+    """Rows of a scope, by the bucket that their key falls into, and in it by key and process.
 
     All rows of a key fall into one bucket, the same one on every machine.
     """
-    rows = np.flatnonzero(scope.wanted(columns))
+    rows = np.flatnonzero(wanted)
     if not len(rows):
         return
     keys = [take(key, rows) for key in (columns["run"], *scope.key(columns))]
     order = order_by(*keys, take(columns["process"], rows))
     first = firsts(*(take(key, order) for key in keys))
-    bucket = _bucket_of([take(key, order[first]) for key in keys], buckets)
+    bucket = bucket_of([take(key, order[first]) for key in keys], buckets)
     bucket = bucket[np.cumsum(first) - 1]
     again = order_by(bucket)
     rows, bucket = rows[order[again]], bucket[again]
-    starts = np.flatnonzero(firsts(bucket))
-    for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+    for start, end in spans(bucket):
         yield int(bucket[start]), rows[start:end]
 
 
-def _bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
+def spans(*sorted_columns: Column) -> Iterator[tuple[int, int]]:
+    """Where each group of rows sorted by these columns begins and ends."""
+    starts = np.flatnonzero(firsts(*sorted_columns)).tolist()
+    return zip(starts, [*starts[1:], len(sorted_columns[0])][: len(starts)], strict=True)
+
+
+def bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
+    """The bucket that each key falls into."""
     mixed = np.zeros(1, np.uint64)
     for key in keys:
         mixed = (mixed ^ key.astype(np.int64).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
@@ -128,9 +137,8 @@ def by_key(columns: Columns, scope: Scope) -> Iterator[Lazy]:
     keys = (columns["run"], *scope.key(columns))
     order = _sorted(columns, keys)
     whole = _in_order(columns, order)
-    starts = np.flatnonzero(firsts(*(take(key, order) for key in keys)))
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        yield _part(whole, int(start), int(end))
+    for start, end in spans(*(take(key, order) for key in keys)):
+        yield _part(whole, start, end)
 
 
 def _in_order(columns: Columns, order: Ints) -> Lazy:

@@ -116,7 +116,7 @@ SHAPES = {
     "P4": "init_producer init_producer",
     "T1": "send",
     "T2": "P send",
-    "T3": "P send",
+    "T3": "send P",
     "T4": "P send",
     "T8": "txn_commit txn_begin txn_commit",
     "C1": "P P",

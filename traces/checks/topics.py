@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.partition import Partition, Rows, firsts
+from traces.checks.partition import Partition, Rows
 from traces.schema import NONE, Flag, Op
 
 
@@ -58,6 +58,5 @@ def wrong_partitions(p: Partition) -> list[Found]:
     sends = sends[(p.key[sends] != NONE) & (p.detail[sends] != NONE) & p.ok[sends]]
     sends = sends[~(p.has(Flag.UNPLACED) | p.has(Flag.CHOSEN))[sends]]
     wrong = sends[(p.detail[sends] & 0xFFFFFFFF) % partitions != p.partition[sends]]
-    wrong = wrong[np.argsort(p.key[wrong], kind="stable")]
-    found = witness(wrong[firsts(p.key[wrong])])
+    found = witness(wrong)
     return [Found(len(sends), found, np.zeros(len(found), np.int64), "wrong-partition")]

@@ -95,7 +95,7 @@ def beyond_stable(p: Partition) -> list[Found]:
     early = (p.clock[open_then] == p.clock[reads]) & (
         latest[below] > p.ret[reads] if len(sends) else False
     )
-    found = witness(reads[early], open_then[early])
+    found = witness(open_then[early], reads[early])
     return [Found(len(reads), found, np.zeros(len(found), np.int64))]
 
 

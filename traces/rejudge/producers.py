@@ -91,9 +91,9 @@ def _asked_later(h: History, read: Row, sent: Row) -> None:
 @predicate("T3")
 def stops_at_open(h: History, rows: list[Row]) -> None:
     """o read as committed at t, committed T has a record below o ⇒ T asked to commit by t."""
-    ops(rows, "poll|scan", "send")
+    ops(rows, "send", "poll|scan")
     one_place(rows)
-    read, sent = rows
+    sent, read = rows
     _read_as_committed(read)
     must(acknowledged(h, sent) and h.state(sent) == COMMITTED, "its transaction did not commit")
     below, own = known("an offset is missing", sent.offset, read.offset)

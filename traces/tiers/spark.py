@@ -22,8 +22,7 @@ from traces.kernel import FINDINGS, FINDINGS_DDL
 from traces.schema import Op
 from traces.scopes import Columns
 from traces.spark import Files, Step
-from traces.splits import read, tasks
-from traces.table import from_arrow, take
+from traces.table import take
 from traces.tiers.order import MOVES
 from traces.tiers.quick import GROUPED, PRODUCED, SEED, Answer, Doubts, answers
 from traces.tiers.sides import Unsure, numbered
@@ -72,34 +71,7 @@ def summaries(
     ops: DataFrame | Files, fold: Summariser, names: tuple[str, ...], calls: Collection[int]
 ) -> DataFrame:
     """Summaries of the rows of these calls; map-only, and lazy."""
-    if isinstance(ops, Files):
-        count = len(list(tasks(ops.splits)))
-        parts = ops.sparkSession.range(0, count, 1, count)
-        return parts.mapInArrow(_fold_files(fold, ops, names, calls), SUMMARIES_DDL)
-    held = [name for name in names if name in ops.columns]
-    mine = ops.where(F.col("op").isin([int(op) for op in calls]))
-    return mine.select(*held).mapInArrow(_fold_rows(fold, names), SUMMARIES_DDL)
-
-
-def _fold_files(
-    fold: Summariser, files: Files, names: tuple[str, ...], calls: Collection[int]
-) -> Step:
-    splits = files.splits
-
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        numbers = {number for batch in batches for number in batch.column(0).to_pylist()}
-        for number, mine in enumerate(tasks(splits)):
-            if number in numbers:
-                yield from fold(read(mine, names, calls))
-
-    return work
-
-
-def _fold_rows(fold: Summariser, names: tuple[str, ...]) -> Step:
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        return fold(from_arrow(batch, names) for batch in batches if batch.num_rows)
-
-    return work
+    return exact.over(ops, fold, names, SUMMARIES_DDL, calls=calls)
 
 
 def _answers(contexts: Mapping[int, Context]) -> Step:

@@ -1,0 +1,201 @@
+"""Which partitions have to be cut, and where: two looks at the rows before they are judged.
+
+The first counts the rows of each stretch of offsets, so that blocks of like size can be laid out.
+The second brings together, record by record, where each lies, to find the frame (`traces.blocks`).
+Both are steps over pieces of the table, the same with and without Spark.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+
+from traces.arrow import pa
+from traces.blocks import MOST_BLOCKS, RECORDS, Cut, Cuts, Place, border
+from traces.checks.partition import firsts
+from traces.context import Context, Ints
+from traces.parcels import Narrow, larger, unpack
+from traces.schema import NONE, Flag
+from traces.scopes import Columns, calls
+from traces.sorting import order_by
+from traces.table import bucket_of, spans, take
+
+MOST = 8_000_000  # rows of one partition that are judged at once
+BLOCKS_OF_MOST = 2  # a block holds half of that, for its frame has to find room as well
+_FINENESS = 9  # bits: a stretch is so much smaller than a block
+STRETCHES_DDL = "run int, topic int, partition int, stretch bigint, rows bigint"
+STRETCHES = pa.schema(
+    [
+        *((name, pa.int32()) for name in ("run", "topic", "partition")),
+        *((name, pa.int64()) for name in ("stretch", "rows")),
+    ]
+)
+SURVEY_DDL = "bucket int, cut int, kind int, parcel binary"
+SURVEY = pa.schema([*((n, pa.int32()) for n in ("bucket", "cut", "kind")), ("parcel", pa.binary())])
+_NOTHING: Ints = np.empty(0, np.int64)
+
+
+class Kind(IntEnum):
+    """What a parcel of a survey holds."""
+
+    FRAMED = 0  # records of the frame; where a row tells no record, its offset
+    PLACED = 1  # records and where they lie
+    SPANS = 2  # the first and the last row of each process in a piece
+
+
+_NAMES = {
+    Kind.FRAMED: ("id", "offset"),
+    Kind.PLACED: ("id", "offset"),
+    Kind.SPANS: ("process", "seq", "idx"),
+}
+
+
+def grain(most: int) -> int:
+    """How many bits of an offset a stretch leaves out."""
+    return max(0, most.bit_length() - 1 - _FINENESS)
+
+
+def stretches(pieces: Iterable[Columns], most: int) -> Iterator[Any]:
+    """How many rows of a piece lie in each stretch of offsets of each partition."""
+    for columns in pieces:
+        there = (columns["topic"] != NONE) & (columns["partition"] != NONE)
+        rows = np.flatnonzero(there & ((columns["flags"] & Flag.FORMER) == 0))
+        keys = [take(columns[n], rows) for n in ("run", "topic", "partition")]
+        keys.append(take(columns["offset"], rows).astype(np.int64) >> grain(most))
+        if len(rows):
+            order = order_by(*keys)
+            starts = np.flatnonzero(firsts(*(key[order] for key in keys)))
+            counts = np.diff(np.r_[starts, len(order)])
+            found = [*(key[order[starts]] for key in keys), counts]
+            arrays = [pa.array(c, f.type) for c, f in zip(found, STRETCHES, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=STRETCHES)
+
+
+def laid_out(counted: Any, contexts: Mapping[int, Context], most: int) -> list[Cut]:
+    """Where the blocks begin of each partition of more rows than that, by a table of stretches.
+
+    A compacted topic is left whole: its keys reach over all blocks. So is a history: it is small.
+    """
+    names = ("run", "topic", "partition", "stretch", "rows")
+    columns = {name: counted[name].to_numpy() for name in names}
+    order = order_by(*(columns[name] for name in names[:4]))
+    columns = {name: column[order] for name, column in columns.items()}
+    found: list[Cut] = []
+    for start, end in spans(*(columns[name] for name in names[:3])):
+        run, topic, partition = (int(columns[name][start]) for name in names[:3])
+        context = contexts[run]
+        rows = columns["rows"][start:end]
+        if int(rows.sum()) > most and not context.jepsen and context.compacted[topic] == 0:
+            begin = _starts(columns["stretch"][start:end], rows, most) << grain(most)
+            if len(begin) > 1:
+                found.append(Cut((run, topic, partition), begin, _NOTHING, _NOTHING))
+    return found
+
+
+def _starts(stretch: Ints, rows: Ints, most: int) -> Ints:
+    """The first stretch of each block, so that all hold about as many rows."""
+    total = int(rows.sum())
+    blocks = min(MOST_BLOCKS, -(-total * BLOCKS_OF_MOST // most))
+    before = np.cumsum(rows) - rows
+    at = np.searchsorted(before, np.arange(blocks) * total // blocks, side="right") - 1
+    return np.unique(stretch[at])
+
+
+def survey(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iterator[Any]:
+    """What a piece tells of the frames; who lies where goes to a bucket by its record."""
+    for columns in larger(pieces):
+        for number, cut in enumerate(cuts):
+            rows = np.flatnonzero(cut.here(columns) & ((columns["flags"] & Flag.FORMER) == 0))
+            if len(rows):
+                mine = {name: take(column, rows) for name, column in columns.items()}
+                order = order_by(*(mine[name] for name in _NAMES[Kind.SPANS]))
+                mine = {name: take(column, order) for name, column in mine.items()}
+                yield from _surveyed(mine, number, cut, buckets)
+
+
+def _surveyed(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator[Any]:
+    ids, offsets = columns["id"], columns["offset"]
+    records = calls(columns, *RECORDS)
+    edge = border(columns, cut)
+    lost = np.flatnonzero(records & (offsets < 0) & (ids != NONE))
+    yield _parcel(number % buckets, number, Kind.FRAMED, columns, np.r_[edge, lost])
+    first = firsts(columns["process"])
+    ends = np.sort(np.r_[np.flatnonzero(first), np.flatnonzero(np.r_[first[1:], True])])
+    yield _parcel(number % buckets, number, Kind.SPANS, columns, ends)
+    placed = np.flatnonzero(records & (offsets >= 0) & (ids != NONE))
+    placed = placed[order_by(ids[placed], offsets[placed])]
+    placed = placed[firsts(ids[placed], offsets[placed])]
+    bucket = bucket_of([ids[placed]], buckets)
+    order = order_by(bucket)
+    for start, end in spans(bucket[order]):
+        mine = placed[order[start:end]]
+        yield _parcel(int(bucket[order[start]]), number, Kind.PLACED, columns, mine)
+
+
+def _parcel(bucket: int, cut: int, kind: Kind, columns: Columns, rows: Ints) -> Any:
+    mine = {name: columns[name][rows] for name in _NAMES[kind]}
+    packed = Narrow.of(mine).pack(np.arange(len(rows)), mine) if len(rows) else b""
+    return pa.record_batch([[bucket], [cut], [int(kind)], [packed]], SURVEY)
+
+
+def gathered(batches: Iterable[Any], cuts: Sequence[Cut]) -> Iterator[Any]:
+    """The survey of whole buckets: of the records, those that lie in several blocks."""
+    rows = [row for batch in batches for row in batch.to_pylist() if row["parcel"]]
+    rows.sort(key=lambda row: (row["cut"], row["kind"], row["bucket"]))
+    for (cut, kind), several in groupby(rows, key=lambda row: (row["cut"], row["kind"])):
+        mine = list(several)
+        for bucket, parcels in groupby(mine, key=lambda row: row["bucket"]):
+            columns = unpack([row["parcel"] for row in parcels])
+            told = {name: columns[name] for name in _NAMES[Kind(kind)]}
+            if kind == Kind.PLACED:
+                kept = _scattered(told["id"], cuts[cut].block(told["offset"]))
+            else:
+                kept = np.arange(len(next(iter(told.values()))))
+            yield _parcel(bucket, cut, Kind(kind), told, kept)
+
+
+def _scattered(ids: Ints, homes: Ints) -> Ints:
+    """Rows about a record that lies in more than one block."""
+    order = order_by(ids, homes)
+    ids, homes = ids[order], homes[order]
+    first = np.flatnonzero(firsts(ids))
+    last = np.r_[first[1:], len(ids)] - 1
+    several = homes[first] != homes[last]
+    return order[np.repeat(several, last - first + 1)]
+
+
+def framed(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], most: int) -> Cuts:
+    """The cuts with their frames, by what was gathered.
+
+    Left whole is a partition whose rows do not lie in their processes' order, so that nobody sees
+    who is whose neighbour, and one that is little else than its frame.
+    """
+    told = [row for row in rows if row["parcel"]]
+    found: list[Cut] = []
+    for number, cut in enumerate(cuts):
+        mine = {
+            kind: unpack([r["parcel"] for r in told if (r["cut"], r["kind"]) == (number, kind)])
+            for kind in Kind
+        }
+        frame, scattered = (mine[kind] for kind in (Kind.FRAMED, Kind.PLACED))
+        ids = np.unique(np.r_[frame["id"], scattered["id"]])
+        offsets = np.r_[frame["offset"][frame["id"] == NONE], scattered["offset"]]
+        if _in_order(mine[Kind.SPANS]) and len(ids) <= most // BLOCKS_OF_MOST:
+            found.append(evolve(cut, ids=ids[ids != NONE], offsets=np.unique(offsets)))
+    return Cuts(found)
+
+
+def _in_order(spans: Columns) -> bool:
+    """Whether the rows of no process lie between those of another piece."""
+    process, seq, idx = (spans[name] for name in _NAMES[Kind.SPANS])
+    first, last = np.arange(0, len(seq), 2), np.arange(1, len(seq), 2)
+    order = np.lexsort((idx[first], seq[first], process[first]))
+    one, two = last[order[:-1]], first[order[1:]]
+    apart = (process[one] != process[two]) | (seq[one] < seq[two])
+    return bool(np.all(apart | ((seq[one] == seq[two]) & (idx[one] < idx[two]))))
+
+
+__all__ = ["MOST", "Place", "framed", "gathered", "laid_out", "stretches", "survey"]
