@@ -18,9 +18,10 @@ from bench.generator.plan import ROWS_PER_MESSAGE, Plan
 from bench.generator.write import Generated, write_parquet
 
 
-def plan_of(rows: int, seed: int = 7, lies: int = 2) -> Plan:
-    """A trace of about this many rows."""
-    return Plan(messages=int(rows / ROWS_PER_MESSAGE), seed=seed, lies=lies)
+def plan_of(rows: int, seed: int = 7, lies: int = 2, scenes: bool | None = None) -> Plan:
+    """A trace of about this many rows; with scenes if it has lies, unless that is told."""
+    told = lies > 0 if scenes is None else scenes
+    return Plan(messages=int(rows / ROWS_PER_MESSAGE), seed=seed, lies=lies, scenes=told)
 
 
 def main() -> None:

@@ -7,18 +7,31 @@ from typing import Any
 
 import orjson
 
-from bench.generator.plan import Cast
+from bench.generator.plan import Cast, key_name
 from bench.generator.write import Generated, write_beside
-from traces.schema import NONE, Isolation, Op, Outcome
+from traces.schema import NONE, Detail, Flag, Isolation, Op, Outcome
 
 Row = dict[str, int]
 Line = dict[str, Any]
 _RECORD = ("offset", "id", "epoch", "sequence", "timestamp", "hash")
 _LISTED = {Op.EARLIEST: "earliest", Op.LATEST: "latest"}
+_HOLDING = (Op.SEND, Op.POLL, Op.PROCESS, Op.SCAN, Op.ACQUIRE, Op.ACKNOWLEDGE, Op.DUMP, Op.MARKER)
+_NAMING = (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.PAUSE, Op.RESUME)
+_REPORTED = {
+    Op.MARK: "high_watermark",
+    Op.LOG_START: "log_start",
+    Op.LAST_STABLE: "last_stable",
+}
+_ENDED = {Op.SCAN_END: Op.SCAN, Op.DUMP_END: Op.DUMP}
+_WORDS = {
+    Op.RESET: ("reason", {number: word for word, number in Detail.RESETS.items()}),
+    Op.MARKER: ("control", {number: word for word, number in Detail.MARKERS.items()}),
+}
+_ACKS = {number: word for word, number in Detail.ACKS.items()}
 _COLUMNS = (
     *("process", "seq", "op", "outcome", "topic", "partition", "offset", "id", "inv", "ret"),
     *("group", "generation", "member", "txn", "tid", "pid", "pepoch", "isolation", "epoch"),
-    *("sequence", "timestamp", "hash"),
+    *("sequence", "timestamp", "hash", "key", "topic_id", "node", "instance", "detail", "flags"),
 )
 
 
@@ -45,25 +58,32 @@ def _lines(rows: Iterator[Row], cast: Cast, name: str) -> Iterator[Line]:
 
 
 def _line(rows: list[Row], cast: Cast) -> Line:
-    """A call of all its rows; the marks among them are fields of it."""
-    marks = [row for row in rows if row["op"] == Op.MARK]
-    ends = [row for row in rows if row["op"] == Op.SCAN_END]
-    own = [row for row in rows if row["op"] not in (Op.MARK, Op.SCAN_END)]
+    """A call of all its rows; what brokers reported with them are fields of it."""
+    told = [row for row in rows if row["op"] in _REPORTED]
+    ends = [row for row in rows if row["op"] in _ENDED]
+    own = [row for row in rows if row["op"] not in _REPORTED and row["op"] not in _ENDED]
     first = own[0] if own else rows[0]
-    op = Op(first["op"]) if own else (Op.POLL if marks else Op.SCAN)
+    op = Op(first["op"]) if own else _ENDED[Op(ends[0]["op"])] if ends else Op.POLL
     line = _call(first, op, cast)
-    if op in (Op.SEND, Op.POLL, Op.PROCESS, Op.SCAN):
+    if op in _HOLDING:
         line["records"] = [_record(row, cast) for row in own]
-    elif op in (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED):
+    elif op in _NAMING:
         line["partitions"] = [_name(row, cast) for row in own]
+    elif op is Op.SUBSCRIBE:
+        line["topics"] = [cast.names.topics.name(row["topic"]) for row in own]
     known = [row for row in own if row["offset"] != NONE]
     if "records" not in line and (known or op is Op.COMMITTED):
         line["offsets"] = {_name(row, cast): row["offset"] for row in known}
     if ends:
         line["offsets"] = {_name(row, cast): row["offset"] for row in ends}
-    if marks:
-        line["high_watermark"] = {_name(row, cast): row["offset"] for row in marks}
-        line["leader_epochs"] = {_name(row, cast): row["epoch"] for row in marks}
+    return line | _reports(told, cast)
+
+
+def _reports(told: list[Row], cast: Cast) -> Line:
+    line: Line = {}
+    for row in told:
+        line.setdefault(_REPORTED[Op(row["op"])], {})[_name(row, cast)] = row["offset"]
+        line.setdefault("leader_epochs", {})[_name(row, cast)] = row["epoch"]
     return line
 
 
@@ -71,7 +91,7 @@ def _call(row: Row, op: Op, cast: Cast) -> Line:
     names = cast.names
     listed = op in _LISTED or op is Op.LIST_OFFSETS
     line: Line = {
-        "op": "list_offsets" if listed else op.name.lower(),
+        "op": "list_offsets" if listed else "dump" if op is Op.MARKER else op.name.lower(),
         "outcome": Outcome(row["outcome"]).name.lower(),
         "invoked_ns": row["inv"],
         "query": _LISTED.get(op, row["timestamp"]) if listed else None,
@@ -79,20 +99,37 @@ def _call(row: Row, op: Op, cast: Cast) -> Line:
         "group": names.groups.name(row["group"]) or None,
         "generation": _known(row["generation"]),
         "member": names.members.name(row["member"]) or None,
+        "instance": names.instances.name(row["instance"]) or None,
         "txn": _known(row["txn"]),
         "transactional_id": names.transactional_ids.name(row["tid"]) or None,
         "producer_id": _known(row["pid"]),
         "producer_epoch": _known(row["pepoch"]),
+        "replica": _known(row["node"]),
+        "transactional": True if row["flags"] & Flag.TRANSACTIONAL else None,
     }
     if row["isolation"] != NONE:
         line["isolation"] = Isolation(row["isolation"]).name.lower()
+    if op in _WORDS:
+        name, words = _WORDS[op]
+        line[name] = words[row["detail"]]
+    if row["topic_id"] != NONE:
+        life = names.topic_ids.name(row["topic_id"])
+        line["topic_ids"] = {names.topics.name(row["topic"]): life}
     return {name: value for name, value in line.items() if value is not None}
 
 
 def _record(row: Row, cast: Cast) -> Line:
-    record = {name: row[name] for name in _RECORD if row[name] != NONE}
-    place = {"topic": cast.names.topics.name(row["topic"]), "partition": row["partition"]}
-    return place | record
+    record: Line = {name: row[name] for name in _RECORD if row[name] != NONE}
+    record |= {"topic": cast.names.topics.name(row["topic"]), "partition": row["partition"]}
+    if row["key"] != NONE:
+        record["key"] = key_name(row["key"])
+    if row["flags"] & (Flag.TOMBSTONE | Flag.VALUED):
+        record["tombstone"] = bool(row["flags"] & Flag.TOMBSTONE)
+    if row["op"] == Op.ACQUIRE:
+        record["delivery_count"] = row["detail"]
+    elif row["op"] == Op.ACKNOWLEDGE:
+        record["ack"] = _ACKS[row["detail"]]
+    return record
 
 
 def _name(row: Row, cast: Cast) -> str:

@@ -78,6 +78,7 @@ def _hand_over(chunk: Chunk) -> list[Block]:
         call(Op.ASSIGNED, 0, 0),
         call(Op.COMMITTED, 0, 4, offset=chunk.carried.committed),
         call(Op.MARK, last, 0, offset=end_marks(chunk), epoch=epochs(chunk.number), **_READ),
+        call(Op.LOG_START, last, 0, offset=0, epoch=epochs(chunk.number), **_READ),
         call(Op.REVOKED, last, 12),
     ]
 

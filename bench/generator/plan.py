@@ -12,7 +12,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from traces.context import Context, Ints, context
-from traces.meta import Consumer, Meta, Producer, Topic
+from traces.meta import Consumer, Meta, Producer, ShareGroup, Topic
 from traces.names import Names
 
 TOPICS, PARTITIONS = 4, 16  # of each topic
@@ -38,6 +38,7 @@ class Plan:
     messages: int
     seed: int
     lies: int  # of each kind
+    scenes: bool  # topics of their own, where rare things are done
 
     @property
     def chunks(self) -> int:
@@ -77,10 +78,12 @@ class Cast:
     names: Names = field(factory=Names.counted)
     producers: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
     consumers: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
+    topics: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
+    share_groups: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
 
     def __attrs_post_init__(self) -> None:
         for topic in range(TOPICS):
-            self.names.topics.number(f"topic-{topic}")
+            self.topic(f"topic-{topic}", PARTITIONS)
         for group in GROUPS:
             self.names.groups.number(group)
         self.names.clocks.number("host")
@@ -94,6 +97,13 @@ class Cast:
         for n in range(SCANNERS):
             self.names.processes.number(f"scan-{n}#0")
 
+    def topic(self, name: str, partitions: int, **settings: Any) -> int:
+        """A topic that loses nothing."""
+        safe = {"min_insync_replicas": 2, "unclean_leader_election": False}
+        more = {"replication_factor": 3, "cleanup_policy": "delete"}
+        self.topics[name] = {"partitions": partitions} | safe | more | settings
+        return self.names.topics.number(name)
+
     def producer(self, name: str) -> int:
         """A process that sends, with all promises that Kafka makes."""
         safe = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 10}
@@ -106,6 +116,7 @@ class Cast:
         self.consumers[name.partition("#")[0]] = {
             "group": group,
             "isolation": "read_committed",
+            "rack": "",
             "auto_commit": False,
             "auto_offset_reset": "earliest",
             "commit_order": orders.get(group, "process_then_commit"),
@@ -119,21 +130,15 @@ class Cast:
 
     def meta(self) -> dict[str, Any]:
         """`meta.json`."""
-        topic = {
-            "partitions": PARTITIONS,
-            "replication_factor": 3,
-            "min_insync_replicas": 2,
-            "cleanup_policy": "delete",
-            "unclean_leader_election": False,
-        }
         return {
             "format": 1,
             "run": "generated",
             "source": "bench/generate.py",
             "complete": True,
-            "topics": dict.fromkeys(self.names.topics.names, topic),
+            "topics": self.topics,
             "producers": self.producers,
             "consumers": self.consumers,
+            "share_groups": self.share_groups,
             "processes": self.names.processes.names,
         }
 
@@ -149,6 +154,7 @@ def context_of(meta: dict[str, Any], names: Names) -> Context:
         topics={n: Topic(**t) for n, t in meta["topics"].items()},
         producers={n: Producer(**p) for n, p in meta["producers"].items()},
         consumers={n: Consumer(**c) for n, c in meta["consumers"].items()},
+        share_groups={n: ShareGroup(**g) for n, g in meta["share_groups"].items()},
     )
     return context(known, names, [0, 1])
 
@@ -173,3 +179,8 @@ def placed(place: Any) -> dict[str, Any]:
 def payload(id: Any) -> Any:
     """The hash of a record's payload: an application writes the same few again and again."""
     return _HASHES[id % len(_HASHES)]
+
+
+def key_name(key: int) -> str:
+    """A record's key as clients write it down."""
+    return f"k{key}"

@@ -16,9 +16,11 @@ from bench.generator.members import consuming
 from bench.generator.plan import PLACES, PRODUCERS, Cast, Plan, context_of
 from bench.generator.rows import Block, Programs
 from bench.generator.scans import scanning
+from bench.generator.scenes import SCENES, SPOTS, Spot
 from bench.generator.sends import producing
 from traces.arrow import pa, pq
 from traces.context import Context
+from traces.names import Names
 from traces.schema import NONE, OPS, Op
 
 ROW_GROUP = 500_000
@@ -53,7 +55,7 @@ class Generated:
             chunk = Chunk(self.plan, self.cast, carried, number, random)
             later = due[number + 1] if number + 1 < self.plan.chunks else None
             busy = self._make(chunk, sorted(due[number], key=_rare_first), later, busy)
-            roles = self._roles(chunk)
+            roles = self._roles(chunk) | self._scenes(number, random, due[number])
             for role, blocks in roles.items():
                 table = programs.table(blocks)
                 self.rows += table.num_rows
@@ -74,12 +76,23 @@ class Generated:
         due: list[Due] = [[] for _ in range(self.plan.chunks)]
         number = 0
         for one in LIES.values():
-            end = self.plan.chunks // (2 if one.rare else 1)  # what is rare may have to wait
-            last = end - 1 if one.last is None else one.last
             for _ in range(min(self.plan.lies, 1 if one.once else self.plan.lies)):
-                due[int(random.integers(one.first, last + 1))].append((number, one))
+                free = self._when(one, due)
+                due[int(random.choice(free))].append((number, one))
                 number += 1
         return due
+
+    def _when(self, one: Lie, due: list[Due]) -> list[int]:
+        """The generations in which a lie may be told; a scene has room for a few at a time."""
+        end = self.plan.chunks // (2 if one.rare else 1)  # what is rare may have to wait
+        some = range(one.first, end if one.last is None else one.last + 1)
+        if not one.scene:
+            return list(some)
+        told = [sum(other.scene == one.scene for _, other in due[n]) for n in some]
+        free = [n for n, here in zip(some, told, strict=True) if here < SPOTS]
+        if not free:
+            raise _too_many(one)
+        return free
 
     def _make(self, chunk: Chunk, lies: Due, later: Due | None, before: set[int]) -> set[int]:
         """Make a chunk with these lies in it; one that finds no place is told later."""
@@ -88,13 +101,12 @@ class Generated:
 
         def tell(stage: str) -> None:
             for number, one in lies:
-                if one.stage != stage or self._tell(chunk, one, number, by_place, busy):
+                if one.scene or one.stage != stage:
+                    continue
+                if self._tell(chunk, one, number, by_place, busy):
                     continue
                 if later is None or one.last is not None:
-                    raise ValueError(
-                        f"no partition is left for the lie {one.name} in generation "
-                        f"{chunk.number}: ask for fewer lies, or for more messages"
-                    )
+                    raise _too_many(one)
                 later.append((number, one))
 
         tell("sent")
@@ -113,10 +125,32 @@ class Generated:
             slot = Slot(chunk, place, by_place[place], number)
             if one.tell(slot):
                 busy.add(place)
-                where = {"lie": one.name, "counts": one.counts, "generation": chunk.number}
-                self.told.append(where | slot.here | {"about": slot.about})
+                self._tells(one, chunk.number, slot)
                 return True
         return False
+
+    def _scenes(
+        self, number: int, random: np.random.Generator, lies: Due
+    ) -> dict[str, list[Block]]:
+        """The scenes of a generation, with the lies that are told there."""
+        if not self.plan.scenes:
+            return {}
+        blocks: list[Block] = []
+        for kind in SCENES:
+            scene, left = kind.of(self.plan, self.cast, number), list(range(SPOTS))
+            for n, one in lies:
+                if one.scene != kind.__name__:
+                    continue
+                place = left.pop(int(random.integers(len(left))))
+                spot = Spot(scene, place, n, random)
+                one.tell(spot)
+                self._tells(one, number, spot)
+            blocks += scene.blocks.values()
+        return {"scenes": blocks}
+
+    def _tells(self, one: Lie, number: int, spot: Slot | Spot) -> None:
+        where = {"lie": one.name, "counts": one.counts, "generation": number}
+        self.told.append(where | spot.here | {"about": spot.about})
 
     def _roles(self, chunk: Chunk) -> dict[str, list[Block]]:
         lines = _blocks(chunk.lines)
@@ -128,6 +162,12 @@ class Generated:
         }
         chunk.leave()
         return roles
+
+
+def _too_many(one: Lie) -> ValueError:
+    return ValueError(
+        f"no partition is left for the lie {one.name}: ask for fewer lies, or for more messages"
+    )
 
 
 def _rare_first(due: tuple[int, Lie]) -> tuple[bool, int]:
@@ -162,7 +202,9 @@ def write_beside(made: Generated, folder: Path) -> None:
     """What belongs to the rows."""
     indent = orjson.OPT_INDENT_2
     (folder / "meta.json").write_bytes(orjson.dumps(made.cast.meta(), option=indent))
-    truth = {"rows": made.rows, "counts": made.truth, "lies": made.told}
+    names = made.cast.names
+    known = {"topics": names.topics.names, "groups": names.groups.names}
+    truth = {"rows": made.rows, "counts": made.truth, "names": known, "lies": made.told}
     (folder / "truth.json").write_bytes(orjson.dumps(truth, option=indent))
 
 
@@ -173,9 +215,9 @@ def table_of(made: Generated) -> Any:
 
 def context_in(folder: Path) -> Context:
     """What the kernels know of the trace in this folder."""
-    meta, cast = orjson.loads((folder / "meta.json").read_bytes()), Cast()
-    cast.names.processes.seed(meta["processes"])
-    return context_of(meta, cast.names)
+    meta = orjson.loads((folder / "meta.json").read_bytes())
+    known = orjson.loads((folder / "truth.json").read_bytes())["names"]
+    return context_of(meta, Names.seeded(known | {"processes": meta["processes"]}))
 
 
 def truth_in(folder: Path) -> dict[str, int]:

@@ -10,18 +10,29 @@ from bench.generate import plan_of
 from bench.generator.lies import LIES
 from bench.generator.lines import write_lines
 from bench.generator.write import Generated, context_in, table_of, truth_in, write_parquet
-from tests.traces.judging import counts, judged
+from tests.traces.judging import counts, judged, said
 from traces import local
 from traces.arrow import pq
+from traces.checks.catalogue import CHECKS
 from traces.jepsen import add_cycles
-from traces.verdict import tally
+from traces.verdict import Tally, tally
+
+
+def tallies_of(table: Any, context: Any) -> Mapping[str, Tally]:
+    """What each check says."""
+    tallies = tally(local.find(table, {0: context})).get(0, {})
+    add_cycles(tallies, jepsen=False)
+    return tallies
 
 
 def found(table: Any, context: Any) -> Mapping[str, int]:
     """How often each check found something."""
-    tallies = tally(local.find(table, {0: context})).get(0, {})
-    add_cycles(tallies, jepsen=False)
+    tallies = tallies_of(table, context)
     return {check: one.total for check, one in sorted(tallies.items()) if one.total}
+
+
+def test_there_is_a_lie_for_every_check() -> None:
+    assert {check for one in LIES.values() for check in one.counts} == set(CHECKS)
 
 
 @pytest.mark.parametrize("seed", [7, 8])
@@ -32,9 +43,19 @@ def test_all_lies_are_found_and_none_is_invented(seed: int) -> None:
     assert found(table, made.cast.context()) == made.truth
 
 
-def test_without_lies_nothing_is_found() -> None:
-    made = Generated(plan_of(50_000, seed=1, lies=0))
-    assert found(table_of(made), made.cast.context()) == {}
+def test_without_lies_every_check_looks_and_finds_nothing() -> None:
+    made = Generated(plan_of(50_000, seed=1, lies=0, scenes=True))
+    tallies = tallies_of(table_of(made), made.cast.context())
+    assert {check for check, one in tallies.items() if one.seen} == set(CHECKS)
+    assert not {check: one.found for check, one in tallies.items() if one.found}
+
+
+def test_its_lines_keep_every_promise(tmp_path: Path) -> None:
+    write_lines(Generated(plan_of(20_000, seed=1, lies=0, scenes=True)), tmp_path / "run")
+    one = judged(tmp_path / "run", strict=True)
+    # Members of groups do not tell the high watermark with each poll.
+    assert said(one, "holds") == set(CHECKS) - {"C5"}
+    assert said(one, "not checked") == {"C5"}
 
 
 def test_what_is_written_is_what_is_made(tmp_path: Path) -> None:

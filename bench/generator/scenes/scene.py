@@ -1,0 +1,269 @@
+"""A topic of its own, on which a few clients do what those of the other topics never do.
+
+A scene is made generation by generation, as blocks of rows by name; a lie about it changes these
+rows as they are. Offsets and ids follow from the generation, so nothing is handed on.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from attrs import define, field
+
+from bench.generator.plan import START, TICK, Cast, Plan, payload
+from traces.checks.base import Bools
+from traces.context import Ints
+from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+
+SPOTS = 4  # partitions of each scene's topic
+PHASES = 16  # of a generation: what is done in one is over before the next
+SECOND = 1_000_000_000
+MS = 1_000_000
+ALL = slice(None)
+NOWHERE = np.array([NONE])
+COMMITTED, EVERYTHING = int(Isolation.READ_COMMITTED), int(Isolation.READ_UNCOMMITTED)
+Columns = dict[str, Any]
+
+
+@define(slots=False)
+class Scene:
+    """What happens on one topic in one generation."""
+
+    plan: Plan
+    cast: Cast
+    number: int  # of the generation
+    blocks: dict[str, Columns] = field(factory=dict[str, Columns])
+
+    topic: ClassVar[str]
+    settings: ClassVar[Mapping[str, Any]] = {}  # of the topic
+    holes: ClassVar[int] = 0  # offsets after the records of a generation that hold none
+
+    @property
+    def each(self) -> int:
+        """Records of a partition in a generation."""
+        return max(8, self.plan.size // 4_000)
+
+    @property
+    def width(self) -> int:
+        """Offsets of a partition in a generation."""
+        return self.each + self.holes
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first generation of the topic's life."""
+        return self.number == 0
+
+    @property
+    def last(self) -> bool:
+        """Whether this is the last generation."""
+        return self.number == self.plan.chunks - 1
+
+    @property
+    def end(self) -> int:
+        """The end of the log, when all is over."""
+        return self.plan.chunks * self.width
+
+    def at(self, phase: Any, step: Any = 0) -> Any:
+        """A time in a phase of this generation."""
+        plan = self.plan
+        return START + self.number * plan.span + phase * (plan.span // PHASES) + step * TICK
+
+    def afterwards(self, step: Any = 0, seconds: int = 0) -> Any:
+        """A time after the end of everything, apart from those of other generations."""
+        return self.plan.end + seconds * SECOND + (self.number * 16 + step) * TICK
+
+    def play(self) -> None:
+        """Make the rows."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, plan: Plan, cast: Cast, number: int) -> "Scene":
+        """This scene in a generation, with its rows."""
+        cast.topic(cls.topic, SPOTS, **cls.settings)
+        scene = cls(plan, cast, number)
+        scene.play()
+        return scene
+
+    def add(self, name: str, op: Op, process: Any, inv: Any, partition: Any, **more: Any) -> None:
+        """A block of rows, one for each of these partitions."""
+        partition = np.asarray(partition, np.int64)
+        columns: Columns = {"ret": np.asarray(inv) + 500, "outcome": int(Outcome.OK), "flags": 0}
+        topic = np.where(partition == NONE, NONE, self.number_of_topic)
+        columns |= {"process": process, "inv": inv, "op": int(op), "topic": topic}
+        columns |= {"partition": partition, "order": np.arange(len(partition))} | more
+        self.blocks[name] = {
+            key: np.broadcast_to(np.asarray(value, np.int64), len(partition)).copy()
+            for key, value in columns.items()
+        }
+
+    def call(self, name: str, op: Op, phase: int, who: Mapping[str, Any], **more: Any) -> None:
+        """As `add`, in a phase of this generation; `who` is what the caller says of itself."""
+        told = {"inv": self.at(phase)} | dict(who) | more
+        self.add(name, op, **told)
+
+    def poll(
+        self, name: str, phase: int, who: Mapping[str, Any], records: Columns, log: tuple[int, int]
+    ) -> None:
+        """Somebody is given records, and told where the log begins and ends."""
+        told = dict(who) | {"isolation": COMMITTED, "epoch": 1}
+        self.call(name, Op.POLL, phase, told | records)
+        told |= {"partition": self.places, "order": 1 << 40}
+        for what, op, offset in zip(("start", "end"), (Op.LOG_START, Op.MARK), log, strict=True):
+            self.call(f"{name}-{what}", op, phase, told | {"offset": offset})
+
+    @property
+    def spots(self) -> int:
+        """How many partitions there are."""
+        return SPOTS
+
+    @property
+    def number_of_topic(self) -> int:
+        """Which topic this is."""
+        return self.cast.names.topics.number(self.topic)
+
+    @property
+    def places(self) -> Ints:
+        """All partitions."""
+        return np.arange(SPOTS)
+
+    @property
+    def place(self) -> Ints:
+        """The partition of each record."""
+        return np.repeat(self.places, self.each)
+
+    @property
+    def nth(self) -> Ints:
+        """Which of its partition's records each is."""
+        return np.tile(np.arange(self.each), SPOTS)
+
+    @property
+    def begin(self) -> int:
+        """The first offset of this generation."""
+        return self.number * self.width
+
+    @property
+    def offset(self) -> Ints:
+        """The offset of each record."""
+        return self.begin + self.nth
+
+    def ids(self, partition: Any, offset: Any) -> Any:
+        """The ids of records: those of a partition stand together."""
+        return ((self.number_of_topic << 8 | np.asarray(partition)) << 32) + offset
+
+    def records(self, chosen: Bools | slice = ALL) -> Columns:
+        """What rows say about these records, or about all."""
+        place, offset = self.place[chosen], self.offset[chosen]
+        return {"partition": place, "offset": offset} | self.known(place, offset)
+
+    def known(self, partition: Any, offset: Any) -> Columns:
+        """What is at an offset."""
+        id = self.ids(partition, offset)
+        return {"id": id, "hash": payload(id)}
+
+    def process(self, name: str) -> int:
+        """A client by its name."""
+        return self.cast.reader(f"{name}#0")
+
+    def producer(self, name: str, **settings: Any) -> int:
+        """A client that sends, and what is configured about it besides."""
+        number = self.cast.producer(f"{name}#0")
+        self.cast.producers[name] |= settings
+        return number
+
+    def member(self, name: str, group: str, **settings: Any) -> dict[str, int]:
+        """A member of a group: what its rows say of it."""
+        number = self.cast.consumer(f"{name}#0", group)
+        self.cast.consumers[name] |= settings
+        names = self.cast.names
+        told = {"group": names.groups.number(group), "member": names.members.number(f"{name}#0")}
+        return {"process": number} | told
+
+    @property
+    def sent(self) -> Ints:
+        """When each record is sent: one after the other, in the second phase."""
+        return self.at(1, self.nth * SPOTS + self.place)
+
+    def send(self, process: Any, **more: Any) -> None:
+        """All records are sent and acknowledged."""
+        told = {"timestamp": self.sent // MS} | self.records() | more
+        self.add("sends", Op.SEND, process, self.sent, **told)
+
+    def scan(self, kept: Bools | slice = ALL, start: int = 0, late: int = 0) -> None:
+        """The final reading's piece of this generation, by one who begins at `start`."""
+        who = self.process(f"scan-{self.topic}")
+        read = {"isolation": EVERYTHING, "flags": Flag.FINAL}
+        when, end = self.afterwards(8, late), self.end
+        told = {"epoch": 1, "timestamp": self.sent[kept] // MS} | self.records(kept)
+        self.add("scans", Op.SCAN, who, when, **(read | told))
+        if self.first:
+            for name, op, step in (("earliest", Op.EARLIEST, 0), ("assign", Op.ASSIGN, 2)):
+                self.add(name, op, who, self.afterwards(step, late), self.places, offset=start)
+        if self.last:
+            more = {"offset": end, "order": 1 << 40}
+            self.add("ends", Op.SCAN_END, who, when, self.places, **(read | more))
+            self.add("latest", Op.LATEST, who, self.afterwards(12, late), self.places, offset=end)
+
+    def transaction(self, name: str, ordinal: int, begin: int, end: int) -> Columns:
+        """A committed transaction from phase `begin` to `end`; what its rows say of it."""
+        tid = self.cast.names.transactional_ids.number(name)
+        named = {"process": self.producer(name, transaction_timeout_ms=10_000)}
+        named |= {"tid": tid, "pid": 7_000 + tid, "pepoch": 0}
+        told = named | {"txn": ordinal, "txn_state": int(Txn.COMMITTED), "end_inv": self.at(end)}
+        if ordinal == 0:
+            self.add(f"{name}-init", Op.INIT_PRODUCER, inv=self.at(0), partition=NOWHERE, **named)
+        for op, phase in ((Op.TXN_BEGIN, begin), (Op.TXN_COMMIT, end)):
+            when = self.at(phase, 1 if op is Op.TXN_BEGIN else 0)
+            self.add(f"{name}-{ordinal}-{phase}", op, inv=when, partition=NOWHERE, **told)
+        return told
+
+
+@define
+class Spot:
+    """One partition of a scene in one generation, and what is done to its rows."""
+
+    scene: Any
+    place: int
+    number: int  # of the lie, for names
+    random: np.random.Generator
+    about: dict[str, int] = field(factory=dict[str, int])
+
+    def rows(self, block: str) -> Ints:
+        """The rows of a block that are about this partition."""
+        return np.flatnonzero(self.scene.blocks[block]["partition"] == self.place)
+
+    def one(self, block: str, begin: int = 0, end: int | None = None) -> int:
+        """Any of them, but for the first few and the last few."""
+        return int(self.random.choice(self.rows(block)[begin:end]))
+
+    def get(self, block: str, row: int, name: str) -> int:
+        """What a row says."""
+        return int(self.scene.blocks[block][name][row])
+
+    def put(self, block: str, row: int, **values: int) -> bool:
+        """Let a row say something else; that is what the lie is about."""
+        columns = self.scene.blocks[block]
+        for name, value in values.items():
+            columns[name][row] = value
+        self.about = {name: int(columns[name][row]) for name in ("offset", "id") if name in columns}
+        return True
+
+    def drop(self, block: str, row: int) -> bool:
+        """Let a row be missing."""
+        self.put(block, row)
+        columns = self.scene.blocks[block]
+        self.scene.blocks[block] = {name: np.delete(c, row) for name, c in columns.items()}
+        return True
+
+    def copy(self, block: str, row: int, **values: int) -> bool:
+        """One more row like this one, but for some values."""
+        columns = self.scene.blocks[block]
+        name = f"{block}-{self.number}"
+        self.scene.blocks[name] = {
+            key: column[row : row + 1].copy() for key, column in columns.items()
+        }
+        return self.put(name, 0, **values)
+
+    @property
+    def here(self) -> dict[str, int]:
+        """Topic and partition."""
+        return {"topic": self.scene.number_of_topic, "partition": self.place}
