@@ -2,24 +2,26 @@
 
 Usage: python bench/bench_check.py [RUN …] [--messages N] [--without-spark]
 
-A RUN is a folder or an .edn file. Without one a trace is made up: N messages over 16 partitions,
-sent by 8 producers, read and processed by a group of 4, and scanned. Spark is warm (its start is
+A RUN is a folder or an .edn file. Without one a trace of N messages is generated
+(bench/generate.py) that keeps every promise, as files of its clients. Spark is warm (its start is
 timed apart, and the first job is not counted), because `highwater check` judges all its runs in one
 session.
 """
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
+from bench.generator.lines import write_lines
+from bench.generator.plan import Plan
+from bench.generator.write import Generated
 from traces import local
 from traces.arrow import pq
 from traces.ingest.history import Reading, read_history
@@ -29,7 +31,7 @@ from traces.session import session
 from traces.spark import find, read_ops
 
 Answer = TypeVar("Answer")
-PARTITIONS, PRODUCERS, CONSUMERS, POLLED = 16, 8, 4, 200
+SEED = 7
 
 
 def tree_cpu() -> float:
@@ -56,67 +58,8 @@ def timed(what: str, rows: int, work: Callable[[], Answer]) -> Answer:
 
 def made_up(folder: Path, messages: int) -> Path:
     """A valid trace of this many messages."""
-    folder.mkdir()
-    logs: list[list[int]] = [[] for _ in range(PARTITIONS)]
-    lines: dict[str, list[str]] = {}
-    for id in range(messages):
-        partition = id * 7919 % PARTITIONS
-        record = {"topic": "t", "partition": partition, "offset": len(logs[partition]), "id": id}
-        logs[partition].append(id)
-        put(lines, f"p{id % PRODUCERS}#0", "send", id * 10, records=[record])
-    now = messages * 10
-    for consumer in range(CONSUMERS):
-        name, group = f"c{consumer}#0", {"group": "g", "generation": 1}
-        mine = range(consumer, PARTITIONS, CONSUMERS)
-        put(lines, name, "assigned", now, partitions=[f"t:{p}" for p in mine], **group)
-        for p in mine:
-            for records in chunks(p, logs[p], POLLED):
-                now += 10
-                put(lines, name, "poll", now, records=records, group="g")
-                put(lines, name, "process", now + 3, records=records, group="g")
-            put(lines, name, "commit", now + 6, offsets={f"t:{p}": len(logs[p])}, **group)
-    for p, log in enumerate(logs):
-        now += 10
-        (records,) = chunks(p, log, len(log))
-        ends = {"partitions": [f"t:{p}"], "offsets": {f"t:{p}": len(log)}}
-        put(lines, "scan#0", "scan", now, records=records, **ends)
-    for name, mine in lines.items():
-        put(lines, name, "close", now + 10)
-        (folder / f"{name}.ndjson").write_text("\n".join(mine) + "\n")
-    (folder / "meta.json").write_text(json.dumps(configuration()))
+    write_lines(Generated(Plan(messages, SEED, lies=0, scenes=True)), folder)
     return folder
-
-
-def chunks(partition: int, log: list[int], size: int) -> Iterator[list[dict[str, Any]]]:
-    for start in range(0, len(log), size):
-        yield [
-            {"topic": "t", "partition": partition, "offset": offset, "id": id, "epoch": 0}
-            for offset, id in enumerate(log[start : start + size], start)
-        ]
-
-
-def put(lines: dict[str, list[str]], process: str, op: str, now: int, **fields: Any) -> None:
-    mine = lines.setdefault(process, [])
-    call = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
-    mine.append(json.dumps(call | {"invoked_ns": now, "returned_ns": now + 2} | fields))
-
-
-def configuration() -> dict[str, Any]:
-    topic = {"partitions": PARTITIONS, "min_insync_replicas": 2, "unclean_leader_election": False}
-    producer = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 5}
-    consumer = {
-        "group": "g",
-        "commit_order": "process_then_commit",
-        "auto_offset_reset": "earliest",
-    }
-    return {
-        "format": 1,
-        "run": "made up",
-        "complete": True,
-        "topics": {"t": topic},
-        "producers": {f"p{n}": producer for n in range(PRODUCERS)},
-        "consumers": {f"c{n}": consumer for n in range(CONSUMERS)},
-    }
 
 
 def measure(path: Path, spark: Any) -> None:
