@@ -27,6 +27,7 @@ import psutil
 from attrs import define, field
 
 from bench.generate import plan_of
+from bench.generator.plan import PLACES, TOPICS
 from bench.generator.write import Generated, context_in, truth_in, write_parquet
 from traces import local
 from traces.arrow import pa, pq
@@ -105,8 +106,11 @@ def quick(spark: Any, folder: Path) -> None:
     size = sum(file.stat().st_size for file in (folder / "ops").iterdir())
     print(f"{ops.rows:,} rows, {size / ops.rows:.1f} B each in Parquet")
     left, _ = timed("fingerprints and order", ops.rows, lambda: tiers.doubts(ops, contexts))
-    places = len(left.places), len(left.groups), len(left.producers)
-    print(f"  doubtful: {places[0]} of 64 partitions, {places[1]} groups, {places[2]} producers")
+    some = sum(topic < TOPICS for _, topic, _ in left.places)
+    print(
+        f"  doubtful: {some} of {PLACES} partitions and {len(left.places) - some} of scenes, "
+        f"{len(left.groups)} groups, {len(left.producers)} producers"
+    )
     found, _ = timed(
         "exact checks where there is doubt",
         ops.rows,

@@ -2,7 +2,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from attrs import define, field
 from bench.generator.chunk import Carried, Chunk
 from bench.generator.lies import LIES, Lie, Slot, slots
 from bench.generator.members import consuming
-from bench.generator.plan import PLACES, PRODUCERS, Cast, Plan, context_of
+from bench.generator.plan import PLACES, PRODUCERS, TOPICS, Cast, Plan, context_of
 from bench.generator.rows import Block, Programs
 from bench.generator.scans import scanning
 from bench.generator.scenes import SCENES, SPOTS, Spot
@@ -41,10 +41,7 @@ class Generated:
     @property
     def truth(self) -> dict[str, int]:
         """How often each check has to find something."""
-        counts: Counter[str] = Counter()
-        for one in self.told:
-            counts.update(one["counts"])
-        return dict(sorted(counts.items()))
+        return _counted(self.told)
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """All rows, a few hundred thousand at a time, by who wrote them down."""
@@ -220,6 +217,14 @@ def context_in(folder: Path) -> Context:
     return context_of(meta, Names.seeded(known | {"processes": meta["processes"]}))
 
 
-def truth_in(folder: Path) -> dict[str, int]:
-    """How often each check has to find something in the trace in this folder."""
-    return orjson.loads((folder / "truth.json").read_bytes())["counts"]
+def truth_in(folder: Path, *, scenes: bool = True) -> dict[str, int]:
+    """How often each check has to find something in this folder, in the scenes or without them."""
+    told = orjson.loads((folder / "truth.json").read_bytes())["lies"]
+    return _counted(one for one in told if scenes or one["topic"] < TOPICS)
+
+
+def _counted(told: Iterable[dict[str, Any]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for one in told:
+        counts.update(one["counts"])
+    return dict(sorted(counts.items()))
