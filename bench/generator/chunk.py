@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
+from bench.generator import rounds
 from bench.generator.plan import (
     BATCH,
     HOT,
@@ -202,45 +203,10 @@ class Chunk:
         log["window"] = (held - log["place"] * span) // self.plan.window + 1
         for hook in self.due:
             hook()
-        self._commits()
-        self._marks()
+        self.commits |= rounds.commits(log, self.owner, self.carried.committed, self.plan.windows)
+        self.marks |= rounds.marks(log, self.plan.windows)
         for hook in self.ready:
             hook()
-
-    def _commits(self) -> None:
-        """Every eighth round a member commits its positions."""
-        log, last = self.log, self.plan.windows
-        given = np.flatnonzero(log["polled"])
-        starts = np.searchsorted(log["place"][given], np.arange(PLACES + 1))
-        places: list[Ints] = []
-        windows: list[Ints] = []
-        offsets: list[Ints] = []
-        for place in range(PLACES):
-            mine = given[starts[place] : starts[place + 1]]
-            rounds = np.arange(1 + int(self.owner[place]) % 8, last, 8)
-            upto = np.searchsorted(log["window"][mine], rounds, side="right") - 1
-            known = upto >= 0
-            upto, rounds = upto[known], rounds[known]
-            position = np.r_[log["offset"][mine[upto]], log["offset"][mine[-1:]]] + 1
-            if not len(mine):
-                position = self.carried.committed[place : place + 1]
-                position = position[position != NONE]
-            offsets.append(position)
-            windows.append(np.r_[rounds, last][len(rounds) + 1 - len(position) :])
-            places.append(np.full(len(position), place))
-        self.commits["place"] = np.concatenate(places)
-        self.commits["window"] = np.concatenate(windows)
-        self.commits["offset"] = np.concatenate(offsets)
-
-    def _marks(self) -> None:
-        """Every eighth round a poll tells the high watermark of the partitions it brings."""
-        log = self.log
-        told = (log["window"] % 8 == 3) & (log["window"] < self.plan.windows - 4)
-        rows = np.flatnonzero(log["polled"] & told)
-        next_one = firsts(log["place"][rows], log["window"][rows])
-        rows = rows[np.r_[np.flatnonzero(next_one)[1:] - 1, len(rows) - 1]] if len(rows) else rows
-        self.marks["place"], self.marks["window"] = log["place"][rows], log["window"][rows]
-        self.marks["offset"] = log["offset"][rows] + 1
 
     def leave(self) -> None:
         """Hand on what the next chunk has to know."""

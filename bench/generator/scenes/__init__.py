@@ -8,8 +8,9 @@ from bench.generator.scenes.keyed import Keyed
 from bench.generator.scenes.logs import Compacted, Deleted
 from bench.generator.scenes.placing import Placing
 from bench.generator.scenes.remade import Remade
-from bench.generator.scenes.scene import SPOTS, Scene, Spot
+from bench.generator.scenes.scene import SPOTS, Scene
 from bench.generator.scenes.sharing import Sharing
+from bench.generator.scenes.spot import Spot
 
 __all__ = ["SCENES", "SPOTS", "Scene", "Spot"]
 

@@ -6,7 +6,8 @@ from attrs import define
 
 from bench.generator.lies.registry import lie
 from bench.generator.plan import payload
-from bench.generator.scenes.scene import MS, Scene, Spot
+from bench.generator.scenes.scene import MS, Scene
+from bench.generator.scenes.spot import Spot
 from traces.schema import Detail, Flag, Op
 
 NODES = (1, 2)

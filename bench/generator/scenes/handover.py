@@ -6,7 +6,8 @@ import numpy as np
 from attrs import define
 
 from bench.generator.lies.registry import lie
-from bench.generator.scenes.scene import NOWHERE, Scene, Spot
+from bench.generator.scenes.scene import NOWHERE, Scene
+from bench.generator.scenes.spot import Spot
 from traces.schema import NONE, Op, Outcome
 
 _TIMEOUT_MS = 10_000

@@ -7,7 +7,8 @@ from attrs import define
 
 from bench.generator.lies.registry import lie
 from bench.generator.plan import key_name
-from bench.generator.scenes.scene import SPOTS, Scene, Spot
+from bench.generator.scenes.scene import SPOTS, Scene
+from bench.generator.scenes.spot import Spot
 from traces.context import Ints
 from traces.partitioners import key_hash
 from traces.schema import NONE, Op, Outcome

@@ -5,7 +5,8 @@ from typing import ClassVar
 from attrs import define
 
 from bench.generator.lies.registry import lie
-from bench.generator.scenes.scene import COMMITTED, Scene, Spot
+from bench.generator.scenes.scene import COMMITTED, Scene
+from bench.generator.scenes.spot import Spot
 from traces.schema import Flag, Op
 
 

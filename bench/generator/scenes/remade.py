@@ -5,7 +5,8 @@ from typing import Any
 from attrs import define
 
 from bench.generator.lies.registry import lie
-from bench.generator.scenes.scene import Scene, Spot
+from bench.generator.scenes.scene import Scene
+from bench.generator.scenes.spot import Spot
 from traces.schema import Flag
 
 AGAIN = 3  # the generation in which it is made again

@@ -10,7 +10,8 @@ import numpy as np
 from attrs import define
 
 from bench.generator.lies.registry import lie
-from bench.generator.scenes.scene import Scene, Spot
+from bench.generator.scenes.scene import Scene
+from bench.generator.scenes.spot import Spot
 from traces.schema import Detail, Op
 
 _GROUP = "sharing"

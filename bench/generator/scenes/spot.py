@@ -1,0 +1,60 @@
+"""One partition of a scene in one generation, where a lie changes rows that are made already."""
+
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from traces.context import Ints
+
+
+@define
+class Spot:
+    """One partition of a scene in one generation, and what is done to its rows."""
+
+    scene: Any
+    place: int
+    number: int  # of the lie, for names
+    random: np.random.Generator
+    about: dict[str, int] = field(factory=dict[str, int])
+
+    def rows(self, block: str) -> Ints:
+        """The rows of a block that are about this partition."""
+        return np.flatnonzero(self.scene.blocks[block]["partition"] == self.place)
+
+    def one(self, block: str, begin: int = 0, end: int | None = None) -> int:
+        """Any of them, but for the first few and the last few."""
+        return int(self.random.choice(self.rows(block)[begin:end]))
+
+    def get(self, block: str, row: int, name: str) -> int:
+        """What a row says."""
+        return int(self.scene.blocks[block][name][row])
+
+    def put(self, block: str, row: int, **values: int) -> bool:
+        """Let a row say something else; that is what the lie is about."""
+        columns = self.scene.blocks[block]
+        for name, value in values.items():
+            columns[name][row] = value
+        self.about = {name: int(columns[name][row]) for name in ("offset", "id") if name in columns}
+        return True
+
+    def drop(self, block: str, row: int) -> bool:
+        """Let a row be missing."""
+        self.put(block, row)
+        columns = self.scene.blocks[block]
+        self.scene.blocks[block] = {name: np.delete(c, row) for name, c in columns.items()}
+        return True
+
+    def copy(self, block: str, row: int, **values: int) -> bool:
+        """One more row like this one, but for some values."""
+        columns = self.scene.blocks[block]
+        name = f"{block}-{self.number}"
+        self.scene.blocks[name] = {
+            key: column[row : row + 1].copy() for key, column in columns.items()
+        }
+        return self.put(name, 0, **values)
+
+    @property
+    def here(self) -> dict[str, int]:
+        """Topic and partition."""
+        return {"topic": self.scene.number_of_topic, "partition": self.place}
