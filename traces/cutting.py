@@ -11,20 +11,18 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 
 from traces.arrow import pa
-from traces.blocks import MOST_BLOCKS, RECORDS, Cut, Cuts, Place, border
+from traces.blocks import MOST_BLOCKS, RECORDS, Cut, Cuts, border
 from traces.checks.partition import firsts
 from traces.context import Context, Ints
 from traces.parcels import Narrow, larger, unpack
 from traces.schema import NONE, Flag
-from traces.scopes import Columns, calls
+from traces.scopes import Column, Columns, calls
 from traces.sorting import order_by
 from traces.table import bucket_of, spans, take
 
-MOST = 8_000_000  # rows of one partition that are judged at once
-BLOCKS_OF_MOST = 2  # a block holds half of that, for its frame has to find room as well
 _FINENESS = 9  # bits: a stretch is so much smaller than a block
 STRETCHES_DDL = "run int, topic int, partition int, stretch bigint, rows bigint"
 STRETCHES = pa.schema(
@@ -36,6 +34,23 @@ STRETCHES = pa.schema(
 SURVEY_DDL = "bucket int, cut int, kind int, parcel binary"
 SURVEY = pa.schema([*((n, pa.int32()) for n in ("bucket", "cut", "kind")), ("parcel", pa.binary())])
 _NOTHING: Ints = np.empty(0, np.int64)
+
+
+@frozen
+class Limits:
+    """How much of one partition is judged at once."""
+
+    rows: int = 8_000_000  # a partition of more is cut
+    block: int = 4_000_000  # rows of a block, where the number of blocks allows that
+    frame: int = 1_000_000  # records; a partition whose frame has more is left whole
+
+    @property
+    def grain(self) -> int:
+        """How many bits of an offset a stretch leaves out."""
+        return max(0, self.block.bit_length() - _FINENESS)
+
+
+LIMITS = Limits()
 
 
 class Kind(IntEnum):
@@ -53,18 +68,13 @@ _NAMES = {
 }
 
 
-def grain(most: int) -> int:
-    """How many bits of an offset a stretch leaves out."""
-    return max(0, most.bit_length() - 1 - _FINENESS)
-
-
-def stretches(pieces: Iterable[Columns], most: int) -> Iterator[Any]:
+def stretches(pieces: Iterable[Columns], limits: Limits) -> Iterator[Any]:
     """How many rows of a piece lie in each stretch of offsets of each partition."""
     for columns in pieces:
         there = (columns["topic"] != NONE) & (columns["partition"] != NONE)
         rows = np.flatnonzero(there & ((columns["flags"] & Flag.FORMER) == 0))
         keys = [take(columns[n], rows) for n in ("run", "topic", "partition")]
-        keys.append(take(columns["offset"], rows).astype(np.int64) >> grain(most))
+        keys.append(take(columns["offset"], rows).astype(np.int64) >> limits.grain)
         if len(rows):
             order = order_by(*keys)
             starts = np.flatnonzero(firsts(*(key[order] for key in keys)))
@@ -74,13 +84,13 @@ def stretches(pieces: Iterable[Columns], most: int) -> Iterator[Any]:
             yield pa.RecordBatch.from_arrays(arrays, schema=STRETCHES)
 
 
-def laid_out(counted: Any, contexts: Mapping[int, Context], most: int) -> list[Cut]:
-    """Where the blocks begin of each partition of more rows than that, by a table of stretches.
+def laid_out(counted: Any, contexts: Mapping[int, Context], limits: Limits) -> list[Cut]:
+    """Where the blocks begin of each partition that is too large, by a table of stretches.
 
     A compacted topic is left whole: its keys reach over all blocks. So is a history: it is small.
     """
     names = ("run", "topic", "partition", "stretch", "rows")
-    columns = {name: counted[name].to_numpy() for name in names}
+    columns: dict[str, Ints] = {name: counted[name].to_numpy() for name in names}
     order = order_by(*(columns[name] for name in names[:4]))
     columns = {name: column[order] for name, column in columns.items()}
     found: list[Cut] = []
@@ -88,17 +98,17 @@ def laid_out(counted: Any, contexts: Mapping[int, Context], most: int) -> list[C
         run, topic, partition = (int(columns[name][start]) for name in names[:3])
         context = contexts[run]
         rows = columns["rows"][start:end]
-        if int(rows.sum()) > most and not context.jepsen and context.compacted[topic] == 0:
-            begin = _starts(columns["stretch"][start:end], rows, most) << grain(most)
+        if int(rows.sum()) > limits.rows and not context.jepsen and context.compacted[topic] == 0:
+            begin = _starts(columns["stretch"][start:end], rows, limits) << limits.grain
             if len(begin) > 1:
                 found.append(Cut((run, topic, partition), begin, _NOTHING, _NOTHING))
     return found
 
 
-def _starts(stretch: Ints, rows: Ints, most: int) -> Ints:
+def _starts(stretch: Ints, rows: Ints, limits: Limits) -> Ints:
     """The first stretch of each block, so that all hold about as many rows."""
     total = int(rows.sum())
-    blocks = min(MOST_BLOCKS, -(-total * BLOCKS_OF_MOST // most))
+    blocks = min(MOST_BLOCKS, -(-total // limits.block))
     before = np.cumsum(rows) - rows
     at = np.searchsorted(before, np.arange(blocks) * total // blocks, side="right") - 1
     return np.unique(stretch[at])
@@ -143,21 +153,21 @@ def _parcel(bucket: int, cut: int, kind: Kind, columns: Columns, rows: Ints) -> 
 
 def gathered(batches: Iterable[Any], cuts: Sequence[Cut]) -> Iterator[Any]:
     """The survey of whole buckets: of the records, those that lie in several blocks."""
-    rows = [row for batch in batches for row in batch.to_pylist() if row["parcel"]]
+    every: list[dict[str, Any]] = [row for batch in batches for row in batch.to_pylist()]
+    rows = [row for row in every if row["parcel"]]
     rows.sort(key=lambda row: (row["cut"], row["kind"], row["bucket"]))
     for (cut, kind), several in groupby(rows, key=lambda row: (row["cut"], row["kind"])):
         mine = list(several)
         for bucket, parcels in groupby(mine, key=lambda row: row["bucket"]):
             columns = unpack([row["parcel"] for row in parcels])
             told = {name: columns[name] for name in _NAMES[Kind(kind)]}
+            kept = np.arange(len(next(iter(told.values()))))
             if kind == Kind.PLACED:
-                kept = _scattered(told["id"], cuts[cut].block(told["offset"]))
-            else:
-                kept = np.arange(len(next(iter(told.values()))))
+                kept = _scattered(told["id"], cuts[int(cut)].block(told["offset"]))
             yield _parcel(bucket, cut, Kind(kind), told, kept)
 
 
-def _scattered(ids: Ints, homes: Ints) -> Ints:
+def _scattered(ids: Column, homes: Ints) -> Ints:
     """Rows about a record that lies in more than one block."""
     order = order_by(ids, homes)
     ids, homes = ids[order], homes[order]
@@ -167,7 +177,7 @@ def _scattered(ids: Ints, homes: Ints) -> Ints:
     return order[np.repeat(several, last - first + 1)]
 
 
-def framed(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], most: int) -> Cuts:
+def framed(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: Limits) -> Cuts:
     """The cuts with their frames, by what was gathered.
 
     Left whole is a partition whose rows do not lie in their processes' order, so that nobody sees
@@ -183,7 +193,7 @@ def framed(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], most: int) ->
         frame, scattered = (mine[kind] for kind in (Kind.FRAMED, Kind.PLACED))
         ids = np.unique(np.r_[frame["id"], scattered["id"]])
         offsets = np.r_[frame["offset"][frame["id"] == NONE], scattered["offset"]]
-        if _in_order(mine[Kind.SPANS]) and len(ids) <= most // BLOCKS_OF_MOST:
+        if _in_order(mine[Kind.SPANS]) and len(ids) <= limits.frame:
             found.append(evolve(cut, ids=ids[ids != NONE], offsets=np.unique(offsets)))
     return Cuts(found)
 
@@ -196,6 +206,3 @@ def _in_order(spans: Columns) -> bool:
     one, two = last[order[:-1]], first[order[1:]]
     apart = (process[one] != process[two]) | (seq[one] < seq[two])
     return bool(np.all(apart | ((seq[one] == seq[two]) & (idx[one] < idx[two]))))
-
-
-__all__ = ["MOST", "Place", "framed", "gathered", "laid_out", "stretches", "survey"]

@@ -14,7 +14,7 @@ from traces import cutting
 from traces.arrow import pa
 from traces.blocks import BORDER_COLUMNS, Cuts
 from traces.context import Context
-from traces.cutting import MOST
+from traces.cutting import LIMITS, Limits
 from traces.kernel import chosen, columns_of, judge
 from traces.parcels import HELD, Packer, unpack
 from traces.scopes import SCOPES, Columns
@@ -27,16 +27,16 @@ def find(
     ops: Any,
     contexts: Mapping[int, Context],
     checks: Iterable[str] | None = None,
-    most: int = MOST,
+    limits: Limits = LIMITS,
 ) -> list[dict[str, Any]]:
     """All findings of all checks, or of these, in all runs of this table.
 
-    A partition of more than `most` rows is judged block by block.
+    A partition of more rows than the limits say is judged block by block.
     """
     mine, names = chosen(checks), list(SCOPES)
     columns = {scope: columns_of(scope, some, contexts) for scope, some in mine.items()}
     used = list(dict.fromkeys(name for several in columns.values() for name in several))
-    cuts = cuts_of(ops, contexts, most) if "partition" in mine else Cuts()
+    cuts = cuts_of(ops, contexts, limits) if "partition" in mine else Cuts()
     packer = Packer(columns, 1 + ops.num_rows // ROWS_OF_A_BUCKET, cuts)
     buckets: dict[tuple[int, int], list[Any]] = {}
     for packed in packer(from_arrow(batch, used) for batch in ops.to_batches(HELD)):
@@ -50,17 +50,17 @@ def find(
     return found
 
 
-def cuts_of(ops: Any, contexts: Mapping[int, Context], most: int) -> Cuts:
-    """How the partitions of more rows than that are cut."""
-    if ops.num_rows <= most:
+def cuts_of(ops: Any, contexts: Mapping[int, Context], limits: Limits) -> Cuts:
+    """How the partitions that are too large are cut."""
+    if ops.num_rows <= limits.rows:
         return Cuts()
-    counted = pa.Table.from_batches(cutting.stretches(_pieces(ops), most), cutting.STRETCHES)
-    cuts = cutting.laid_out(counted, contexts, most)
+    counted = pa.Table.from_batches(cutting.stretches(_pieces(ops), limits), cutting.STRETCHES)
+    cuts = cutting.laid_out(counted, contexts, limits)
     if not cuts:
         return Cuts()
     told = cutting.survey(_pieces(ops), cuts, 1)
     rows = (row for batch in cutting.gathered(told, cuts) for row in batch.to_pylist())
-    return cutting.framed(rows, cuts, most)
+    return cutting.framed(rows, cuts, limits)
 
 
 def _pieces(ops: Any) -> Iterator[Columns]:

@@ -17,7 +17,7 @@ from traces import cutting
 from traces.arrow import pa
 from traces.blocks import BORDER_COLUMNS, Cuts
 from traces.context import Context
-from traces.cutting import MOST, STRETCHES, STRETCHES_DDL, SURVEY_DDL
+from traces.cutting import LIMITS, STRETCHES, STRETCHES_DDL, SURVEY_DDL, Limits
 from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
 from traces.parcels import PARCELS_DDL, Packer, unpack
 from traces.scopes import SCOPES, Columns
@@ -55,19 +55,19 @@ def find(
     checks: Iterable[str] | None = None,
     buckets: int | None = None,
     keep: Keep | None = None,
-    most: int = MOST,
+    limits: Limits = LIMITS,
 ) -> DataFrame:
     """All findings of all checks, or of these, in all runs of `ops`; lazy, and few rows.
 
     All rows of a partition, group or producer fall into one of so many buckets. A task holds one
-    bucket at a time, so more buckets mean less memory. A partition of more than `most` rows is cut
-    into blocks, each a bucket of its own; to find such, `ops` are looked at at once. `keep` leaves
-    rows out of files while they are read; of a DataFrame `where` does that.
+    bucket at a time, so more buckets mean less memory. A partition of more rows than the `limits`
+    say is cut into blocks, each a bucket of its own; `ops` are looked at at once to find such.
+    `keep` leaves rows out of files while they are read; of a DataFrame `where` does that.
     """
     mine = chosen(checks)
     columns = {scope: columns_of(scope, checks, contexts) for scope, checks in mine.items()}
     names = tuple(dict.fromkeys(name for several in columns.values() for name in several))
-    cuts = cuts_of(ops, contexts, most, keep) if "partition" in mine else Cuts()
+    cuts = cuts_of(ops, contexts, limits, keep) if "partition" in mine else Cuts()
     packer = Packer(columns, buckets or _buckets(ops), cuts)
     packed = over(ops, packer, names, PARCELS_DDL, keep)
     gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")
@@ -75,23 +75,26 @@ def find(
 
 
 def cuts_of(
-    ops: DataFrame | Files, contexts: Mapping[int, Context], most: int, keep: Keep | None = None
+    ops: DataFrame | Files,
+    contexts: Mapping[int, Context],
+    limits: Limits,
+    keep: Keep | None = None,
 ) -> Cuts:
-    """How the partitions of more rows than that are cut; two jobs, the second only if any are."""
-    if isinstance(ops, Files) and ops.rows <= most:
+    """How the partitions that are too large are cut: two jobs, the second if there are any."""
+    if isinstance(ops, Files) and ops.rows <= limits.rows:
         return Cuts()
     names = ("run", "topic", "partition", "offset", "flags")
-    counted = over(ops, partial(cutting.stretches, most=most), names, STRETCHES_DDL, keep)
+    counted = over(ops, partial(cutting.stretches, limits=limits), names, STRETCHES_DDL, keep)
     keys = [name for name in STRETCHES.names if name != "rows"]
     cuts = cutting.laid_out(
-        counted.groupBy(*keys).agg(F.sum("rows").alias("rows")).toArrow(), contexts, most
+        counted.groupBy(*keys).agg(F.sum("rows").alias("rows")).toArrow(), contexts, limits
     )
     if not cuts:
         return Cuts()
     look = partial(cutting.survey, cuts=cuts, buckets=_buckets(ops))
     told = over(ops, look, BORDER_COLUMNS, SURVEY_DDL, keep).repartition("bucket")
     kept = told.mapInArrow(partial(cutting.gathered, cuts=cuts), SURVEY_DDL)
-    return cutting.framed(kept.toArrow().to_pylist(), cuts, most)
+    return cutting.framed(kept.toArrow().to_pylist(), cuts, limits)
 
 
 def over(

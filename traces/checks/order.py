@@ -38,17 +38,17 @@ def append_order(p: Partition) -> list[Found]:
 
 
 def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
-    """Pairs: the acknowledged send with the highest offset so far, and a later, lower one."""
+    """Pairs: of the sends that lie higher, the first to be acknowledged, and one begun after it."""
+    order = order_by(place)[::-1]
+    rows, place = rows[order], place[order]
     done = (p.outcome[rows] == Outcome.OK) & (p.ret[rows] != NONE)
-    order = order_by(p.ret[rows[done]])
-    earlier, offsets = rows[done][order], place[done][order]
-    best, at = running_max(offsets)
-    before = np.searchsorted(p.ret[earlier], p.inv[rows], side="left") - 1
-    known = (before >= 0) & (p.inv[rows] != NONE)
-    later = np.flatnonzero(known)
-    worse = best[before[later]] > place[later]
-    later = later[worse]
-    return witness(earlier[at[before[later]]], rows[later])
+    answered = np.where(done, p.ret[rows], np.iinfo(np.int64).max)
+    first = np.minimum.accumulate(answered)
+    at = np.maximum.accumulate(np.where(answered == first, np.arange(len(rows)), 0))
+    higher = np.searchsorted(-place, -place, side="left") - 1
+    late = (higher >= 0) & (p.inv[rows] != NONE)
+    late[late] = first[higher[late]] < p.inv[rows[late]]
+    return witness(rows[at[higher[late]]], rows[late])
 
 
 @check(
