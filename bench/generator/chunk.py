@@ -119,6 +119,7 @@ class Chunk:
         which = np.cumsum(new) - 1
         last = rows[np.r_[np.flatnonzero(new)[1:] - 1, len(rows) - 1]] if len(rows) else rows
         aborted = random.random(len(last)) < 0.03
+        aborted[len(last) // 2 :][:1] = True  # one at least
         m["txn_state"][rows] = np.where(aborted, Txn.ABORTED, Txn.COMMITTED)[which]
         m["end_inv"][rows] = m["inv"][last[which]] + 6_000
         base = random.integers(0, PARTITIONS, len(last))[which]
