@@ -32,7 +32,7 @@ from traces.session import session
 
 def write(rows: int, folder: Path) -> None:
     """A valid trace of about this many rows, as files of its clients."""
-    write_lines(Generated(plan_of(rows, lies=0, scenes=True)), folder)
+    write_lines(Generated(plan_of(rows, lies=0)), folder)
 
 
 def made_up(rows: int, folder: Path) -> int:
@@ -85,7 +85,7 @@ def timed(what: str, rows: int, work: Callable[[], Any]) -> None:
     cpu, wall = tree.cpu() - cpu, time.perf_counter() - wall
     tree.stopped = True
     watcher.join()
-    rate, peak = rows / cpu / 1e6, tree.peak / 2**20
+    rate, peak = rows / max(cpu, 0.01) / 1e6, tree.peak / 2**20
     print(
         f"  {what:<26} {cpu:8.1f} CPU-s {wall:8.1f} s {rate:7.3f} M rows per CPU-s {peak:6.0f} MB"
     )
