@@ -11,10 +11,12 @@ from bench.generator.lies import LIES
 from bench.generator.lines import write_lines
 from bench.generator.write import Generated, context_in, table_of, truth_in, write_parquet
 from tests.traces.judging import counts, judged, said
+from tests.traces.test_rejudge import disagreements, witnesses
 from traces import local
 from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
 from traces.jepsen import add_cycles
+from traces.rejudge import places_of, read
 from traces.verdict import Tally, tally
 
 
@@ -74,10 +76,13 @@ def test_one_seed_is_one_trace() -> None:
 
 
 def test_its_lines_say_the_same(tmp_path: Path) -> None:
-    """Ingest makes of the lines what the generator writes by itself."""
+    """Ingest makes of the lines what the generator writes by itself; all of it is confirmed."""
     made = Generated(plan_of(80_000, lies=1))
     write_lines(made, tmp_path / "run")
     one = judged(tmp_path / "run")
     assert one.run is not None
     assert not one.run.warnings
     assert counts(one) == made.truth
+    assert said(one, "violated") | said(one, "allowed") == set(CHECKS)
+    found = witnesses(one)
+    assert disagreements(one, read(tmp_path / "run", places_of(found))) == []
