@@ -28,7 +28,7 @@ ROWS_PER_MESSAGE = 4.0
 BATCH = 50  # messages of a transaction
 HOT = 0.135  # of what is not transactional goes to the first partition
 GROUPS = ("billing", "audit", "copy")
-_HASHES: Ints = np.random.default_rng(1_024).integers(0, 1 << 62, 1_024)
+_HASHES: Ints = np.random.default_rng(1_024).integers(0, 1 << 32, 1_024)  # as wide as a CRC
 
 
 @frozen
