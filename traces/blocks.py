@@ -6,7 +6,7 @@ is judged together with the partition's *frame*, which every block sees:
 
 * all rows that are not about a record: assignments, commits, watermarks, ends of transactions;
 * where a process's rows come into a block and leave it, the first, last, earliest and latest of
-  each such visit, and the rows beside a move of its position;
+  each such visit, and those beside a move of its position, or a watermark (was the poll empty?);
 * records whose send has no offset, and records that lie in more than one block, with all that is
   told about the offsets where they lie; and about every record of the frame, all that is told.
 
@@ -36,12 +36,12 @@ RECORDS = (
     Op.LIST_OFFSETS,  # is judged where its answer lies
 )
 _READS = (Op.POLL, Op.SCAN)
-_MOVES = (
+_TURNS = (
     *(Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET, Op.SEEK, Op.ASSIGN, Op.RESET),
-    *(Op.PAUSE, Op.RESUME, Op.COMMITTED),
+    *(Op.PAUSE, Op.RESUME, Op.COMMITTED, Op.MARK),
 )
 # Rows that the checks take for neighbours: those of a process that agree in these columns.
-_LANES = (
+LANES = (
     ("op", "outcome", "txn_state", "isolation"),
     ("op", "epoch"),
     ("op", "node", "pid", "pepoch"),
@@ -50,7 +50,7 @@ _EXTREMES = ("offset", "inv", "ret", "end_inv", "timestamp")
 BORDER_COLUMNS = tuple(
     dict.fromkeys(
         ["run", "topic", "partition", "process", "seq", "idx", "id", "flags"]
-        + [name for lane in _LANES for name in lane]
+        + [name for lane in LANES for name in lane]
         + [*_EXTREMES]
     )
 )
@@ -183,11 +183,11 @@ def border(columns: Columns, cut: Cut) -> Ints:
         process = columns["process"]
         sort = np.where(calls(columns, *_READS), int(Op.POLL), columns["op"])
         found[_visits(rows, home, (process, sort), {})] = True
-        for lane in _LANES:
-            extremes = {n: columns[n] for n in _EXTREMES} if lane == _LANES[0] else {}
+        for lane in LANES:
+            extremes = {n: columns[n] for n in _EXTREMES} if lane == LANES[0] else {}
             keys = (process, *(columns[name] for name in lane))
             found[_visits(rows, home, keys, extremes)] = True
-        found[_beside_moves(columns, rows)] = True
+        found[_beside_turns(columns, rows)] = True
     return np.flatnonzero(found)
 
 
@@ -206,14 +206,14 @@ def _visits(rows: Ints, home: Ints, keys: tuple[Column, ...], extremes: Columns)
     return np.concatenate(found)
 
 
-def _beside_moves(columns: Columns, records: Ints) -> Ints:
-    """Records next to a move of their process's position, on either side."""
-    moves = calls(columns, *_MOVES)
-    there = moves.copy()
+def _beside_turns(columns: Columns, records: Ints) -> Ints:
+    """Records next to a move of their process's position or to a watermark, on either side."""
+    turns = calls(columns, *_TURNS)
+    there = turns.copy()
     there[records] = True
     rows = np.flatnonzero(there)
-    move = moves[rows]
+    turn = turns[rows]
     beside = np.zeros(len(rows), bool)
-    beside[1:] |= move[:-1]
-    beside[:-1] |= move[1:]
-    return rows[beside & ~move]
+    beside[1:] |= turn[:-1]
+    beside[:-1] |= turn[1:]
+    return rows[beside & ~turn]

@@ -116,9 +116,9 @@ def _starts(stretch: Ints, rows: Ints, limits: Limits) -> Ints:
 
 def survey(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iterator[Any]:
     """What a piece tells of the frames; who lies where goes to a bucket by its record."""
-    for columns in larger(pieces):
+    for columns in larger(_of_places(pieces, Cuts(cuts))):
         for number, cut in enumerate(cuts):
-            rows = np.flatnonzero(cut.here(columns) & ((columns["flags"] & Flag.FORMER) == 0))
+            rows = np.flatnonzero(cut.here(columns))
             if len(rows):
                 mine = {name: take(column, rows) for name, column in columns.items()}
                 order = order_by(*(mine[name] for name in _NAMES[Kind.SPANS]))
@@ -126,16 +126,20 @@ def survey(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iter
                 yield from _surveyed(mine, number, cut, buckets)
 
 
+def _of_places(pieces: Iterable[Columns], cuts: Cuts) -> Iterator[Columns]:
+    for columns in pieces:
+        rows = np.flatnonzero(cuts.cut(columns) & ((columns["flags"] & Flag.FORMER) == 0))
+        yield {name: take(column, rows) for name, column in columns.items()}
+
+
 def _surveyed(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator[Any]:
-    ids, offsets = columns["id"], columns["offset"]
-    records = calls(columns, *RECORDS)
-    edge = border(columns, cut)
-    lost = np.flatnonzero(records & (offsets < 0) & (ids != NONE))
-    yield _parcel(number % buckets, number, Kind.FRAMED, columns, np.r_[edge, lost])
+    frame = np.r_[border(columns, cut), _unplaced(columns)]
+    yield _parcel(number % buckets, number, Kind.FRAMED, columns, frame)
     first = firsts(columns["process"])
     ends = np.sort(np.r_[np.flatnonzero(first), np.flatnonzero(np.r_[first[1:], True])])
     yield _parcel(number % buckets, number, Kind.SPANS, columns, ends)
-    placed = np.flatnonzero(records & (offsets >= 0) & (ids != NONE))
+    ids, offsets = columns["id"], columns["offset"]
+    placed = np.flatnonzero(calls(columns, *RECORDS) & (offsets >= 0) & (ids != NONE))
     placed = placed[order_by(ids[placed], offsets[placed])]
     placed = placed[firsts(ids[placed], offsets[placed])]
     bucket = bucket_of([ids[placed]], buckets)
@@ -143,6 +147,12 @@ def _surveyed(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator
     for start, end in spans(bucket[order]):
         mine = placed[order[start:end]]
         yield _parcel(int(bucket[order[start]]), number, Kind.PLACED, columns, mine)
+
+
+def _unplaced(columns: Columns) -> Ints:
+    """Records of which a row does not tell where they lie."""
+    told = calls(columns, *RECORDS) & (columns["id"] != NONE)
+    return np.flatnonzero(told & (columns["offset"] < 0))
 
 
 def _parcel(bucket: int, cut: int, kind: Kind, columns: Columns, rows: Ints) -> Any:
