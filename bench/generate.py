@@ -1,6 +1,6 @@
 """Makes a trace of any size, with lies whose number and place are known.
 
-Usage: python bench/generate.py FOLDER [--rows N] [--seed S] [--lies K] [--ndjson]
+Usage: python bench/generate.py FOLDER [--rows N] [--seed S] [--lies K] [--scenes] [--ndjson]
 
 FOLDER gets `ops/*.parquet` (or, with --ndjson, one file per process in trace format v1),
 `meta.json`, and `truth.json`: how often each check has to find something, and where each lie is.
@@ -15,6 +15,7 @@ import psutil
 
 from bench.generator.lines import write_lines
 from bench.generator.plan import ROWS_PER_MESSAGE, Plan
+from bench.generator.schedule import NoPlace
 from bench.generator.write import Generated, write_parquet
 
 
@@ -30,13 +31,18 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--lies", type=int, default=2, help="of each kind")
+    scenes = "topics on which rare things are done, as there are wherever lies are told"
+    parser.add_argument("--scenes", action=argparse.BooleanOptionalAction, help=scenes)
     parser.add_argument("--ndjson", action="store_true", help="trace format v1, not Parquet")
     given = parser.parse_args()
     if given.folder.exists():
         sys.exit(f"{given.folder} is there already")
-    made = Generated(plan_of(int(given.rows), given.seed, given.lies))
+    made = Generated(plan_of(int(given.rows), given.seed, given.lies, given.scenes))
     begun = time.perf_counter()
-    (write_lines if given.ndjson else write_parquet)(made, given.folder)
+    try:
+        (write_lines if given.ndjson else write_parquet)(made, given.folder)
+    except NoPlace as error:
+        sys.exit(str(error))
     size = sum(f.stat().st_size for f in given.folder.rglob("*") if f.is_file())
     process = psutil.Process()
     cpu = sum(process.cpu_times()[:2])

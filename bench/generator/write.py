@@ -11,12 +11,13 @@ import orjson
 from attrs import define, field
 
 from bench.generator.chunk import Carried, Chunk
-from bench.generator.lies import LIES, Lie, Slot, slots
+from bench.generator.lies import Lie, Slot, slots
 from bench.generator.members import consuming
 from bench.generator.plan import PLACES, PRODUCERS, TOPICS, Cast, Plan, context_of
 from bench.generator.rows import Block, Programs
 from bench.generator.scans import scanning
 from bench.generator.scenes import SCENES, SPOTS, Spot
+from bench.generator.schedule import Due, NoPlace, rare_first, schedule
 from bench.generator.sends import producing
 from traces.arrow import pa, pq
 from traces.context import Context
@@ -25,7 +26,6 @@ from traces.schema import NONE, OPS, Op
 
 ROW_GROUP = 500_000
 CONSUMERS = 8
-Due = list[tuple[int, Lie]]  # numbered, so that no two lies share a name
 
 
 @define
@@ -36,7 +36,6 @@ class Generated:
     cast: Cast = field(factory=Cast)
     told: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     rows: int = 0
-    _last: list[dict[str, int]] = field(factory=list[dict[str, int]])
 
     @property
     def truth(self) -> dict[str, int]:
@@ -46,12 +45,12 @@ class Generated:
     def parts(self) -> Iterator[tuple[str, Any]]:
         """All rows, a few hundred thousand at a time, by who wrote them down."""
         random = np.random.default_rng(self.plan.seed)
-        due, carried, programs = self._schedule(random), Carried(), Programs()
+        due, carried, programs = schedule(self.plan, random), Carried(), Programs()
         busy: set[int] = set()
         for number in range(self.plan.chunks):
             chunk = Chunk(self.plan, self.cast, carried, number, random)
             later = due[number + 1] if number + 1 < self.plan.chunks else None
-            busy = self._make(chunk, sorted(due[number], key=_rare_first), later, busy)
+            busy = self._make(chunk, sorted(due[number], key=rare_first), later, busy)
             roles = self._roles(chunk) | self._scenes(number, random, due[number])
             for role, blocks in roles.items():
                 table = programs.table(blocks)
@@ -68,29 +67,6 @@ class Generated:
         self.rows += table.num_rows
         return table
 
-    def _schedule(self, random: np.random.Generator) -> list[Due]:
-        """Which lie is told in which chunk."""
-        due: list[Due] = [[] for _ in range(self.plan.chunks)]
-        number = 0
-        for one in LIES.values():
-            for _ in range(min(self.plan.lies, 1 if one.once else self.plan.lies)):
-                free = self._when(one, due)
-                due[int(random.choice(free))].append((number, one))
-                number += 1
-        return due
-
-    def _when(self, one: Lie, due: list[Due]) -> list[int]:
-        """The generations in which a lie may be told; a scene has room for a few at a time."""
-        end = self.plan.chunks // (2 if one.rare else 1)  # what is rare may have to wait
-        some = range(one.first, end if one.last is None else one.last + 1)
-        if not one.scene:
-            return list(some)
-        told = [sum(other.scene == one.scene for _, other in due[n]) for n in some]
-        free = [n for n, here in zip(some, told, strict=True) if here < SPOTS]
-        if not free:
-            raise _too_many(one)
-        return free
-
     def _make(self, chunk: Chunk, lies: Due, later: Due | None, before: set[int]) -> set[int]:
         """Make a chunk with these lies in it; one that finds no place is told later."""
         chunk.send()
@@ -103,7 +79,7 @@ class Generated:
                 if self._tell(chunk, one, number, by_place, busy):
                     continue
                 if later is None or one.last is not None:
-                    raise _too_many(one)
+                    raise NoPlace(one.name)
                 later.append((number, one))
 
         tell("sent")
@@ -122,7 +98,7 @@ class Generated:
             slot = Slot(chunk, place, by_place[place], number)
             if one.tell(slot):
                 busy.add(place)
-                self._tells(one, chunk.number, slot)
+                self._note(one, chunk.number, slot)
                 return True
         return False
 
@@ -141,11 +117,11 @@ class Generated:
                 place = left.pop(int(random.integers(len(left))))
                 spot = Spot(scene, place, n, random)
                 one.tell(spot)
-                self._tells(one, number, spot)
+                self._note(one, number, spot)
             blocks += scene.blocks.values()
         return {"scenes": blocks}
 
-    def _tells(self, one: Lie, number: int, spot: Slot | Spot) -> None:
+    def _note(self, one: Lie, number: int, spot: Slot | Spot) -> None:
         where = {"lie": one.name, "counts": one.counts, "generation": number}
         self.told.append(where | spot.here | {"about": spot.about})
 
@@ -159,17 +135,6 @@ class Generated:
         }
         chunk.leave()
         return roles
-
-
-def _too_many(one: Lie) -> ValueError:
-    return ValueError(
-        f"no partition is left for the lie {one.name}: ask for fewer lies, or for more messages"
-    )
-
-
-def _rare_first(due: tuple[int, Lie]) -> tuple[bool, int]:
-    number, one = due
-    return not one.rare, number
 
 
 def _blocks(lines: list[dict[str, int]]) -> dict[str, Any]:
