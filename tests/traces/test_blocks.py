@@ -31,7 +31,7 @@ SEEDS = st.integers(0, 10**9)
 SMALL = Limits(rows=30, block=20, frame=10_000)
 MEDIUM = Limits(rows=2_000, block=1_500, frame=10_000)
 
-MANY = Limits(rows=1_000, block=900, frame=10_000)
+MANY = Limits(rows=2_000, block=900, frame=10_000)
 
 
 @pytest.fixture(autouse=True, scope="module")
