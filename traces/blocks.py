@@ -21,7 +21,8 @@ import numpy as np
 from attrs import define, evolve, frozen
 
 from traces.checks.base import Bools, Found
-from traces.checks.partition import Rows, firsts
+from traces.checks.columns import firsts
+from traces.checks.rows import Rows
 from traces.context import Ints
 from traces.schema import NONE, Op
 from traces.scopes import Column, Columns, calls

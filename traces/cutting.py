@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from traces.arrow import pa
 from traces.blocks import MOST_BLOCKS, RECORDS, Cut, Cuts, border
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Context, Ints
 from traces.parcels import Narrow, larger, unpack
 from traces.schema import NONE, Flag

@@ -14,7 +14,7 @@ from traces.arrow import pa
 from traces.blocks import Unit
 from traces.checks.base import Check, Found
 from traces.checks.catalogue import CHECKS
-from traces.checks.partition import Rows
+from traces.checks.rows import Rows
 from traces.context import Context, Ints
 from traces.schema import COLUMNS
 from traces.scopes import SCOPES, Columns

@@ -12,7 +12,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from traces.checks.base import Bools
-from traces.checks.partition import Partition, Rows
+from traces.checks.partition import Partition
+from traces.checks.rows import Rows
 from traces.schema import NONE, Flag, Op
 
 Column = NDArray[np.integer[Any]]

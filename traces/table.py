@@ -14,7 +14,7 @@ from attrs import define, field
 
 from traces.arrow import pa
 from traces.checks.base import Bools
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Ints
 from traces.schema import COLUMNS, NONE
 from traces.scopes import Column, Columns, Scope

@@ -3,10 +3,12 @@
 import numpy as np
 
 from traces.checks.base import Bools, Found, check, witness
-from traces.checks.partition import Partition, firsts, lookup
+from traces.checks.columns import firsts, lookup
+from traces.checks.partition import Partition
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 
+NS_PER_MS = 1_000_000
 HIDDEN = "STARTS producers compacted.whole compacted.key compacted.tombstone"
 
 
@@ -18,6 +20,64 @@ def compacted(p: Partition) -> bool:
 def places(p: Partition, sends: Ints) -> Ints:
     """The offset of each of these sends, NONE where nobody knows it."""
     return p.place[np.searchsorted(p.sends, sends)]
+
+
+def superseded(p: Partition, sends: Ints) -> Bools:
+    """Whether compaction may have removed what was sent: a later record has the same key."""
+    if int(p.context.compacted[p.t]) != 1:
+        return np.zeros(len(sends), bool)
+    return _replaced(p, sends)
+
+
+def _replaced(p: Partition, sends: Ints) -> Bools:
+    keyed = p.sends[p.key[p.sends] != NONE]
+    if not len(keyed):
+        return np.ones(len(sends), bool)  # no keys: every hole is taken as compaction
+    place = places(p, keyed)
+    order = np.lexsort((place, p.key[keyed]))
+    last = order[np.r_[firsts(p.key[keyed[order]])[1:], True]]
+    at = lookup(p.key[keyed[last]], p.key[sends])
+    newest = np.where(at >= 0, place[last][at], NONE)
+    own = places(p, sends)
+    return (own < newest) | (p.key[sends] == NONE) | expired(p, sends)
+
+
+def expired(p: Partition, sends: Ints) -> Bools:
+    """Which tombstones may be gone, for all that is known of delete.retention.ms."""
+    retention = int(p.context.delete_retention[p.t])
+    return p.has(Flag.TOMBSTONE)[sends] & (
+        (retention == NONE) | (age_at_the_end(p, sends) >= retention)
+    )
+
+
+def age_at_the_end(p: Partition, sends: Ints) -> Ints:
+    """How many ms lie at most between each append and the end of the final reading."""
+    ends = p.where(Op.SCAN_END)
+    ends = ends[p.ok[ends]]
+    returned = int(p.ret[ends].max(initial=NONE))
+    known = (p.inv[sends] != NONE) & (returned != NONE) & bool((p.ret[ends] != NONE).all())
+    age = (returned - p.inv[sends]) // NS_PER_MS
+    return np.where(known, age, np.iinfo(np.int64).max)
+
+
+def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
+    """Of which records nobody knows whether compaction may have removed them.
+
+    A record may have been a tombstone if nobody says that it was not. What replaced it may be
+    a record whose key nobody tells, or a tombstone of unknown fate. And if nobody tells the
+    cleanup policy, what a later record of its key has replaced may be gone.
+    """
+    policy = int(p.context.compacted[p.t])
+    if policy == 0 or p.context.jepsen:
+        return np.zeros(len(sends), bool)
+    if policy == -1:
+        return _replaced(p, sends) & (p.key[sends] != NONE)
+    others = p.sends[p.outcome[p.sends] != Outcome.FAIL]
+    unsure = (places(p, others) == NONE) | ~p.kept[others]
+    dead = others[unsure & ~p.has(Flag.VALUED)[others]]
+    untold = ~(p.has(Flag.VALUED) | p.has(Flag.TOMBSTONE))[sends]
+    keyless = bool((p.key[others] == NONE).any())
+    return untold | keyless | np.isin(p.key[sends], p.key[dead])
 
 
 def stored(p: Partition) -> Ints:
@@ -67,7 +127,7 @@ def last_removed(p: Partition) -> list[Found]:
     gone = last[~np.isin(p.id[last], p.id[p.final])]
     gone = gone[~_may_be_followed(p, gone)]
     retention = int(p.context.delete_retention[p.t])
-    gone = gone[~p.expired(gone) | (retention == NONE)]
+    gone = gone[~expired(p, gone) | (retention == NONE)]
     dead = p.has(Flag.TOMBSTONE)[gone]
     unknown = clause(Clause.UNKNOWN, np.int64(p.t))
     head = (int(p.context.deletes[p.t]) == 1) & (places(p, gone) < p.retained_from)
@@ -165,5 +225,5 @@ def _too_early(p: Partition, known: Ints) -> Ints:
     last = last_of_key(p, known)
     by = last[lookup(p.key[last], p.key[known])] if len(known) else known
     gone = (by != known) & ~np.isin(p.id[known], p.id[p.final]) & (places(p, known) < end)
-    early = gone & (p.age_at_the_end(known) < lag)
+    early = gone & (age_at_the_end(p, known) < lag)
     return witness(known[early], by[early])

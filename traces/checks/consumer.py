@@ -5,7 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Bools, Found, check, witness
-from traces.checks.partition import Partition, last_before, once
+from traces.checks.columns import last_before
+from traces.checks.partition import Partition
+from traces.checks.rows import once
+from traces.checks.visible import passed_over
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op
 
@@ -94,7 +97,7 @@ def moved_by_truncation(p: Partition, found: Ints) -> Ints:
 )
 def skips(p: Partition) -> list[Found]:
     """The next record is the next visible one; gaps of markers and aborted records are legal."""
-    return _steps(p, ("poll-skip", "int-poll-skip"), p.skipped)
+    return _steps(p, ("poll-skip", "int-poll-skip"), lambda one, two: passed_over(p, one, two))
 
 
 @check(
@@ -144,7 +147,7 @@ def wrong_start(p: Partition) -> list[Found]:
     sought &= p.ok[told] & ~_shaken(p, first, move)
     first, told = first[sought], told[sought]
     want, got = p.offset[told], p.offset[first]
-    wrong = (got < want) | p.skipped(want - 1, got)
+    wrong = (got < want) | passed_over(p, want - 1, got)
     found = witness(told[wrong], first[wrong])
     return [Found(len(first), found, p.topic_clause(len(found)))]
 

@@ -3,8 +3,10 @@
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Found, check, witness
+from traces.checks.columns import firsts, last_before, running_max
 from traces.checks.consumer import moved_by_truncation, successive
-from traces.checks.partition import Partition, firsts, last_before, running_max
+from traces.checks.partition import Partition
+from traces.checks.visible import passed_over
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Detail, Op, Outcome
 from traces.sorting import order_by
@@ -57,7 +59,7 @@ def _at_the_change(p: Partition) -> Found:
     one, two = p.node[pairs[:, 0]], p.node[pairs[:, 1]]
     pairs = pairs[(one != two) & (one != NONE) & (two != NONE)]
     before, after = p.offset[pairs[:, 0]], p.offset[pairs[:, 1]]
-    found = pairs[(after <= before) | p.skipped(before, after)]
+    found = pairs[(after <= before) | passed_over(p, before, after)]
     return Found(len(pairs), found, moved_by_truncation(p, found))
 
 

@@ -3,19 +3,19 @@
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Bools, Found, check, witness
-from traces.checks.partition import (
-    Partition,
-    Rows,
+from traces.checks.columns import (
     differing,
     distinct,
     firsts,
     last_before,
     last_upto,
-    once,
     repeated,
     running_max,
 )
+from traces.checks.partition import Partition
+from traces.checks.rows import Rows, once
 from traces.checks.share import share_groups
+from traces.checks.visible import passed_over, visible_at, visible_between
 from traces.context import Clause, Ints, Order, clause
 from traces.schema import NONE, Flag, Op, Outcome
 from traces.sorting import order_by
@@ -166,7 +166,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     nothing = before < 0
     start = np.full(len(commits), p.log_start)
     position = np.where(nothing, start, reach[before] if len(steps) else start)
-    beyond = (p.between(position, p.offset[commits]) > 0) & (position < p.offset[commits])
+    beyond = (visible_between(p, position, p.offset[commits]) > 0) & (position < p.offset[commits])
     highest = np.where(nothing, NONE, steps[at[before]] if len(steps) else NONE)
     found = witness(commits[beyond], highest[beyond])
     # Without a single read the group may have started at the end of the log.
@@ -216,7 +216,7 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     # Without a final reading only what the group itself was given is known to have been there.
     source = p.final if p.context.complete and len(p.final) else delivered
     source = source[(p.offset[source] >= start) & (p.offset[source] < reach[-1])]
-    source = source[p.visible_at(p.offset[source])]
+    source = source[visible_at(p, p.offset[source])]
     missed = source[~p.among(source, done)]
     missed = missed[np.lexsort((missed, p.id[missed], p.offset[missed]))]
     missed = missed[firsts(p.offset[missed], p.id[missed])]
@@ -341,7 +341,7 @@ def handover_gap(p: Partition) -> list[Found]:
     first, own = _asked(p, reads[starts])
     base = _higher(p, own, _commits_before(p, first))
     first, base = first[base >= 0], base[base >= 0]
-    gap = p.skipped(p.offset[base] - 1, p.offset[first])
+    gap = passed_over(p, p.offset[base] - 1, p.offset[first])
     found = witness(base[gap], first[gap])
     return [Found(len(first), found, p.topic_clause(len(found)), "group-delivery-gap")]
 

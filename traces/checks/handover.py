@@ -3,7 +3,9 @@
 import numpy as np
 
 from traces.checks.base import Bools, Found, check, witness
-from traces.checks.partition import Partition, Rows, firsts, last_upto, lookup, running_max
+from traces.checks.columns import firsts, last_upto, lookup, running_max
+from traces.checks.partition import Partition
+from traces.checks.rows import Rows
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Flag, Op
 from traces.sorting import order_by

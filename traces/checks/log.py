@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from traces.checks.base import LOSS, NO_CLAUSE, Found, check, witness
-from traces.checks.partition import Partition, firsts, lookup, same_place
+from traces.checks.base import LOSS, NO_CLAUSE, Bools, Found, check, witness
+from traces.checks.columns import firsts, lookup
+from traces.checks.partition import Partition
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Op
 
@@ -108,7 +109,7 @@ def _contradicted(p: Partition) -> Ints:
     acked = p.op[p.contested] == Op.SEND
     acks, reads = p.contested[acked], p.contested[~acked]
     at_offset = np.isin(p.offset[acks], p.offset[reads])
-    return acks[at_offset & ~same_place(p, acks, reads)]
+    return acks[at_offset & ~_same_place(p, acks, reads)]
 
 
 @check(
@@ -149,7 +150,7 @@ def truncated(p: Partition) -> list[Found]:
     ends = np.where(p.ret[reads] == NONE, np.iinfo(np.int64).max, p.ret[reads])
     reads = reads[np.lexsort((ends, p.id[reads], p.offset[reads]))]
     early = reads[firsts(p.offset[reads], p.id[reads])]  # the first to return, per record and place
-    early = early[same_place(p, early, acks) & (p.ret[early] != NONE)]
+    early = early[_same_place(p, early, acks) & (p.ret[early] != NONE)]
     late = reads[np.lexsort((-p.inv[reads], p.id[reads], p.offset[reads]))]
     late = late[firsts(p.offset[late], p.id[late])]  # the last to begin, per record and place
     late = late[np.lexsort((-p.inv[late], p.offset[late]))]
@@ -165,3 +166,14 @@ def truncated(p: Partition) -> list[Found]:
     return [
         Found(len(p.acked), witness(ack, early, after), p.may_be_lost(ack), "truncated-after-ack")
     ]
+
+
+def _same_place(p: Partition, rows: Ints, among: Ints) -> Bools:
+    """Which rows have a row among those others with the same offset and the same record."""
+    both = np.concatenate([rows, among])
+    order = np.lexsort((p.id[both], p.offset[both]))
+    group = np.empty(len(both), np.int64)
+    group[order] = np.cumsum(firsts(p.offset[both[order]], p.id[both[order]]))
+    there = np.zeros(len(both) + 1, bool)
+    there[group[len(rows) :]] = True
+    return there[group[: len(rows)]]

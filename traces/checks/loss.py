@@ -3,7 +3,9 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.partition import Partition, firsts, lookup
+from traces.checks.columns import firsts, lookup
+from traces.checks.compaction import compaction_is_vague, superseded
+from traces.checks.partition import Partition
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Outcome
 
@@ -25,7 +27,7 @@ def lost_below_frontier(p: Partition) -> list[Found]:
     kept, place = p.sends[sure], p.place[sure]
     frontier = p.offset[p.delivered].max(initial=NONE)
     below = (place >= p.log_start) & (place != NONE) & (place <= frontier)
-    lost = below & ~p.among(kept, p.delivered) & ~p.superseded(kept)
+    lost = below & ~p.among(kept, p.delivered) & ~superseded(p, kept)
     return [_losses(p, kept, kept[lost], "lost-write")]
 
 
@@ -46,7 +48,7 @@ def lost_at_the_end(p: Partition) -> list[Found]:
     kept = kept[~p.has(Flag.UNPLACED)[kept]]
     retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.log_start)
     final = p.delivered if p.context.jepsen else p.final
-    lost = retained & ~p.among(kept, final) & ~p.superseded(kept)
+    lost = retained & ~p.among(kept, final) & ~superseded(p, kept)
     return [_losses(p, kept, kept[lost], "unseen")]
 
 
@@ -61,7 +63,7 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
     # What was stored nobody knows where may lie below the log start, if that is not the first.
     deleted = (p.offset[lost] < p.retained_from) & ((p.offset[lost] != NONE) | (p.log_start > 0))
     unknown = clause(Clause.UNKNOWN, p.process[lost])
-    clauses = np.where(deleted | p.compaction_is_vague(lost), unknown, p.may_be_lost(lost))
+    clauses = np.where(deleted | compaction_is_vague(p, lost), unknown, p.may_be_lost(lost))
     return Found(len(promised), witness(lost, instead), clauses, kind)
 
 

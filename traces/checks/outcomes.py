@@ -3,7 +3,9 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.partition import Partition, distinct, firsts, last_upto, lookup
+from traces.checks.columns import distinct, firsts, last_upto, lookup
+from traces.checks.compaction import superseded
+from traces.checks.partition import Partition
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Detail, Flag, Op, Txn
 from traces.sorting import order_by
@@ -76,7 +78,7 @@ def _by_readers(p: Partition) -> Found:
     hidden = passed[~p.among(passed, chosen)]
     state = p.txn_state[p.sends]
     whole = p.sends[(state == Txn.COMMITTED) | (state == Txn.PROVED)]
-    whole = whole[p.among(whole, passed) & ~p.superseded(whole)]
+    whole = whole[p.among(whole, passed) & ~superseded(p, whole)]
     torn = _pairs(p, whole, hidden)
     aborted = p.sends[state == Txn.ABORTED]
     aborted = aborted[~p.among(aborted, p.sends[state != Txn.ABORTED])]

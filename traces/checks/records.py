@@ -3,7 +3,8 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.partition import Partition, firsts, lookup
+from traces.checks.columns import firsts, lookup
+from traces.checks.partition import Partition
 from traces.context import Ints
 from traces.schema import NONE, Op
 

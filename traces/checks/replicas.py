@@ -6,7 +6,8 @@ import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Bools, Found, check, witness
-from traces.checks.partition import Partition, firsts, lookup
+from traces.checks.columns import firsts, lookup
+from traces.checks.partition import Partition
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Detail, Flag, Op
 

@@ -3,7 +3,9 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.partition import Partition, firsts, last_upto
+from traces.checks.columns import firsts, last_upto
+from traces.checks.compaction import superseded
+from traces.checks.partition import Partition
 from traces.context import UNSET, Clause, clause
 from traces.schema import NONE, Flag, Op, Outcome
 from traces.sorting import order_by
@@ -67,7 +69,7 @@ def _between_sends(p: Partition) -> Found:
     later = len(sends) - 1 - last_upto(stored[::-1])[::-1]  # the next one that is stored
     there = later < len(sends)
     there[there] = session[later[there]] == session[there]
-    gap = ~stored & there & ~p.superseded(sends)
+    gap = ~stored & there & ~superseded(p, sends)
     lost = sends[gap]
     place = p.place[np.searchsorted(p.sends, lost)]
     deleted = np.where(place == NONE, p.retained_from > 0, place < p.retained_from)

@@ -10,7 +10,9 @@ import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Bools, Found, check, witness
-from traces.checks.partition import Partition, Rows, firsts, last_upto, once
+from traces.checks.columns import firsts, last_upto
+from traces.checks.partition import Partition
+from traces.checks.rows import Rows, once
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Detail, Op, Outcome
 from traces.sorting import order_by

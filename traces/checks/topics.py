@@ -3,7 +3,8 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.partition import Partition, Rows
+from traces.checks.partition import Partition
+from traces.checks.rows import Rows
 from traces.schema import NONE, Flag, Op
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.partition import Partition, firsts, running_max
+from traces.checks.columns import firsts, running_max
+from traces.checks.compaction import superseded
+from traces.checks.partition import Partition
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
@@ -43,7 +45,7 @@ def torn(p: Partition) -> list[Found]:
         place = p.place[np.searchsorted(p.sends, whole)]
         whole = whole[(place != NONE) & (place <= p.offset[p.delivered].max(initial=NONE))]
     retained = (p.offset[whole] == NONE) | (p.offset[whole] >= p.log_start)
-    gone = whole[retained & ~p.among(whole, p.final) & ~p.superseded(whole)]
+    gone = whole[retained & ~p.among(whole, p.final) & ~superseded(p, whole)]
     deleted = (p.offset[gone] != NONE) & (p.offset[gone] < p.retained_from)
     unknown = clause(Clause.UNKNOWN, p.process[gone])
     clauses = np.where(deleted, unknown, p.may_be_lost(gone))

@@ -6,7 +6,7 @@ import numpy as np
 from attrs import field, frozen
 
 from traces.checks.base import Bools
-from traces.checks.partition import lookup
+from traces.checks.columns import lookup
 from traces.context import Ints
 from traces.html.ownership import Owned, ownership
 from traces.html.rows import Sample, sample

@@ -13,7 +13,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from traces.checks.base import Bools
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Ints
 
 BINS = 480

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, field
 
 from traces.checks.base import Bools
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import define
 
 from traces.checks.base import Bools
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Ints
 from traces.schema import NONE, Op
 from traces.scopes import Column

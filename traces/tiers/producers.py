@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import Bools
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Ints
 from traces.schema import NONE, Flag, Op
 from traces.tiers.piece import Piece

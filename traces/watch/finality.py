@@ -15,7 +15,8 @@ import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Bools, Check
-from traces.checks.partition import Partition, Rows
+from traces.checks.partition import Partition
+from traces.checks.rows import Rows
 from traces.context import Ints
 from traces.schema import NONE
 

@@ -7,7 +7,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from traces.checks.base import Check
-from traces.checks.partition import Rows
+from traces.checks.rows import Rows
 from traces.context import Context, Ints
 from traces.kernel import EVENT
 from traces.verdict import WITNESSES

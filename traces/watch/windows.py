@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import define, field
 
-from traces.checks.partition import firsts
+from traces.checks.columns import firsts
 from traces.context import Ints
 from traces.scopes import SCOPES, Column
 from traces.watch.rows import Columns

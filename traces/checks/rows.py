@@ -1,0 +1,93 @@
+"""Rows of a trace that are judged together: those of one partition, one group or one producer.
+
+The rows arrive in any order and leave sorted by process and program order, so that a verdict
+cannot depend on how the table was cut or shuffled.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, wraps
+from typing import Any, TypeVar
+
+import numpy as np
+from attrs import define
+
+from traces.checks.base import Bools
+from traces.context import Context, Ints
+from traces.schema import Op, Outcome, Txn
+
+Answer = TypeVar("Answer")
+
+
+@define(slots=False)
+class Rows:
+    """Columns of rows that belong together, in canonical order."""
+
+    columns: Mapping[str, Ints]
+    context: Context
+
+    def __getattr__(self, name: str) -> Ints:
+        try:
+            column = self.columns[name]
+        except KeyError as error:
+            raise AttributeError(name) from error
+        self.__dict__[name] = column  # found without asking here from now on
+        return column
+
+    def __len__(self) -> int:
+        return len(self.columns["op"])
+
+    @cached_property
+    def _rows_of(self) -> dict[tuple[Op, ...], Ints]:
+        return {}
+
+    @cached_property
+    def _there(self) -> frozenset[int]:
+        """The calls that there are."""
+        return frozenset((np.flatnonzero(np.bincount(self.op + 1)) - 1).tolist())
+
+    def where(self, *ops: Op) -> Ints:
+        """The rows of these calls, in order."""
+        if ops not in self._rows_of:
+            rows = np.flatnonzero(self.called(*ops))
+            rows.flags.writeable = False  # several checks get the same
+            self._rows_of[ops] = rows
+        return self._rows_of[ops]
+
+    def called(self, *ops: Op) -> Bools:
+        """Which rows are of these calls."""
+        wanted = np.zeros(len(self), bool)
+        for op in self._there.intersection(ops):
+            wanted |= self.op == op
+        return wanted
+
+    def has(self, flag: int) -> Bools:
+        """Which rows carry the flag."""
+        return (self.flags & flag) != 0
+
+    @cached_property
+    def ok(self) -> Bools:
+        """Rows of calls that certainly happened."""
+        return self.outcome == Outcome.OK
+
+    @cached_property
+    def done(self) -> Bools:
+        """As `ok`, or nobody answered and a reader has shown since that it happened."""
+        return self.ok | (self.txn_state == Txn.PROVED)
+
+    @cached_property
+    def unit(self) -> Ints:
+        """The transaction that a row belongs to, or its call where there is none; per process."""
+        return np.where(self.txn >= 0, -2 - self.txn, self.seq)
+
+
+def once(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """What several checks ask of the same rows is worked out once."""
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def answer(rows: Any) -> Answer:
+        if name not in rows.__dict__:
+            rows.__dict__[name] = function(rows)
+        return rows.__dict__[name]
+
+    return answer
