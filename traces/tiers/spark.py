@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from traces import spark as exact
@@ -124,13 +124,12 @@ class Chosen:
         known = [tuple(int(column[row]) for column in mine) in self.keys for row in first]
         return np.array(known, bool)[number]
 
-    def where(self) -> Column:
-        """The same of a DataFrame."""
-        found = F.lit(False)
-        for key in sorted(self.keys):
-            same = (F.col(n) == value for n, value in zip(self.names, key, strict=True))
-            found = found | reduce(Column.__and__, same)
-        return found
+    def among(self, ops: DataFrame) -> DataFrame:
+        """Those of a DataFrame, which keep their order."""
+        columns = zip(*sorted(self.keys), strict=True)
+        table = pa.table([pa.array(c, pa.int32()) for c in columns], list(self.names))
+        keys = ops.sparkSession.createDataFrame(table)
+        return ops.join(F.broadcast(keys), list(self.names), "left_semi")
 
 
 def _exactly(
@@ -138,4 +137,4 @@ def _exactly(
 ) -> DataFrame:
     if isinstance(ops, Files):
         return exact.find(ops, contexts, checks, keep=chosen)
-    return exact.find(ops.where(chosen.where()), contexts, checks)
+    return exact.find(chosen.among(ops), contexts, checks)
