@@ -323,7 +323,8 @@ def two_lives() -> tuple[Lines, dict[str, Any]]:
         for record in records:
             call("p#0", "send", records=[record], **told)
         read = {"records": records, "isolation": "read_uncommitted"}
-        call("c#0", "poll", **told, **read)
+        reported = {"high_watermark": {"m:0": 2}, "leader_epochs": {"m:0": 1}}
+        call("c#0", "poll", **told, **read, **reported)
         if life == "new":
             at = {"partitions": ["m:0"], "offsets": {"m:0": 2}}
             call("scan#0", "scan", **told, **read, **at)
@@ -334,6 +335,32 @@ def two_lives() -> tuple[Lines, dict[str, Any]]:
     meta = {"format": 1, "complete": True, "topics": {"m": topic | {"cleanup_policy": "delete"}}}
     alone: Lines = json.loads(json.dumps(lines))  # no two lines share a record
     return alone, meta | {"producers": {"p": producer}, "consumers": {}}
+
+
+def test_a_send_that_failed_is_in_no_order(tmp_path: Path) -> None:
+    """Its record came into the log later, by another producer."""
+    lines, meta = two_lives()
+    lines["p#0"] = lines["p#0"][2:]
+    failed, stored, close = lines["p#0"]
+    other = json.loads(json.dumps(failed)) | {"process": "q#0", "seq": 0}
+    failed["outcome"], failed["records"][0]["offset"] = "fail", None
+    del failed["records"][0]["offset"]
+    stored["records"][0]["offset"], other["records"][0]["offset"] = 0, 1
+    lines["q#0"] = [other | {"invoked_ns": stored["returned_ns"] + 1}, close | {"process": "q#0"}]
+    for mine in lines.values():
+        for seq, line in enumerate(mine):
+            line["seq"] = seq
+            if line["op"] in ("poll", "scan"):
+                line["records"] = [
+                    {"topic": "m", "partition": 0, "offset": o, "id": i}
+                    for o, i in ((0, 4), (1, 3))
+                ]
+    lines["c#0"] = lines["c#0"][1:]
+    lines["c#0"][0]["seq"], lines["c#0"][1]["seq"] = 0, 1
+    meta["producers"]["q"] = meta["producers"]["p"]
+    assert said(tmp_path, lines, meta, "P1").verdict == "holds"
+    failed["outcome"] = "info"
+    assert said(tmp_path, lines, meta, "P1").verdict == "violated"
 
 
 def test_a_topic_made_again_is_another_log(tmp_path: Path) -> None:
@@ -365,7 +392,7 @@ def test_a_call_that_does_not_tell_the_life_leaves_the_log_undecided(tmp_path: P
     del lines["c#0"][0]["topic_ids"]
     one = said(tmp_path, lines, meta, "L1")
     assert one.verdict == "not checked"
-    assert "topic m was deleted and made again, and 2 rows do not tell its id" in one.reason
+    assert "topic m was deleted and made again, and 3 rows do not tell its id" in one.reason
 
 
 def test_two_leaders_have_two_clocks(tmp_path: Path) -> None:

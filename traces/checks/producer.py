@@ -21,8 +21,11 @@ from traces.schema import NONE, Flag, Op, Outcome
     uses="",
 )
 def reordered(p: Partition) -> list[Found]:
-    """Retries with several requests in flight may overtake each other; idempotence forbids it."""
-    placed = p.place != NONE
+    """Retries with several requests in flight may overtake each other; idempotence forbids it.
+
+    A send that certainly failed is in no order: its record is in the log by another one, or L6's.
+    """
+    placed = (p.place != NONE) & (p.outcome[p.sends] != Outcome.FAIL)
     sends, place = p.sends[placed], p.place[placed]  # by process, in the order of the calls
     back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (place[1:] < place[:-1])
     found = witness(sends[:-1][back], sends[1:][back])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.columns import firsts, lookup
+from traces.checks.columns import differing, firsts, lookup
 from traces.checks.partition import Partition
 from traces.context import Ints
 from traces.schema import NONE, Op
@@ -28,11 +28,15 @@ def payloads_changed(p: Partition) -> list[Found]:
     """
     if not (p.hash != NONE).any():
         return [Found(0)]
-    sends = p.sends[np.argsort(p.id[p.sends], kind="stable")]
-    vague = np.unique(p.id[sends[p.hash[sends] == NONE]])
     seen = np.concatenate([p.reads, p.where(Op.DUMP)])
     seen = seen[(p.hash[seen] != NONE) & (p.id[seen] != NONE)]
-    seen = seen[~np.isin(p.id[seen], vague)]
+    seen = seen[~p.among(seen, p.sends[p.hash[p.sends] == NONE])]
+    looked_at = len(seen)
+    both = np.concatenate([p.sends, seen])
+    both = both[differing(p.record[both], p.hash[both])]  # most records have one hash
+    sends = both[p.op[both] == Op.SEND]
+    sends = sends[np.argsort(p.id[sends], kind="stable")]
+    seen = both[p.op[both] != Op.SEND]
     seen = seen[np.lexsort((seen, p.hash[seen], p.id[seen]))]
     told = sends[np.isin(p.id[sends], p.id[seen])]
     unsent = seen[~np.isin(p.id[seen], p.id[told])]
@@ -44,7 +48,7 @@ def payloads_changed(p: Partition) -> list[Found]:
     starts = said[firsts(p.id[said])]
     sender = starts[lookup(p.id[starts], p.id[changed])] if len(changed) else changed
     found = witness(sender, changed)
-    return [Found(len(seen), found, np.zeros(len(found), np.int64), "payload-changed")]
+    return [Found(looked_at, found, np.zeros(len(found), np.int64), "payload-changed")]
 
 
 def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":

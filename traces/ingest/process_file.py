@@ -239,7 +239,7 @@ class Reader:
         if records:
             rows.call(len(records), fields, odd=False)
             rows.records += _identified(records, topic_ids)
-        reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields)
+        reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields, topic_ids)
         query = get("query")
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
         if op is Op.SUBSCRIBE:
@@ -264,17 +264,21 @@ class Reader:
             rows.call(1, fields | {"flags": flags | Flag.EMPTY * listed})
             rows.sent({"topic": None})
 
-    def _reports(self, call: Call, fields: dict[str, int | None]) -> bool:
+    def _reports(
+        self, call: Call, fields: dict[str, int | None], topic_ids: dict[str, str]
+    ) -> bool:
         """What the call says about partitions besides its records: watermarks, log starts."""
         epochs: dict[str, int] = call.get("leader_epochs") or {}
         for name, op in REPORTS.items():
             told: dict[str, int] = call.get(name) or {}
-            if told:
-                self._rows.call(len(told), fields | {"op": op.value})
+            rows: list[Call] = []
             for place, offset in told.items():
                 topic, partition = self._place(place)
                 row = {"topic": topic, "partition": partition, "offset": offset}
-                self._rows.sent(row | {"epoch": epochs.get(place)})
+                rows.append(row | {"epoch": epochs.get(place)})
+            if rows:
+                self._rows.call(len(rows), fields | {"op": op.value})
+                self._rows.records += _identified(rows, topic_ids)
         return any(call.get(name) for name in REPORTS)
 
     def _placed_rows(

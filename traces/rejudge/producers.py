@@ -13,6 +13,7 @@ def order_kept(h: History, rows: list[Row]) -> None:
     one_place(rows)
     one, two = rows
     must(one.process == two.process, "two processes sent them")
+    must(all(row.line["outcome"] != "fail" for row in rows), "one of the sends failed")
     must(one.at < two.at, "they were sent in the other order")
     first, second = known("nobody knows where they are stored", where(h, one), where(h, two))
     must(second < first, "they are stored in this order")
