@@ -1,17 +1,19 @@
 """Every guarantee of the table and its check, in the table's order."""
 
 from traces.checks import (
+    commits,
     compaction,
     consumer,
     disposal,
+    fencing,
     fetching,
-    groups,
     handover,
     log,
     loss,
     offsets,
     order,
     outcomes,
+    processing,
     producer,
     records,
     replicas,
@@ -28,7 +30,7 @@ __all__ = ["CHECKS", "KINDS", "MODULES"]
 MODULES = (
     *(log, loss, order, records, starts, compaction, replicas),
     *(producer, sessions, transactions, outcomes, offsets),
-    *(consumer, fetching, groups, handover, share, disposal, topics),
+    *(consumer, fetching, commits, fencing, processing, handover, share, disposal, topics),
 )
 
 

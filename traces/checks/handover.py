@@ -1,9 +1,9 @@
-"""How a group's partitions change hands, and that one of two members of one name has to go."""
+"""Every partition of a group has one owner, and changes hands without two at a time."""
 
 import numpy as np
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import firsts, last_upto, lookup, running_max
+from traces.checks.base import Found, check, witness
+from traces.checks.columns import firsts, lookup, running_max
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.context import UNSET, Clause, Ints, clause
@@ -13,6 +13,31 @@ from traces.sorting import order_by
 MS = 1_000_000
 NEVER = int(np.iinfo(np.int64).max)
 _OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
+
+
+@check(
+    "G1",
+    "a partition has one owner in a generation",
+    formula="assigned to two members in one (group, generation) ⇒ the same member",
+    needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
+    kinds="dual-ownership",
+    looks_at="assignments with a generation",
+    uses="instance",
+)
+def two_owners(p: Partition) -> list[Found]:
+    """Two members that both think they own a partition process everything twice.
+
+    A static member may come back as another process in the same generation (KIP-345).
+    """
+    rows = p.where(Op.ASSIGNED)
+    rows = rows[(p.group[rows] != NONE) & (p.generation[rows] != NONE) & p.ok[rows]]
+    rows = rows[np.lexsort((rows, p.process[rows], p.generation[rows], p.group[rows]))]
+    rows = rows[firsts(p.group[rows], p.generation[rows], p.process[rows])]
+    one, two = rows[:-1], rows[1:]
+    both = (p.group[one] == p.group[two]) & (p.generation[one] == p.generation[two])
+    both &= (p.instance[one] == NONE) | (p.instance[one] != p.instance[two])
+    found = witness(one[both], two[both])
+    return [Found(len(rows), found, np.zeros(len(found), np.int64), "dual-ownership")]
 
 
 @check(
@@ -206,52 +231,3 @@ def _without_owner(p: Rows, stints: tuple[Ints, Ints], lasting: Ints, topic: int
         before = np.where(known >= 0, had[known] if len(had) else NONE, NONE)
         out.append(witness(np.full(len(free), topic), np.full(len(free), at), before))
     return np.concatenate(out)
-
-
-@check(
-    "G11",
-    "static members are fenced",
-    formula="a member of instance i assigned ≺ commit of another of i, assigned before ⇒ not ok",
-    needs="COMMITS static.instance static.group",
-    closed="static.inv static.ret one_clock consumers",
-    spec="ConsumerCommit!ReceiveCommit, with Fence",
-    scope="group",
-    looks_at="commits of members whose instance another process had, too",
-    uses="outcome instance",
-)
-def two_of_one_instance(p: Rows) -> list[Found]:
-    """Whoever joins under the name of a member takes its place, and the other one is fenced."""
-    rows = p.where(Op.ASSIGNED, Op.COMMIT)
-    rows = rows[p.ok[rows] & (p.instance[rows] != NONE) & ~p.has(Flag.AUTO)[rows]]
-    rows = rows[_shared(p, rows)]
-    joined = p.op[rows] == Op.ASSIGNED
-    own = last_upto(joined)
-    commit = np.flatnonzero(~joined & (own >= 0))
-    same = p.process[rows[own[commit]]] == p.process[rows[commit]]
-    same &= p.instance[rows[own[commit]]] == p.instance[rows[commit]]
-    commits, own = rows[commit[same]], rows[own[commit[same]]]
-    found = [
-        _taken_over(p, rows[joined & (p.instance[rows] == i)], commits[mine], own[mine])
-        for i in np.unique(p.instance[commits])
-        for mine in (p.instance[commits] == i,)
-    ]
-    lines = np.concatenate([witness(commits[:0], own[:0], own[:0]), *found])
-    return [Found(len(commits), lines, np.zeros(len(lines), np.int64))]
-
-
-def _shared(p: Rows, rows: Ints) -> Bools:
-    """Rows whose instance more than one process had."""
-    order = order_by(p.instance[rows], p.process[rows])
-    instance, process = p.instance[rows[order]], p.process[rows[order]]
-    two = (instance[1:] == instance[:-1]) & (process[1:] != process[:-1])
-    return np.isin(p.instance[rows], instance[1:][two])
-
-
-def _taken_over(p: Rows, joined: Ints, commits: Ints, own: Ints) -> Ints:
-    """Commits after another process had joined, which was after their own process had."""
-    joined = joined[order_by(p.ret[joined], joined)]
-    latest, at = running_max(p.inv[joined])
-    before = np.searchsorted(p.ret[joined], p.inv[commits], side="left") - 1
-    commits, own, before = (x[before >= 0] for x in (commits, own, before))
-    taken = latest[before] > p.ret[own]
-    return witness(own[taken], joined[at[before[taken]]], commits[taken])

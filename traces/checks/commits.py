@@ -1,0 +1,192 @@
+"""What a group commits grows, covers what it was given, and is where the next owner goes on."""
+
+import numpy as np
+
+from traces.checks.base import TRUNCATED, Bools, Found, check, witness
+from traces.checks.columns import distinct, firsts, last_before, last_upto, running_max
+from traces.checks.partition import Partition
+from traces.checks.rows import Rows, once
+from traces.checks.share import share_groups
+from traces.checks.visible import passed_over, visible_between
+from traces.context import Clause, Ints, clause
+from traces.schema import NONE, Op, Outcome
+from traces.sorting import order_by
+
+
+def answered(p: Rows) -> Ints:
+    """Commits of a group that were answered with success; share groups do not commit."""
+    rows = p.where(Op.COMMIT)
+    rows = rows[(p.outcome[rows] == Outcome.OK) & (p.group[rows] != NONE)]
+    return rows[(p.offset[rows] != NONE) & ~np.isin(p.group[rows], share_groups(p))]
+
+
+@check(
+    "G5",
+    "a committed offset does not go back",
+    formula="commits of one (group, generation, partition) in order ⇒ offsets do not decrease",
+    needs="COMMITS commit.generation",
+    closed="commit.inv assign.topic",
+    spec="ConsumerCommit!CommittedMonotone",
+    unless=TRUNCATED,
+    kinds="offset-commit-regression",
+    looks_at="commits with a generation",
+    uses="",
+)
+def commit_back(p: Partition) -> list[Found]:
+    """Inside a generation one member owns the partition, and its commits move forward."""
+    rows = answered(p)
+    rows = rows[p.generation[rows] != NONE]
+    rows = rows[np.lexsort((rows, p.inv[rows], p.generation[rows], p.group[rows]))]
+    one, two = rows[:-1], rows[1:]
+    same = (p.group[one] == p.group[two]) & (p.generation[one] == p.generation[two])
+    # Of two processes' commits that overlap nobody knows which came first.
+    after = (p.ret[one] != NONE) & (p.ret[one] < p.inv[two]) & (p.clock[one] == p.clock[two])
+    same &= after | (p.process[one] == p.process[two])
+    back = same & (p.offset[two] < p.offset[one])
+    one, two = one[back], two[back]
+    back = ~_sought(p, one, two)
+    found = witness(one[back], two[back])
+    return [Found(len(rows), found, p.topic_clause(len(found)), "offset-commit-regression")]
+
+
+def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
+    """Whether the application itself moved back between two commits of one process."""
+    seek = last_upto(p.called(Op.SEEK, Op.RESET))[two] if len(two) else two
+    same = (p.process[seek] == p.process[two]) & (seek >= 0)
+    return same & ((p.process[one] != p.process[two]) | (p.seq[seek] > p.seq[one]))
+
+
+@check(
+    "G6",
+    "a commit is not beyond what the group was given",
+    formula="committed c ⇒ no visible record at or above the group's position lies below c",
+    needs="COMMITS ANSWERS",
+    closed="VISIBLE MEMBERS commit.ret poll.inv one_clock",
+    spec="ConsumerCommit!AtLeastOnce",
+    unless="",
+    kinds="commit-beyond-position",
+    looks_at="commits",
+    uses="isolation compacted.key",
+)
+def commit_beyond(p: Partition) -> list[Found]:
+    """What is committed will not be delivered again, so it must have been delivered before."""
+    out = [Found(0, kind="commit-beyond-position")]
+    commits = answered(p)
+    for group in distinct(p.group[commits]):
+        mine = commits[p.group[commits] == group]
+        out.append(_beyond(p, int(group), mine))
+    return out
+
+
+@once
+def _steps(p: Partition) -> Ints:
+    """Rows that tell where a consumer's position is."""
+    told = p.called(Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN, Op.RESET)
+    told &= p.ok & (p.offset != NONE)
+    return np.flatnonzero(told)
+
+
+def _members(p: Partition, group: int) -> Bools:
+    """For each process, whether it is known as a member of the group; the last stands for none."""
+    members = np.zeros(int(p.process.max(initial=NONE)) + 2, bool)
+    members[p.process[p.group == group]] = True
+    members[NONE] = False
+    return members
+
+
+def _beyond(p: Partition, group: int, commits: Ints) -> Found:
+    steps = _steps(p)
+    steps = steps[_members(p, group)[p.process[steps]]]
+    steps = steps[order_by(p.inv[steps])]
+    reach, at = running_max(p.offset[steps] + (p.op[steps] == Op.POLL))
+    before = np.searchsorted(p.inv[steps], p.ret[commits], side="right") - 1
+    nothing = before < 0
+    start = np.full(len(commits), p.log_start)
+    position = np.where(nothing, start, reach[before] if len(steps) else start)
+    beyond = (visible_between(p, position, p.offset[commits]) > 0) & (position < p.offset[commits])
+    highest = np.where(nothing, NONE, steps[at[before]] if len(steps) else NONE)
+    found = witness(commits[beyond], highest[beyond])
+    # Without a single read the group may have started at the end of the log.
+    from_end = nothing[beyond] & (int(p.context.reset_latest[group]) != 0)
+    unknown = clause(Clause.UNKNOWN, np.full(len(found), group))
+    clauses = np.where(from_end & (not p.context.jepsen), unknown, 0)
+    return Found(len(commits), found, clauses, "commit-beyond-position")
+
+
+@check(
+    "G10",
+    "a new owner goes on where the group had committed",
+    formula="first read after assignment ⇒ no visible record from the committed offset up to it",
+    needs="",
+    closed="VISIBLE COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret one_clock",
+    unless=TRUNCATED,
+    kinds="group-delivery-gap",
+    looks_at="first reads of a member, with a committed offset known",
+    uses="isolation compacted.key",
+)
+def handover_gap(p: Partition) -> list[Found]:
+    """Between the last owner's commit and the next owner's first record nothing may be lost."""
+    reads = p.reads[(p.op[p.reads] == Op.POLL) & (p.group[p.reads] != NONE)]
+    starts = np.flatnonzero(firsts(*_stints(p, reads)))
+    first, own = _asked(p, reads[starts])
+    base = _higher(p, own, _commits_before(p, first))
+    first, base = first[base >= 0], base[base >= 0]
+    gap = passed_over(p, p.offset[base] - 1, p.offset[first])
+    found = witness(base[gap], first[gap])
+    return [Found(len(first), found, p.topic_clause(len(found)), "group-delivery-gap")]
+
+
+def _stints(p: Partition, reads: Ints) -> tuple[Ints, Ints]:
+    """Process and last assignment of each read: together, one member's time with the partition."""
+    if p.context.jepsen or not len(p):
+        return p.process[reads], np.zeros(len(reads), np.int64)
+    moves = p.called(Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.ASSIGN)
+    return p.process[reads], last_upto(moves)[reads]
+
+
+def _asked(p: Partition, first: Ints) -> tuple[Ints, Ints]:
+    """The first reads that begin where the group had committed, and the member's own query.
+
+    Who was told where to start, by a seek or a manual assignment, does not begin there.
+    """
+    if not len(first):
+        return first, first
+    own = last_before(p.called(Op.COMMITTED, Op.ASSIGNED, Op.SEEK, Op.ASSIGN, Op.RESET))[first]
+    own = np.where((own >= 0) & (p.process[own] == p.process[first]), own, NONE)
+    told = (own >= 0) & np.isin(p.op[own], (Op.SEEK, Op.ASSIGN, Op.RESET))
+    first, own = first[~told], own[~told]
+    return first, np.where(p.offset[own] == NONE, NONE, own)
+
+
+def _commits_before(p: Partition, first: Ints) -> Ints:
+    """For each of these reads, the highest commit of the group that began before it returned.
+
+    A poll may have begun before the rebalance in which the last owner made its commit.
+    """
+    out = np.full(len(first), NONE)
+    commits = answered(p)
+    commits = commits[p.inv[commits] != NONE]
+    commits = commits[order_by(p.inv[commits])]
+    for group in distinct(p.group[first]):
+        mine, ours = commits[p.group[commits] == group], np.flatnonzero(p.group[first] == group)
+        _, highest = running_max(p.offset[mine])
+        upto = np.searchsorted(p.inv[mine], p.ret[first[ours]], side="right")
+        ours, upto = ours[upto > 0], upto[upto > 0]
+        out[ours] = mine[highest[upto - 1]]
+        # A commit in the same call as the read, or after it, says nothing about where it began.
+        for at in np.flatnonzero(_not_before(p, out[ours], first[ours])):
+            before = mine[: upto[at]]
+            before = before[~_not_before(p, before, first[ours[at]])]
+            out[ours[at]] = before[np.argmax(p.offset[before])] if len(before) else NONE
+    return out
+
+
+def _not_before(p: Partition, commits: Ints, reads: Ints | np.int64) -> Bools:
+    """Which commits the process of the read made in the same call or after it."""
+    return (p.process[commits] == p.process[reads]) & (p.seq[commits] >= p.seq[reads])
+
+
+def _higher(p: Partition, one: Ints, two: Ints) -> Ints:
+    """Of two rows the one with the higher offset, where there are both."""
+    first = (one >= 0) & ((two < 0) | (p.offset[one] >= p.offset[two]))
+    return np.where(first, one, two)

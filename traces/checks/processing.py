@@ -1,0 +1,161 @@
+"""What a group promises to its application: nothing is left out, or nothing is given twice."""
+
+import numpy as np
+
+from traces.checks.base import Bools, Found, check, witness
+from traces.checks.columns import differing, distinct, firsts, repeated, running_max
+from traces.checks.partition import Partition
+from traces.checks.rows import once
+from traces.checks.share import share_groups
+from traces.checks.visible import visible_at
+from traces.context import Clause, Ints, Order, clause
+from traces.schema import NONE, Op
+
+UNKNOWN_START = int(np.iinfo(np.int64).max)
+
+
+@check(
+    "G8",
+    "what is committed was processed",
+    formula="o below a committed offset, visible ⇒ processed by a member of the group",
+    needs="complete COMMITS ANSWERS",
+    closed="VISIBLE MEMBERS PROCESSED consumers.whole",
+    spec="ConsumerCommit!AtLeastOnce",
+    unless="consumers.commit_order is not process_then_commit",
+    looks_at="records below a group's committed offset",
+    uses="isolation compacted.key",
+)
+def skipped(p: Partition) -> list[Found]:
+    """At least once: a commit says *done*, so a crash after it must not lose what it covers.
+
+    A truncation may put new records where the group had read others and committed beyond them:
+    they are never delivered, and that is as legal as the truncation is.
+    """
+    out: list[Found] = []
+    known = p.where(Op.COMMIT, Op.COMMITTED)
+    known = known[p.ok[known] & (p.group[known] != NONE) & (p.offset[known] != NONE)]
+    known = known[~np.isin(p.group[known], share_groups(p))]
+    for group in distinct(p.group[known]):
+        out.append(_skipped(p, int(group), known[p.group[known] == group]))
+    return out or [Found(0)]
+
+
+def _skipped(p: Partition, group: int, commits: Ints) -> Found:
+    commits = commits[np.lexsort((commits, p.inv[commits]))]
+    reach, _ = running_max(p.offset[commits])
+    given, processed = _handled(p)
+    delivered = given[p.group[given] == group]
+    done = processed[p.group[processed] == group]
+    if not int(p.context.processes[group]):
+        done = delivered
+    first = int(p.offset[delivered].min(initial=reach[-1]))
+    began, sure = _began(p, group)
+    start = min(first, began)
+    # Without a final reading only what the group itself was given is known to have been there.
+    source = p.final if p.context.complete and len(p.final) else delivered
+    source = source[(p.offset[source] >= start) & (p.offset[source] < reach[-1])]
+    source = source[visible_at(p, p.offset[source])]
+    missed = source[~p.among(source, done)]
+    missed = missed[np.lexsort((missed, p.id[missed], p.offset[missed]))]
+    missed = missed[firsts(p.offset[missed], p.id[missed])]
+    given = p.first_about(delivered)[p.record[missed]]
+    was_given = given >= 0
+    replaced = np.isin(p.offset[missed], p.offset[delivered]) & ~was_given
+    clauses = np.where(replaced, p.topic_clause(len(missed)), _skip_clause(p, group, was_given))
+    unsure = (p.offset[missed] < first) & (not sure)
+    unknown = clause(Clause.UNKNOWN, np.full(len(missed), group))
+    clauses = np.where(unsure, unknown, clauses)
+    covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
+    found = witness(np.where(was_given, given, missed), covering)
+    return Found(_places(p, source), found, clauses)
+
+
+def _places(p: Partition, rows: Ints) -> int:
+    """How many records these rows are about, each counted at every offset that it has."""
+    records = int(np.count_nonzero(p.about(rows)))
+    rows = rows[differing(p.record[rows], p.offset[rows])]
+    more = rows[np.lexsort((p.offset[rows], p.id[rows]))]
+    again = firsts(p.id[more], p.offset[more])
+    return records + int(np.count_nonzero(again)) - int(np.count_nonzero(p.about(rows)))
+
+
+@once
+def _handled(p: Partition) -> tuple[Ints, Ints]:
+    """Records that groups were given, and that they processed."""
+    given, done = p.where(Op.POLL), p.where(Op.PROCESS)
+    ours = p.ok & (p.group != NONE) & (p.id != NONE)
+    return given[ours[given]], done[ours[done]]
+
+
+def _began(p: Partition, group: int) -> tuple[int, bool]:
+    """Where the group began, and whether that is sure: by its first question, if it asked any."""
+    asked = np.flatnonzero((p.group == group) & (p.op == Op.COMMITTED) & p.ok & (p.inv != NONE))
+    if not len(asked):
+        return UNKNOWN_START, True
+    first = int(p.offset[asked[np.argmin(p.inv[asked])]])
+    if first != NONE:
+        return first, True
+    from_end = int(p.context.reset_latest[group])  # nothing committed yet: the reset policy
+    return (UNKNOWN_START, True) if from_end == 1 else (p.log_start, from_end == 0)
+
+
+def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
+    """Whether the group had promised to process before it commits.
+
+    One that commits first may lose what it was given; what it was never given, only one that
+    commits automatically may: its client commits what it handed out, before anybody wrote it down.
+    """
+    order, n = int(p.context.order[group]), np.full(len(was_given), group)
+    permitted = clause(Clause.COMMIT_ORDER, n)
+    if order == Order.AUTO:
+        return permitted
+    if order == Order.COMMIT_THEN_PROCESS:
+        return np.where(was_given, permitted, 0)
+    if order == Order.PROCESS_THEN_COMMIT:
+        return np.zeros(len(n), np.int64)
+    return clause(Clause.UNKNOWN, n)
+
+
+@check(
+    "G9",
+    "nothing is delivered twice",
+    formula="a group is given (o, v) at most once",
+    needs="READS MEMBERS PROCESSED",
+    spec="ConsumerCommit!AtMostOnce",
+    unless="consumers.commit_order is not commit_then_process, or it was processed once at most",
+    looks_at="records given to a group",
+    extra="of them processed more than once",
+    uses="",
+)
+def redelivered(p: Partition) -> list[Found]:
+    """At most once: a commit before processing means that nobody will be given it again."""
+    polls, _ = _handled(p)
+    seen = len(polls)
+    polls = polls[repeated(p.group[polls], p.record[polls])]
+    polls = polls[np.lexsort((p.inv[polls], p.id[polls], p.offset[polls], p.group[polls]))]
+    again = ~firsts(p.group[polls], p.offset[polls], p.id[polls])
+    second = np.flatnonzero(again)
+    found = witness(polls[second - 1], polls[second])
+    twice = _processed_twice(p)
+    clauses = _again_clause(p, found, np.isin(p.id[found[:, 0]], twice))
+    return [Found(seen, found, clauses, extra=len(twice))]
+
+
+def _processed_twice(p: Partition) -> Ints:
+    _, done = _handled(p)
+    done = done[repeated(p.group[done], p.record[done])]
+    done = done[np.lexsort((p.id[done], p.offset[done], p.group[done]))]
+    again = ~firsts(p.group[done], p.offset[done], p.id[done])
+    return np.unique(p.id[done[again]])
+
+
+def _again_clause(p: Partition, found: Ints, twice: Bools) -> Ints:
+    group = p.group[found[:, 0]]
+    order, recorded = p.context.order[group], p.context.processes[group] == 1
+    permitted, unknown = clause(Clause.COMMIT_ORDER, group), clause(Clause.UNKNOWN, group)
+    first = order == Order.COMMIT_THEN_PROCESS
+    return np.select(
+        [order == Order.UNKNOWN, first & ~recorded, first & twice],
+        [unknown, unknown, np.zeros(len(group), np.int64)],
+        permitted,
+    )
