@@ -43,12 +43,12 @@ class Writes:
         latest = self.end[by_end][np.take(best, at, mode="clip") % len(order)]
         return one & (latest >= since)
 
-    def overwritten(self, sure: Bools, until: Ints) -> tuple[Ints, Ints]:
-        """The latest start of a write that was surely over by then, and its row.
+    def overwritten(self, until: Ints, these: Bools | bool = True) -> tuple[Ints, Ints]:
+        """The latest start of one of these writes that was surely over by then, and its row.
 
         Whatever was over before that start was overwritten.
         """
-        rows = np.flatnonzero(sure)
+        rows = np.flatnonzero((self.end != AFTER) & these)
         rows = rows[order_by(self.end[rows])]
         best, at = running_max(self.start[rows])
         done = np.searchsorted(self.end[rows], until, side="left") - 1
@@ -83,6 +83,12 @@ def _groups(p: Partition) -> list[int]:
 def _answers(p: Partition) -> Ints:
     rows = p.where(Op.COMMITTED)
     return rows[p.ok[rows] & (p.inv[rows] != NONE) & (p.ret[rows] != NONE)]
+
+
+def _register(p: Partition, group: int) -> tuple[Ints, Writes]:
+    """The answers that a group was given about its offset, and what may have set it."""
+    asked = _answers(p)
+    return asked[p.group[asked] == group], _writes(p, group)
 
 
 def _writes(p: Partition, group: int) -> Writes:
@@ -133,11 +139,9 @@ def not_a_register(p: Partition) -> list[Found]:
 
 
 def _stale(p: Partition, group: int) -> Found:
-    asked = _answers(p)
-    asked = asked[p.group[asked] == group]
-    writes = _writes(p, group)
+    asked, writes = _register(p, group)
     plain = p.op[writes.rows] == Op.COMMIT
-    since, last = writes.overwritten(plain & (writes.end != AFTER), p.inv[asked])
+    since, last = writes.overwritten(p.inv[asked], plain)
     judged = last != NONE
     asked, since, last = asked[judged], since[judged], last[judged]
     open_end = Writes(writes.rows, writes.value, writes.start, np.where(plain, writes.end, AFTER))
@@ -175,14 +179,12 @@ def torn_offsets(p: Partition) -> list[Found]:
 
 
 def _torn(p: Partition, group: int) -> list[Found]:
-    asked = _answers(p)
-    asked = asked[p.group[asked] == group]
-    sent, writes = _sent(p, group), _writes(p, group)
+    (asked, writes), sent = _register(p, group), _sent(p, group)
     asked = asked[p.ret[asked] >= p.inv[sent].min(initial=AFTER)]
     wrong, shown = _undone(p, asked, sent, writes)
     undone = witness(shown, asked[wrong])
     told = p.op[writes.rows] == Op.TXN_OFFSETS
-    since, last = writes.overwritten(told & (writes.end != AFTER), p.inv[asked])
+    since, last = writes.overwritten(p.inv[asked], told)
     late = (last != NONE) & ~writes.explain(p.offset[asked], p.ret[asked], since) & ~wrong
     missing = witness(last[late], asked[late])
     return [
@@ -203,7 +205,7 @@ def _undone(p: Partition, asked: Ints, sent: Ints, writes: Writes) -> tuple[Bool
     wrong = at >= 0
     wrong[wrong] = p.offset[aborted[at[wrong]]] == p.offset[asked[wrong]]
     wrong &= ~writes.explain(p.offset[asked], p.ret[asked], np.full(len(asked), BEFORE))
-    _, last = writes.overwritten(writes.end != AFTER, p.inv[asked])
+    _, last = writes.overwritten(p.inv[asked])
     wrong &= (last != NONE) | _answered_otherwise(p, asked)
     return wrong, aborted[at[wrong]]
 
