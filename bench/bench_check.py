@@ -10,18 +10,14 @@ session.
 
 import argparse
 import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-import psutil
+from typing import Any
 
 from bench.generator.lines import write_lines
 from bench.generator.plan import Plan
 from bench.generator.write import Generated
+from bench.measuring import conditions, cpu_seconds, timed
 from traces import local
 from traces.arrow import pq
 from traces.ingest.history import Reading, read_history
@@ -30,30 +26,7 @@ from traces.report import Judged
 from traces.session import session
 from traces.spark import find, read_ops
 
-Answer = TypeVar("Answer")
 SEED = 7
-
-
-def tree_cpu() -> float:
-    """CPU seconds of this process and all below it, so far."""
-    me = psutil.Process()
-    total = 0.0
-    for process in [me, *me.children(recursive=True)]:
-        try:
-            times: Any = process.cpu_times()
-            total += times.user + times.system + times.children_user + times.children_system
-        except psutil.NoSuchProcess:
-            continue
-    return total
-
-
-def timed(what: str, rows: int, work: Callable[[], Answer]) -> Answer:
-    """Do it, and say what it cost."""
-    cpu, wall = tree_cpu(), time.perf_counter()
-    answer = work()
-    cpu, wall = tree_cpu() - cpu, time.perf_counter() - wall
-    print(f"  {what:<28} {cpu:8.2f} CPU-s {wall:8.2f} s {rows / cpu / 1e6:8.3f} M rows per CPU-s")
-    return answer
 
 
 def made_up(folder: Path, messages: int) -> Path:
@@ -68,15 +41,15 @@ def measure(path: Path, spark: Any) -> None:
     run = read(path)
     rows = len(run.columns["seq"])
     print(f"  {run.calls:,} calls, {rows:,} rows")
-    run = timed("read", rows, lambda: read(path))
+    run, _ = timed("read", rows, lambda: read(path))
     table = run.table(0)
-    found = timed("judge, kernels alone", rows, lambda: local.find(table, {0: run.context}))
+    found, _ = timed("judge, kernels alone", rows, lambda: local.find(table, {0: run.context}))
     answer = verdict(run, found)
     if spark is not None:
         with tempfile.TemporaryDirectory() as folder:
             pq.write_table(table, f"{folder}/ops.parquet", compression="zstd")
             size = Path(folder, "ops.parquet").stat().st_size
-            by_spark = timed("judge, Spark", rows, lambda: collected(spark, folder, run))
+            by_spark, _ = timed("judge, Spark", rows, lambda: collected(spark, folder, run))
         assert verdict(run, by_spark) == answer
         print(f"  {size / rows:.1f} B per row in Parquet, verdict {answer}")
 
@@ -102,8 +75,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=250_000)
     parser.add_argument("--without-spark", action="store_true")
     given = parser.parse_args()
-    load = psutil.getloadavg()[0]
-    print(f"Python {sys.version.split()[0]}, {psutil.cpu_count()} cores, load {load:.1f}")
+    print(conditions())
     scratch = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
     try:
         paths = given.folders or [made_up(scratch / "made-up", given.messages)]
@@ -111,14 +83,14 @@ def main() -> None:
             for path in paths:
                 measure(path, None)
             return
-        cpu = tree_cpu()
+        cpu = cpu_seconds()
         with session(memory="4g") as spark:
             spark.range(1000).selectExpr("sum(id)").collect()
             warm = made_up(scratch / "warm", 1_000)
             run = read_trace(warm)
             pq.write_table(run.table(0), scratch / "warm.parquet")
             collected(spark, str(scratch / "warm.parquet"), run)
-            print(f"start of Spark and a first, tiny run: {tree_cpu() - cpu:.1f} CPU-s")
+            print(f"start of Spark and a first, tiny run: {cpu_seconds() - cpu:.1f} CPU-s")
             for path in paths:
                 measure(path, spark)
     finally:

@@ -9,22 +9,17 @@ line with orjson alone, in the same run, is the yardstick.
 
 import argparse
 import shutil
-import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import orjson
-import psutil
-from attrs import define
 
 from bench.generate import plan_of
 from bench.generator.lines import write_lines
 from bench.generator.write import Generated
+from bench.measuring import conditions, timed
 from traces.ingest.ingesting import SPLIT, ingest, load
 from traces.ingest.maps import in_spark, processes
 from traces.session import session
@@ -41,54 +36,6 @@ def made_up(rows: int, folder: Path) -> int:
     child.start()
     child.join()
     return orjson.loads((folder / "truth.json").read_bytes())["rows"]
-
-
-@define
-class Tree:
-    """CPU and memory of this process and all below it, looked at now and then."""
-
-    peak: int = 0
-    stopped: bool = False
-
-    def cpu(self) -> float:
-        total = 0.0
-        for process in self._all():
-            try:
-                used: Any = process.cpu_times()
-                total += used.user + used.system + used.children_user + used.children_system
-            except psutil.NoSuchProcess:
-                continue
-        return total
-
-    def watch(self) -> None:
-        """The highest memory of any single Python process."""
-        while not self.stopped:
-            for process in self._all():
-                try:
-                    if "python" in process.name():
-                        self.peak = max(self.peak, process.memory_info().rss)
-                except psutil.NoSuchProcess:
-                    continue
-            time.sleep(0.2)
-
-    def _all(self) -> list[psutil.Process]:
-        me = psutil.Process()
-        return [me, *me.children(recursive=True)]
-
-
-def timed(what: str, rows: int, work: Callable[[], Any]) -> None:
-    tree = Tree()
-    watcher = threading.Thread(target=tree.watch)
-    watcher.start()
-    cpu, wall = tree.cpu(), time.perf_counter()
-    work()
-    cpu, wall = tree.cpu() - cpu, time.perf_counter() - wall
-    tree.stopped = True
-    watcher.join()
-    rate, peak = rows / max(cpu, 0.01) / 1e6, tree.peak / 2**20
-    print(
-        f"  {what:<26} {cpu:8.1f} CPU-s {wall:8.1f} s {rate:7.3f} M rows per CPU-s {peak:6.0f} MB"
-    )
 
 
 def yardstick(folder: Path) -> None:
@@ -128,8 +75,7 @@ def main() -> None:
     parser.add_argument("--split-size", type=int, default=SPLIT)
     parser.add_argument("--engines", default="local,spark")
     given = parser.parse_args()
-    busy = psutil.getloadavg()[0]
-    print(f"Python {sys.version.split()[0]}, {psutil.cpu_count()} cores, load {busy:.1f}")
+    print(conditions())
     for rows in given.rows:
         scratch = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
         try:

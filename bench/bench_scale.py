@@ -12,9 +12,7 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +25,27 @@ import traces.session
 from bench import core_sql
 from bench.generate import plan_of
 from bench.generator.write import Generated, context_in, truth_in, write_parquet
+from bench.measuring import conditions, spent
 from traces import local
 from traces.arrow import pq
+from traces.cutting import LIMITS, Limits
 from traces.kernel import CORE, chosen, columns_of
 from traces.session import session
 from traces.spark import find, read_ops
 
-WORDS = ("spark-scan", "pyarrow-scan", "core", "all", "frame", "local-core", "local-all", "duckdb")
+UNCUT = Limits(rows=10**12)  # what a partition costs that is never cut
+WORDS = (
+    "spark-scan",
+    "pyarrow-scan",
+    "core",
+    "all",
+    "whole",
+    "frame",
+    "local-core",
+    "local-all",
+    "duckdb",
+)
 ELSEWHERE = {"T6", "L11"}  # found by a step after the kernels, or not written down in the table
-
-
-def cpu_by_process() -> dict[int, float]:
-    """CPU-seconds of this process and of each below it; one that has ended is not missed."""
-    me, seconds = psutil.Process(), dict[int, float]()
-    for process in [me, *me.children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            seconds[process.pid] = times.user + times.system
-    return seconds
 
 
 @define
@@ -57,19 +58,19 @@ class Bench:
     def measure(self, word: str, folder: Path, rows: int, work: Callable[[], Any]) -> None:
         """Do it once, and say what it cost and whether it found what is there."""
         self.spark.sparkContext.setJobDescription(f"{word} {rows}")
-        before, wall = cpu_by_process(), time.perf_counter()
-        found = work()
-        after, wall = cpu_by_process(), time.perf_counter() - wall
-        cpu = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
+        found, cost = spent(work)
         costs = self.costs.setdefault(word, [])
         marginal = ""
-        if costs and cpu > costs[-1][1]:
-            marginal = f"{(rows - costs[-1][0]) / (cpu - costs[-1][1]) / 1e6:8.2f}"
-        costs.append((rows, cpu))
-        rate = rows / cpu / 1e6
+        if costs and cost.cpu > costs[-1][1]:
+            marginal = f"{(rows - costs[-1][0]) / (cost.cpu - costs[-1][1]) / 1e6:.2f}"
+        costs.append((rows, cost.cpu))
         truth = truth_in(folder, scenes=word != "duckdb")
         said = f"{wrong(found, truth)}" if found is not None else ""
-        print(f"  {word:<14}{cpu:8.2f}{wall:8.1f}{rate:8.2f}{marginal:>9}  {said}", flush=True)
+        print(
+            f"  {word:<14}{cost.cpu:8.2f}{cost.wall:8.1f}{cost.rate(rows):8.2f}{marginal:>9}"
+            f"{cost.memory / 1e6:9,.0f}{cost.python / 1e6:9,.0f}  {said}",
+            flush=True,
+        )
 
 
 def wrong(found: dict[str, int], truth: dict[str, int]) -> str:
@@ -106,14 +107,17 @@ def works(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
         table = pq.read_table(ops, columns=names, use_threads=False)
         return counted(local.find(table, contexts, checks), checks or truth)
 
-    def by_spark(given: Any, checks: tuple[str, ...] | None) -> dict[str, int]:
-        return counted(find(given, contexts, checks).collect(), checks or truth)
+    def by_spark(
+        given: Any, checks: tuple[str, ...] | None, limits: Limits = LIMITS
+    ) -> dict[str, int]:
+        return counted(find(given, contexts, checks, limits=limits).collect(), checks or truth)
 
     return {
         "spark-scan": scan,
         "pyarrow-scan": arrow_scan,
         "core": lambda: by_spark(read_ops(spark, ops), CORE),
         "all": lambda: by_spark(read_ops(spark, ops), None),
+        "whole": lambda: by_spark(read_ops(spark, ops), None, UNCUT),
         "frame": lambda: by_spark(spark.read.parquet(ops), CORE),
         "local-core": lambda: here(CORE),
         "local-all": lambda: here(None),
@@ -169,9 +173,9 @@ def main() -> None:
         folder = given.keep or Path(scratch)
         with session(memory=given.memory) as spark:
             bench, warm = Bench(spark), works(spark, made(folder, 100_000))
-            for word in {"core", "all", "frame"} & set(words):
+            for word in {"core", "all", "whole", "frame"} & set(words):
                 warm[word]()
-            print(f"{psutil.cpu_count()} cores; CPU-s, s, M rows per CPU-s, marginal")
+            print(f"{conditions()}; CPU-s, s, M rows per CPU-s, marginal, MB, in one Python")
             for size in sizes:
                 path = made(folder, size)
                 rows = json.loads((path / "truth.json").read_bytes())["rows"]

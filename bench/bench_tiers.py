@@ -11,24 +11,19 @@ alone. CPU seconds are those of all processes together.
 
 import argparse
 import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import psutil
 from attrs import define, field
 
 from bench.generate import plan_of
 from bench.generator.plan import PLACES, TOPICS
 from bench.generator.write import Generated, context_in, truth_in, write_parquet
+from bench.measuring import conditions, timed
 from traces import local
 from traces.arrow import pa, pq
 from traces.context import Ints, history_context
@@ -40,64 +35,7 @@ from traces.tiers import spark as tiers
 from traces.tiers.quick import COVERED
 from traces.verdict import tally
 
-Answer = TypeVar("Answer")
 JEPSEN_CPU = {10_000: 1.54, 100_000: 12.93, 1_000_000: 184.23}  # measured, cold
-
-
-def tree() -> list[psutil.Process]:
-    """This process and all below it."""
-    me = psutil.Process()
-    return [me, *me.children(recursive=True)]
-
-
-def cpu_of(processes: list[psutil.Process]) -> float:
-    """CPU seconds so far."""
-    total = 0.0
-    for process in processes:
-        try:
-            times: Any = process.cpu_times()
-            total += times.user + times.system + times.children_user + times.children_system
-        except psutil.NoSuchProcess:
-            continue
-    return total
-
-
-@contextmanager
-def peak() -> Generator[list[int]]:
-    """The most memory that the process tree has while this is open."""
-    most, done = [0], Event()
-
-    def look() -> None:
-        while not done.wait(0.5):
-            sizes: list[int] = []
-            for process in tree():
-                try:
-                    sizes.append(process.memory_info().rss)
-                except psutil.NoSuchProcess:
-                    continue
-            most[0] = max(most[0], sum(sizes))
-
-    thread = Thread(target=look)
-    thread.start()
-    try:
-        yield most
-    finally:
-        done.set()
-        thread.join()
-
-
-def timed(what: str, rows: int, work: Callable[[], Answer]) -> tuple[Answer, float]:
-    """Do it, and say what it cost."""
-    with peak() as most:
-        cpu, wall = cpu_of(tree()), time.perf_counter()
-        answer = work()
-        cpu, wall = cpu_of(tree()) - cpu, time.perf_counter() - wall
-    print(
-        f"  {what:<34} {cpu:8.2f} CPU-s {wall:8.2f} s {rows / cpu / 1e6:7.3f} M rows per CPU-s"
-        f" {most[0] / 1e6:8,.0f} MB at most",
-        flush=True,
-    )
-    return answer, cpu
 
 
 def quick(spark: Any, folder: Path) -> None:
@@ -202,10 +140,12 @@ def beside_jepsen(lines: int, folder: Path) -> None:
     rows = pq.read_metadata(path).num_rows
     print(f"history of {lines:,} lines, {rows:,} rows")
     ops, _ = timed("read", lines, lambda: pq.read_table(path))
-    found, cpu = timed("all checks, kernels alone", lines, lambda: local.find(ops, contexts))
+    found, cost = timed("all checks, kernels alone", lines, lambda: local.find(ops, contexts))
     assert not any(row["found"] for row in found)
     if (theirs := JEPSEN_CPU.get(lines)) is not None:
-        print(f"  Jepsen's checker: {theirs} CPU-s for {lines:,} lines, {theirs / cpu:.0f} times")
+        print(
+            f"  Jepsen's checker: {theirs} CPU-s for {lines:,} lines, {theirs / cost.cpu:.0f} times"
+        )
 
 
 def main() -> None:
@@ -215,7 +155,7 @@ def main() -> None:
     parser.add_argument("--jepsen", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--keep", type=Path, help="generate there, or take what is there")
     given = parser.parse_args()
-    print(f"Python {sys.version.split()[0]}, load {psutil.getloadavg()[0]:.1f}")
+    print(conditions())
     scratch = given.keep or Path(tempfile.mkdtemp(prefix="highwater-bench-"))
     try:
         for lines in given.jepsen:
