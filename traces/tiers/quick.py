@@ -11,7 +11,8 @@ from attrs import define, evolve, field, frozen
 
 from traces.context import Context
 from traces.tiers import wholes
-from traces.tiers.places import LOG, MIXED, Place
+from traces.tiers.doubt import LOG, MIXED
+from traces.tiers.places import Place
 from traces.tiers.producers import GROUPS
 from traces.tiers.summary import NOWHERE, Told
 
@@ -50,7 +51,7 @@ def answers(told: Told, contexts: Mapping[int, Context]) -> Iterator[Answer]:
             found, seen = list(doubts(mine)), wholes.seen(mine)
         else:
             place = Place(mine, contexts[run])
-            found, seen = place.look(), place.seen()
+            found, seen = list(place.doubts()), place.seen()
         for what, number in dict.fromkeys(found):
             yield Answer(run, topic, partition, what, number, True)
         for what, number in seen:

@@ -1,0 +1,79 @@
+"""Numbers that must not fall: of one process in its order, and of all in the order of the log."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traces.context import Ints
+from traces.schema import NONE
+from traces.tiers import order, sides
+from traces.tiers.doubt import LOG, Doubt
+from traces.tiers.equations import seen_by_name
+from traces.tiers.summary import Kind, Told
+
+CHECKS = (
+    (order.SENT, "P1"),
+    (order.MARKED, "L11"),
+    (order.EARLIEST, "L20"),
+    (order.LATEST, "L20"),
+    (order.EPOCHS, "L12"),
+)
+
+
+def runs_of(told: Told, sort: int) -> Told:
+    """Runs of one sort."""
+    runs = told.kind(Kind.RUN)
+    return runs.where(runs["k1"] == sort)
+
+
+def doubts(told: Told) -> Iterator[Doubt]:
+    """Checks of whose numbers some may fall."""
+    for sort, check in CHECKS:
+        mine = runs_of(told, sort)
+        columns = [mine[n] for n in ("k0", "v0", "v1", "v2", "v3")]
+        if sort == order.SENT:
+            columns = [np.r_[a, b] for a, b in zip(columns, placed_unsure(told), strict=True)]
+        if not bool(np.all(mine["v4"])) or _falls(*columns):
+            yield check, NONE
+            if sort == order.EARLIEST:  # then nobody knows where the log starts
+                yield LOG, NONE
+    yield from _epochs(runs_of(told, order.EPOCHS).sorted("v6", "v7"))
+    yield from _commits(runs_of(told, order.COMMITTED))
+
+
+def placed_unsure(told: Told) -> list[Ints]:
+    """The sends that nobody answered, at the lowest offset where their record was read."""
+    sent, lowest = told.kind(Kind.UNSURE), dict[int, int]()
+    for id, _, side, offset in seen_by_name(told):
+        if side != sides.DONE:
+            lowest[id] = min(offset, lowest.get(id, offset))
+    place = np.array([lowest.get(id, NONE) for id in sent["k0"].tolist()], np.int64)
+    known = place != NONE
+    return [sent[n][known] for n in ("k1", "k2", "v0")] + [place[known]] * 2
+
+
+def _falls(process: Ints, seq: Ints, idx: Ints, first: Ints, last: Ints) -> bool:
+    """Whether, of runs of one process in its order, one begins below where another has ended."""
+    rows = np.lexsort((idx, seq, process))
+    same = process[rows][1:] == process[rows][:-1]
+    return bool(np.any(same & (first[rows][1:] < last[rows][:-1])))
+
+
+def _epochs(scanned: Told) -> Iterator[Doubt]:
+    """Leader epochs grow along the log, and several readers agree."""
+    ends, epoch = np.maximum.accumulate(scanned["v7"]), scanned["v2"]
+    overlap = scanned["v6"][1:] <= ends[:-1]
+    if bool(np.any((epoch[1:] < epoch[:-1]) | (overlap & (epoch[1:] != epoch[:-1])))):
+        yield "L12", NONE
+
+
+def _commits(commits: Told) -> Iterator[Doubt]:
+    """Commits of one generation do not fall, in the order of their times."""
+    if not bool(np.all(commits["v4"])):
+        yield "G5", NONE
+    for _, mine in commits.groups("k2"):
+        several = len(np.unique(mine["k0"])) > 1
+        mine = mine.sorted("v6", "v7") if several else mine.sorted("v0", "v1")
+        overlap = mine["v6"][1:] < mine["v7"][:-1] + several
+        if bool(np.any(overlap)) or bool(np.any(mine["v2"][1:] < mine["v3"][:-1])):
+            yield "G5", NONE
