@@ -21,11 +21,11 @@ from tests.traces.mutations import MUTATIONS, NotHere, told
 from tests.traces.test_recordings import KEPT
 from tests.traces.world import Line, world, write
 from traces import local
-from traces.arrow import pa, pq
+from traces.arrow import pa, pc, pq
 from traces.cli import check
 from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
-from traces.schema import COLUMNS, OPS
+from traces.schema import COLUMNS, OPS, Op
 from traces.spark import read_ops
 from traces.table import from_arrow
 from traces.tiers import alone, sql
@@ -123,6 +123,20 @@ def test_what_quick_does_not_cover_is_not_checked(tmp_path: Path) -> None:
             assert one["verdict"] == "not checked"
             assert "--mode exact" in one["reason"]
     assert judged["checks"]["L4"]["verdict"] == "holds"
+
+
+@given(seed=SEEDS, rows=st.sampled_from((50, 1 << 20)))
+@settings(max_examples=10)
+def test_a_dump_is_nobodys_answer(seed: int, rows: int) -> None:
+    """Its high watermark is not looked at, be the dump in the same piece of the table or not."""
+    w = world(seed)
+    table, contexts = table_and_contexts(w.lines, w.meta)
+    dumps = table.filter(pc.equal(table["op"], int(Op.DUMP_END)))
+    marks = table.filter(pc.equal(table["op"], int(Op.MARK)))
+    assert set(dumps["process"].to_pylist()) & set(marks["process"].to_pylist())
+    pieces = pa.Table.from_batches(table.combine_chunks().to_batches(max_chunksize=rows))
+    quick, exact = alone.find(pieces, contexts), local.find(table, contexts, ("L11",))
+    assert said(quick, seen=True)["L11"] == said(exact, seen=True)["L11"]
 
 
 CELLS = ("partition", "process", "seq", "op", "outcome", "offset", "id", "inv", "ret", "group")

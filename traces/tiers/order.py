@@ -21,7 +21,7 @@ from traces.tiers.summary import Kind, Summary
 GOES_ON = -1  # the piece was begun before this part of the file
 SOUGHT = (Op.SEEK, Op.ASSIGN, Op.RESET)  # moves to a position that is told
 MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET, *SOUGHT)
-SENT, MARKED, EARLIEST, LATEST, COMMITTED, EPOCHS = range(6)  # sorts of runs
+SENT, MARKED, EARLIEST, LATEST, COMMITTED, EPOCHS, DUMPED = range(7)  # sorts of runs
 
 
 @define
@@ -81,7 +81,7 @@ def add_reads(summary: Summary, piece: Piece) -> None:
         sub = (commits["group"].astype(np.int64) << 32) ^ commits["generation"]
         add_runs(summary, commits, COMMITTED, "offset", sub, beside="inv")
     for sort, mine in (
-        (MARKED, op == Op.MARK),
+        (MARKED, (op == Op.MARK) & told),
         (EARLIEST, (op == Op.EARLIEST) & told),
         (LATEST, (op == Op.LATEST) & told),
     ):
@@ -96,6 +96,13 @@ def add_reads(summary: Summary, piece: Piece) -> None:
             cut=np.r_[False, epoch[1:] != epoch[:-1]][: len(epoch)],
             beside="offset",
         )
+
+
+def add_dumps(summary: Summary, piece: Piece) -> None:
+    """Who copied logs of replicas: the high watermark that a copy tells is nobody's answer."""
+    rows = np.flatnonzero(piece.called(Op.DUMP, Op.DUMP_END) & piece.placed)
+    if len(rows):
+        add_runs(summary, Lane.of(piece, rows), DUMPED, "offset")
 
 
 _READING = (*MOVES, *(Op.POLL, Op.SCAN, Op.COMMIT, Op.COMMITTED, Op.MARK, Op.EARLIEST, Op.LATEST))

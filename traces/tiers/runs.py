@@ -21,9 +21,12 @@ CHECKS = (
 
 
 def runs_of(told: Told, sort: int) -> Told:
-    """Runs of one sort."""
+    """Runs of one sort; of high watermarks, those that were answered: a dump answers nobody."""
     runs = told.kind(Kind.RUN)
-    return runs.where(runs["k1"] == sort)
+    mine = runs["k1"] == sort
+    if sort == order.MARKED:
+        mine &= ~np.isin(runs["k0"], runs["k0"][runs["k1"] == order.DUMPED])
+    return runs.where(mine)
 
 
 def doubts(told: Told) -> Iterator[Doubt]:
