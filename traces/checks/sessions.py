@@ -63,9 +63,9 @@ def _between_sends(p: Partition) -> Found:
     sends = sends[~p.has(Flag.UNPLACED)[sends] & (p.outcome[sends] != Outcome.FAIL)]
     if not (p.context.complete and len(sends) and len(p.final)):
         return Found(0)
-    sends = sends[order_by(p.process[sends], p.pid[sends], p.pepoch[sends], sends)]
+    sends = sends[order_by(p.process[sends], p.pid[sends], p.pepoch[sends])]
     session = np.cumsum(firsts(p.process[sends], p.pid[sends], p.pepoch[sends]))
-    stored = np.isin(p.id[sends], p.id[p.final])
+    stored = p.among(sends, p.final)
     later = len(sends) - 1 - last_upto(stored[::-1])[::-1]  # the next one that is stored
     there = later < len(sends)
     there[there] = session[later[there]] == session[there]
