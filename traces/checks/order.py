@@ -202,6 +202,7 @@ def answers_back(p: Partition) -> list[Found]:
     "an empty poll is up to date",
     formula="send acknowledged at o before an empty poll began ⇒ its high watermark is above o",
     needs="ACKS READS TXNS acked.ret poll.inv one_clock",
+    closed="RECORDS",
     kinds="stale-read",
     looks_at="high watermarks that empty polls report",
     uses="",

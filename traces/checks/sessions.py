@@ -22,7 +22,7 @@ _DUMPED = (
     "a producer session has no gap",
     formula="one (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed",
     needs="SENDS TXNS COMPACTED numbered.pid numbered.pepoch numbered.complete",
-    closed=f"RECORDS consumers numbered.scan STARTS {_DUMPED}",
+    closed=f"RECORDS consumers numbered.scan STARTS compacted.whole {_DUMPED}",
     unless=LOSS,
     looks_at="replica dumps, or sends with a producer id and epoch",
     uses="outcome txn_state pid pepoch sequence node key",

@@ -147,8 +147,8 @@ def _look_for_silence(evidence: Evidence, columns: Columns, names: Names) -> Non
 def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta: Meta) -> None:
     """Whether every partition was read to its end: by final scans, or by the dump of a replica.
 
-    Also whether every sender to a compacted topic is here: what is not known may have replaced
-    what is gone.
+    Also whether all that was sent to a compacted topic is here: what is not known may have
+    replaced what is gone.
     """
     seen = _placed(columns) | {
         (names.topics.number(name), partition)
@@ -158,8 +158,11 @@ def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta
     if "complete" in evidence.missing and seen - _placed(columns, Op.DUMP_END):
         evidence.missing["log.whole"] = evidence.missing["complete"]
     compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
+    nameless = max(evidence.counts.get(f"send.{name}", (0, 0))[0] for name in ("topic", "id"))
     if compacts and "producers" in evidence.missing:
         evidence.missing["compacted.whole"] = evidence.missing["producers"]
+    elif compacts and nameless:
+        evidence.missing["compacted.whole"] = f"the topic or id of {nameless} sends is not told"
 
 
 def _placed(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:

@@ -258,7 +258,8 @@ class Reader:
         if placed:
             rows.call(len(placed), fields)
             rows.records += _identified(placed, topic_ids)
-        if not records and not placed and not reported:
+        untold = op is Op.POLL and "records" not in call  # not the same as nothing
+        if not records and not placed and (untold or not reported):
             listed = not _LISTS.isdisjoint(call)
             flags = fields["flags"] or 0
             rows.call(1, fields | {"flags": flags | Flag.EMPTY * listed})
