@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
@@ -103,7 +104,8 @@ def stop_all() -> None:
 def _kill(process: subprocess.Popen[str]) -> None:
     """Not `process.kill()`: that may reap the process, and `wait4` would find none to ask."""
     if process in _running:
-        os.kill(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # whoever waits for it may have reaped it just now
+            os.kill(process.pid, signal.SIGKILL)
 
 
 def _collect(process: subprocess.Popen[str]) -> tuple[int, str, str, float]:
