@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from bench.generate import plan_of
 from bench.generator.write import Generated, context_in, table_of, write_parquet
-from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.mutations import MUTATIONS
 from tests.traces.test_recordings import KEPT
-from tests.traces.test_tiers import damaged, table_and_contexts
+from tests.traces.test_tiers import damaged, lied, table_and_contexts
 from tests.traces.world import world
 from traces import blocks, cutting, kernel, local, parcels
 from traces.arrow import pa, pq
@@ -77,13 +77,7 @@ def test_a_world_that_keeps_its_promises(seed: int) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=2)
 def test_every_lie_about_it(name: str, seed: int) -> None:
-    w, mutation = world(seed), MUTATIONS[name]
-    try:
-        lines, meta = told(w, mutation)
-    except NotHere:
-        assume(False)
-        return
-    table, contexts = table_and_contexts(lines, meta)
+    table, contexts = lied(name, seed)
     assume(len(local.cuts_of(table, contexts, SMALL)))  # not of compacted topics
     agree(table, contexts, SMALL)
 
