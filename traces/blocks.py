@@ -31,7 +31,6 @@ from traces.table import spans, take
 
 Place = tuple[int, int, int]  # run, topic and partition
 FRAME = -1  # the block that is nothing but the frame
-MOST_BLOCKS = 64  # each of them sees the frame
 RECORDS = (
     *(Op.SEND, Op.POLL, Op.SCAN, Op.PROCESS, Op.DUMP, Op.ACQUIRE, Op.ACKNOWLEDGE),
     Op.LIST_OFFSETS,  # is judged where its answer lies
@@ -87,13 +86,8 @@ class Cut:
     def framed(self, columns: Columns) -> Bools:
         """Which rows every block sees."""
         ids, offsets = columns["id"], columns["offset"]
-        known = among(ids, self.ids) & (ids != NONE)
-        return (
-            ~_at_offsets(columns)
-            | calls(columns, Op.LIST_OFFSETS)
-            | known
-            | (among(offsets, self.offsets))
-        )
+        known = (among(ids, self.ids) & (ids != NONE)) | among(offsets, self.offsets)
+        return known | ~_at_offsets(columns) | calls(columns, Op.LIST_OFFSETS)
 
 
 def among(values: Column, some: Ints) -> Bools:

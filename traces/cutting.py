@@ -8,13 +8,14 @@ Both are steps over pieces of the table, the same with and without Spark.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
 
 from traces.arrow import pa
-from traces.blocks import MOST_BLOCKS, RECORDS, Cut, Cuts, border
+from traces.blocks import RECORDS, Cut, Cuts, border
 from traces.checks.columns import firsts
 from traces.context import Context, Ints
 from traces.parcels import Narrow, larger, unpack
@@ -23,6 +24,7 @@ from traces.scopes import Column, Columns, calls
 from traces.sorting import order_by
 from traces.table import bucket_of, spans, take
 
+MOST_BLOCKS = 64  # each of them sees the frame
 _FINENESS = 9  # bits: a stretch is so much smaller than a block
 STRETCHES_DDL = "run int, topic int, partition int, stretch bigint, rows bigint"
 STRETCHES = pa.schema(
@@ -120,9 +122,8 @@ def survey(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iter
         for number, cut in enumerate(cuts):
             rows = np.flatnonzero(cut.here(columns))
             if len(rows):
+                rows = rows[order_by(*(take(columns[n], rows) for n in _NAMES[Kind.SPANS]))]
                 mine = {name: take(column, rows) for name, column in columns.items()}
-                order = order_by(*(mine[name] for name in _NAMES[Kind.SPANS]))
-                mine = {name: take(column, order) for name, column in mine.items()}
                 yield from _surveyed(mine, number, cut, buckets)
 
 
@@ -164,17 +165,15 @@ def _parcel(bucket: int, cut: int, kind: Kind, columns: Columns, rows: Ints) -> 
 def gathered(batches: Iterable[Any], cuts: Sequence[Cut]) -> Iterator[Any]:
     """The survey of whole buckets: of the records, those that lie in several blocks."""
     every: list[dict[str, Any]] = [row for batch in batches for row in batch.to_pylist()]
-    rows = [row for row in every if row["parcel"]]
-    rows.sort(key=lambda row: (row["cut"], row["kind"], row["bucket"]))
-    for (cut, kind), several in groupby(rows, key=lambda row: (row["cut"], row["kind"])):
-        mine = list(several)
-        for bucket, parcels in groupby(mine, key=lambda row: row["bucket"]):
-            columns = unpack([row["parcel"] for row in parcels])
-            told = {name: columns[name] for name in _NAMES[Kind(kind)]}
-            kept = np.arange(len(next(iter(told.values()))))
-            if kind == Kind.PLACED:
-                kept = _scattered(told["id"], cuts[int(cut)].block(told["offset"]))
-            yield _parcel(bucket, cut, Kind(kind), told, kept)
+    keys = itemgetter("cut", "kind", "bucket")
+    rows = sorted((row for row in every if row["parcel"]), key=keys)
+    for (cut, kind, bucket), several in groupby(rows, key=keys):
+        columns = unpack([row["parcel"] for row in several])
+        told = {name: columns[name] for name in _NAMES[Kind(kind)]}
+        kept = np.arange(len(next(iter(told.values()))))
+        if kind == Kind.PLACED:
+            kept = _scattered(told["id"], cuts[int(cut)].block(told["offset"]))
+        yield _parcel(bucket, cut, Kind(kind), told, kept)
 
 
 def _scattered(ids: Column, homes: Ints) -> Ints:
@@ -208,9 +207,9 @@ def framed(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: Limit
     return Cuts(found)
 
 
-def _in_order(spans: Columns) -> bool:
+def _in_order(told: Columns) -> bool:
     """Whether the rows of no process lie between those of another piece."""
-    process, seq, idx = (spans[name] for name in _NAMES[Kind.SPANS])
+    process, seq, idx = (told[name] for name in _NAMES[Kind.SPANS])
     first, last = np.arange(0, len(seq), 2), np.arange(1, len(seq), 2)
     order = np.lexsort((idx[first], seq[first], process[first]))
     one, two = last[order[:-1]], first[order[1:]]

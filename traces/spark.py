@@ -27,7 +27,8 @@ from traces.table import from_arrow
 ROWS_OF_A_BUCKET = 250_000
 BUCKETS_OF_A_TASK = 8  # where the number of rows is not known
 
-Step = Callable[[Iterable[Any]], Iterator[Any]]
+Step = Callable[[Iterable[Any]], Iterator[Any]]  # over record batches
+Work = Callable[[Iterable[Columns]], Iterator[Any]]  # over pieces of a table
 Keep = Callable[[Columns], Columns]
 
 
@@ -99,7 +100,7 @@ def cuts_of(
 
 def over(
     ops: DataFrame | Files,
-    step: Callable[[Iterable[Columns]], Iterator[Any]],
+    step: Work,
     names: Sequence[str],
     ddl: str,
     keep: Keep | None = None,
@@ -126,7 +127,7 @@ def _buckets(ops: DataFrame | Files) -> int:
 
 
 def _files(
-    step: Callable[[Iterable[Columns]], Iterator[Any]],
+    step: Work,
     splits: tuple[Split, ...],
     names: Sequence[str],
     keep: Keep | None,
@@ -142,7 +143,7 @@ def _files(
     return work
 
 
-def _rows(step: Callable[[Iterable[Columns]], Iterator[Any]], names: Sequence[str]) -> Step:
+def _rows(step: Work, names: Sequence[str]) -> Step:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         return step(from_arrow(batch, names) for batch in batches if batch.num_rows)
 

@@ -52,12 +52,14 @@ class Equations:
     told: Told
     context: Context
     _sides: dict[tuple[int, int], Blocks] = field(init=False)
-    _seen: list[tuple[int, int, int, int]] = field(init=False)
+    _seen: list[tuple[int, int, int, int]] = field(init=False)  # id, who, side, offset
 
     def __attrs_post_init__(self) -> None:
         blocks = self.told.kind(Kind.BLOCK).groups("k1", "k2")
         self._sides = {(side, who): Blocks.of(mine) for (side, who), mine in blocks}
-        self._seen = seen_by_name(self.told)
+        seen = self.told.kind(Kind.SEEN)
+        columns = (seen[name].tolist() for name in ("k0", "k1", "k2", "v0"))
+        self._seen = list(zip(*columns, strict=True))
 
     def doubts(self, stints: list[Stint]) -> Iterator[Doubt]:
         """Blocks in which an equation does not hold, and records that break one."""
@@ -166,10 +168,3 @@ class Equations:
         summed = int(self._side(sides.GIVEN, who).block.max(initial=NONE))
         mine = [o for _, one, side, o in self._seen if (side, one) == (sides.GIVEN, who)]
         return max(summed, max(mine, default=NONE) >> sides.BLOCK_BITS)
-
-
-def seen_by_name(told: Told) -> list[tuple[int, int, int, int]]:
-    """Reads of records whose sends nobody answered: id, who, side, offset."""
-    seen = told.kind(Kind.SEEN)
-    columns = (seen[name].tolist() for name in ("k0", "k1", "k2", "v0"))
-    return list(zip(*columns, strict=True))

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traces.checks.columns import firsts, lookup
 from traces.context import Ints
 from traces.schema import NONE
 from traces.tiers import order, sides
 from traces.tiers.doubt import LOG, Doubt
-from traces.tiers.equations import seen_by_name
 from traces.tiers.summary import Kind, Told
 
 CHECKS = (
@@ -46,13 +46,12 @@ def doubts(told: Told) -> Iterator[Doubt]:
 
 def placed_unsure(told: Told) -> list[Ints]:
     """The sends that nobody answered, at the lowest offset where their record was read."""
-    sent, lowest = told.kind(Kind.UNSURE), dict[int, int]()
-    for id, _, side, offset in seen_by_name(told):
-        if side != sides.DONE:
-            lowest[id] = min(offset, lowest.get(id, offset))
-    place = np.array([lowest.get(id, NONE) for id in sent["k0"].tolist()], np.int64)
-    known = place != NONE
-    return [sent[n][known] for n in ("k1", "k2", "v0")] + [place[known]] * 2
+    sent, seen = told.kind(Kind.UNSURE), told.kind(Kind.SEEN)
+    seen = seen.where(seen["k2"] != sides.DONE).sorted("k0", "v0")
+    lowest = seen.where(firsts(seen["k0"]))
+    at = lookup(lowest["k0"], sent["k0"])
+    known = at >= 0
+    return [sent[n][known] for n in ("k1", "k2", "v0")] + [lowest["v0"][at[known]]] * 2
 
 
 def _falls(process: Ints, seq: Ints, idx: Ints, first: Ints, last: Ints) -> bool:
