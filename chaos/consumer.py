@@ -11,8 +11,8 @@ from chaos.history import Call
 from chaos.messages import Message
 from chaos.world import World
 from refimpl.errors import Refusal
-from refimpl.group import Member, OffsetCommit
-from refimpl.log import Record
+from refimpl.machines.group import Member, OffsetCommit
+from refimpl.machines.log import Record
 
 READ_TIMEOUT_MS = 150
 

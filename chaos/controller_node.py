@@ -10,9 +10,9 @@ from attrs import define, field
 from chaos import messages as m
 from chaos.messages import Message
 from chaos.world import World
-from refimpl.controller import PartitionState, first_live
 from refimpl.errors import Refusal
-from refimpl.replica import Replica
+from refimpl.machines.controller import PartitionState, first_live
+from refimpl.machines.replica import Replica
 
 
 @define(eq=False)

@@ -9,7 +9,7 @@ from chaos import messages as m
 from chaos.messages import Message
 from chaos.world import World
 from refimpl.errors import OvertakenCommit, Refusal
-from refimpl.group import Coordinator, OffsetCommit
+from refimpl.machines.group import Coordinator, OffsetCommit
 
 
 @define(eq=False)

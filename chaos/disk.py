@@ -2,7 +2,7 @@
 
 from attrs import define
 
-from refimpl.replica import Replica
+from refimpl.machines.replica import Replica
 
 
 @define(eq=False)

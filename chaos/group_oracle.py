@@ -7,7 +7,7 @@ from attrs import define, field
 from chaos.partition_oracle import PartitionOracle
 from chaos.swarm import Swarm
 from chaos.violation import Violation
-from refimpl.group import Coordinator, OffsetCommit
+from refimpl.machines.group import Coordinator, OffsetCommit
 
 
 @define(eq=False)

@@ -9,7 +9,7 @@ from chaos.messages import Message
 from chaos.partition_oracle import PartitionOracle
 from chaos.producer_state import ProducerState
 from chaos.protocol_events import Trace
-from refimpl.replica import Replica
+from refimpl.machines.replica import Replica
 
 
 @define(eq=False)

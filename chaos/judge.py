@@ -13,8 +13,8 @@ from chaos.partition_oracle import PartitionOracle
 from chaos.producer import Producer
 from chaos.violation import Violation
 from chaos.world import World
-from refimpl.group import Coordinator
-from refimpl.log import Record
+from refimpl.machines.group import Coordinator
+from refimpl.machines.log import Record
 
 # Clients go on for a while in the healed cluster, so that progress is more than what was left over.
 AFTER_MS = 300

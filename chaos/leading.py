@@ -11,7 +11,7 @@ from chaos.messages import Message
 from chaos.serving import Serving
 from chaos.world import World
 from refimpl.errors import Refusal
-from refimpl.replica import FetchRequest
+from refimpl.machines.replica import FetchRequest
 
 
 @define(eq=False)

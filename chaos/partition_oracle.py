@@ -12,11 +12,11 @@ from attrs import define, field
 
 from chaos.swarm import Swarm
 from chaos.violation import Violation
-from refimpl.abstract_log import AbstractLog
-from refimpl.controller import PartitionState
 from refimpl.errors import Refusal
-from refimpl.log import Record
-from refimpl.replica import FetchRequest, Replica
+from refimpl.machines.abstract_log import AbstractLog
+from refimpl.machines.controller import PartitionState
+from refimpl.machines.log import Record
+from refimpl.machines.replica import FetchRequest, Replica
 
 
 @define(eq=False)

@@ -6,7 +6,7 @@ made it and as which: producer * STRIDE + sequence.
 
 from attrs import define, field
 
-from refimpl.log import Log
+from refimpl.machines.log import Log
 
 STRIDE = 1_000_000
 

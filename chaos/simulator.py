@@ -29,9 +29,9 @@ from chaos.script import Script, expand
 from chaos.swarm import Swarm
 from chaos.violation import Violation
 from chaos.world import World
-from refimpl.controller import PartitionState
-from refimpl.group import Coordinator, Member
-from refimpl.replica import Replica
+from refimpl.machines.controller import PartitionState
+from refimpl.machines.group import Coordinator, Member
+from refimpl.machines.replica import Replica
 
 
 class Node(Protocol):

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from attrs import asdict, evolve, fields_dict, frozen
 
-from refimpl.group import CommitWhen
+from refimpl.machines.group import CommitWhen
 
 
 @frozen

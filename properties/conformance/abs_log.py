@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from properties.conformance.binding import Binding, Bound
 from properties.tla import Rec, Value
-from refimpl.abstract_log import AbstractLog
+from refimpl.machines.abstract_log import AbstractLog
 
 
 class AbsLog(Binding):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from properties.conformance.binding import Binding, Bound, NoSuchChoice
 from properties.tla import Rec, Value
 from refimpl.errors import Refusal
-from refimpl.group import Coordinator, Member, OffsetCommit
+from refimpl.machines.group import Coordinator, Member, OffsetCommit
 
 
 class ConsumerCommit(Binding):

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.tla import Value
-from refimpl.controller import PartitionState
 from refimpl.errors import InvalidRequest
-from refimpl.log import Log, Record
-from refimpl.replica import Replica
+from refimpl.machines.controller import PartitionState
+from refimpl.machines.log import Log, Record
+from refimpl.machines.replica import Replica
 
 
 class DurableIsr(Binding):

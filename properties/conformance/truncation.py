@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from properties.conformance.binding import Binding, Bound, Environment, NoSuchChoice, OtherAction
 from properties.tla import Rec, Value
-from refimpl.controller import LeaderAndIsr, PartitionState, first_live
 from refimpl.errors import InvalidRequest, Refusal
-from refimpl.log import Log, Record
-from refimpl.replica import FetchAnswer, FetchRequest, Replica
+from refimpl.machines.controller import LeaderAndIsr, PartitionState, first_live
+from refimpl.machines.log import Log, Record
+from refimpl.machines.replica import FetchAnswer, FetchRequest, Replica
 
 
 class Truncation(Binding):

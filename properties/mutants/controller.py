@@ -1,13 +1,13 @@
 """Bugs of the controller's record of a partition."""
 
 from properties.mutants.shelf import breaks
-from refimpl.controller import PartitionState
 from refimpl.errors import (
     EligibleLeadersNotAvailable,
     FencedLeaderEpoch,
     IneligibleReplica,
     InvalidRequest,
 )
+from refimpl.machines.controller import PartitionState
 
 # Mutants reach into the machines: that is what they are for.
 # pyright: reportPrivateUsage=false

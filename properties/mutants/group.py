@@ -1,9 +1,9 @@
 """Bugs of the consumer group, and of the abstract log."""
 
 from properties.mutants.shelf import breaks
-from refimpl.abstract_log import AbstractLog
 from refimpl.errors import IllegalGeneration, InvalidRequest, OvertakenCommit, UnknownMember
-from refimpl.group import Coordinator, Member, OffsetCommit
+from refimpl.machines.abstract_log import AbstractLog
+from refimpl.machines.group import Coordinator, Member, OffsetCommit
 
 # Mutants reach into the machines: that is what they are for.
 # pyright: reportPrivateUsage=false

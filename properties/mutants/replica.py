@@ -12,8 +12,8 @@ from refimpl.errors import (
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
 )
-from refimpl.log import Log, Record
-from refimpl.replica import FetchAnswer, FetchRequest, Replica
+from refimpl.machines.log import Log, Record
+from refimpl.machines.replica import FetchAnswer, FetchRequest, Replica
 
 # Mutants reach into the machines: that is what they are for.
 # pyright: reportPrivateUsage=false

@@ -6,8 +6,8 @@ from chaos.disk import Disk
 from chaos.network import Network, Timeline
 from chaos.producer_state import STRIDE, ProducerState
 from chaos.script import Fault
-from refimpl.log import Log, Record
-from refimpl.replica import Replica
+from refimpl.machines.log import Log, Record
+from refimpl.machines.replica import Replica
 
 
 def network(**settings: float) -> Network:

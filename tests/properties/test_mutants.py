@@ -10,7 +10,7 @@ from properties.mutants.guards import BOUNDS, EQUIVALENT, Guard, killer
 from properties.mutants.matrix import FILE, PAGE, Matrix, differences, page
 from properties.mutants.shelf import Mutant, applied, breaks, shelf
 from properties.tla import SpecTree
-from refimpl.log import Log, Record
+from refimpl.machines.log import Log, Record
 
 pytestmark = pytest.mark.java
 

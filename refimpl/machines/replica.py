@@ -17,7 +17,7 @@ from refimpl.errors import (
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
 )
-from refimpl.log import Log, Record
+from refimpl.machines.log import Log, Record
 
 
 @frozen
