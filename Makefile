@@ -72,7 +72,7 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
 	$(BIN)/pytest -m kafka tests/kafka $(ARGS)
 
-soak: java setup ## Run the property tests with thousands of examples
+soak: java setup ## Run the property tests with thousands of examples, on fresh seeds
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark and not kafka" $(ARGS)
 
 bench: java setup ## Measure, in CPU seconds and against a yardstick in the same run
