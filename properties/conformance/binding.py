@@ -8,11 +8,15 @@ class of its own, so that a reader sees at a glance that no rule of the protocol
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from properties.tla import InputError, Value, spec_actions, spec_variables
 from refimpl.errors import Refusal
+from refimpl.projection import Projection
+
+M = TypeVar("M")
 
 
 class Bound(Refusal):
@@ -42,7 +46,8 @@ class Binding(ABC):
     module: ClassVar[str]
     knobs: ClassVar[Mapping[str, Value]]
     """Constants whose value is what the machines implement."""
-    abstractions: ClassVar[tuple[Callable[[Any], Value], ...]]
+    projection: ClassVar[Mapping[str, Callable[[Any], Value]]]
+    """What the composed machines say of each variable of the spec, by its name there."""
 
     @abstractmethod
     def __init__(self, constants: Mapping[str, Value]) -> None:
@@ -51,11 +56,6 @@ class Binding(ABC):
     @abstractmethod
     def load(self, state: Mapping[str, Value]) -> None:
         """Become a state of the spec. Only the exhaustive check may do so."""
-
-    @classmethod
-    def variables(cls) -> dict[str, Callable[[Any], Value]]:
-        """The abstraction of each variable of the spec."""
-        return {camel_case(one.__name__): one for one in cls.abstractions}
 
     @classmethod
     def actions(cls) -> dict[str, tuple[str, ...]]:
@@ -69,7 +69,27 @@ class Binding(ABC):
 
     def abstract(self) -> dict[str, Value]:
         """The state of the spec that this system is in."""
-        return {name: look(self) for name, look in self.variables().items()}
+        return {name: look(self) for name, look in self.projection.items()}
+
+
+def of(projection: Projection[M], machine: Callable[[Any], M]) -> dict[str, Callable[[Any], Value]]:
+    """The variables that one machine of a binding holds."""
+    return {name: partial(_of, look, machine) for name, look in projection.items()}
+
+
+def each(
+    projection: Projection[M], machines: Callable[[Any], Iterable[M]]
+) -> dict[str, Callable[[Any], Value]]:
+    """The variables of which each of several machines holds its own part: functions on 1..n."""
+    return {name: partial(_each, look, machines) for name, look in projection.items()}
+
+
+def _of(look: Callable[[M], Value], machine: Callable[[Any], M], system: Any) -> Value:
+    return look(machine(system))
+
+
+def _each(look: Callable[[M], Value], machines: Callable[[Any], Iterable[M]], system: Any) -> Value:
+    return tuple([look(machine) for machine in machines(system)])
 
 
 CHOICE = "choice"
@@ -97,9 +117,9 @@ def _wrong_actions(binding: type[Binding]) -> list[str]:
 
 
 def _wrong_variables(binding: type[Binding]) -> list[str]:
-    spec, code = spec_variables(binding.module), binding.variables()
-    wrong = [f"no abstraction of {name}" for name in spec if name not in code]
-    return wrong + [f"no variable for {snake_case(name)}" for name in code if name not in spec]
+    spec, code = spec_variables(binding.module), binding.projection
+    wrong = [f"no projection to {name}" for name in spec if name not in code]
+    return wrong + [f"no variable {name}" for name in code if name not in spec]
 
 
 def snake_case(name: str) -> str:
@@ -108,8 +128,3 @@ def snake_case(name: str) -> str:
 
 def pascal_case(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
-
-
-def camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

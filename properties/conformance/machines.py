@@ -44,7 +44,7 @@ class Machines:
             calls = self.choosing if label.name in choosing else self.plain
             method = getattr(self.system, snake_case(label.name))
             calls[number] = partial(method, *label.params.values())
-        looks = binding.variables()
+        looks = binding.projection
         self._looks = [(looks[name], graph.intern[i]) for i, name in enumerate(graph.variables)]
 
     def where(self) -> int | None:

@@ -71,7 +71,7 @@ def _recomputed(chosen: list[Mutant], named: bool, only: str | None, console: Co
         told = ", ".join(f"{method} {seconds:.1f}" for method, seconds in spent.items())
         console.print(f"CPU s by method: {told}", highlight=False)
     if only != "machines" and not named:
-        guards = matrices.all_guards(("AbsLog", "Truncation", "DurableIsr", "ConsumerCommit"))
+        guards = matrices.all_guards()
         rows = matrices.guard_rows(guards)
         found.guards.update(_watched(rows, len(guards), "guards of the specs", console))
     return found

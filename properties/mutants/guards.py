@@ -2,7 +2,7 @@
 
 A guard that can go without any verdict changing is not exercised by any model, or says nothing. So
 each must be missed by some configuration: one that passes now violates, or a pinned figure differs.
-What may go is listed here, with the reason.
+What may go is listed in the module's `verdicts.toml`, with the reason.
 """
 
 import re
@@ -18,72 +18,6 @@ from properties.tla import SpecTree
 from properties.tla.tlc import Tlc
 from properties.tla.verdicts import compare, load
 
-#: Guards that only end the model.
-BOUNDS = frozenset(
-    {
-        "Len(committed) < MaxLength",
-        "LogEnd(l) < MaxRecords",
-        "Current < MaxEpoch",
-        "incarnation[r] < MaxRestarts",
-        "MaxRestarts > 0",
-        "written < MaxRecords",
-        "elections < MaxElections",
-        "crashes < MaxCrashes",
-        "generation < MaxGeneration",
-        "processed[position[m]] < MaxProcessed",
-    }
-)
-
-#: Guards that may go, and why. `Module.Action: guard`.
-EQUIVALENT = {
-    "ConsumerCommit.ReceiveCommit: c.member = m": "m only names the sender in the step's label: "
-    "without it each commit under way may be received under any name, with the same effect",
-    "ConsumerCommit.Process: joined[m] > 0": "who has not joined has position and done at 0, so "
-    "nothing is left to process",
-    "ConsumerCommit.SendCommit: joined[m] > 0": "who has not joined has position and done at 0, "
-    "and offset 0 is not committed",
-    "ConsumerCommit.Crash: joined[m] > 0": "who has not joined has nothing to lose: the step "
-    "changes nothing",
-    "DurableIsr.Restart: r \\notin up": "who runs is not in `crashed`, so its restart changes "
-    "nothing",
-    "Truncation.ShrinkIsr: Leads(l)": "only a leader knows an ISR: `isr` is {} elsewhere, and f "
-    "must be in it",
-    "Truncation.ShrinkIsr: f \\in isr[l]": "the leader of the current epoch and the controller "
-    "have the same ISR; without somebody who is not in it, it is the same set",
-    "Truncation.ExpandIsr: f \\notin isr[l]": "the leader of the current epoch and the controller "
-    "have the same ISR; with somebody who is in it, it is the same set",
-    'Truncation.Truncate: Rule \\in {"kip320", "kip320nofence"}': "it says which rules have the "
-    "step; under the older ones the logs differ only where a promise is broken already, so no "
-    "verdict comes after it",
-    "Truncation.Truncate: Diverges(f, l)": "where the logs agree the answer is the follower's own "
-    "log end: nothing is cut",
-    "Truncation.ElectUnclean: r \\notin Decided.isr": "the unclean election of a member of the "
-    "ISR takes all others out of it, which Fence does one by one; with two replicas it is the same "
-    "step",
-    "Truncation.Fence: b \\in Decided.isr": "who is not in the ISR does not lead, so the leader "
-    "stays and the ISR too: that is Elect of the same leader",
-}
-
-#: The configurations that are asked, in this order, until one differs: small ones.
-ASKED = {
-    "AbsLog": ("ok", "ok_loss_allowed"),
-    "ConsumerCommit": (
-        "ok_auto_commit_monotone",
-        "ok_unfenced_at_least_once",
-        "ok_commit_then_process",
-    ),
-    "DurableIsr": ("ok_kip966_1_crash", "bug_unclean_2", "ok_flush_each", "bug_before_kip966"),
-    "Truncation": (
-        "ok_kip320_3_small",
-        "ok_kip320_2_late_restart",
-        "ok_kip320_2",
-        "bug_unclean_2",
-        "ok_kip279_2",
-        "ok_kip320_2_outsider",
-        "bug_kip101_3",
-        "ok_kip320_2_restart",
-    ),
-}
 #: Of guards that may go, only so many are asked: nothing is expected to tell.
 FEW = 2
 LIMIT_S = 40.0
@@ -100,12 +34,12 @@ class Guard:
     end: int
 
     @property
-    def name(self) -> str:
-        return f"{self.module}.{self.action}: {self.text}"
+    def place(self) -> str:
+        return f"{self.action}: {self.text}"
 
     @property
-    def is_bound(self) -> bool:
-        return self.text in BOUNDS
+    def name(self) -> str:
+        return f"{self.module}.{self.place}"
 
 
 _DEFINITION = re.compile(r"^(\w+)(\([^)\n]*\))? ==", re.MULTILINE)
@@ -228,8 +162,8 @@ def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
         shutil.copytree(tree.root, mutated.root)
         _drop(guard, mutated)
         table = load(guard.module, mutated)
-        asked = ASKED[guard.module]
-        for cfg in asked[:FEW] if guard.name in EQUIVALENT else asked:
+        asked = table.scopes.guards
+        for cfg in asked[:FEW] if guard.place in table.guards.equivalent else asked:
             row = table.row(cfg)
             outcome = Tlc(mutated, quick=True).check(guard.module, cfg, LIMIT_S)
             for difference in compare(row, outcome):

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 import orjson
 from attrs import field, frozen
 
+from properties.modules.descriptor import modules
 from properties.mutants import guards, methods
 from properties.mutants.guards import Guard
 from properties.mutants.shelf import Mutant, shelf
@@ -55,7 +56,7 @@ class Matrix:
         machines = [n for n, row in self.machines.items() if not any(row.values())]
         living = [name for name, why in self.guards.items() if why is None]
         return [name for name in machines if not mutants[name].equivalent] + [
-            name for name in living if name not in guards.EQUIVALENT
+            name for name in living if name not in equivalent_guards()
         ]
 
     def revived(self) -> list[str]:
@@ -65,7 +66,7 @@ class Matrix:
             name
             for name, row in self.machines.items()
             if mutants[name].equivalent and any(row.values())
-        ] + [name for name, why in self.guards.items() if why and name in guards.EQUIVALENT]
+        ] + [name for name, why in self.guards.items() if why and name in equivalent_guards()]
 
 
 def differences(expected: Matrix, found: Matrix) -> list[str]:
@@ -129,9 +130,23 @@ def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:
         stop_all()
 
 
-def all_guards(modules: Sequence[str]) -> list[Guard]:
-    """The guards of these modules that are rules, not bounds."""
-    return [g for module in modules for g in guards.guards(module) if not g.is_bound]
+def all_guards() -> list[Guard]:
+    """The guards of all modules that are rules, not bounds."""
+    tables = [module.table() for module in modules().values()]
+    return [
+        guard
+        for table in tables
+        for guard in guards.guards(table.module)
+        if guard.text not in table.guards.bounds
+    ]
+
+
+def equivalent_guards() -> dict[str, str]:
+    """The guards that may go, by their full name, and why."""
+    tables = [module.table() for module in modules().values()]
+    return {
+        f"{t.module}.{place}": why for t in tables for place, why in t.guards.equivalent.items()
+    }
 
 
 def page(matrix: Matrix) -> str:
@@ -172,12 +187,13 @@ def _machine_table(matrix: Matrix) -> Iterator[str]:
 
 
 def _guard_table(matrix: Matrix) -> Iterator[str]:
+    reasons = equivalent_guards()
     yield "## The guards of the specs"
     yield ""
     yield "| guard | dropped, what tells it |"
     yield "|---|---|"
     for name, why in matrix.guards.items():
-        told = why or f"nothing: {guards.EQUIVALENT.get(name, 'not explained')}"
+        told = why or f"nothing: {reasons.get(name, 'not explained')}"
         action, _, text = name.partition(": ")
         yield f"| {action}: `{_escaped(text)}` | {_escaped(told)} |"
 

@@ -13,35 +13,17 @@ from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
 from properties.conformance.scope import Scope
-from properties.conformance.scopes import BINDINGS
 from properties.conformance.stateful import search
 from properties.conformance.walks import Run, stroll, tour
+from properties.modules.descriptor import module
 from properties.mutants.shelf import Mutant, applied
 from properties.tla import to_json
 from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Event, Trace
 from refimpl.errors import Refusal
 
-#: Where mutants are looked for: small graphs, which together hold every rule of the machines.
-SCOPES = {
-    "AbsLog": ("ok", "ok_loss_allowed"),
-    "Truncation": ("ok_kip320_3_small", "ok_kip320_2_late_restart", "ok_kip320_2"),
-    "DurableIsr": ("ok_kip966_1_crash", "bug_unclean_2", "bug_before_kip966", "bug_unclean"),
-    "ConsumerCommit": (
-        "ok_auto_commit_monotone",
-        "ok_commit_then_process",
-        "ok_process_then_commit",
-    ),
-}
-#: Of these Hypothesis and TLC are asked about the first so many, as they take longer.
+#: Hypothesis and TLC are asked about so many of a module's scopes, as they take longer.
 ASKED = 2
-#: And the tour, which takes longest where it finds nothing, and so does not go all the way.
-TOURED = {
-    "AbsLog": ("ok_loss_allowed",),
-    "Truncation": ("ok_kip320_2",),
-    "DurableIsr": ("ok_kip966_1_crash",),
-    "ConsumerCommit": ("ok_auto_commit_monotone", "ok_commit_then_process"),
-}
 
 STROLL_STEPS, TOUR_STEPS = 8_000, 40_000
 EXAMPLES, STEPS = 25, 25
@@ -54,21 +36,21 @@ Killer: TypeAlias = Callable[[Mutant], bool]
 
 
 @cache
-def scope(module: str, cfg: str) -> Scope:
-    return Scope.of(BINDINGS[module], cfg)
+def scope(name: str, cfg: str) -> Scope:
+    return Scope.of(module(name).binding, cfg)
 
 
 def scopes(mutant: Mutant) -> Iterator[Scope]:
     """The scopes in which a mutant may show, small ones first."""
-    for module in mutant.modules:
-        for cfg in SCOPES[module]:
-            yield scope(module, cfg)
+    for name in mutant.modules:
+        for cfg in module(name).table().scopes.mutants:
+            yield scope(name, cfg)
 
 
 def few_scopes(mutant: Mutant) -> Iterator[Scope]:
-    for module in mutant.modules:
-        for cfg in SCOPES[module][:ASKED]:
-            yield scope(module, cfg)
+    for name in mutant.modules:
+        for cfg in module(name).table().scopes.mutants[:ASKED]:
+            yield scope(name, cfg)
 
 
 def first(mutant: Mutant, check: Callable[[Scope], Discrepancy | None]) -> Discrepancy | None:
@@ -94,7 +76,9 @@ def by_walk(mutant: Mutant) -> Discrepancy | None:
 def by_tour(mutant: Mutant) -> Discrepancy | None:
     """The first part of a tour over every edge."""
     with applied(mutant):
-        toured = [scope(module, cfg) for module in mutant.modules for cfg in TOURED[module]]
+        toured = [
+            scope(name, cfg) for name in mutant.modules for cfg in module(name).table().scopes.tour
+        ]
         tours = (_any(islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS)) for one in toured)
         return next(filter(None, tours), None)
 

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
+from properties.modules.descriptor import modules
+
 Patches: TypeAlias = Mapping[tuple[type, str], Any]
 
 
@@ -54,9 +56,10 @@ def breaks(
 
 
 def shelf() -> dict[str, Mutant]:
-    """All mutants by name, in the order of the files that hold them."""
-    for room in ("replica", "controller", "group"):
-        import_module(f"properties.mutants.{room}")
+    """All mutants by name, in the order of the files that the modules' descriptors name."""
+    for module in modules().values():
+        for file in module.mutants:
+            import_module(f"properties.mutants.{file}")
     return dict(_shelf)
 
 

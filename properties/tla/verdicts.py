@@ -69,6 +69,30 @@ class Diagram:
 
 
 @frozen
+class Scopes:
+    """Which configurations the Python side is run on, and by what; small ones first."""
+
+    conform: tuple[str, ...] = ()
+    """By `highwater conform`: each that the machines can be set up for."""
+    mutants: tuple[str, ...] = ()
+    """Where bugs of the machines are looked for: together they hold every rule."""
+    tour: tuple[str, ...] = ()
+    """Of those, where a tour over the edges is made."""
+    guards: tuple[str, ...] = ()
+    """What is asked whether a dropped guard of the spec is missed."""
+
+
+@frozen
+class Guards:
+    """The guards of the module's actions whose absence need not change any verdict."""
+
+    bounds: tuple[str, ...] = ()
+    """Those that only end the model."""
+    equivalent: Mapping[str, str] = field(factory=dict[str, str])
+    """Those that may go, `Action: guard`, and why."""
+
+
+@frozen
 class Table:
     """All of `verdicts.toml`."""
 
@@ -76,6 +100,8 @@ class Table:
     path: Path
     verdicts: tuple[Verdict, ...]
     diagram: Diagram
+    scopes: Scopes = Scopes()
+    guards: Guards = Guards()
 
     def row(self, cfg: str) -> Verdict:
         for verdict in self.verdicts:
@@ -134,16 +160,53 @@ def load(module: str, tree: SpecTree) -> Table:
         raise InputError(f"{path}: not TOML: {wrong}") from None
     rows = _typed(data, "verdict", list, f"{path}: ", [])
     verdicts = tuple(_row(path, number, row) for number, row in enumerate(rows, start=1))
-    drawn = _typed(data, "diagram", dict, f"{path}: ", {})
-    where = f"{path}: [diagram]: "
-    _known(drawn, Diagram, where)
-    diagram = Diagram(
+    _matched(path, verdicts, tree.models(module))
+    return Table(
+        module,
+        path,
+        verdicts,
+        _diagram(path, data),
+        _scopes(path, data, verdicts),
+        _guards(path, data),
+    )
+
+
+def _diagram(path: Path, data: Mapping[str, Any]) -> Diagram:
+    drawn, where = _section(path, data, "diagram", Diagram)
+    return Diagram(
         _typed(drawn, "lifelines", dict, where, {}),
         _typed(drawn, "center", str, where, None),
         tuple(_typed(drawn, "center_actions", list, where, [])),
     )
-    _matched(path, verdicts, tree.models(module))
-    return Table(module, path, verdicts, diagram)
+
+
+def _scopes(path: Path, data: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Scopes:
+    named, where = _section(path, data, "scopes", Scopes)
+    lists = {name: tuple(_typed(named, name, list, where, [])) for name in fields_dict(Scopes)}
+    known = {verdict.cfg for verdict in verdicts}
+    for name, cfgs in lists.items():
+        for cfg in cfgs:
+            if cfg not in known:
+                raise InputError(f'{where}"{name}" names {cfg!r}, which is no configuration')
+    return Scopes(**lists)
+
+
+def _guards(path: Path, data: Mapping[str, Any]) -> Guards:
+    named, where = _section(path, data, "guards", Guards)
+    return Guards(
+        tuple(_typed(named, "bounds", list, where, [])),
+        _typed(named, "equivalent", dict, where, {}),
+    )
+
+
+def _section(
+    path: Path, data: Mapping[str, Any], name: str, shape: type
+) -> tuple[dict[str, Any], str]:
+    """A table of the file, empty if it is not there, and how to name it when it is wrong."""
+    where = f"{path}: [{name}]: "
+    section = _typed(data, name, dict, f"{path}: ", {})
+    _known(section, shape, where)
+    return section, where
 
 
 def _row(path: Path, number: int, row: Any) -> Verdict:

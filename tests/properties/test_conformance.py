@@ -1,29 +1,35 @@
 """The machines are the specs, in the small scopes; the large ones are for `highwater conform`."""
 
 from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 import pytest
 from attrs import define
 from click.testing import CliRunner
 from hypothesis.stateful import run_state_machine_as_test
 
+from chaos.cli import chaos
 from properties.conformance import binding
-from properties.conformance.abs_log import AbsLog
 from properties.conformance.binding import check_names
 from properties.conformance.command import conform
-from properties.conformance.consumer_commit import ConsumerCommit
 from properties.conformance.discrepancy import Discrepancy, changes
 from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
 from properties.conformance.memory import Memory
 from properties.conformance.scope import Scope
-from properties.conformance.scopes import BINDINGS, SCOPES, scopes
+from properties.conformance.scopes import scopes
 from properties.conformance.stateful import Edge, machine, search
-from properties.conformance.truncation import Truncation
 from properties.conformance.walks import Run, shorten, stroll, tour
+from properties.modules.abs_log import AbsLog
+from properties.modules.consumer_commit import ConsumerCommit
+from properties.modules.descriptor import modules
+from properties.modules.truncation import Truncation
 from properties.mutants.shelf import applied, shelf
-from properties.tla import InputError, Rec
+from properties.tla import InputError, Rec, SpecTree
+from properties.tla.tracefile import read_traces
 
 pytestmark = pytest.mark.java
 
@@ -45,7 +51,7 @@ TOURED = [
 
 
 def scope(module: str, cfg: str) -> Scope:
-    return Scope.of(BINDINGS[module], cfg)
+    return Scope.of(modules()[module].binding, cfg)
 
 
 def first(results: Iterable[Discrepancy | None]) -> Discrepancy | None:
@@ -68,17 +74,17 @@ def test_a_tour_takes_every_edge_without_reloading(module: str, cfg: str) -> Non
     assert len(run.taken) == run.scope.graph.edge_count
 
 
-@pytest.mark.parametrize("module", list(SCOPES))
+@pytest.mark.parametrize("module", list(modules()))
 def test_random_walks_stay_on_the_graph(module: str) -> None:
-    run = Run(Machines(scope(module, SCOPES[module][0]), "walk"))
+    run = Run(Machines(scope(module, modules()[module].table().scopes.conform[0]), "walk"))
     found = first(stroll(run, Random(7), 4_000))
     assert found is None, found.story()
     assert len(run.taken) > 300
 
 
-@pytest.mark.parametrize("module", list(BINDINGS))
+@pytest.mark.parametrize("module", list(modules()))
 def test_names_are_those_of_the_spec(module: str) -> None:
-    check_names(BINDINGS[module])
+    check_names(modules()[module].binding)
 
 
 def test_a_missing_an_extra_and_a_renamed_name_are_told() -> None:
@@ -87,7 +93,7 @@ def test_a_missing_an_extra_and_a_renamed_name_are_told() -> None:
 
         def compact(self) -> None: ...
 
-        abstractions = ()
+        projection: ClassVar = {}
 
     with pytest.raises(InputError) as told:
         check_names(Wrong)
@@ -95,7 +101,7 @@ def test_a_missing_an_extra_and_a_renamed_name_are_told() -> None:
         "no method for Observe",
         "no action for compact()",
         "Commit(record) is bound with (entry)",
-        "no abstraction of committed",
+        "no projection to committed",
     ):
         assert what in str(told.value)
 
@@ -103,7 +109,6 @@ def test_a_missing_an_extra_and_a_renamed_name_are_told() -> None:
 def test_names_change_case_and_nothing_else() -> None:
     assert binding.snake_case("BecomeLeader") == "become_leader"
     assert binding.pascal_case("become_leader") == "BecomeLeader"
-    assert binding.camel_case("high_watermark") == "highWatermark"
 
 
 def test_a_scope_that_the_machines_are_not_written_for_is_refused() -> None:
@@ -165,7 +170,7 @@ def test_a_long_walk_into_a_bug_is_made_short() -> None:
 
 def test_a_refused_step_that_leaves_a_trace_is_told() -> None:
     class Careless(ConsumerCommit):
-        abstractions = ConsumerCommit.abstractions
+        projection = ConsumerCommit.projection
 
         def poll(self, m: int) -> None:
             self.coordinator.received[m, 9] = 1  # no variable of the spec shows this
@@ -252,5 +257,22 @@ def test_conform_says_which_names_there_are(arguments: list[str], told: str) -> 
 
 
 def test_there_are_three_scopes_of_each_module_and_a_large_one() -> None:
-    assert all(len(cfgs) >= 3 for cfgs in SCOPES.values())
+    assert all(len(one.table().scopes.conform) >= 3 for one in modules().values())
     assert ("Truncation", "ok_kip320_3") in scopes()
+
+
+def test_every_spec_with_machines_is_found_and_names_files_that_are_there() -> None:
+    specs = {path.parent.name for path in SpecTree().root.glob("*/verdicts.toml")}
+    assert modules().keys() <= specs
+    for one in modules().values():
+        for file in one.machines:
+            assert find_spec(f"refimpl.machines.{file}"), one.name
+        for file in one.mutants:
+            assert find_spec(f"properties.mutants.{file}"), one.name
+
+
+def test_the_simulator_records_what_the_descriptors_say(tmp_path: Path) -> None:
+    done = CliRunner().invoke(chaos, ["--seed", "3", "--events", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    traced = {trace.spec for trace in read_traces([tmp_path])}
+    assert traced == {name for name, one in modules().items() if one.recorded}

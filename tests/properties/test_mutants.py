@@ -3,11 +3,19 @@
 import pytest
 from click.testing import CliRunner
 
-from properties.conformance.scopes import BINDINGS
+from properties.modules.descriptor import modules
 from properties.mutants import guards, methods
 from properties.mutants.command import mutants
-from properties.mutants.guards import BOUNDS, EQUIVALENT, Guard, killer
-from properties.mutants.matrix import FILE, PAGE, Matrix, differences, page
+from properties.mutants.guards import Guard, killer
+from properties.mutants.matrix import (
+    FILE,
+    PAGE,
+    Matrix,
+    all_guards,
+    differences,
+    equivalent_guards,
+    page,
+)
 from properties.mutants.shelf import Mutant, applied, breaks, shelf
 from properties.tla import SpecTree
 from refimpl.machines.log import Log, Record
@@ -53,7 +61,7 @@ def test_every_mutant_says_why_and_concerns_a_spec() -> None:
     assert len(shelf()) >= 20
     for mutant in shelf().values():
         assert len(mutant.why) > 20, mutant.name
-        assert set(mutant.modules) <= set(BINDINGS), mutant.name
+        assert set(mutant.modules) <= set(modules()), mutant.name
 
 
 @pytest.mark.parametrize(
@@ -88,13 +96,13 @@ def test_guards_are_read_from_the_actions_and_nothing_else() -> None:
 
 
 def test_every_bound_is_a_guard_of_some_spec() -> None:
-    known = {guard.text for module in BINDINGS for guard in guards.guards(module)}
-    assert known >= BOUNDS
+    for name, one in modules().items():
+        assert {guard.text for guard in guards.guards(name)} >= {*one.table().guards.bounds}
 
 
 def test_every_equivalent_guard_is_there_and_has_a_reason() -> None:
-    known = {guard.name for module in BINDINGS for guard in guards.guards(module)}
-    for name, reason in EQUIVALENT.items():
+    known = {guard.name for guard in all_guards()}
+    for name, reason in equivalent_guards().items():
         assert name in known
         assert len(reason) > 30
 
@@ -117,8 +125,7 @@ def test_dropping_a_guard_leaves_the_spec_alone() -> None:
 def test_the_matrix_knows_every_mutant_and_every_guard() -> None:
     matrix = Matrix.read()
     assert list(matrix.machines) == list(shelf())
-    rules = [g.name for m in BINDINGS for g in guards.guards(m) if not g.is_bound]
-    assert set(matrix.guards) == set(rules)
+    assert set(matrix.guards) == {guard.name for guard in all_guards()}
 
 
 def test_nearly_everything_is_killed_and_the_rest_has_a_reason() -> None:
@@ -126,7 +133,7 @@ def test_nearly_everything_is_killed_and_the_rest_has_a_reason() -> None:
     killed = sum(any(row.values()) for row in matrix.machines.values())
     assert killed >= 0.95 * len(matrix.machines)
     caught = sum(why is not None for why in matrix.guards.values())
-    assert caught >= 0.95 * (len(matrix.guards) - len(EQUIVALENT))
+    assert caught >= 0.95 * (len(matrix.guards) - len(equivalent_guards()))
     assert matrix.survivors() == []
     assert matrix.revived() == []
 

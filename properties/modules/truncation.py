@@ -14,12 +14,21 @@ from contextlib import suppress
 from functools import cache
 from typing import ClassVar
 
-from properties.conformance.binding import Binding, Bound, Environment, NoSuchChoice, OtherAction
+from properties.conformance.binding import (
+    Binding,
+    Bound,
+    Environment,
+    NoSuchChoice,
+    OtherAction,
+    each,
+)
+from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.errors import InvalidRequest, Refusal
 from refimpl.machines.controller import LeaderAndIsr, PartitionState, first_live
 from refimpl.machines.log import Log, Record
 from refimpl.machines.replica import FetchAnswer, FetchRequest, Replica
+from refimpl.projection import TRUNCATION_REPLICA, by_replica
 
 
 class Truncation(Binding):
@@ -270,48 +279,9 @@ def _some(numbers: tuple[int, ...]) -> dict[int, int]:
     return {r: number for r, number in enumerate(numbers, start=1) if number}
 
 
-# What the machines' state means, variable by variable.
-
-
-def log(c: Truncation) -> Value:
-    return tuple([tuple([record.epoch for record in r.log.records]) for r in c.replicas])
-
-
-def high_watermark(c: Truncation) -> Value:
-    return tuple([r.high_watermark for r in c.replicas])
-
-
-def epoch(c: Truncation) -> Value:
-    return tuple([r.epoch for r in c.replicas])
-
-
-def isr(c: Truncation) -> Value:
-    return tuple([r.isr for r in c.replicas])
-
-
-def _by_replica(c: Truncation, numbers: Mapping[int, int]) -> tuple[int, ...]:
-    return tuple([numbers.get(f, 0) for f in c.ids]) if numbers else c.nobody
-
-
-def ends(c: Truncation) -> Value:
-    return tuple([_by_replica(c, r.ends) for r in c.replicas])
-
-
-def leader_and_isr(c: Truncation) -> Value:
-    return tuple([_decision(made.leader, made.isr) for made in c.decisions.values()])
-
-
 @cache
 def _decision(leader: int | None, isr: frozenset[int]) -> Rec:
     return Rec.of(leader=leader or 0, isr=isr)
-
-
-def up(c: Truncation) -> Value:
-    return frozenset([r.id for r in c.replicas if r.up])
-
-
-def late(c: Truncation) -> Value:
-    return frozenset([_request(m) for m in c.late])
 
 
 @cache
@@ -320,28 +290,23 @@ def _request(m: FetchRequest) -> Rec:
     return Rec.of(**named, end=m.end, last=m.last_epoch)
 
 
-def incarnation(c: Truncation) -> Value:
-    return tuple([r.incarnation for r in c.replicas])
+Truncation.projection = {
+    **each(TRUNCATION_REPLICA, lambda c: c.replicas),
+    "ends": lambda c: tuple(
+        [by_replica(r.ends, c.ids) if r.ends else c.nobody for r in c.replicas]
+    ),
+    "seen": lambda c: tuple(
+        [by_replica(r.seen, c.ids) if r.seen else c.nobody for r in c.replicas]
+    ),
+    "up": lambda c: frozenset([r.id for r in c.replicas if r.up]),
+    "leaderAndIsr": lambda c: tuple([_decision(d.leader, d.isr) for d in c.decisions.values()]),
+    "late": lambda c: frozenset([_request(m) for m in c.late]),
+    "committed": lambda c: c.committed,
+}
 
-
-def seen(c: Truncation) -> Value:
-    return tuple([_by_replica(c, r.seen) for r in c.replicas])
-
-
-def committed(c: Truncation) -> Value:
-    return c.committed
-
-
-Truncation.abstractions = (
-    log,
-    high_watermark,
-    epoch,
-    isr,
-    ends,
-    leader_and_isr,
-    up,
-    late,
-    incarnation,
-    seen,
-    committed,
+MODULE = Module(
+    binding=Truncation,
+    machines=("log", "replica", "controller"),
+    mutants=("replica", "controller"),
+    recorded="orders:{partition}",
 )

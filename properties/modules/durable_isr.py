@@ -11,12 +11,14 @@ and asks the leader as it would be had it heard from everybody (`_informed`).
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from properties.conformance.binding import Binding, Bound, Environment, OtherAction
+from properties.conformance.binding import Binding, Bound, Environment, OtherAction, each, of
+from properties.modules.descriptor import Module
 from properties.tla import Value
 from refimpl.errors import InvalidRequest
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Log, Record
 from refimpl.machines.replica import Replica
+from refimpl.projection import DURABLE_ISR_CONTROLLER, DURABLE_ISR_REPLICA
 
 
 class DurableIsr(Binding):
@@ -213,58 +215,18 @@ def _number(record: Record) -> int:
     return record.value
 
 
-# What the machines' state means, variable by variable.
+DurableIsr.projection = {
+    **each(DURABLE_ISR_REPLICA, lambda c: c.replicas),
+    **of(DURABLE_ISR_CONTROLLER, lambda c: c.state),
+    "crashed": lambda c: c.crashed,
+    "acked": lambda c: c.acked,
+    "written": lambda c: c.written,
+    "crashes": lambda c: c.crashes,
+    "elections": lambda c: c.elections,
+}
 
-
-def log(c: DurableIsr) -> Value:
-    return tuple([tuple([_number(record) for record in r.log.records]) for r in c.replicas])
-
-
-def up(c: DurableIsr) -> Value:
-    return c.state.alive
-
-
-def isr(c: DurableIsr) -> Value:
-    return c.state.isr
-
-
-def elr(c: DurableIsr) -> Value:
-    return c.state.elr
-
-
-def leader(c: DurableIsr) -> Value:
-    return c.state.leader or 0
-
-
-def crashed(c: DurableIsr) -> Value:
-    return c.crashed
-
-
-def acked(c: DurableIsr) -> Value:
-    return c.acked
-
-
-def written(c: DurableIsr) -> Value:
-    return c.written
-
-
-def crashes(c: DurableIsr) -> Value:
-    return c.crashes
-
-
-def elections(c: DurableIsr) -> Value:
-    return c.elections
-
-
-DurableIsr.abstractions = (
-    log,
-    up,
-    isr,
-    elr,
-    leader,
-    crashed,
-    acked,
-    written,
-    crashes,
-    elections,
+MODULE = Module(
+    binding=DurableIsr,
+    machines=("log", "replica", "controller"),
+    mutants=("replica", "controller"),
 )

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from properties.conformance.binding import Binding, Bound
+from properties.conformance.binding import Binding, Bound, of
+from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.machines.abstract_log import AbstractLog
+from refimpl.projection import ABS_LOG
 
 
 class AbsLog(Binding):
@@ -36,12 +38,10 @@ class AbsLog(Binding):
         self.log = AbstractLog(self.loss_allowed, list(state["committed"]), seen)
 
 
-def committed(c: AbsLog) -> Value:
-    return tuple(c.log.committed)
-
-
-def views(c: AbsLog) -> Value:
+def _views(c: AbsLog) -> Value:
     return Rec.function([(reader, c.log.views.get(reader, ())) for reader in c.readers])
 
 
-AbsLog.abstractions = (committed, views)
+AbsLog.projection = {**of(ABS_LOG, lambda c: c.log), "views": _views}
+
+MODULE = Module(binding=AbsLog, machines=("abstract_log",), mutants=("group",))

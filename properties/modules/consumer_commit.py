@@ -5,10 +5,12 @@ from contextlib import suppress
 from functools import cache
 from typing import ClassVar
 
-from properties.conformance.binding import Binding, Bound, NoSuchChoice
+from properties.conformance.binding import Binding, Bound, NoSuchChoice, each, of
+from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.errors import Refusal
 from refimpl.machines.group import Coordinator, Member, OffsetCommit
+from refimpl.projection import CONSUMER_COMMIT_COORDINATOR, CONSUMER_COMMIT_MEMBER
 
 
 class ConsumerCommit(Binding):
@@ -108,58 +110,21 @@ class ConsumerCommit(Binding):
         )
 
 
-# What the machines' state means, variable by variable.
-
-
-def generation(c: ConsumerCommit) -> Value:
-    return c.coordinator.generation
-
-
-def owner(c: ConsumerCommit) -> Value:
-    return c.coordinator.owner or 0
-
-
-def committed(c: ConsumerCommit) -> Value:
-    return c.coordinator.committed
-
-
-def joined(c: ConsumerCommit) -> Value:
-    return tuple([member.generation for member in c.members])
-
-
-def position(c: ConsumerCommit) -> Value:
-    return tuple([member.position for member in c.members])
-
-
-def done(c: ConsumerCommit) -> Value:
-    return tuple([member.done for member in c.members])
-
-
-def last(c: ConsumerCommit) -> Value:
-    return tuple([member.last for member in c.members])
-
-
-def requests(c: ConsumerCommit) -> Value:
-    return frozenset([_request(commit, answered) for commit, answered in c.requests.items()])
-
-
 @cache
 def _request(c: OffsetCommit, answered: bool) -> Rec:
     return Rec.of(member=c.member, generation=c.generation, offset=c.offset, answered=answered)
 
 
-def processed(c: ConsumerCommit) -> Value:
-    return tuple(c.processed)
+ConsumerCommit.projection = {
+    **of(CONSUMER_COMMIT_COORDINATOR, lambda c: c.coordinator),
+    **each(CONSUMER_COMMIT_MEMBER, lambda c: c.members),
+    "requests": lambda c: frozenset([_request(*one) for one in c.requests.items()]),
+    "processed": lambda c: tuple(c.processed),
+}
 
-
-ConsumerCommit.abstractions = (
-    generation,
-    owner,
-    committed,
-    joined,
-    position,
-    done,
-    last,
-    requests,
-    processed,
+MODULE = Module(
+    binding=ConsumerCommit,
+    machines=("group",),
+    mutants=("group",),
+    recorded="g/orders:{partition}",
 )

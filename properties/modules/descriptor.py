@@ -1,0 +1,54 @@
+"""The descriptor of one TLA+ module: what is particular to it, for machinery that knows no module.
+
+Conformance, mutants and tests find everything through it. Which configurations they are run on, and
+what is expected of them, stands beside the spec, in the module's `verdicts.toml`.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from attrs import frozen
+
+import properties.modules as folder
+from properties.conformance.binding import Binding
+from properties.tla import InputError, SpecTree
+from properties.tla.verdicts import Table, load
+
+
+@frozen
+class Module:
+    """One TLA+ module and what stands for it in Python."""
+
+    binding: type[Binding]
+    """The machines put together: its methods are the actions, its `projection` the variables."""
+    machines: tuple[str, ...]
+    """The files in `refimpl/machines` that hold the rules."""
+    mutants: tuple[str, ...]
+    """The files in `properties/mutants` with the known bugs of those machines."""
+    recorded: str | None = None
+    """The subject of the traces that the simulator records of this module, None if it does not."""
+
+    @property
+    def name(self) -> str:
+        return self.binding.module
+
+    def table(self, tree: SpecTree | None = None) -> Table:
+        """The module's `verdicts.toml`."""
+        return load(self.name, tree or SpecTree())
+
+
+@cache
+def modules() -> Mapping[str, Module]:
+    """Every descriptor in this folder, by the name of its TLA+ module."""
+    files = [one.name for one in iter_modules(folder.__path__) if one.name != "descriptor"]
+    found = [import_module(f"{folder.__name__}.{name}").MODULE for name in files]
+    return {module.name: module for module in found}
+
+
+def module(name: str) -> Module:
+    """One descriptor. Raises `InputError` that names all if there is none."""
+    if name not in modules():
+        raise InputError(f"no machines for {name!r} (there are: {', '.join(modules())})")
+    return modules()[name]

@@ -1,0 +1,66 @@
+"""What a machine's state says of the variables of its TLA+ module, each variable once.
+
+One mapping for each machine, from the variable's name in the spec to a function of the machine.
+Where the variable is a function of replicas or members, this is its value for one of them. Values
+are plain: `int`, `str`, `bool`, `tuple` for a sequence, `frozenset` for a set.
+
+Whoever looks at machines in the words of a spec stands on these: the conformance check, which
+compares them with the state graph after each step, and equally a writer of protocol events
+(`refimpl.events`) or an oracle beside a simulated node, neither of which needs `properties` for it.
+What no machine holds (messages under way, ghosts, bounds) is not here.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from refimpl.machines.abstract_log import AbstractLog
+from refimpl.machines.controller import PartitionState
+from refimpl.machines.group import Coordinator, Member
+from refimpl.machines.replica import Replica
+
+M = TypeVar("M")
+Projection: TypeAlias = Mapping[str, Callable[[M], Any]]
+
+
+def by_replica(numbers: Mapping[int, int], replicas: tuple[int, ...]) -> tuple[int, ...]:
+    """What is known of each replica, as a sequence; 0 for those of which nothing is known."""
+    return tuple([numbers.get(r, 0) for r in replicas])
+
+
+# A log is to Truncation the leader epochs of its records, to DurableIsr their numbers.
+
+TRUNCATION_REPLICA: Projection[Replica] = {
+    "log": lambda r: tuple([record.epoch for record in r.log.records]),
+    "highWatermark": lambda r: r.high_watermark,
+    "epoch": lambda r: r.epoch,
+    "isr": lambda r: r.isr,
+    "incarnation": lambda r: r.incarnation,
+}
+
+DURABLE_ISR_REPLICA: Projection[Replica] = {
+    "log": lambda r: tuple([record.value for record in r.log.records]),
+}
+
+DURABLE_ISR_CONTROLLER: Projection[PartitionState] = {
+    "up": lambda s: s.alive,
+    "isr": lambda s: s.isr,
+    "elr": lambda s: s.elr,
+    "leader": lambda s: s.leader or 0,
+}
+
+CONSUMER_COMMIT_COORDINATOR: Projection[Coordinator] = {
+    "generation": lambda c: c.generation,
+    "owner": lambda c: c.owner or 0,
+    "committed": lambda c: c.committed,
+}
+
+CONSUMER_COMMIT_MEMBER: Projection[Member] = {
+    "joined": lambda m: m.generation,
+    "position": lambda m: m.position,
+    "done": lambda m: m.done,
+    "last": lambda m: m.last,
+}
+
+ABS_LOG: Projection[AbstractLog] = {
+    "committed": lambda log: tuple(log.committed),
+}
