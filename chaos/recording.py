@@ -44,6 +44,7 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
         "Lossy": "any",
         "CheckIncarnation": True,
         "LateFetches": True,
+        "ResetFollowers": "always",
     }
     longest = max(len(group.processed) for group in run.world.groups)
     group: dict[str, Json] = {

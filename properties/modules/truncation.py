@@ -40,6 +40,7 @@ class Truncation(Binding):
         "CheckEpochStart": True,
         "CheckIncarnation": True,
         "Unclean": False,
+        "ResetFollowers": "always",
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:

@@ -26,7 +26,8 @@ CONSTANTS
     Unclean,          \* unclean.leader.election.enable
     Lossy,            \* who may lose the end of its log at a restart, see below
     CheckIncarnation, \* KIP-903: the ISR admits nobody on the word of an earlier incarnation
-    LateFetches       \* requests may arrive after their sender has moved on
+    LateFetches,      \* requests may arrive after their sender has moved on
+    ResetFollowers    \* when a leader forgets what it knew of its followers, see below
 
 (* Rule, in the order of history:                                           *)
 (*   "hw"            cut to the own high watermark (KAFKA-1211)             *)
@@ -39,6 +40,12 @@ ASSUME Rule \in {"hw", "kip101", "kip279", "kip320nofence", "kip320"}
 (* Lossy: "none"; "outside", a replica that is not in the ISR (its disk was *)
 (* replaced); "any", the page cache of any replica (DurableIsr studies it). *)
 ASSUME Lossy \in {"none", "outside", "any"}
+
+(* ResetFollowers:                                                          *)
+(*   "always"    with every leader epoch                                    *)
+(*   "newLeader" unless it has led until now: Kafka since 0.10, 4.3 as well *)
+(*   "missed"    the same, but also if it has missed an epoch: the mend     *)
+ASSUME ResetFollowers \in {"always", "newLeader", "missed"}
 
 Replicas == 1..N
 None == 0
@@ -217,7 +224,13 @@ LateFetch(f, l) ==
 IsNews(r, e) == e <= Current /\ e > epoch[r]
 IsReminder(r, e) == e = epoch[r] /\ r \notin up
 
-(* What a leader knew of its followers ends with its epoch. *)
+(* What a leader knew of its followers ends with its epoch: in an epoch     *)
+(* that it has missed a follower may have cut what it told of.              *)
+KeepsFollowers(r, e) ==
+    /\ Leads(r) /\ leaderAndIsr[e].leader = r
+    /\ \/ ResetFollowers = "newLeader"
+       \/ ResetFollowers = "missed" /\ e = epoch[r] + 1
+
 Forget(r, knownIsr) ==
     /\ isr' = [isr EXCEPT ![r] = knownIsr]
     /\ ends' = [ends EXCEPT ![r] = Nobody]
@@ -225,7 +238,9 @@ Forget(r, knownIsr) ==
 
 Adopt(r, e, knownIsr) ==
     /\ epoch' = [epoch EXCEPT ![r] = e]
-    /\ Forget(r, knownIsr)
+    /\ IF KeepsFollowers(r, e)
+       THEN isr' = [isr EXCEPT ![r] = knownIsr] /\ UNCHANGED <<ends, seen>>
+       ELSE Forget(r, knownIsr)
     /\ up' = up \cup {r}
     /\ late' = LeavesBehind(r)
 

@@ -1,0 +1,192 @@
+"""One controller and three brokers of Apache Kafka on the loopback address."""
+
+import re
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import define, field
+
+CONTROLLER = 100
+BROKERS = (1, 2, 3)
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+SECONDS_TO_START = 120
+
+# Nothing but addresses and folders: every other setting is Kafka's default.
+SERVER = """\
+node.id={node}
+process.roles={role}
+controller.quorum.voters={controller_id}@127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners={listener}://127.0.0.1:{port}
+log.dirs={data}
+"""
+
+# Kafka 4 reads the first, Kafka 3 the second.
+LOG4J2 = """\
+rootLogger.level=INFO
+rootLogger.appenderRef.out.ref=out
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%d{HH:mm:ss.SSS} %p %c{1} %m%n
+"""
+LOG4J = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{1} %m%n
+"""
+
+ELECT_LEADERS, PREFERRED = 43, 0
+
+
+class NotInTimeError(RuntimeError):
+    """The cluster did not do in time what the scenario waits for."""
+
+
+@define
+class Node:
+    """One process: a broker, or the controller."""
+
+    id: int
+    folder: Path
+    classpath: str
+    port: int = field(factory=lambda: free_port())
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "output.log"
+
+    def format(self, controller: "Node") -> None:
+        """Write the settings and lay out the empty log directory."""
+        self.folder.mkdir(parents=True)
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
+        (self.folder / "log4j.properties").write_text(LOG4J)
+        leads = self is controller
+        settings = SERVER.format(
+            node=self.id,
+            role="controller" if leads else "broker",
+            controller_id=controller.id,
+            controller_port=controller.port,
+            listener="CONTROLLER" if leads else "PLAINTEXT",
+            port=self.port,
+            data=self.folder / "data",
+        )
+        (self.folder / "server.properties").write_text(settings)
+        arguments = ("format", "-t", CLUSTER_ID, "-c", self.folder / "server.properties")
+        done = subprocess.run(
+            self._java("kafka.tools.StorageTool", *arguments), capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"cannot format the log directory: {done.stdout}{done.stderr}")
+
+    def start(self) -> None:
+        with self.output.open("ab") as output:
+            command = self._java("kafka.Kafka", self.folder / "server.properties")
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGSTOP pauses it, SIGCONT resumes, SIGTERM begins a controlled shutdown."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def wait(self) -> None:
+        assert self.process is not None
+        self.process.wait(SECONDS_TO_START)
+
+    def said(self, pattern: str) -> bool:
+        """Whether its output has a line like this."""
+        return re.search(pattern, self.output.read_text(errors="replace")) is not None
+
+    def log_size(self, topic: str) -> int:
+        """Bytes in the first segment of partition 0, -1 if there is none."""
+        segment = self.folder / "data" / f"{topic}-0" / f"{0:020}.log"
+        return segment.stat().st_size if segment.exists() else -1
+
+    def _java(self, main: str, *arguments: str | Path) -> list[str]:
+        lean = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        logging = (
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}",
+        )
+        return ["java", *lean, *logging, "-cp", self.classpath, main, *map(str, arguments)]
+
+
+@contextmanager
+def cluster(folder: Path, classpath: str) -> Generator[Mapping[int, Node]]:
+    """The brokers by number, up; at the end none of the processes runs any more."""
+    ids = (CONTROLLER, *BROKERS)
+    nodes = {node: Node(node, folder / f"node-{node}", classpath) for node in ids}
+    try:
+        for node in nodes.values():
+            node.format(nodes[CONTROLLER])
+            node.start()
+        for node in nodes.values():
+            until(f"node {node.id} listens", SECONDS_TO_START, lambda node=node: listens(node))
+        yield {broker: nodes[broker] for broker in BROKERS}
+    finally:
+        for node in nodes.values():
+            if node.process is not None and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()
+
+
+def elect_preferred_leader(broker: Node, topic: str) -> None:
+    """Ask for the preferred leader of partition 0, as kafka-leader-election does.
+
+    The request goes to the broker named here: a client of Kafka sends it to a broker of its own
+    choice, which may be the paused one.
+    """
+    named = topic.encode()
+    head = struct.pack(">hhih", ELECT_LEADERS, 1, 1, -1)
+    body = struct.pack(">bih", PREFERRED, 1, len(named)) + named + struct.pack(">iii", 1, 0, 5000)
+    with (
+        socket.create_connection(("127.0.0.1", broker.port), 10) as connection,
+        connection.makefile("rb") as answers,
+    ):
+        connection.sendall(struct.pack(">i", len(head + body)) + head + body)
+        (size,) = struct.unpack(">i", answers.read(4))
+        answer = answers.read(size)
+    # Correlation, throttle time, error, one topic by name, one partition, its error.
+    (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + 4 + 2 + len(named) + 4 + 4)
+    if error:
+        raise NotInTimeError(f"the preferred leader was not elected: error code {error}")
+
+
+def until(what: str, seconds: float, condition: Callable[[], bool]) -> None:
+    """Wait for a condition; polled, for brokers tell nobody."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise NotInTimeError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.005)
+
+
+def listens(node: Node) -> bool:
+    if node.process is not None and node.process.poll() is not None:
+        said = node.output.read_text(errors="replace")[-2000:]
+        raise RuntimeError(f"node {node.id} did not start: {said}")
+    try:
+        socket.create_connection(("127.0.0.1", node.port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on just now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
