@@ -11,7 +11,7 @@ from typing import Any, cast
 import orjson
 from attrs import field, frozen
 
-from traces.problems import Problems
+from traces.problems import Problems, shown
 
 
 @frozen
@@ -156,7 +156,7 @@ def read_meta(folder: Path) -> Meta:
         problems.raise_any()
     whole = _Object(cast("dict[str, Any]", found), "", file, problems)
     if whole.get("format", int) != 1:
-        problems.add(file, None, "format", f"expected 1, found {whole.values.get('format')!r}")
+        problems.add(file, None, "format", f"expected 1, found {shown(whole.values.get('format'))}")
     meta = Meta(
         run=whole.get("run", str) or "",
         source=whole.get("source", str) or "",
@@ -203,7 +203,7 @@ class _Object:
             value = str(value)
         if value is not None and type(value) is not kind:
             self.problems.add(
-                self.file, None, self.path + name, f"expected {_WORDS[kind]}, found {value!r}"
+                self.file, None, self.path + name, f"expected {_WORDS[kind]}, found {shown(value)}"
             )
             return None
         return value

@@ -1,5 +1,7 @@
 """What can be wrong with an input, said so that its owner can mend it."""
 
+from typing import Any
+
 from attrs import define, field, frozen
 
 
@@ -33,6 +35,18 @@ class BadInput(Exception):
 
 
 SHOWN = 20
+_LONGEST = 80
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: not longer than a line, whatever it is."""
+    if type(value) is int and abs(value) >= 10**_LONGEST:
+        return f"a number of more than {_LONGEST} digits"
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deep; a number too long to be written
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 @define

@@ -1,5 +1,7 @@
-"""EDN: plain lines fast, all others by the library, and both to the same values."""
+"""EDN: a stream of forms from which nothing is dropped; the library reads one form the same."""
 
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,11 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.traces.judging import judged
-from traces.ingest import edn
+from traces.ingest import edn, history
 from traces.ingest.history import Reading, read_history
 from traces.problems import BadInput
 
 library: Any = edn_format
+
+
+def unwrapped(value: Any) -> Any:
+    """The library's value as plain Python: keywords as strings, sets as lists."""
+    if isinstance(value, (library.Keyword, library.Symbol)):
+        return str(value)
+    if isinstance(value, (dict, library.ImmutableDict)):
+        items = cast("dict[Any, Any]", value).items()
+        return {unwrapped(k): unwrapped(v) for k, v in items}
+    if isinstance(value, (list, tuple, library.ImmutableList, frozenset)):
+        return [unwrapped(v) for v in cast("list[Any]", value)]
+    return value
+
+
+def read(text: str) -> list[Any]:
+    return [form for _, form in edn.forms(text.encode().splitlines(keepends=True))]
+
+
 WORDS = st.from_regex(r"[a-z][a-z0-9-]{0,8}\??", fullmatch=True)
 PLAIN = st.none() | st.booleans() | st.integers(-(10**12), 10**12)
 TEXTS = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "Z"]), max_size=8).filter(
@@ -50,13 +70,13 @@ def written(value: Any) -> str:
 
 @given(st.dictionaries(KEYWORDS, VALUES, max_size=5))
 def test_a_line_is_read_back_as_it_was_written(value: dict[str, Any]) -> None:
-    assert edn.read_line(written(value)) == value
+    assert edn.read_form(written(value)) == value
 
 
 @given(st.dictionaries(KEYWORDS, VALUES, max_size=5))
-def test_the_fast_way_and_the_library_agree(value: dict[str, Any]) -> None:
+def test_the_library_reads_the_same(value: dict[str, Any]) -> None:
     line = written(value)
-    assert edn.read_line(line) == edn.unwrapped(library.loads(line))
+    assert edn.read_form(line) == unwrapped(library.loads(line))
 
 
 @pytest.mark.parametrize(
@@ -68,14 +88,75 @@ def test_the_fast_way_and_the_library_agree(value: dict[str, Any]) -> None:
     ],
 )
 def test_the_forms_that_jepsen_writes_are_one(line: str) -> None:
-    read = edn.read_line(line)
+    read = edn.read_form(line)
     assert read[":f"] == ":poll"
     assert read[":value"] is None
 
 
-def test_what_is_not_plain_goes_to_the_library() -> None:
-    read = edn.read_line('{:error [:x "a \\"b\\""], :keys #{1 2}, :at 1.5}')
+def test_what_is_not_plain_is_read_as_well() -> None:
+    read = edn.read_form('{:error [:x "a \\"b\\""], :keys #{1 2}, :at 1.5}')
     assert read == {":error": [":x", 'a "b"'], ":keys": [1, 2], ":at": 1.5}
+
+
+MANY = st.lists(st.dictionaries(KEYWORDS, VALUES, max_size=3), max_size=4)
+SPACES = st.sampled_from(["", " ", "\n", ", ", " ; a remark }\n", " #_ {:gone [1]} "])
+
+
+@given(MANY, SPACES, st.sampled_from(["", "[]", "()"]))
+def test_every_form_is_read_wherever_the_lines_end(
+    values: list[dict[str, Any]], between: str, around: str
+) -> None:
+    """Clojure prints a history on one line; only the first map of it was read."""
+    text = between.join(written(value) for value in values)
+    assert read(f"{around[:1]}{text}{around[1:]}") == values
+
+
+@given(VALUES.map(written).map(lambda text: f"[{{:a {text}}}]"), st.data())
+def test_what_is_cut_off_is_not_taken_for_whole(text: str, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(1, len(text) - 1))
+    with pytest.raises(edn.NotEdn):
+        read(text[:cut])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    with suppress(edn.NotEdn):
+        list(edn.forms(content.splitlines(keepends=True)))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("[{:a 1}\n{:b 2}", 1, "expected ], found the end of the file: what follows is missing"),
+        ("{:a 1}\n{:b", 2, "expected }, found the end of the file: what follows is missing"),
+        ("{:a 1}}", 1, "unexpected }"),
+        ("{:a 1}\n{:b [1}", 2, "unexpected }, expected ] for line 2"),
+        ("{:a 1 :a 2}", 1, "a map with the key :a twice"),
+        ("{:a " + "9" * 5000 + "}", 1, "a number of 5,000 digits"),
+        ('{:a "\\ud800"}', 1, "a lone surrogate: \\ud800"),
+        ('{:a 1}\n{:b "x\ny}', 3, "a string is not closed"),
+        ("{:a 1} @x", 1, "column 8: no token of EDN"),
+        ("[1 #_]", 1, "unexpected ]"),
+    ],
+)
+def test_what_is_no_edn_is_told_by_its_line(text: str, line: int, message: str) -> None:
+    with pytest.raises(edn.NotEdn) as caught:
+        read(text)
+    assert (caught.value.line, str(caught.value)) == (line, message)
+
+
+def test_bytes_that_are_no_utf8_are_told_by_their_line() -> None:
+    with pytest.raises(edn.NotEdn) as caught:
+        list(edn.forms([b"{:a 1}\n", b'{:a "\xff"}\n']))
+    assert (caught.value.line, str(caught.value)) == (2, "expected UTF-8, found byte 0xff")
+
+
+def test_a_form_of_any_depth_needs_no_stack_of_ours() -> None:
+    deep = 100_000
+    value = read("[" * deep + "]" * deep)[0]
+    for _ in range(deep - 3):
+        (value,) = value
+    assert value == [[]]
 
 
 BAD: dict[str, tuple[list[str], str]] = {
@@ -117,6 +198,44 @@ BAD: dict[str, tuple[list[str], str]] = {
             '{:index 1, :process 3, :type :ok, :f :send, :value [[:send 1 ["five" 2]]]}',
         ],
         "bad.edn:2: :value: expected a whole number of at least 0 as offset, found 'five'",
+    ),
+    "a process in words": (
+        ['{:index 0, :process "c0", :type :invoke, :f :poll, :value [[:poll]]}'],
+        "bad.edn:1: :process: expected a whole number of at least 0, or :nemesis, found 'c0'",
+    ),
+    "an index that goes back": (
+        [
+            "{:index 5, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
+            "{:index 4, :process 3, :type :ok, :f :poll, :value [[:poll {}]]}",
+        ],
+        "bad.edn:2: :index: expected more than 5, found 4",
+    ),
+    "an act after the end": (
+        [
+            "{:index 0, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
+            "{:index 1, :process 3, :type :info, :f :poll, :value [[:poll]]}",
+            "{:index 2, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
+        ],
+        "bad.edn:3: :process: 3 acts after an operation that ended :info",
+    ),
+    "a completion before its invocation": (
+        [
+            "{:index 0, :time 7, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
+            "{:index 1, :time 6, :process 3, :type :ok, :f :poll, :value [[:poll {}]]}",
+        ],
+        "bad.edn:2: :time: expected at least 7, when it was invoked, found 6",
+    ),
+    "a process that steps back": (
+        [
+            "{:index 0, :time 7, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
+            "{:index 1, :time 9, :process 3, :type :ok, :f :poll, :value [[:poll {}]]}",
+            "{:index 2, :time 8, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
+        ],
+        "bad.edn:3: :time: expected at least 9, when its last operation ended, found 8",
+    ),
+    "an epoch that is none": (
+        [f"{{:index 0, :process 3, :producer-epoch {2**40}, :type :invoke, :f :poll}}"],
+        "bad.edn:1: :producer-epoch: expected a whole number, found 1099511627776",
     ),
     "a time in words": (
         [
@@ -165,3 +284,46 @@ def test_an_operation_without_a_completion_is_undecided(tmp_path: Path) -> None:
         "{:index 2, :time 2, :process 1, :type :ok, :f :poll, :value [[:poll {}]]}\n"
     )
     assert judged(path).anomalies == []
+
+
+ONE_LINE = (
+    "[{:index 0, :time 0, :process 0, :type :invoke, :f :send, :value [[:send 1 7]]} "
+    "{:index 1, :time 1, :process 0, :type :ok, :f :send, :value [[:send 1 [0 7]]]} "
+    "{:index 2, :time 2, :process 1, :type :invoke, :f :poll, :value [[:poll]]} "
+    "{:index 3, :time 3, :process 1, :type :ok, :f :poll, :value [[:poll {1 [[0 7] [1 7]]}]]}]"
+)
+
+
+def test_a_history_on_one_line_is_judged_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(ONE_LINE)
+    assert judged(path).anomalies == ["duplicate"]
+
+
+def test_an_unclosed_history_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(ONE_LINE[:-1])
+    with pytest.raises(BadInput, match=r"^history.edn:1: expected EDN: expected ], found the end"):
+        read_history(path, Reading())
+
+
+def test_a_history_without_indices_counts_its_operations(tmp_path: Path) -> None:
+    """On one line the number of the line told nothing apart."""
+    path = tmp_path / "history.edn"
+    path.write_text(re.sub(r":index \d, ", "", ONE_LINE))
+    assert judged(path).anomalies == ["duplicate"]
+    assert read_history(path, Reading()).columns["seq"].tolist() == [1, 3, 3]
+
+
+def test_a_long_poll_keeps_its_order_over_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(ONE_LINE.replace("[0 7] [1 7]", " ".join(f"[{n} {n}]" for n in range(20))))
+    whole = read_history(path, Reading()).columns
+    monkeypatch.setattr(history, "_CHUNK", 3)
+    pieces = read_history(path, Reading()).columns
+    assert {name: column.tolist() for name, column in pieces.items()} == {
+        name: column.tolist() for name, column in whole.items()
+    }
+    assert whole["idx"].tolist() == [0, *range(20)]

@@ -215,11 +215,13 @@ def _flagged(name: str, words: Mapping[bool | None, int], values: Values) -> Int
     return np.array([words[value] for value in values], np.int64)
 
 
-def joined(chunks: Sequence[Mapping[str, Ints]]) -> dict[str, Ints]:
-    """Chunks of one file as one."""
+def joined(chunks: Sequence[dict[str, Ints]]) -> dict[str, Ints]:
+    """Chunks of one file as one. They are emptied on the way, for both would be too much."""
     if len(chunks) == 1:
         return dict(chunks[0])
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    return {
+        name: np.concatenate([chunk.pop(name) for chunk in chunks]) for name in tuple(chunks[0])
+    }
 
 
 def table(columns: Mapping[str, Ints]) -> Any:

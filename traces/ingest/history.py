@@ -4,30 +4,32 @@ A key K is an integer for one topic-partition; here it is topic K, partition 0. 
 cannot tell (how consumers got their partitions, whether topics are compacted) the caller does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from types import NoneType
 from typing import Any, cast
 
 import numpy as np
 from attrs import define, field, frozen
 
 from traces.context import Ints, history_context
-from traces.ingest.columns import Rows, joined
-from traces.ingest.edn import NotEdn, read_line
+from traces.ingest.columns import Rows, joined, narrow
+from traces.ingest.edn import NotEdn, forms
 from traces.ingest.evidence import Evidence
 from traces.ingest.run import Run
 from traces.ingest.transactions import mark_mixed, prove_transactions
 from traces.ingest.vocabulary import ISOLATIONS, OUTCOMES
 from traces.meta import Meta
 from traces.names import Names
-from traces.problems import Problems
+from traces.problems import Problems, shown
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 
-_CHUNK = 100_000
+_CHUNK = 100_000  # rows turned into columns at a time
 _CALLS = (":send", ":poll", ":txn")
 _LISTS = {":assign": Op.ASSIGN, ":subscribe": Op.SUBSCRIBE}
 _NATURAL = (":index", ":time", ":end-txn-time")
-_WHOLE = (":timestamp", ":generation", ":producer-id", ":producer-epoch")
+_WHOLE = {":timestamp": 63, ":generation": 63, ":producer-id": 63, ":producer-epoch": 31}  # bits
 _EXPECTED = "expected a whole number of at least 0"
 _SILENT = (":crash", ":debug-topic-partitions")
 
@@ -77,23 +79,17 @@ def history_meta(path: Path) -> Meta:
 
 
 def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, Line]]:
-    """The maps of the file, whether or not they stand in one vector."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, raw in enumerate(lines, 1):
-            line = raw.strip().removeprefix("[").strip()
-            if line.endswith("}]"):
-                line = line[:-1]
-            if not line or line == "]" or line.startswith(";"):
-                continue
-            try:
-                value = read_line(line)
-            except NotEdn as error:
-                problems.add(path.name, number, "", f"expected EDN: {error}")
-                continue
-            if type(value) is dict:
-                yield number, cast("Line", value)
-            else:
-                problems.add(path.name, number, "", f"expected a map, found {value!r}")
+    """The maps of the file, whether or not they stand in one vector, and on how many lines."""
+    with path.open("rb") as lines:
+        try:
+            for number, value in forms(lines):
+                if type(value) is dict:
+                    yield number, cast("Line", value)
+                else:
+                    problems.add(path.name, number, "", f"expected a map, found {shown(value)}")
+        except NotEdn as error:
+            problems.add(path.name, error.line, "", f"expected EDN: {error}")
+            problems.raise_any()
 
 
 @define
@@ -104,7 +100,13 @@ class _History:
     file: str
     problems: Problems
     calls: int = 0
-    number: int = 0
+    number: int = 0  # of the line
+    forms: int = 0
+    _indexed: bool | None = None  # whether the operations have an :index
+    _index: int = -1
+    _gone: set[int] = field(factory=set[int])  # processes that do nothing more
+    _last: dict[int, int] = field(factory=dict[int, int])  # when their last operation ended
+    _at: tuple[int, int] = (NONE, NONE)  # of the last row: its call, and its place there
     _open: dict[int, tuple[int, Line]] = field(factory=dict[int, tuple[int, Line]])
     _listed: dict[int, set[Any]] = field(factory=dict[int, set[Any]])
     _member: dict[int, dict[str, int]] = field(factory=dict[int, dict[str, int]])
@@ -120,27 +122,62 @@ class _History:
         self.number = number
         for name in _NATURAL:
             if not _natural(line.get(name)):
-                self._wrong(name, f"{_EXPECTED}, found {line.pop(name)!r}")
-        for name in _WHOLE:
-            if type(line.get(name)) not in (int, type(None)):
-                self._wrong(name, f"expected a whole number, found {line.pop(name)!r}")
+                self._wrong(name, f"{_EXPECTED}, found {shown(line.pop(name))}")
+        for name, bits in _WHOLE.items():
+            if not _whole(line.get(name), bits):
+                self._wrong(name, f"expected a whole number, found {shown(line.pop(name))}")
+        self._count(line)
         process, kind = line.get(":process"), line.get(":type")
-        if type(process) is not int:
-            if process is None:
-                self._wrong(":process", "is missing")
-            return  # the nemesis, which is no client
-        if kind == ":invoke":
+        if type(process) is not int or process < 0:
+            if process != ":nemesis":
+                expected = "expected a whole number of at least 0, or :nemesis"
+                found = f"{expected}, found {shown(process)}"
+                self._wrong(":process", "is missing" if process is None else found)
+        elif process in self._gone:
+            self._wrong(":process", f"{process} acts after an operation that ended :info")
+        elif kind == ":invoke":
             if process in self._open:
                 self._wrong(":type", f"process {process} has an operation open already")
+            self._look_at_time(line, self._last.get(process, NONE), "its last operation ended")
             self._open[process] = number, line
         elif kind in (":ok", ":fail", ":info"):
-            opened = self._open.pop(process, None)
-            if opened is None:
-                self._wrong(":type", f"process {process} completes what it never invoked")
-                return
-            self._pair(opened[1], line, kind)
+            self._complete(process, kind, line)
         else:
-            self._wrong(":type", f"expected :invoke, :ok, :fail or :info, found {kind!r}")
+            self._wrong(":type", f"expected :invoke, :ok, :fail or :info, found {shown(kind)}")
+
+    def _complete(self, process: int, kind: str, line: Line) -> None:
+        _, opened = self._open.pop(process, (0, None))
+        if opened is None:
+            self._wrong(":type", f"process {process} completes what it never invoked")
+            return
+        if opened.get(":f") != line.get(":f"):
+            self._wrong(":f", f"expected {shown(opened.get(':f'))}, as it was invoked")
+            return
+        began = opened.get(":time")
+        self._look_at_time(line, NONE if began is None else began, "it was invoked")
+        self._last[process] = line.get(":time", NONE)
+        if kind == ":info":
+            self._gone.add(process)
+        self._pair(opened, line, kind)
+
+    def _count(self, line: Line) -> None:
+        """An operation is known by its index; where there are none, by its place in the file."""
+        self.forms += 1
+        index = line.get(":index")
+        if self._indexed is None:
+            self._indexed = index is not None
+        if (index is not None) != self._indexed:
+            self._wrong(":index", "is missing" if self._indexed else "is missing on earlier lines")
+        elif index is not None and index <= self._index:
+            self._wrong(":index", f"expected more than {self._index}, found {index}")
+        self._index = self.forms - 1 if index is None else index
+        line[":index"] = self._index
+
+    def _look_at_time(self, line: Line, least: int, what: str) -> None:
+        """Times of a clock that goes back would order what was not in that order."""
+        time = line.get(":time")
+        if time is not None and time < least:
+            self._wrong(":time", f"expected at least {least}, when {what}, found {time}")
 
     def end(self) -> None:
         """What was never completed is undecided."""
@@ -155,12 +192,19 @@ class _History:
         columns = joined(self._chunks)
         known = np.array(sorted(self._states), dtype=np.int64).reshape(-1, 3)
         at = np.searchsorted(known[:, 0], columns["seq"])
-        columns["txn_state"] = known[at, 1]
+        columns["txn_state"] = narrow("txn_state", known[at, 1])
         columns["end_inv"] = known[at, 2]
         return columns
 
     def _flush(self) -> None:
-        self._chunks.append(self._rows.columns())
+        """Rows become columns; a call that goes on counts its rows on."""
+        columns = self._rows.columns()
+        call, place = self._at
+        if len(columns["seq"]):
+            goes_on = columns["seq"] == call
+            columns["idx"][goes_on] += place + 1
+            self._at = int(columns["seq"][-1]), int(columns["idx"][-1])
+        self._chunks.append(columns)
         self._rows = Rows(self.names)
 
     def _wrong(self, name: str, message: str) -> None:
@@ -173,9 +217,8 @@ class _History:
             self._wrong(":value", str(error))
         except (TypeError, LookupError, AttributeError) as error:
             self._wrong(":value", f"not what :f {closed.get(':f')} takes ({error})")
+        closed.pop(":value", None)  # it may be most of the file
         self.calls += 1
-        if self.calls % _CHUNK == 0:
-            self._flush()
 
     def _write(self, opened: Line, closed: Line, outcome: Outcome) -> None:
         f, value = closed[":f"], closed.get(":value")
@@ -188,7 +231,7 @@ class _History:
         elif f == ":list-offsets":
             asked: _Map = opened.get(":value") or {}
             answers: _Map = value or {}
-            rows = [(k, {"offset": o, "timestamp": asked.get(k)}) for k, o in answers.items()]
+            rows = ((k, {"offset": o, "timestamp": asked.get(k)}) for k, o in answers.items())
             self._put(Op.LIST_OFFSETS, rows, fields)
         elif f not in _SILENT:
             self._wrong(":f", f"expected an operation of the Kafka workload, found {f}")
@@ -204,10 +247,9 @@ class _History:
         if (generation := closed.get(":generation")) is not None:
             member["generation"] = generation
         isolation = closed.get(":isolation")
-        index = closed.get(":index", opened.get(":index"))
         return {
             "process": self.names.processes.number(str(process)),
-            "seq": self.number if index is None else index,
+            "seq": closed[":index"],
             "outcome": outcome.value,
             "inv": opened.get(":time"),
             "ret": closed.get(":time"),
@@ -232,11 +274,11 @@ class _History:
             elif step[0] == ":poll":
                 polled: dict[Any, list[list[Any]]] = step[1] if len(step) > 1 else {}
                 for k, records in polled.items():
-                    rows = [(k, {"offset": offset, "id": id}) for offset, id in records]
+                    rows = ((k, {"offset": offset, "id": id}) for offset, id in records)
                     final = Flag.FINAL | (Flag.REBALANCED if k in shaken else 0)
                     self._put(Op.POLL, rows, fields | {"flags": final})
             else:
-                raise ValueError(f"expected :send or :poll, found {step[0]!r}")
+                raise ValueError(f"expected :send or :poll, found {shown(step[0])}")
 
     def _lists(
         self, op: Op, keys: list[Any], fields: dict[str, int | None], closed: Line, outcome: Outcome
@@ -263,16 +305,13 @@ class _History:
         assigned: list[Any] = closed.get(":assigned") or []
         self._put(Op.ASSIGNED, [(k, {}) for k in assigned], fields)
 
-    def _put(self, op: Op, rows: list[tuple[Any, Line]], fields: dict[str, int | None]) -> None:
-        for _, row in rows:
-            if not _natural(row.get("offset")):
-                raise ValueError(f"{_EXPECTED} as offset, found {row['offset']!r}")
-            if type(row.get("id")) not in (int, str, type(None)):
-                raise ValueError(f"expected a number or a string as value, found {row['id']!r}")
-        if rows:
-            self._rows.call(len(rows), fields | {"op": op.value})
-            for key, row in rows:
-                self._rows.sent(row | {"topic": str(key), "partition": 0})
+    def _put(self, op: Op, rows: Iterable[tuple[Any, Line]], fields: dict[str, int | None]) -> None:
+        several = iter(rows)
+        while some := [_record(key, row) for key, row in islice(several, _CHUNK)]:
+            self._rows.call(len(some), fields | {"op": op.value})
+            self._rows.records += some
+            if len(self._rows) >= _CHUNK:
+                self._flush()
 
     def _state(self, fields: dict[str, int | None], f: str, outcome: Outcome, closed: Line) -> None:
         """An operation that nobody answered happened if anything that it sent was delivered."""
@@ -286,8 +325,25 @@ class _History:
         self._states.append((fields["seq"] or 0, state.value, NONE if end is None else end))
 
 
+def _record(key: Any, row: Line) -> Line:
+    """A record of the topic that stands for this key."""
+    if type(key) not in (int, str):
+        raise ValueError(f"expected a number or a string as key, found {shown(key)}")
+    if not _natural(row.get("offset")):
+        raise ValueError(f"{_EXPECTED} as offset, found {shown(row['offset'])}")
+    if type(row.get("id")) not in (int, str, NoneType):
+        raise ValueError(f"expected a number or a string as value, found {shown(row['id'])}")
+    if not _whole(row.get("timestamp")):
+        raise ValueError(f"expected a whole number as time, found {shown(row['timestamp'])}")
+    return row | {"topic": str(key), "partition": 0}
+
+
 def _natural(value: Any) -> bool:
     return value is None or (type(value) is int and 0 <= value < 2**63)
+
+
+def _whole(value: Any, bits: int = 63) -> bool:
+    return value is None or (type(value) is int and abs(value) < 2**bits)
 
 
 def _text(value: Any) -> str | None:

@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from traces.ingest.columns import Ints, Malformed, Rows, joined
 from traces.ingest.transactions import ENDS, Ends, end, write_transactions
+from traces.ingest.validate import is_number
 from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
 from traces.names import Names
 from traces.problems import Problem
@@ -299,7 +300,7 @@ class Reader:
         known = self._placed.get(name)
         if known is None:
             topic, _, number = name.rpartition(":")
-            if not topic or not number.isdecimal():
+            if not topic or not is_number(number):
                 raise Malformed("partitions")
             known = self._placed[name] = topic, int(number)
         return known

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from traces.ingest.vocabulary import OPS, OUTCOMES, REPORTS
+from traces.problems import shown
 from traces.schema import Detail
 
 Finding = tuple[str, str]
 
 _NATURAL = ("seq", "invoked_ns", "returned_ns", "txn")
 _WHOLE = ("generation", "producer_id", "producer_epoch", "replica")
+# Kafka has 32 bits (or fewer) for these, and so has the table.
+_NARROW = frozenset(("partition", "epoch", "producer_epoch", "replica", "delivery_count"))
 _TEXT = ("process", "clock", "error", "group", "member", "transactional_id", "instance")
 _ISOLATION = ("read_committed", "read_uncommitted")
 
@@ -43,7 +46,7 @@ def findings(call: Any) -> Iterator[Finding]:
 def _one_of(call: dict[str, Any], name: str, words: tuple[str, ...]) -> Iterator[Finding]:
     value = call.get(name)
     if value is not None and value not in words:
-        yield name, f"expected one of {', '.join(words)}, found {value!r}"
+        yield name, f"expected one of {', '.join(words)}, found {shown(value)}"
 
 
 def _fields(
@@ -54,29 +57,40 @@ def _fields(
     text: tuple[str, ...],
 ) -> Iterator[Finding]:
     for name in natural:
-        value = values.get(name)
-        if value is not None and (type(value) is not int or not 0 <= value < 2**63):
-            yield path + name, f"expected a whole number of at least 0, found {value!r}"
+        value, bits = values.get(name), _bits(name)
+        if value is not None and (type(value) is not int or not 0 <= value < 2**bits):
+            yield (
+                path + name,
+                f"expected a whole number of at least 0{_most(bits)}, found {shown(value)}",
+            )
     for name in whole:
-        value = values.get(name)
-        if value is not None and (type(value) is not int or abs(value) >= 2**63):
-            yield path + name, f"expected a whole number, found {value!r}"
+        value, bits = values.get(name), _bits(name)
+        if value is not None and (type(value) is not int or abs(value) >= 2**bits):
+            yield path + name, f"expected a whole number{_most(bits)}, found {shown(value)}"
     for name in text:
         value = values.get(name)
         if value is not None and type(value) is not str:
-            yield path + name, f"expected a string, found {value!r}"
+            yield path + name, f"expected a string, found {shown(value)}"
+
+
+def _bits(name: str) -> int:
+    return 31 if name in _NARROW else 63
+
+
+def _most(bits: int) -> str:
+    return "" if bits == 63 else f" and below 2^{bits}"
 
 
 def _records(records: Any) -> Iterator[Finding]:
     if records is None:
         return
     if type(records) is not list:
-        yield "records", f"expected a list, found {records!r}"
+        yield "records", f"expected a list, found {shown(records)}"
         return
     for i, record in enumerate(cast("list[Any]", records)):
         path = f"records[{i}]"
         if type(record) is not dict:
-            yield path, f"expected an object, found {record!r}"
+            yield path, f"expected an object, found {shown(record)}"
             continue
         record = cast("dict[str, Any]", record)
         if record.get("topic") is None:
@@ -90,36 +104,38 @@ def _records(records: Any) -> Iterator[Finding]:
         )
         for name in ("tombstone", "chosen"):
             if type(record.get(name)) not in (bool, type(None)):
-                yield f"{path}.{name}", f"expected true or false, found {record[name]!r}"
+                yield f"{path}.{name}", f"expected true or false, found {shown(record[name])}"
         for where, message in _one_of(record, "ack", tuple(Detail.ACKS)):
             yield f"{path}.{where}", message
         if type(record.get("id")) not in (int, str, type(None)):
-            yield f"{path}.id", f"expected a whole number or a string, found {record['id']!r}"
+            yield f"{path}.id", f"expected a whole number or a string, found {shown(record['id'])}"
 
 
 def _partitions(partitions: Any) -> Iterator[Finding]:
     if partitions is None:
         return
     if type(partitions) is not list:
-        yield "partitions", f"expected a list, found {partitions!r}"
+        yield "partitions", f"expected a list, found {shown(partitions)}"
         return
     for i, name in enumerate(cast("list[Any]", partitions)):
         if not is_partition(name):
-            yield f"partitions[{i}]", f'expected "topic:partition", found {name!r}'
+            yield f"partitions[{i}]", f'expected "topic:partition", found {shown(name)}'
 
 
 def _offsets(field: str, offsets: Any) -> Iterator[Finding]:
     yield from _object(field, offsets)
     for name, offset in _items(offsets):
         if not is_partition(name):
-            yield field, f'expected names such as "topic:partition", found {name!r}'
-        if type(offset) is not int or not 0 <= offset < 2**63:
-            yield f"{field}.{name}", f"expected a whole number of at least 0, found {offset!r}"
+            yield field, f'expected names such as "topic:partition", found {shown(name)}'
+        bits = _bits("epoch") if field == "leader_epochs" else 63
+        if type(offset) is not int or not 0 <= offset < 2**bits:
+            expected = f"expected a whole number of at least 0{_most(bits)}"
+            yield f"{field}.{name}", f"{expected}, found {shown(offset)}"
 
 
 def _object(field: str, value: Any) -> Iterator[Finding]:
     if value is not None and type(value) is not dict:
-        yield field, f"expected an object, found {value!r}"
+        yield field, f"expected an object, found {shown(value)}"
 
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -130,16 +146,16 @@ def _topic_ids(ids: Any) -> Iterator[Finding]:
     yield from _object("topic_ids", ids)
     for topic, id in _items(ids):
         if type(id) is not str:
-            yield f"topic_ids.{topic}", f"expected a string, found {id!r}"
+            yield f"topic_ids.{topic}", f"expected a string, found {shown(id)}"
 
 
 def _topics(topics: Any) -> Iterator[Finding]:
     if topics is not None and type(topics) is not list:
-        yield "topics", f"expected a list, found {topics!r}"
+        yield "topics", f"expected a list, found {shown(topics)}"
         return
     for i, name in enumerate(cast("list[Any]", topics or [])):
         if type(name) is not str:
-            yield f"topics[{i}]", f"expected a string, found {name!r}"
+            yield f"topics[{i}]", f"expected a string, found {shown(name)}"
 
 
 def is_partition(name: Any) -> bool:
@@ -147,4 +163,9 @@ def is_partition(name: Any) -> bool:
     if type(name) is not str:
         return False
     topic, _, number = name.rpartition(":")
-    return bool(topic) and number.isdecimal()
+    return bool(topic) and is_number(number)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is the number of a partition."""
+    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 2**31

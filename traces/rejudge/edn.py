@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from traces.ingest.edn import read_line
+from traces.ingest.edn import forms
 from traces.rejudge.history import ABORTED, COMMITTED, UNKNOWN
 from traces.rejudge.rows import Line
 
@@ -36,12 +36,10 @@ def edn_lines(path: Path) -> Iterator[Line]:
 
 
 def _maps(path: Path) -> Iterator[tuple[int, _Map]]:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, raw in enumerate(lines, 1):
-            line = raw.strip().removeprefix("[").strip()
-            line = line[:-1] if line.endswith("}]") else line
-            if line and line != "]" and not line.startswith(";"):
-                yield number, read_line(line)
+    """The operations, each with its place in the file."""
+    with path.open("rb") as lines:
+        for number, (_, value) in enumerate(forms(lines)):
+            yield number, value
 
 
 def _steps(
