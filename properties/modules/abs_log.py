@@ -44,4 +44,4 @@ def _views(c: AbsLog) -> Value:
 
 AbsLog.projection = {**of(ABS_LOG, lambda c: c.log), "views": _views}
 
-MODULE = Module(binding=AbsLog, machines=("abstract_log",), mutants=("group",))
+MODULE = Module(binding=AbsLog, machines=("abstract_log",))

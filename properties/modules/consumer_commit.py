@@ -125,6 +125,5 @@ ConsumerCommit.projection = {
 MODULE = Module(
     binding=ConsumerCommit,
     machines=("group",),
-    mutants=("group",),
     recorded="g/orders:{partition}",
 )

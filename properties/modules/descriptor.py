@@ -24,9 +24,10 @@ class Module:
     binding: type[Binding]
     """The machines put together: its methods are the actions, its `projection` the variables."""
     machines: tuple[str, ...]
-    """The files in `refimpl/machines` that hold the rules."""
-    mutants: tuple[str, ...]
-    """The files in `properties/mutants` with the known bugs of those machines."""
+    """The files in `refimpl/machines` that hold the rules.
+
+    The known bugs of each are in `properties/mutants/machines`, in a file of the same name.
+    """
     recorded: str | None = None
     """The subject of the traces that the simulator records of this module, None if it does not."""
 

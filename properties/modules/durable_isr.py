@@ -228,5 +228,4 @@ DurableIsr.projection = {
 MODULE = Module(
     binding=DurableIsr,
     machines=("log", "replica", "controller"),
-    mutants=("replica", "controller"),
 )

@@ -308,6 +308,5 @@ Truncation.projection = {
 MODULE = Module(
     binding=Truncation,
     machines=("log", "replica", "controller"),
-    mutants=("replica", "controller"),
     recorded="orders:{partition}",
 )

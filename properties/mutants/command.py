@@ -1,7 +1,7 @@
 """`highwater mutants`: put known bugs in, and show which check kills each."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import click
@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 
 from properties.mutants import matrix as matrices
-from properties.mutants.matrix import METHODS, TRACES, Matrix
-from properties.mutants.shelf import Mutant, shelf
+from properties.mutants.catalogue import Mutant, catalogue, stale
+from properties.mutants.matrix import COLUMNS, Matrix
 from properties.tla import InputError
 from properties.tla.errors import Unusable
 
@@ -37,7 +37,7 @@ def mutants(names: tuple[str, ...], only: str | None, update: bool, listed: bool
     Exit code 0: all as expected; 1: something differs; 2: bad input or a missing tool.
     """
     console = Console()
-    known = shelf()
+    known = catalogue()
     if listed:
         for mutant in known.values():
             told = f"{mutant.name}: {mutant.why} {mutant.kafka}".rstrip()
@@ -55,11 +55,14 @@ def mutants(names: tuple[str, ...], only: str | None, update: bool, listed: bool
         raise SystemExit(1)
 
 
-def _chosen(names: tuple[str, ...], known: dict[str, Mutant]) -> list[Mutant]:
+def _chosen(names: tuple[str, ...], known: Mapping[str, Mutant]) -> list[Mutant]:
     for name in names:
         if name not in known:
             raise InputError(f"no mutant {name!r}; `highwater mutants --list` names them all")
-    return [known[name] for name in names or known]
+    chosen = [known[name] for name in names or known]
+    if wrong := stale(chosen):
+        raise InputError("\n".join(wrong))
+    return chosen
 
 
 def _recomputed(chosen: list[Mutant], named: bool, only: str | None, console: Console) -> Matrix:
@@ -101,13 +104,13 @@ def _show(found: Matrix, console: Console) -> None:
     if found.machines:
         grid = Grid(box=SIMPLE)
         grid.add_column(no_wrap=True)
-        for column in (*METHODS, TRACES):
+        for column in COLUMNS:
             grid.add_column(column, justify="center", max_width=10)
         for name, row in found.machines.items():
-            grid.add_row(name, *("✓" if row[column] else "–" for column in [*METHODS, TRACES]))
+            grid.add_row(name, *("✓" if row[column] else "–" for column in COLUMNS))
         grid.add_section()
         totals = matrices.totals(found.machines)
-        grid.add_row("killed", *(str(totals[column]) for column in [*METHODS, TRACES]))
+        grid.add_row("killed", *(str(totals[column]) for column in COLUMNS))
         console.print(grid)
     caught = sum(why is not None for why in found.guards.values())
     if found.guards:
@@ -115,8 +118,8 @@ def _show(found: Matrix, console: Console) -> None:
 
 
 def _keep(found: Matrix, console: Console) -> None:
-    kept = Matrix.read() if matrices.FILE.is_file() else Matrix()
-    known = shelf()
+    kept = Matrix.read()
+    known = catalogue()
     machines = {
         name: {**kept.machines, **found.machines}[name]
         for name in known
@@ -125,12 +128,12 @@ def _keep(found: Matrix, console: Console) -> None:
     merged = Matrix(machines, found.guards or kept.guards)
     merged.write()
     matrices.PAGE.write_text(matrices.page(merged), encoding="utf-8")
-    console.print(f"written: {matrices.FILE.name} and docs/{matrices.PAGE.name}")
+    console.print(f"written: verdicts.toml of each module and docs/{matrices.PAGE.name}")
 
 
 def _judged(found: Matrix, console: Console, names: bool) -> bool:
     """Say everything that is not as it should be; whether there was anything."""
-    expected = Matrix.read() if matrices.FILE.is_file() else Matrix()
+    expected = Matrix.read()
     wrong = matrices.differences(expected, found)
     wrong += [f"{name}: lives" for name in found.survivors()]
     wrong += [f"{name}: is said to be equivalent, and is killed" for name in found.revived()]

@@ -5,20 +5,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-import orjson
 from attrs import field, frozen
 
 from properties.modules.descriptor import modules
 from properties.mutants import guards, methods
+from properties.mutants.catalogue import Mutant, catalogue
 from properties.mutants.guards import Guard
-from properties.mutants.shelf import Mutant, shelf
 from properties.tla.processes import stop_all
 from properties.tla.specs import CHECKOUT
+from properties.tla.verdicts import pin_mutants
 
-FILE = Path(__file__).with_name("matrix.json")
 PAGE = CHECKOUT / "docs" / "mutants.md"
 
 METHODS: dict[str, Callable[[Mutant], object]] = {
@@ -29,6 +27,7 @@ METHODS: dict[str, Callable[[Mutant], object]] = {
     "chaos": methods.by_chaos,
 }
 TRACES = "TLC on traces"
+COLUMNS = (*METHODS, TRACES)
 
 Row: TypeAlias = dict[str, bool]
 T = TypeVar("T")
@@ -42,17 +41,40 @@ class Matrix:
     guards: dict[str, str | None] = field(factory=dict[str, str | None])
 
     @classmethod
-    def read(cls, file: Path = FILE) -> "Matrix":
-        data = orjson.loads(file.read_bytes())
-        return cls(data["machines"], data["guards"])
+    def read(cls) -> "Matrix":
+        """What is expected: `[mutants]` and `[guards.missed]` of every `verdicts.toml`."""
+        tables = [module.table() for module in modules().values()]
+        expected = {name: killers for table in tables for name, killers in table.mutants.items()}
+        machines = {
+            name: {column: column in expected[name] for column in COLUMNS}
+            for name in [*catalogue(), *expected]
+            if name in expected
+        }
+        guards: dict[str, str | None] = dict.fromkeys(equivalent_guards())
+        for table in tables:
+            guards |= {f"{table.module}.{place}": why for place, why in table.guards.missed.items()}
+        known = [guard.name for guard in all_guards()]
+        return cls(machines, {name: guards[name] for name in [*known, *guards] if name in guards})
 
-    def write(self, file: Path = FILE) -> None:
-        data = {"machines": self.machines, "guards": self.guards}
-        file.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    def write(self) -> None:
+        """Make this what is expected. A mutant of several modules is kept with the first."""
+        known = catalogue()
+        for module in modules().values():
+            killers = {
+                name: [column for column in COLUMNS if row[column]]
+                for name, row in self.machines.items()
+                if known[name].modules[0] == module.name
+            }
+            missed = {
+                name.removeprefix(f"{module.name}."): why
+                for name, why in self.guards.items()
+                if why and name.startswith(f"{module.name}.")
+            }
+            pin_mutants(module.table(), killers, missed)
 
     def survivors(self) -> list[str]:
         """What lives through everything, and is not known to be equivalent."""
-        mutants = shelf()
+        mutants = catalogue()
         machines = [n for n, row in self.machines.items() if not any(row.values())]
         living = [name for name, why in self.guards.items() if why is None]
         return [name for name in machines if not mutants[name].equivalent] + [
@@ -61,7 +83,7 @@ class Matrix:
 
     def revived(self) -> list[str]:
         """What is said to be equivalent, and was killed all the same."""
-        mutants = shelf()
+        mutants = catalogue()
         return [
             name
             for name, row in self.machines.items()
@@ -170,18 +192,17 @@ def _head(matrix: Matrix) -> Iterator[str]:
 
 
 def _machine_table(matrix: Matrix) -> Iterator[str]:
-    mutants = shelf()
-    columns = [*METHODS, TRACES]
+    mutants = catalogue()
     yield "## The machines"
     yield ""
-    yield f"| mutant | what is wrong | {' | '.join(columns)} |"
-    yield f"|---|---|{'---|' * len(columns)}"
+    yield f"| mutant | what is wrong | {' | '.join(COLUMNS)} |"
+    yield f"|---|---|{'---|' * len(COLUMNS)}"
     for name, row in matrix.machines.items():
         mutant = mutants[name]
         why = mutant.why + (f" ({mutant.kafka})" if mutant.kafka else "")
         if mutant.equivalent:
             why += f" *Equivalent:* {mutant.equivalent}"
-        cells = " | ".join("✓" if row[column] else "–" for column in columns)
+        cells = " | ".join("✓" if row[column] else "–" for column in COLUMNS)
         yield f"| `{name}` | {why} | {cells} |"
     yield ""
 
@@ -204,4 +225,4 @@ def _escaped(text: str) -> str:
 
 def totals(rows: Mapping[str, Row]) -> dict[str, int]:
     """How many mutants each method kills."""
-    return {name: sum(row[name] for row in rows.values()) for name in [*METHODS, TRACES]}
+    return {name: sum(row[name] for row in rows.values()) for name in COLUMNS}

@@ -16,7 +16,7 @@ from properties.conformance.scope import Scope
 from properties.conformance.stateful import search
 from properties.conformance.walks import Run, stroll, tour
 from properties.modules.descriptor import module
-from properties.mutants.shelf import Mutant, applied
+from properties.mutants.catalogue import Mutant, applied
 from properties.tla import to_json
 from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Event, Trace

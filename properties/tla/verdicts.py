@@ -90,6 +90,8 @@ class Guards:
     """Those that only end the model."""
     equivalent: Mapping[str, str] = field(factory=dict[str, str])
     """Those that may go, `Action: guard`, and why."""
+    missed: Mapping[str, str] = field(factory=dict[str, str])
+    """By which configuration, and what differs in it, each of the others is missed."""
 
 
 @frozen
@@ -102,6 +104,8 @@ class Table:
     diagram: Diagram
     scopes: Scopes = Scopes()
     guards: Guards = Guards()
+    mutants: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    """By which checks each known bug of the machines is found."""
 
     def row(self, cfg: str) -> Verdict:
         for verdict in self.verdicts:
@@ -161,6 +165,7 @@ def load(module: str, tree: SpecTree) -> Table:
     rows = _typed(data, "verdict", list, f"{path}: ", [])
     verdicts = tuple(_row(path, number, row) for number, row in enumerate(rows, start=1))
     _matched(path, verdicts, tree.models(module))
+    mutants = _typed(data, "mutants", dict, f"{path}: ", {})
     return Table(
         module,
         path,
@@ -168,6 +173,7 @@ def load(module: str, tree: SpecTree) -> Table:
         _diagram(path, data),
         _scopes(path, data, verdicts),
         _guards(path, data),
+        {name: tuple(_typed(mutants, name, list, f"{path}: [mutants]: ")) for name in mutants},
     )
 
 
@@ -196,6 +202,7 @@ def _guards(path: Path, data: Mapping[str, Any]) -> Guards:
     return Guards(
         tuple(_typed(named, "bounds", list, where, [])),
         _typed(named, "equivalent", dict, where, {}),
+        _typed(named, "missed", dict, where, {}),
     )
 
 
@@ -325,3 +332,28 @@ def pin(table: Table, found: Mapping[str, Outcome]) -> list[str]:
     if changes:
         table.path.write_text(tomlkit.dumps(document), encoding="utf-8")
     return changes
+
+
+def pin_mutants(
+    table: Table, killers: Mapping[str, Sequence[str]], missed: Mapping[str, str]
+) -> None:
+    """Write what was found of mutants and dropped guards into the table; nothing else changes."""
+    document = tomlkit.parse(table.path.read_text(encoding="utf-8"))
+    _refill(document, "mutants", {name: list(found) for name, found in killers.items()})
+    if missed:
+        if "guards" not in document:
+            document["guards"] = tomlkit.table()
+        _refill(document["guards"], "missed", missed)
+    table.path.write_text(tomlkit.dumps(document), encoding="utf-8")
+
+
+def _refill(parent: Any, name: str, values: Mapping[str, Any]) -> None:
+    """Fill a table of the document anew, in this order; its place and its comment stay."""
+    if not values:
+        return
+    if name not in parent:
+        parent[name] = tomlkit.table()
+    for key in [key for key in parent[name] if key not in values]:
+        del parent[name][key]
+    for key, value in values.items():
+        parent[name][key] = value

@@ -9,9 +9,9 @@ from chaos.serving import Serving
 from chaos.shrink import shrink
 from chaos.simulator import build
 from chaos.swarm import Swarm
-from properties.mutants.shelf import applied, shelf
+from properties.mutants.catalogue import applied, catalogue
 
-# (a mutant of the shelf, the oracle that sees it at one of the first 120 seeds)
+# (a mutant of the catalogue, the oracle that sees it at one of the first 120 seeds)
 FOUND = [
     ("truncates_to_high_watermark", "CommittedInIsr"),
     ("offsets_are_enough", "CommittedInIsr"),
@@ -40,7 +40,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("bug", "oracle"), FOUND)
 def test_a_known_bug_is_found(bug: str, oracle: str) -> None:
-    with applied(shelf()[bug]):
+    with applied(catalogue()[bug]):
         seen: set[str | None] = set()
         at = 0
         while oracle not in seen:
@@ -58,7 +58,7 @@ def test_acknowledging_what_was_parked_before_a_demotion_is_found() -> None:
 
 
 def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None:
-    with applied(shelf()["truncates_to_high_watermark"]):
+    with applied(catalogue()["truncates_to_high_watermark"]):
         found = first_failing_seed(range(120), events=60_000)
         assert found is not None
         failed = build(Swarm.draw(found.seed, events=60_000)).go()

@@ -27,7 +27,7 @@ from properties.modules.abs_log import AbsLog
 from properties.modules.consumer_commit import ConsumerCommit
 from properties.modules.descriptor import modules
 from properties.modules.truncation import Truncation
-from properties.mutants.shelf import applied, shelf
+from properties.mutants.catalogue import applied, catalogue
 from properties.tla import InputError, Rec, SpecTree
 from properties.tla.tracefile import read_traces
 
@@ -134,7 +134,7 @@ def test_hypothesis_finds_the_whole_enabled_set_as_in_the_spec(module: str, cfg:
 
 
 def test_hypothesis_tells_a_difference_in_the_words_of_the_spec() -> None:
-    with applied(shelf()["commits_on_append"]):
+    with applied(catalogue()["commits_on_append"]):
         found = search(scope("Truncation", "ok_kip320_3_small"), set(), examples=50, steps=20)
     assert found is not None
     assert found.path == ("Write(1)",)
@@ -146,7 +146,7 @@ def test_hypothesis_tells_a_difference_in_the_words_of_the_spec() -> None:
 
 
 def test_a_bug_is_told_as_the_shortest_story() -> None:
-    with applied(shelf()["truncates_to_high_watermark"]):
+    with applied(catalogue()["truncates_to_high_watermark"]):
         found = first(exhaustive(Machines(scope("Truncation", "ok_kip320_2"), "exhaustive")))
     assert found is not None
     assert found.step.startswith("Truncate(")
@@ -159,7 +159,7 @@ def test_a_bug_is_told_as_the_shortest_story() -> None:
 
 
 def test_a_long_walk_into_a_bug_is_made_short() -> None:
-    with applied(shelf()["one_table_for_two"]):
+    with applied(catalogue()["one_table_for_two"]):
         run = Run(Machines(scope("Truncation", "ok_kip320_2"), "walk"))
         found = first(stroll(run, Random(3), 5_000))
         assert found is not None
@@ -239,7 +239,7 @@ def test_conform_prints_each_action_and_ends_well() -> None:
 
 
 def test_conform_tells_a_bug_and_the_command_that_shows_it_again() -> None:
-    with applied(shelf()["readers_keep_what_was_lost"]):
+    with applied(catalogue()["readers_keep_what_was_lost"]):
         done = CliRunner().invoke(conform, ["AbsLog", "--scope", "ok_loss_allowed"])
     assert done.exit_code == 1
     assert "see it again: highwater conform AbsLog --scope ok_loss_allowed" in done.output
@@ -267,8 +267,6 @@ def test_every_spec_with_machines_is_found_and_names_files_that_are_there() -> N
     for one in modules().values():
         for file in one.machines:
             assert find_spec(f"refimpl.machines.{file}"), one.name
-        for file in one.mutants:
-            assert find_spec(f"properties.mutants.{file}"), one.name
 
 
 def test_the_simulator_records_what_the_descriptors_say(tmp_path: Path) -> None:

@@ -1,14 +1,26 @@
 """Known bugs go in, are found, and come out again."""
 
+from pathlib import Path
+from shutil import copytree
+
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 
 from properties.modules.descriptor import modules
 from properties.mutants import guards, methods
+from properties.mutants.catalogue import (
+    FOLDER,
+    Edit,
+    Mutant,
+    applied,
+    catalogue,
+    read,
+    stale,
+)
 from properties.mutants.command import mutants
 from properties.mutants.guards import Guard, killer
 from properties.mutants.matrix import (
-    FILE,
     PAGE,
     Matrix,
     all_guards,
@@ -16,8 +28,8 @@ from properties.mutants.matrix import (
     equivalent_guards,
     page,
 )
-from properties.mutants.shelf import Mutant, applied, breaks, shelf
-from properties.tla import SpecTree
+from properties.tla import InputError, SpecTree
+from properties.tla.verdicts import load, pin_mutants
 from refimpl.machines.log import Log, Record
 
 pytestmark = pytest.mark.java
@@ -25,41 +37,100 @@ pytestmark = pytest.mark.java
 
 def test_a_mutant_comes_out_again_even_when_the_check_fails() -> None:
     original = Log.truncate_to
-    with pytest.raises(TypeError), applied(shelf()["epoch_cache_not_truncated"]):
+    with pytest.raises(TypeError), applied(catalogue()["epoch_cache_not_truncated"]):
         Log().truncate_to("no number")  # pyright: ignore[reportArgumentType]
     assert Log.truncate_to is original
 
 
 def test_a_mutant_has_the_bug_that_its_name_says() -> None:
     log = Log([Record(1, "a"), Record(2, "b")])
-    with applied(shelf()["epoch_cache_not_truncated"]):
+    with applied(catalogue()["epoch_cache_not_truncated"]):
         log.truncate_to(1)
     assert log.end == 1
     assert log.last_epoch == 2
 
 
-def test_a_property_is_patched_by_a_property() -> None:
-    @breaks(Log, "last_epoch", ("Truncation",))
-    def last_epoch_is_seven(self: Log) -> int:
-        """Only for this test."""
-        return 7
+def edit(function: str, old: str, new: str) -> Mutant:
+    return Mutant("scratch", "only for this test", (Edit(function, old, new),), ("Truncation",))
 
-    mutant = shelf_entry("last_epoch_is_seven")
-    with applied(mutant):
+
+def test_a_property_stays_a_property() -> None:
+    with applied(edit("refimpl.machines.log:Log.last_epoch", "0", "7")):
         assert Log().last_epoch == 7
     assert Log().last_epoch == 0
 
 
-def shelf_entry(name: str) -> Mutant:
-    """Take a mutant off the shelf for good."""
-    from properties.mutants import shelf as module
+def test_layout_and_quotes_of_an_edit_do_not_matter() -> None:
+    snippet = "del  self.records[ end : ]\nwhile (self._starts and self._starts[-1] >= end):\n"
+    snippet += "  self._starts.pop(); self._epochs.pop()"
+    with applied(edit("refimpl.machines.log:Log.truncate_to", snippet, "")):
+        log = Log([Record(1, "a")])
+        log.truncate_to(0)
+    assert log.end == 1
 
-    return module._shelf.pop(name)  # pyright: ignore[reportPrivateUsage]
+
+@pytest.mark.parametrize(
+    ("function", "old", "told"),
+    [
+        ("Log.truncate_to", "self._starts[-1] >= start", "is there no more"),
+        ("Log.append", "self._epochs", "is there twice or more"),
+        ("Log.append", "a b", "is no Python"),
+        ("Log.cut", "0", "refimpl.machines.log does not define Log.cut"),
+    ],
+)
+def test_an_edit_that_no_longer_applies_is_an_error(function: str, old: str, told: str) -> None:
+    original = Log.append
+    with (
+        pytest.raises(InputError, match="scratch no longer applies") as wrong,
+        applied(edit(f"refimpl.machines.log:{function}", old, "0")),
+    ):
+        pass
+    assert told in str(wrong.value)
+    assert Log.append is original
+
+
+def test_an_expression_is_replaced_by_an_expression_only() -> None:
+    with (
+        pytest.raises(InputError, match="is an expression"),
+        applied(edit("refimpl.machines.log:Log.append", "self._starts", "x = 1")),
+    ):
+        pass
+
+
+def test_every_edit_of_the_catalogue_applies() -> None:
+    assert stale(catalogue().values()) == []
+
+
+def test_every_file_of_the_catalogue_belongs_to_a_machine_that_a_descriptor_names() -> None:
+    named = {machine for module in modules().values() for machine in module.machines}
+    assert {file.stem for file in FOLDER.glob("*.toml")} <= named
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mutant = 1 2", "not a list of"),
+        ('[[mutant]]\nname = "a"', "a: missing field edit, modules, why"),
+        ('[[mutant]]\nname = "a"\nwhy = "b"\nmodules = []\ncolour = 1', "unknown field colour"),
+        ('[[mutant]]\nname = "a"\nwhy = "b"\nmodules = ["Raft"]\nedit = []', "no module 'Raft'"),
+        (
+            '[[mutant]]\nname = "a"\nwhy = "b"\nmodules = []\nedit = [{in = "log.Log.end"}]',
+            "an edit has",
+        ),
+    ],
+)
+def test_a_wrong_file_of_the_catalogue_is_told(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "log.toml"
+    file.write_text(text)
+    with pytest.raises(InputError) as wrong:
+        list(read(file))
+    assert told in str(wrong.value)
+    assert str(file) in str(wrong.value)
 
 
 def test_every_mutant_says_why_and_concerns_a_spec() -> None:
-    assert len(shelf()) >= 20
-    for mutant in shelf().values():
+    assert len(catalogue()) >= 20
+    for mutant in catalogue().values():
         assert len(mutant.why) > 20, mutant.name
         assert set(mutant.modules) <= set(modules()), mutant.name
 
@@ -74,13 +145,13 @@ def test_every_mutant_says_why_and_concerns_a_spec() -> None:
     ],
 )
 def test_the_exhaustive_check_finds_what_kafka_once_had(name: str) -> None:
-    assert methods.by_exhaustion(shelf()[name])
+    assert methods.by_exhaustion(catalogue()[name])
 
 
 @pytest.mark.parametrize("name", ["one_table_for_two", "old_answers_count_in_the_new_generation"])
 def test_what_loading_hides_the_walk_finds(name: str) -> None:
-    assert not methods.by_exhaustion(shelf()[name])
-    assert methods.by_walk(shelf()[name])
+    assert not methods.by_exhaustion(catalogue()[name])
+    assert methods.by_walk(catalogue()[name])
 
 
 # ------------------------------------------------------------------------------ guards
@@ -124,7 +195,7 @@ def test_dropping_a_guard_leaves_the_spec_alone() -> None:
 
 def test_the_matrix_knows_every_mutant_and_every_guard() -> None:
     matrix = Matrix.read()
-    assert list(matrix.machines) == list(shelf())
+    assert list(matrix.machines) == list(catalogue())
     assert set(matrix.guards) == {guard.name for guard in all_guards()}
 
 
@@ -153,8 +224,15 @@ def test_a_changed_cell_is_a_difference_either_way() -> None:
     assert differences(old, later) == [f"{name}: killed by exhaustive, which used to miss it"]
 
 
-def test_the_matrix_is_kept_beside_its_code() -> None:
-    assert FILE.is_file()
+def test_what_is_found_is_pinned_and_nothing_else_changes(tmp_path: Path) -> None:
+    tree = SpecTree(tmp_path / "tla")
+    copytree(SpecTree().root, tree.root)
+    before = load("AbsLog", tree)
+    changed = {**before.mutants, "commits_in_front": ("walk",)}
+    pin_mutants(before, changed, before.guards.missed)
+    after = load("AbsLog", tree)
+    assert after.mutants == changed
+    assert evolve(after, mutants=before.mutants) == before
 
 
 def test_an_unknown_mutant_is_the_users_mistake() -> None:

@@ -1,0 +1,150 @@
+"""The catalogue of known bugs, and how one is put into the machines and taken out again.
+
+`machines/*.toml` holds them, one file for each machine. A mutant is one edit or a few of the
+machine's source, so everything that is built from those classes has the bug: the bindings, and the
+simulator's brokers.
+"""
+
+import tomllib
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attrs import field, fields_dict, frozen
+
+from properties.modules.descriptor import modules
+from properties.mutants.edits import Place, compiled, edited, tree_of
+from properties.tla import InputError
+
+FOLDER = Path(__file__).with_name("machines")
+PACKAGE = "refimpl.machines"
+
+
+@frozen
+class Edit:
+    """In one function, `old` becomes `new`."""
+
+    function: str
+    """`module:Class.method`, as `Place.of` takes it."""
+    old: str
+    new: str
+
+
+@frozen
+class Mutant:
+    """A bug with a name, why it is one, and where Kafka met it."""
+
+    name: str
+    why: str
+    edits: tuple[Edit, ...]
+    modules: tuple[str, ...]
+    """The TLA+ modules in whose machines it is looked for."""
+    kafka: str = ""
+    equivalent: str = ""
+    """Why nothing can tell it from the original, if that is so."""
+    file: Path = field(default=FOLDER, eq=False)
+
+
+@cache
+def catalogue() -> Mapping[str, Mutant]:
+    """All mutants by name, in the order of the modules and of the machines that they name.
+
+    Raises `InputError` if a file is not as it should be; whether its edits apply shows in `applied`
+    and, for all of them, in `stale`.
+    """
+    machines = dict.fromkeys(one for module in modules().values() for one in module.machines)
+    found: dict[str, Mutant] = {}
+    for machine in machines:
+        for mutant in read(FOLDER / f"{machine}.toml"):
+            if mutant.name in found:
+                raise InputError(f"{mutant.file}: a second mutant is called {mutant.name}")
+            found[mutant.name] = mutant
+    return found
+
+
+def read(file: Path) -> Iterator[Mutant]:
+    """The mutants of one file, none if it is not there."""
+    if not file.is_file():
+        return
+    try:
+        rows = tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
+    except (tomllib.TOMLDecodeError, KeyError) as wrong:
+        raise InputError(f"{file}: not a list of [[mutant]]: {wrong}") from None
+    for row in rows:
+        yield _mutant(file, row)
+
+
+def _mutant(file: Path, row: dict[str, Any]) -> Mutant:
+    where = f"{file}: {row.get('name', 'a mutant without name')}: "
+    unknown = row.keys() - {*fields_dict(Mutant), "edit"} | row.keys() & {"edits", "file"}
+    missing = {"name", "why", "modules", "edit"} - row.keys()
+    if unknown or missing:
+        wrong = ", ".join(sorted(unknown or missing))
+        raise InputError(f"{where}{'unknown' if unknown else 'missing'} field {wrong}")
+    for module in row["modules"]:
+        if module not in modules():
+            raise InputError(f"{where}no module {module!r} (there are: {', '.join(modules())})")
+    return Mutant(
+        row["name"],
+        row["why"],
+        tuple(_edit(edit, where) for edit in row["edit"]),
+        tuple(row["modules"]),
+        row.get("kafka", ""),
+        row.get("equivalent", ""),
+        file,
+    )
+
+
+def _edit(edit: dict[str, str], where: str) -> Edit:
+    if edit.keys() != {"in", "old", "new"}:
+        raise InputError(f'{where}an edit has "in", "old" and "new", and not {sorted(edit)}')
+    machine, _, function = edit["in"].partition(".")
+    return Edit(f"{PACKAGE}.{machine}:{function}", edit["old"], edit["new"])
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Generator[Mutant]:
+    """The machines with this bug, for as long as the block lasts.
+
+    Raises `InputError` that names file, mutant and snippet if an edit no longer applies.
+    """
+    with patched(_patches(mutant)):
+        yield mutant
+
+
+@contextmanager
+def patched(patches: Mapping[Place, Any]) -> Generator[None]:
+    """Other functions in these places, for as long as the block lasts."""
+    originals = {place: place.original for place in patches}
+    try:
+        for place, patch in patches.items():
+            place.put(patch)
+        yield
+    finally:
+        for place, original in originals.items():
+            place.put(original)
+
+
+def _patches(mutant: Mutant) -> dict[Place, Any]:
+    trees: dict[Place, Any] = {}
+    for edit in mutant.edits:
+        try:
+            place = Place.of(edit.function)
+            trees[place] = edited(trees.get(place) or tree_of(place.function), edit.old, edit.new)
+        except InputError as wrong:
+            told = f"{mutant.file}: {mutant.name} no longer applies: {edit.function}: {wrong}"
+            raise InputError(told) from None
+    return {place: compiled(place, tree) for place, tree in trees.items()}
+
+
+def stale(mutants: Iterable[Mutant]) -> list[str]:
+    """Every mutant whose edits no longer apply, and why."""
+    found: list[str] = []
+    for mutant in mutants:
+        try:
+            _patches(mutant)
+        except InputError as wrong:
+            found.append(str(wrong))
+    return found

@@ -1,0 +1,146 @@
+"""Edits of a function's source: one snippet becomes another, or it is an error that says so.
+
+A snippet is one expression or some consecutive statements. It is looked for in the syntax tree, so
+layout and comments do not matter, and must occur exactly once. The edited function is compiled anew
+in its own module, so all else is as it was written there.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any
+
+from attrs import frozen
+
+from properties.tla import InputError
+
+
+@frozen
+class Place:
+    """A function of a module: of a class, or at the top."""
+
+    module: ModuleType
+    owner: Any
+    """The class or the module that has it."""
+    attribute: str
+
+    @classmethod
+    def of(cls, path: str) -> "Place":
+        """`package.module:Class.method` or `package.module:function`."""
+        name, _, qualified = path.partition(":")
+        module = import_module(name)
+        *classes, attribute = qualified.split(".")
+        owner: Any = module
+        for part in classes:
+            owner = getattr(owner, part, None)
+        if not hasattr(owner, attribute):
+            raise InputError(f"{path}: {name} does not define {qualified}")
+        return cls(module, owner, attribute)
+
+    @property
+    def original(self) -> Any:
+        return inspect.getattr_static(self.owner, self.attribute)
+
+    @property
+    def function(self) -> FunctionType:
+        """The function itself, below `property` and `classmethod`."""
+        found = self.original
+        return getattr(found, "fget", None) or getattr(found, "__func__", None) or found
+
+    def put(self, thing: Any) -> None:
+        setattr(self.owner, self.attribute, thing)
+
+
+def tree_of(function: FunctionType) -> ast.FunctionDef:
+    """The function's syntax tree, with the line numbers of its file."""
+    source, first = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(source)))
+    ast.increment_lineno(tree, first - 1)
+    (definition,) = tree.body
+    assert isinstance(definition, ast.FunctionDef)
+    definition.decorator_list = []
+    return definition
+
+
+def compiled(place: Place, tree: ast.FunctionDef) -> Any:
+    """What stands in for the original: the function of this tree, and a property if that was."""
+    function = place.function
+    module = ast.fix_missing_locations(ast.Module([tree], []))
+    names: dict[str, Any] = {}
+    exec(compile(module, function.__code__.co_filename, "exec"), function.__globals__, names)
+    made = names[tree.name]
+    made.__qualname__ = function.__qualname__
+    original = place.original
+    return original.__class__(made) if not isinstance(original, FunctionType) else made
+
+
+def edited(tree: ast.FunctionDef, old: str, new: str) -> ast.FunctionDef:
+    """A copy of the tree with `new` in the place of `old`.
+
+    Raises `InputError` if `old` is not there, or more than once: then the edit no longer applies.
+    """
+    copy = deepcopy(tree)
+    wanted, put = _statements(old), _statements(new)
+    places = [*_runs(copy, wanted)]
+    if not places and len(wanted) == 1 and isinstance(wanted[0], ast.Expr):
+        return _expression(copy, wanted[0].value, put, old)
+    _once(len(places), old)
+    body, at = places[0]
+    body[at : at + len(wanted)] = put or [ast.Pass()]
+    return copy
+
+
+def _expression(
+    tree: ast.FunctionDef, wanted: ast.expr, put: Sequence[ast.stmt], old: str
+) -> ast.FunctionDef:
+    if len(put) != 1 or not isinstance(put[0], ast.Expr):
+        raise InputError(f"{old!r} is an expression, so what replaces it must be one")
+    shape, found = ast.dump(wanted), 0
+    replacement = put[0].value
+
+    class Replace(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            nonlocal found
+            if isinstance(node, ast.expr) and ast.dump(node) == shape:
+                found += 1
+                return ast.copy_location(replacement, node)
+            return super().visit(node)
+
+    Replace().visit(tree)
+    _once(found, old)
+    return tree
+
+
+def _once(found: int, old: str) -> None:
+    if found != 1:
+        raise InputError(f"{old!r} is there {'twice or more' if found else 'no more'}")
+
+
+def _statements(text: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(textwrap.dedent(text)).body
+    except SyntaxError as wrong:
+        raise InputError(f"{text!r} is no Python: {wrong}") from None
+
+
+def _runs(tree: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int]]:
+    """Where these statements stand one after the other: in which body, from which index."""
+    shapes = [ast.dump(one) for one in wanted]
+    for body in bodies(tree):
+        dumped = [ast.dump(one) for one in body]
+        for at in range(len(body) - len(wanted) + 1):
+            if dumped[at : at + len(wanted)] == shapes:
+                yield body, at
+
+
+def bodies(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every list of statements in a tree."""
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list):
+                yield inner  # pyright: ignore[reportUnknownVariableType]
