@@ -4,6 +4,7 @@ A path is relative to one log directory and uses `/`. Every failure is an `OSErr
 file's bytes are safe after `flush`, and its name, or the lack of it, after `flush_folder`.
 """
 
+import errno
 from typing import Protocol
 
 from attrs import define, field
@@ -98,6 +99,8 @@ class MemoryDisk:
 
     def read(self, path: str, position: int, length: int) -> bytes:
         """At most so many bytes."""
+        if position < 0 or length < 0:
+            raise OSError(errno.EINVAL, "Invalid argument", path)
         return bytes(memoryview(self._content(path))[position : position + length])
 
     def size(self, path: str) -> int:

@@ -59,15 +59,11 @@ class EpochCache:
 
     def truncate_end(self, end: int) -> None:
         """Forget the epochs that start at this offset or later."""
-        self.forget_from(end)
-        self.write_if_changed()
-
-    def forget_from(self, offset: int) -> None:
-        """The same, in memory."""
-        keep = bisect_left(self.starts, offset)
+        keep = bisect_left(self.starts, end)
         if keep < len(self.starts):
             del self.epochs[keep:], self.starts[keep:]
             self._changed = True
+        self.write_if_changed()
 
     def truncate_start(self, start: int) -> None:
         """Forget the epochs that end at the new log start; the one that spans it starts there."""

@@ -30,6 +30,9 @@ class LocalLog:
     #: Makes recovery point and log start known to the next start, before data go.
     write_marks: Callable[[], None] = lambda: None
     doomed: dict[str, int] = field(factory=dict[str, int], init=False)
+    #: Where the last batch ends, or the active segment begins. The log's end may lie behind it
+    #: after a truncation: nothing there was written, so no recovery point may claim it.
+    _written_end: int = field(default=0, init=False)
     _names_changed: bool = field(default=True, init=False)
 
     @property
@@ -45,7 +48,11 @@ class LocalLog:
     def append(self, batches: Sequence[BatchHeader], parts: Sequence[Buffer]) -> None:
         """Write placed batches into the active segment."""
         self.active.append(batches, parts)
-        self.end_offset = batches[-1].next_offset
+        self.end_offset = self._written_end = batches[-1].next_offset
+
+    def recovered_to(self, end_offset: int) -> None:
+        """The log's batches turned out to end here, when it was opened."""
+        self.end_offset = self._written_end = end_offset
 
     def number_of(self, offset: int) -> int:
         """Which segment an offset belongs to; the first one for offsets before the log."""
@@ -90,7 +97,7 @@ class LocalLog:
         if self._names_changed:
             self.disk.flush_folder(self.folder)
             self._names_changed = False
-        self.recovery_point = self.end_offset
+        self.recovery_point = self._written_end
 
     def truncate(self, offset: int, now_ms: int) -> None:
         """Cut the log to end at this offset, or before it where a batch would be split.
@@ -98,8 +105,9 @@ class LocalLog:
         Whole segments go first, newest first, and for good: a crash at any point leaves the log
         cut somewhere, never with a hole.
         """
-        self._lower(offset)
         number = self.number_of(offset)
+        self._written_end = self.segments[number].end_before(offset)
+        self._lower(self._written_end)
         self.remove(self.segments[:number:-1], now_ms)
         del self.segments[number + 1 :]
         self.disk.flush_folder(self.folder)
@@ -145,6 +153,7 @@ class LocalLog:
     def _begin(self, base_offset: int, now_ms: int) -> None:
         created = Segment.create(self.disk, self.folder, base_offset, self.config, now_ms)
         self.segments.append(created)
+        self._written_end = base_offset
         self._names_changed = True
 
     def _lower(self, offset: int) -> None:

@@ -28,7 +28,7 @@ def offset_for_timestamp(log: LocalLog, timestamp: int, log_start: int) -> tuple
     for segment in log.segments[log.number_of(log_start) :]:
         if segment.largest_timestamp()[0] < timestamp:
             continue
-        found = segment.find(max(segment.time_index.lookup(timestamp), log_start))
+        found = segment.find(max(segment.offset_before(timestamp), log_start))
         if found is None:
             continue
         for position, header in segment.headers(found[0]):

@@ -193,13 +193,14 @@ class PartitionLog:
             # A snapshot of what is cut would be taken for one of what is written next.
             self.drop_snapshots(taken for taken in self.snapshots if taken > offset)
             self.local.truncate(offset, now_ms)
-            self._ends_at(replayed(self.local, self.snapshots, self.log_start_offset))
+            self._ends_at(replayed(self.local, self.snapshots, self.log_start_offset, now_ms))
 
     def restart_at(self, offset: int, now_ms: int) -> None:
         """Drop everything: the leader's log begins behind the end of ours, or we lost track."""
         self.drop_snapshots(self.snapshots)
         self.local.restart(offset, now_ms)
         self.log_start_offset = offset
+        self.epochs.clear()
         self._ends_at(ProducerState(end_offset=offset))
 
     def apply_retention(self, now_ms: int) -> int:
@@ -230,6 +231,7 @@ class PartitionLog:
         self.local.roll(base, now_ms)
         self.local.end_offset = self.producers.end_offset = base
         self.log_start_offset = max(self.log_start_offset, self.local.segments[0].base_offset)
+        self.advance_high_watermark(self.log_start_offset)
         self.take_snapshot()
 
     def take_snapshot(self) -> None:
@@ -260,7 +262,7 @@ class PartitionLog:
         self.epochs.truncate_end(self.end_offset)
         self.log_start_offset = min(self.log_start_offset, self.end_offset)
         self.local.write_marks()
-        self.high_watermark = min(self.high_watermark, self.end_offset)
+        self.high_watermark = min(max(self.high_watermark, self.log_start_offset), self.end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
 
     def _write(

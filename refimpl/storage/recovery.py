@@ -7,6 +7,7 @@ partition stays closed, and the error says where. (Kafka cuts there, too.)
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from attrs import define
 
@@ -17,6 +18,7 @@ from refimpl.storage.batch import (
     MAGIC_AT,
     NO_EPOCH,
     NO_PRODUCER,
+    BatchHeader,
     crc_matches,
     read_header,
 )
@@ -24,13 +26,13 @@ from refimpl.storage.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, read_epo
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import Disk
 from refimpl.storage.epoch_cache import EpochCache
-from refimpl.storage.errors import CorruptBatch, CorruptFile, RefusedBatch, UnsupportedFormat
+from refimpl.storage.errors import CorruptFile, RefusedBatch, UnsupportedFormat
 from refimpl.storage.leftovers import finish_leftovers
 from refimpl.storage.local_log import LocalLog
 from refimpl.storage.offset_index import LARGEST_RELATIVE_OFFSET
 from refimpl.storage.partition_log import PartitionLog
 from refimpl.storage.producer_state import ProducerState
-from refimpl.storage.replay import nearest_snapshot, replay_segment, replayed, take
+from refimpl.storage.replay import aborted_in, nearest_snapshot, replay_segment, replayed, take
 from refimpl.storage.scan import whole_batches
 from refimpl.storage.segment import LOG, SNAPSHOT, Segment
 
@@ -61,10 +63,12 @@ def open_log(
     known_epochs = sizes.get(LEADER_EPOCHS, 0) > 0
     epochs = EpochCache.of(disk, folder, read_epochs(disk, path) if known_epochs else ())
     log = PartitionLog(local, epochs, ProducerState(), log_start, high_watermark, snapshots)
+    for segment in segments:
+        segment.txn_index.replay = partial(aborted_in, local, snapshots, segment)
     if not segments:
         log.restart_at(log_start, now_ms)
     elif clean:
-        _trust(log)
+        _trust(log, now_ms)
     else:
         Recovery(log, now_ms).run()
     if log.end_offset < log_start:
@@ -76,11 +80,12 @@ def open_log(
     return log
 
 
-def _trust(log: PartitionLog) -> None:
+def _trust(log: PartitionLog, now_ms: int) -> None:
     """After a clean shutdown only the last batches' headers are read."""
     local = log.local
-    local.end_offset = local.recovery_point = local.active.next_offset()
-    log.producers = replayed(local, log.snapshots, log.log_start_offset)
+    local.recovered_to(local.active.next_offset())
+    local.recovery_point = local.end_offset
+    log.producers = replayed(local, log.snapshots, log.log_start_offset, now_ms)
 
 
 def _settle(log: PartitionLog, high_watermark: int, *, known_epochs: bool) -> None:
@@ -121,16 +126,23 @@ class Recovery:
         state = nearest_snapshot(
             local, self.log.snapshots, segments[first].base_offset, self.log.log_start_offset
         )
+        state.expire(self.now_ms, self.log.config.producer_id_expiration_ms)
         for segment in segments[local.number_of(state.end_offset) : first]:
             replay_segment(state, segment, segments[first].base_offset)
-        self.log.epochs.forget_from(segments[first].base_offset)
         cut: int | None = None
         number = first
         for number in range(first, len(segments)):
+            begins = segments[number].base_offset
+            if begins < self.end_offset:
+                why = f"a segment that begins at {begins}, where the one before ends at"
+                self._judge(segments[number], 0, f"{why} {self.end_offset}", begins)
+                number -= 1
+                break
             cut = self._read(segments[number], state)
             if cut is not None:
                 break
-        state.end_offset = local.end_offset = self.end_offset
+        state.end_offset = self.end_offset
+        local.recovered_to(self.end_offset)
         self._drop_after(number)
         if cut is not None:
             segments[number].cut(cut)
@@ -141,16 +153,16 @@ class Recovery:
         segment.reset_indexes()
         segment.txn_index.reset()
         position, self.end_offset = 0, segment.base_offset
-        largest_offset = segment.base_offset + LARGEST_RELATIVE_OFFSET
         epochs = self.log.epochs
         newest_epoch = NO_EPOCH if epochs.latest is None else epochs.latest
         try:
             for position, header, batch in whole_batches(
                 segment.disk, segment.path, 0, segment.size
             ):
-                last_offset = header.last_offset
-                if not self.end_offset <= last_offset <= largest_offset:
-                    raise CorruptBatch(f"offset {last_offset}, where {self.end_offset} may follow")
+                misplaced = self._misplaced(segment, header)
+                if misplaced is not None:
+                    self._judge(segment, position, misplaced, header.base_offset)
+                    break
                 segment.index(position, header)
                 if header.leader_epoch > newest_epoch:
                     epochs.note(header.leader_epoch, header.base_offset)
@@ -159,16 +171,40 @@ class Recovery:
                     for aborted in take(state, header, batch):
                         segment.txn_index.append(aborted)
                 position += header.size
-                self.end_offset = last_offset + 1
+                self.end_offset = header.next_offset
         except RefusedBatch as damage:
-            self._judge(segment, position, damage.why)
+            self._judge(segment, position, damage.why, self.end_offset)
         segment.time_index.maybe_append(*segment.largest_timestamp())
         return None if position == segment.size else position
 
-    def _judge(self, segment: Segment, position: int, why: str) -> None:
-        """Whether a crash can have left these bytes; if not, they are not ours to cut."""
+    def _misplaced(self, segment: Segment, header: BatchHeader) -> str | None:
+        """What is wrong with the offset of a batch, which its CRC does not cover.
+
+        Gaps are left by compaction and by leaders that compacted. The recovery point is where a
+        batch ended, so only a compacted segment can lack that batch.
+        """
+        base, end, flushed = header.base_offset, self.end_offset, self.log.local.recovery_point
+        if not end <= base <= header.last_offset <= segment.base_offset + LARGEST_RELATIVE_OFFSET:
+            return f"offset {base}, where {end} may follow"
+        compacted = self.log.config.compacts and segment is not self.log.local.active
+        if compacted or base in (end, flushed) or not self._was_flushed(end):
+            return None
+        return f"offset {base}, where {end} must follow" if header.next_offset > flushed else None
+
+    def _was_flushed(self, offset: int) -> bool:
+        """Whether a crash cannot take what is readable from this offset on.
+
+        Kafka lifts the recovery point to the log's start, flushed or not.
+        """
+        return max(offset, self.log.log_start_offset) < self.log.local.recovery_point
+
+    def _judge(self, segment: Segment, position: int, why: str, offset: int) -> None:
+        """Whether a crash can have left these bytes; if not, they are not ours to cut.
+
+        What is lost with them begins at `offset`, or at the end of what was read.
+        """
         log, path = self.log, segment.path
-        if self.end_offset < log.local.recovery_point:
+        if self._was_flushed(min(offset, self.end_offset)):
             raise CorruptFile(
                 path,
                 position,

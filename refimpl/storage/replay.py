@@ -6,15 +6,17 @@ from refimpl.storage.batch import MAGIC, NO_PRODUCER, BatchHeader, Buffer
 from refimpl.storage.control import read_marker
 from refimpl.storage.errors import StorageDamage
 from refimpl.storage.local_log import LocalLog
+from refimpl.storage.offset_index import LARGEST_RELATIVE_OFFSET
 from refimpl.storage.producer_snapshot import read_snapshot
 from refimpl.storage.producer_state import Origin, ProducerState, Staged
 from refimpl.storage.segment import SNAPSHOT, Segment, file_name
 from refimpl.storage.txn_index import AbortedTxn
 
 
-def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int) -> ProducerState:
-    """What is known of the producers at the log's end."""
+def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int, now_ms: int) -> ProducerState:
+    """What is known of the producers at the log's end; whose time is over is not loaded."""
     state = nearest_snapshot(log, snapshots, log.end_offset, log_start)
+    state.expire(now_ms, log.config.producer_id_expiration_ms)
     for segment in log.segments[log.number_of(state.end_offset) :]:
         replay_segment(state, segment, log.end_offset)
     return state
@@ -38,8 +40,18 @@ def nearest_snapshot(
     return ProducerState(end_offset=min(log_start, end))
 
 
-def replay_segment(state: ProducerState, segment: Segment, end: int) -> None:
-    """Take note of a segment's batches from the state's end on."""
+def aborted_in(log: LocalLog, snapshots: Iterable[int], segment: Segment) -> list[AbortedTxn]:
+    """The transactions whose abort marker is in this segment, by the headers of its batches."""
+    base = segment.base_offset
+    state = nearest_snapshot(log, snapshots, base, log.segments[0].base_offset)
+    for before in log.segments[log.number_of(state.end_offset) : log.number_of(base)]:
+        replay_segment(state, before, base)
+    return replay_segment(state, segment, base + LARGEST_RELATIVE_OFFSET + 1)
+
+
+def replay_segment(state: ProducerState, segment: Segment, end: int) -> list[AbortedTxn]:
+    """Take note of a segment's batches from the state's end on; returns what they abort."""
+    aborted: list[AbortedTxn] = []
     for position, header in segment.headers():
         if header.base_offset >= end:
             break
@@ -47,7 +59,8 @@ def replay_segment(state: ProducerState, segment: Segment, end: int) -> None:
             batch = b""
             if header.is_control and header.magic == MAGIC:
                 batch = segment.disk.read(segment.path, position, header.size)
-            take(state, header, batch)
+            aborted += take(state, header, batch)
+    return aborted
 
 
 def take(state: ProducerState, header: BatchHeader, batch: Buffer) -> list[AbortedTxn]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field
 
-from refimpl.storage.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, Buffer, read_header
+from refimpl.storage.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, Buffer, read_header
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import Disk
 from refimpl.storage.errors import CorruptFile, RefusedBatch
@@ -121,13 +121,20 @@ class Segment:
         Retention deletes by it, so the batch itself must confirm what the index says.
         """
         if self._largest is None:
-            timestamp, offset = self.time_index.last()
-            found = self.find(offset)
-            if found is not None and found[1].max_timestamp == timestamp:
-                self._largest = timestamp, offset
+            newest = self.time_index.last()
+            if self._confirms(newest) and not self._is_newer_behind(newest):
+                self._largest = newest
             else:
                 self.rebuild_index()
         return self._largest or (NO_TIMESTAMP, self.base_offset)
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset of this segment up to which nothing is as new as this timestamp."""
+        entry = self.time_index.lookup(timestamp)
+        if entry is not None and not self._confirms(entry):
+            self.rebuild_index()
+            entry = self.time_index.lookup(timestamp)
+        return self.base_offset if entry is None else entry[1]
 
     def must_roll(self, size: int, timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Whether an append of this size, time and end belongs into a new segment.
@@ -151,12 +158,23 @@ class Segment:
                 return position, header
         return None
 
+    def end_before(self, offset: int) -> int:
+        """Where the last batch ends that has nothing of this offset or later ones."""
+        end = self.base_offset
+        for _, header in self.headers(self._start(offset - 1)):
+            if header.last_offset >= offset:
+                break
+            end = header.next_offset
+        return end
+
     def rebuild_index(self) -> None:
         """Make offset and time index anew from the log's headers."""
         self.reset_indexes()
         for position, header in self.headers():
             self.index(position, header)
         self.time_index.maybe_append(*self.largest_timestamp())
+        self.offset_index.file.write()
+        self.time_index.file.write()
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from this position on."""
@@ -226,14 +244,29 @@ class Segment:
         entry_offset, position = self.offset_index.lookup(offset)
         if position == 0:
             return 0
-        try:
-            header = read_header(self.disk.read(self.path, position, HEADER_SIZE))
-            if self.base_offset <= header.last_offset <= entry_offset:
-                return position
-        except RefusedBatch:
-            pass
+        if 0 < position < self.size:
+            try:
+                header = read_header(self.disk.read(self.path, position, HEADER_SIZE))
+                if self.base_offset <= header.last_offset <= entry_offset:
+                    return position
+            except RefusedBatch:
+                pass
         self.rebuild_index()
         return self.offset_index.lookup(offset)[1]
+
+    def _confirms(self, entry: tuple[int, int]) -> bool:
+        """Whether the batch that an entry of the time index names has its timestamp."""
+        timestamp, offset = entry
+        found = self.find(offset)
+        if found is None or found[1].max_timestamp != timestamp:
+            return False
+        return found[1].magic != MAGIC or found[1].base_offset <= offset
+
+    def _is_newer_behind(self, entry: tuple[int, int]) -> bool:
+        """Whether the time index ends too early; a crash or a copy may have cut it."""
+        timestamp, offset = entry
+        behind = self.headers(self._start(offset))
+        return any(header.max_timestamp > timestamp for _, header in behind)
 
     def _restore_largest(self) -> None:
         timestamp, offset = self._largest = self.time_index.last()

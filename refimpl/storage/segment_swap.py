@@ -98,5 +98,6 @@ def swap_in(log: LocalLog, old: Sequence[Segment], cleaned: Segment, now_ms: int
     sizes = disk.list_files(folder)
     base = cleaned.base_offset
     segment = Segment.open(disk, folder, base, log.config, old[-1].created_ms, sizes)
+    segment.txn_index.take(cleaned.txn_index.entries())
     first = log.segments.index(old[0])
     log.segments[first : first + len(old)] = [segment]

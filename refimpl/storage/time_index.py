@@ -41,10 +41,13 @@ class TimeIndex:
             return NO_TIMESTAMP, self.base_offset
         return entry[0], self.base_offset + entry[1]
 
-    def lookup(self, timestamp: int) -> int:
-        """An offset up to which nothing is as new as this timestamp."""
+    def lookup(self, timestamp: int) -> tuple[int, int] | None:
+        """The last entry before this timestamp: up to its offset nothing is as new."""
         number = self.file.at_or_below(timestamp - 1)
-        return self.base_offset + (self.file.get(number - 1)[1] if number else 0)
+        if number == 0:
+            return None
+        before, relative = self.file.get(number - 1)
+        return before, self.base_offset + relative
 
     def truncate(self, offset: int) -> None:
         """Drop what speaks of this offset or later ones."""

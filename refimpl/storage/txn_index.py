@@ -1,9 +1,10 @@
 """`.txnindex`: the aborted transactions that end in a segment (KIP-98).
 
 A consumer that reads committed records only is told which transactions to leave out. The file is
-there only where something was aborted.
+there only where something was aborted, and says nothing that the log's own markers do not say.
 """
 
+from collections.abc import Callable
 from struct import Struct
 
 from attrs import define, field, frozen
@@ -34,21 +35,35 @@ class TxnIndex:
     size: int = 0
     _dirty: bool = field(default=False, init=False)
     _held: bool = field(default=False, init=False)
+    #: What the log's own markers say; without it the file is believed.
+    replay: Callable[[], list[AbortedTxn]] | None = None
     _entries: list[AbortedTxn] | None = field(default=None, init=False)
 
     def append(self, txn: AbortedTxn) -> None:
         """Note an aborted transaction, in the order of their markers."""
-        self.entries().append(txn)
+        entries = self.entries()
+        if entries and entries[-1].last_offset >= txn.last_offset:
+            return  # the log was asked just now, and has the marker already
+        entries.append(txn)
         self._dirty = True
         if not self._held:
             self.disk.append(self.path, _pack(txn))
             self.size += _ENTRY.size
 
     def entries(self) -> list[AbortedTxn]:
-        """All aborted transactions that end here; read once, when first asked for."""
+        """All aborted transactions that end here, held against the log when first asked for.
+
+        The file has no checksum, and a missing one looks like a segment without aborts. Where it
+        differs from what the markers say, it is made anew.
+        """
         if self._entries is None:
             data = read_file(self.disk, self.path) if self.size else b""
-            self._entries = [self._unpack(data, at) for at in range(0, len(data), _ENTRY.size)]
+            if self.replay is None:
+                self._entries = self._unpack(data)
+            else:
+                self._entries = self.replay()
+                if data != b"".join(map(_pack, self._entries)):
+                    self._replace()
         return self._entries
 
     def overlapping(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
@@ -65,12 +80,20 @@ class TxnIndex:
         return found, False
 
     def truncate(self, offset: int) -> None:
-        """Drop the markers from this offset on."""
-        kept = [txn for txn in self.entries() if txn.last_offset < offset]
-        if len(kept) < len(self.entries()):
-            self.size = len(kept) * _ENTRY.size
-            self.disk.truncate(self.path, self.size)
-            self._entries, self._dirty = kept, True
+        """Drop the markers from this offset on; what is left is held against the log later."""
+        if self._entries is not None:
+            self._entries = [txn for txn in self._entries if txn.last_offset < offset]
+        if self.size and not self._held:
+            data = read_file(self.disk, self.path)
+            whole = data[: len(data) // _ENTRY.size * _ENTRY.size]
+            kept = sum(last < offset for *_, last, _ in _ENTRY.iter_unpack(whole)) * _ENTRY.size
+            if kept < self.size:
+                self.disk.truncate(self.path, kept)
+                self.size, self._dirty = kept, True
+
+    def take(self, entries: list[AbortedTxn]) -> None:
+        """Have these entries, which the file has as well."""
+        self._entries = entries
 
     def reset(self) -> None:
         """Begin anew in memory; the file stays as it is until `flush` replaces what it holds."""
@@ -79,23 +102,30 @@ class TxnIndex:
     def flush(self) -> None:
         """Make all entries survive a crash."""
         if self._held and self._dirty:
-            if self.size:
-                self.disk.truncate(self.path, 0)
-            data = b"".join(map(_pack, self.entries()))
-            self.disk.append(self.path, data)
-            self.size = len(data)
+            self._replace()
         self._held = False
         if self._dirty:
             self.disk.flush(self.path)
             self._dirty = False
 
-    def _unpack(self, data: bytes, position: int) -> AbortedTxn:
-        if len(data) - position < _ENTRY.size:
-            raise CorruptFile(self.path, position, f"a part of an entry of {_ENTRY.size} bytes")
-        version, producer_id, first, last, stable = _ENTRY.unpack_from(data, position)
-        if version != _VERSION:
-            raise UnsupportedFormat(self.path, position, f"an entry of version {version}, not 0")
-        return AbortedTxn(first, last, producer_id, stable)
+    def _replace(self) -> None:
+        if self.size:
+            self.disk.truncate(self.path, 0)
+        data = b"".join(map(_pack, self.entries()))
+        self.disk.append(self.path, data)
+        self.size, self._dirty = len(data), True
+
+    def _unpack(self, data: bytes) -> list[AbortedTxn]:
+        whole = len(data) // _ENTRY.size * _ENTRY.size
+        if whole < len(data):
+            raise CorruptFile(self.path, whole, f"a part of an entry of {_ENTRY.size} bytes")
+        entries: list[AbortedTxn] = []
+        for version, producer_id, first, last, stable in _ENTRY.iter_unpack(data):
+            if version != _VERSION:
+                at = len(entries) * _ENTRY.size
+                raise UnsupportedFormat(self.path, at, f"an entry of version {version}, not 0")
+            entries.append(AbortedTxn(first, last, producer_id, stable))
+        return entries
 
 
 def _pack(txn: AbortedTxn) -> bytes:

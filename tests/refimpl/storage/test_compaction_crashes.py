@@ -9,15 +9,18 @@ from collections.abc import Callable
 import pytest
 from attrs import evolve
 
+from refimpl.storage.batch import Record, encode_batch
+from refimpl.storage.compaction import compact
 from refimpl.storage.crash_disk import CrashDisk
-from refimpl.storage.disk import Disk
+from refimpl.storage.disk import Disk, MemoryDisk
 from refimpl.storage.leftovers import CLEANED, SWAP
 from refimpl.storage.partition_log import PartitionLog
-from refimpl.storage.recovery import open_log
+from refimpl.storage.recovery import Recovery, open_log
 from tests.refimpl.storage.compacted import CONFIG, FOLDER, RETENTION_MS, Compacted, check
 from tests.refimpl.storage.crash_states import Image, digest, disk_of, images
 
 A, B, C = b"a", b"b", b"c"
+NOW_MS = 1_000
 
 
 def plain(model: Compacted) -> None:
@@ -115,3 +118,59 @@ def test_a_crash_while_a_start_finishes_a_swap_is_no_worse() -> None:
             visited += 1
     print(f"{visited} states")
     assert visited > 100
+
+
+def log_of_two_epochs(disk: Disk) -> PartitionLog:
+    """Epoch 0 up to offset 10, epoch 1 behind it, whose first records are superseded."""
+    disk.make_folder(FOLDER)
+    log = open_log(disk, FOLDER, CONFIG, NOW_MS, clean=False)
+    for offset in range(30):
+        record = Record(0, NOW_MS, b"ab"[offset % 2 : offset % 2 + 1], b"%d" % offset)
+        log.append_as_leader(encode_batch([record]), int(offset >= 10), NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+    log.roll(NOW_MS)
+    return log
+
+
+def forget_epochs_from_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
+    """And make them anew from the batches that are left."""
+    run = Recovery.run
+
+    def rebuild(recovery: Recovery) -> None:
+        local = recovery.log.local
+        begins = local.segments[local.number_of(local.recovery_point)].base_offset
+        recovery.log.epochs.truncate_end(begins)
+        run(recovery)
+
+    patch.setattr(Recovery, "run", rebuild)
+
+
+def end_of_epoch_0_after_a_crash(recovery_point: int) -> tuple[int, int] | None:
+    disk = MemoryDisk()
+    log = log_of_two_epochs(disk)
+    compact(log, 0, NOW_MS)
+    assert all(
+        not 10 <= header.base_offset < 20
+        for segment in log.local.segments
+        for _, header in segment.headers()
+    )
+    again = open_log(
+        disk, FOLDER, CONFIG, NOW_MS, clean=False, recovery_point=recovery_point, high_watermark=30
+    )
+    assert again.end_offset == 30
+    return again.end_offset_for_epoch(0)
+
+
+@pytest.mark.parametrize("recovery_point", [0, 10, 25, 30])
+def test_an_epoch_ends_where_it_ended_though_its_neighbours_were_compacted(
+    recovery_point: int,
+) -> None:
+    """A follower cuts its log there: if the end moved, it would keep what the leader lacks."""
+    assert end_of_epoch_0_after_a_crash(recovery_point) == (0, 10)
+
+
+def test_epochs_that_are_made_from_compacted_batches_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forget_epochs_from_the_recovery_point(monkeypatch)
+    assert end_of_epoch_0_after_a_crash(10) != (0, 10)

@@ -26,7 +26,7 @@ from refimpl.storage.local_log import LocalLog
 from refimpl.storage.log_dir import LogDir
 from refimpl.storage.offset_index import OffsetIndex
 from refimpl.storage.partition_log import PartitionLog
-from refimpl.storage.time_index import TimeIndex
+from refimpl.storage.segment import Segment
 
 PARTITION = "orders", 0
 NOW_MS = 1_000
@@ -273,12 +273,12 @@ def begin_look_ups_too_late(patch: pytest.MonkeyPatch) -> None:
 
 def begin_time_look_ups_too_late(patch: pytest.MonkeyPatch) -> None:
     """Behind the batch that has the answer."""
-    lookup = TimeIndex.lookup
+    before = Segment.offset_before
 
-    def late(index: TimeIndex, timestamp: int) -> int:
-        return lookup(index, timestamp) + 1
+    def late(segment: Segment, timestamp: int) -> int:
+        return before(segment, timestamp) + 1
 
-    patch.setattr(TimeIndex, "lookup", late)
+    patch.setattr(Segment, "offset_before", late)
 
 
 def delete_one_segment_more(patch: pytest.MonkeyPatch) -> None:
@@ -331,3 +331,51 @@ def test_the_machine_finds_a_known_bug(
     )
     with pytest.raises((AssertionError, Refusal, StorageDamage)):
         run_state_machine_as_test(LogMachine, settings=quick)
+
+
+# What random runs have found, each as the shortest run that shows it.
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> LogMachine:
+    """A machine that is driven by hand, outside of Hypothesis."""
+
+    def nothing(_label: str) -> None:
+        pass
+
+    monkeypatch.setattr("tests.refimpl.storage.test_log_machine.event", nothing)
+    driven = LogMachine()
+    driven.create(CONFIG)
+    return driven
+
+
+ONE = [[(0, b"")]]
+
+
+def test_nothing_is_called_flushed_where_nothing_was_written(machine: LogMachine) -> None:
+    """A leader's gap at the beginning, a cut to nothing, a flush, and a torn write after it."""
+    machine.follow(gap=2, many=ONE, cut=False)
+    machine.truncate(keep=0.0)
+    machine.flush()
+    machine.follow(gap=1, many=ONE, cut=False)
+    machine.checkpoint()
+    machine.crash(names=1.0, kept=1.0, torn=0.2, zeros=False)
+    machine.the_log_is_the_list()
+
+
+def test_the_recovery_point_does_not_lie_behind_a_cut_within_a_batch() -> None:
+    disk = CrashDisk()
+    log = LogDir.open(disk, NOW_MS, CONFIG).create(PARTITION, bytes(16), NOW_MS)
+    log.append_as_leader(encode_batch(records(0, [(0, b"")] * 4)), 0, NOW_MS)
+    log.flush()
+    log.truncate_to(2, NOW_MS)
+    assert log.end_offset == log.local.recovery_point == 0
+
+
+def test_the_high_watermark_is_never_before_the_log_start(machine: LogMachine) -> None:
+    """An empty segment whose base moved took the log's start along."""
+    machine.follow(gap=1, many=ONE, cut=False)
+    machine.truncate(keep=0.0)
+    machine.roll()
+    machine.delete_records(0.0)
+    assert machine.log.high_watermark == machine.log.log_start_offset == 1
