@@ -47,7 +47,7 @@ def test_a_mutant_has_the_bug_that_its_name_says() -> None:
     with applied(catalogue()["epoch_cache_not_truncated"]):
         log.truncate_to(1)
     assert log.end == 1
-    assert log.last_epoch == 2
+    assert log.latest_epoch == 2
 
 
 def edit(function: str, old: str, new: str) -> Mutant:
@@ -55,13 +55,14 @@ def edit(function: str, old: str, new: str) -> Mutant:
 
 
 def test_a_property_stays_a_property() -> None:
-    with applied(edit("refimpl.machines.log:Log.last_epoch", "0", "7")):
-        assert Log().last_epoch == 7
-    assert Log().last_epoch == 0
+    with applied(edit("refimpl.machines.log:Log.latest_epoch", "UNDEFINED_EPOCH", "7")):
+        assert Log().latest_epoch == 7
+    assert Log().latest_epoch == -1
 
 
 def test_layout_and_quotes_of_an_edit_do_not_matter() -> None:
-    snippet = "del  self.records[ end : ]\nwhile (self._starts and self._starts[-1] >= end):\n"
+    snippet = "del  self.records[ end - self.start : ]\n"
+    snippet += "while (self._starts and self._starts[-1] >= end):\n"
     snippet += "  self._starts.pop(); self._epochs.pop()"
     with applied(edit("refimpl.machines.log:Log.truncate_to", snippet, "")):
         log = Log([Record(1, "a")])
@@ -73,7 +74,7 @@ def test_layout_and_quotes_of_an_edit_do_not_matter() -> None:
     ("function", "old", "told"),
     [
         ("Log.truncate_to", "self._starts[-1] >= start", "is there no more"),
-        ("Log.append", "self._epochs", "is there twice or more"),
+        ("Log.append", "epoch", "is there twice or more"),
         ("Log.append", "a b", "is no Python"),
         ("Log.cut", "0", "refimpl.machines.log does not define Log.cut"),
     ],
@@ -92,7 +93,7 @@ def test_an_edit_that_no_longer_applies_is_an_error(function: str, old: str, tol
 def test_an_expression_is_replaced_by_an_expression_only() -> None:
     with (
         pytest.raises(InputError, match="is an expression"),
-        applied(edit("refimpl.machines.log:Log.append", "self._starts", "x = 1")),
+        applied(edit("refimpl.machines.log:Log.append", "offset", "x = 1")),
     ):
         pass
 
