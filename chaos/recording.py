@@ -127,4 +127,5 @@ def _consumer(swarm: Swarm) -> dict[str, Any]:
         "auto_commit": swarm.commit_when == "polled",
         "commit_order": order,
         "auto_offset_reset": "earliest",
+        "group_protocol": "classic",
     }

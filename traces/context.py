@@ -99,6 +99,7 @@ class Context:
     jepsen: bool
     complete: bool
     positions_known: bool
+    senders_known: bool  # every attempt to send a record is told
     weak_acks: Setting
     idempotent: Setting
     in_flight: Setting
@@ -115,6 +116,7 @@ class Context:
     unflushed: Setting
     order: Setting
     reset_latest: Setting
+    classic: Setting  # by group: 0 for the protocol of KIP-848
     processes: Setting
     committed_only: Setting
     session_timeout: Setting
@@ -127,11 +129,16 @@ class Context:
 
 
 def context(
-    meta: Meta, names: Names, processing: Iterable[int], ended: Mapping[int, int] | None = None
+    meta: Meta,
+    names: Names,
+    processing: Iterable[int],
+    ended: Mapping[int, int] | None = None,
+    senders_known: bool = False,
 ) -> Context:
     """Lay the configuration out by number.
 
     `processing` groups tell what they processed; `ended` tells when processes closed or crashed.
+    `senders_known` says that no producer's file, and no id in it, is missing.
     """
     recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
@@ -149,6 +156,7 @@ def context(
         jepsen=False,
         complete=meta.complete,
         positions_known=True,
+        senders_known=senders_known,
         weak_acks=by_process([None if p.acks is None else acks.get(p.acks) for p in producers]),
         idempotent=by_process([p.idempotence for p in producers]),
         in_flight=by_process([p.max_in_flight for p in producers]),
@@ -163,8 +171,9 @@ def context(
         compaction_lag=by_topic([t and t.min_compaction_lag_ms for t in topics]),
         delete_retention=by_topic([t and t.delete_retention_ms for t in topics]),
         unflushed=by_topic([t is not None and _last_may_lose(t) for t in topics]),
-        order=by_group([order for order, _ in groups]),
-        reset_latest=by_group([latest for _, latest in groups]),
+        order=by_group([order for order, _, _ in groups]),
+        reset_latest=by_group([latest for _, latest, _ in groups]),
+        classic=by_group([classic for _, _, classic in groups]),
         processes=by_group([number in recorded for number in names.groups.numbers]),
         committed_only=by_process([_committed_only(c.isolation) for c in consumers]),
         session_timeout=by_process([c.session_timeout_ms for c in consumers]),
@@ -187,6 +196,7 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         jepsen=True,
         complete=True,
         positions_known=not subscribed,
+        senders_known=True,
         weak_acks=same(0),
         idempotent=same(1),
         in_flight=same(1),
@@ -203,6 +213,7 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         unflushed=same(0),
         order=same(int(Order.UNKNOWN)),
         reset_latest=same(UNSET),
+        classic=same(1),
         processes=same(0),
         committed_only=same(UNSET),
         session_timeout=same(UNSET),
@@ -240,14 +251,22 @@ def _append_time(kind: str | None) -> bool | None:
     return None if kind is None else kind == "LogAppendTime"
 
 
-def _group_settings(meta: Meta, group: str) -> tuple[int, bool | None]:
-    """How a group commits and where it starts, if all its configured members agree."""
+_PROTOCOLS = {"classic": True, "consumer": False}
+
+
+def _group_settings(meta: Meta, group: str) -> tuple[int, bool | None, bool | None]:
+    """How a group commits, where it starts, and whether its protocol is the classic one.
+
+    What its configured members do not agree on is not known.
+    """
     members = [c for c in meta.consumers.values() if c.group == group]
     orders = {_order(c.commit_order, c.auto_commit) for c in members}
     resets = {c.auto_offset_reset for c in members}
     order = orders.pop() if len(orders) == 1 else Order.UNKNOWN
     reset = resets.pop() if len(resets) == 1 else None
-    return order, None if reset is None else reset == "latest"
+    protocols = {_PROTOCOLS.get((c.group_protocol or "").lower()) for c in members}
+    classic = protocols.pop() if len(protocols) == 1 else None
+    return order, None if reset is None else reset == "latest", classic
 
 
 def _order(commit_order: str | None, auto_commit: bool | None) -> Order:

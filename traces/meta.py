@@ -54,6 +54,8 @@ class Consumer:
     commit_order: str | None = None
     auto_offset_reset: str | None = None
     session_timeout_ms: int | None = None
+    # `classic`, or `consumer`: the one of KIP-848, whose generations are epochs of single members.
+    group_protocol: str | None = None
     # Empty: the consumer has no rack, so it reads from leaders only (KIP-392).
     rack: str | None = None
 
@@ -130,6 +132,7 @@ _CONSUMER = {
     "commit_order": str,
     "auto_offset_reset": str,
     "session_timeout_ms": int,
+    "group_protocol": str,
     "rack": str,
 }
 _SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}

@@ -121,6 +121,7 @@ class Flag:
     FORMER: Final = 512  # of a topic that has since been deleted and made again
     REMADE: Final = 1024  # of a topic that is not the first of its name
     CHOSEN: Final = 2048  # the application itself chose the record's partition
+    UNLISTED: Final = 4096  # the call does not list its partitions: it may concern more of them
 
 
 # Order is the order of the columns in Parquet. The first block is what every check reads; `key`

@@ -119,6 +119,7 @@ class Cast:
             "rack": "",
             "auto_commit": False,
             "auto_offset_reset": "earliest",
+            "group_protocol": "classic",
             "commit_order": orders.get(group, "process_then_commit"),
         }
         self.names.members.number(name)

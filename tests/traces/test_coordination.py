@@ -430,7 +430,8 @@ def handover(end: str, heard: int | None, timeout: int | None) -> Tell:
     """`a` gives up a partition at second 20, `b` reads it at 11; `a` committed last at `heard`."""
 
     def tell(w: World) -> None:
-        settings = {"group": "g", "session_timeout_ms": timeout and timeout * 1000}
+        settings: dict[str, Any] = {"group": "g", "group_protocol": "classic"}
+        settings["session_timeout_ms"] = timeout and timeout * 1000
         w.meta["consumers"] = {"a": settings, "b": settings}
 
         def call(second: int, who: str, op: str, **fields: Any) -> None:
@@ -477,7 +478,7 @@ def owners(*calls: tuple[int, str, str, tuple[int, ...], int], until: int = 60) 
     """What rebalances tell members of a group of two partitions: when, whom, what, which, when."""
 
     def tell(w: World) -> None:
-        settings = {"group": "g", "session_timeout_ms": 10_000}
+        settings = {"group": "g", "session_timeout_ms": 10_000, "group_protocol": "classic"}
         w.meta["consumers"] = {"a": settings, "b": settings}
         for process in ("a#0", "b#0"):
             w.call(process, "subscribe", topics=["t"], group="g")

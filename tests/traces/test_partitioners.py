@@ -3,8 +3,11 @@
 import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from traces.partitioners import fnv1a, key_hash, murmur2, number
+from traces.rejudge import keys
 from traces.schema import NONE
 
 # As in the unit tests of Kafka's own utilities.
@@ -52,3 +55,17 @@ def test_what_is_not_sure_has_no_hash(partitioner: str, key: str) -> None:
 
 def test_a_name_that_is_not_known_has_no_number() -> None:
     assert (number("murmur2"), number("random"), number(None)) == (0, None, None)
+
+
+@given(st.binary(max_size=40))
+def test_the_second_checker_works_the_hashes_out_once_more(key: bytes) -> None:
+    assert keys.murmur2(key) == murmur2(key)
+    assert keys.fnv1a(key) == fnv1a(key)
+    assert keys.crc32(key) == zlib.crc32(key)
+
+
+def test_the_second_checker_knows_the_published_values() -> None:
+    assert [keys.murmur2(k.encode()) for k in MURMUR2] == [MURMUR2[k] & 0x7FFFFFFF for k in MURMUR2]
+    assert keys.crc32(b"123456789") == 0xCBF43926
+    assert keys.partition_of("random", "key", 3) is None
+    assert keys.partition_of("default", "foobar", 5) == murmur2(b"foobar") % 5

@@ -1,5 +1,6 @@
 """Two checkers that share no code agree about every witness; and the second one can say no."""
 
+import ast
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.traces.damage import damage
 from tests.traces.judging import judged, judged_lines, said
 from tests.traces.mutations import MUTATIONS, Mutation, NotHere, told
 from tests.traces.world import World, world
+from traces import rejudge as rejudge_package
 from traces.checks.catalogue import CHECKS
 from traces.ingest.history import Reading
 from traces.rejudge import Confirmed, Refuted, from_lines, places_of, read, rejudge
@@ -212,6 +214,27 @@ def test_an_event_that_is_not_in_the_trace_is_refuted() -> None:
     assert isinstance(rejudge(history, "L5", witness), Refuted)
     witness["events"][0]["seq"] = 10_000
     assert isinstance(rejudge(history, "L5", witness), Refuted)
+
+
+def imported(path: Path) -> set[str]:
+    """Every module that a file imports, also inside of functions."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {
+        "." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)
+    }
+
+
+def test_the_second_checker_imports_nothing_of_the_first() -> None:
+    """Wherever the import stands: a hash that both share is wrong in both."""
+    folder = Path(rejudge_package.__file__ or "").parent
+    names = {name for path in folder.glob("*.py") for name in imported(path)}
+    assert "traces.rejudge.keys" in names  # so that the search is known to see anything
+    ours = {"traces", "refimpl", "chaos", "properties", "tests", ""}
+    shared = {n for n in names if n.partition(".")[0] in ours}
+    assert {name for name in shared if not name.startswith("traces.rejudge")} == set()
+    allowed = {*sys.stdlib_module_names, "attrs", "orjson", "pyarrow", "traces"}
+    assert {name.partition(".")[0] for name in names} <= allowed
 
 
 def test_the_second_checker_stands_on_its_own() -> None:

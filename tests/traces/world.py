@@ -256,6 +256,7 @@ def meta() -> dict[str, Any]:
         "auto_commit": False,
         "commit_order": "process_then_commit",
         "auto_offset_reset": "earliest",
+        "group_protocol": "classic",
     }
     topic = {
         "partitions": PARTITIONS,

@@ -78,7 +78,8 @@ BUNDLES = {
     "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers shared.group",
     "MEMBERS": "member.group consumers",
     "PROCESSED": "process.topic process.partition process.offset process.id",
-    "MOVES": "rebalance.topic rebalance.partition rebalance.inv assign.topic poll.inv",
+    "MOVES": "rebalance.topic rebalance.partition rebalance.partitions rebalance.inv "
+    "assign.topic assign.partitions poll.inv",
     "ANSWERS": "fetched.topic fetched.inv",
     # Which records a reader could have been given.
     "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",
@@ -87,6 +88,10 @@ BUNDLES = {
     # Whether a tombstone was old enough to be removed.
     "COMPACTED": "compacted.inv compacted_end.ret",
 }
+
+
+# What is missing if a producer may have sent what nobody tells.
+SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
 
 
 def expanded(words: str) -> tuple[str, ...]:

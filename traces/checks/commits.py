@@ -36,17 +36,41 @@ def commit_back(p: Partition) -> list[Found]:
     """Inside a generation one member owns the partition, and its commits move forward."""
     rows = answered(p)
     rows = rows[p.generation[rows] != NONE]
-    rows = rows[np.lexsort((rows, p.inv[rows], p.generation[rows], p.group[rows]))]
-    one, two = rows[:-1], rows[1:]
-    same = (p.group[one] == p.group[two]) & (p.generation[one] == p.generation[two])
-    # Of two processes' commits that overlap nobody knows which came first.
-    after = (p.ret[one] != NONE) & (p.ret[one] < p.inv[two]) & (p.clock[one] == p.clock[two])
-    same &= after | (p.process[one] == p.process[two])
-    back = same & (p.offset[two] < p.offset[one])
-    one, two = one[back], two[back]
-    back = ~_sought(p, one, two)
-    found = witness(one[back], two[back])
-    return [Found(len(rows), found, p.topic_clause(len(found)), "offset-commit-regression")]
+    rows = rows[order_by(p.group[rows], p.generation[rows], p.clock[rows], rows)]
+    starts = np.flatnonzero(firsts(p.group[rows], p.generation[rows], p.clock[rows]))
+    found = [np.empty((0, 2), np.int64)]
+    for start, end in zip(starts, np.r_[starts[1:], len(rows)][: len(starts)], strict=True):
+        found.append(_lower(p, rows[start:end]))
+    pairs = np.concatenate(found)
+    pairs = pairs[~_sought(p, pairs[:, 0], pairs[:, 1])]
+    return [Found(len(rows), pairs, p.topic_clause(len(pairs)), "offset-commit-regression")]
+
+
+def _lower(p: Partition, rows: Ints) -> Ints:
+    """Pairs: a commit, and one made after it that is lower, with none that is between the two.
+
+    Of two processes' commits that overlap nobody knows which came first, so several may be the last
+    before another one; a process's own commits are in its order.
+    """
+    alone = bool(p.process[rows[0]] == p.process[rows[-1]])
+    if alone and not bool((p.offset[rows[1:]] < p.offset[rows[:-1]]).any()):
+        return np.empty((0, 2), np.int64)  # the common case: one member, and always forward
+    ended = rows[p.ret[rows] != NONE]
+    ended = ended[order_by(p.ret[ended], ended)]
+    upto = np.searchsorted(p.ret[ended], p.inv[rows], side="left")
+    # What was over before the last of those that were over had begun is not the last before it.
+    latest: Ints = np.r_[NONE, np.maximum.accumulate(p.inv[ended])][upto]
+    since: Ints = np.searchsorted(p.ret[ended], latest, side="left")
+    pairs: list[tuple[int, int]] = []
+    for at in range(len(rows)):
+        last = ended[since[at] : upto[at]].tolist()
+        own = at > 0 and p.process[rows[at - 1]] == p.process[rows[at]]
+        if own and (p.ret[rows[at - 1]] == NONE or p.ret[rows[at - 1]] >= latest[at]):
+            last.append(int(rows[at - 1]))
+        higher = max(last, key=lambda row: int(p.offset[row]), default=NONE)
+        if higher != NONE and p.offset[higher] > p.offset[rows[at]]:
+            pairs.append((higher, int(rows[at])))
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
@@ -117,7 +141,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     "G10",
     "a new owner goes on where the group had committed",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
-    needs="",
+    needs="fetched.partitions",
     closed="VISIBLE COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret one_clock",
     unless=TRUNCATED,
     kinds="group-delivery-gap",

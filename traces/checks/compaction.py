@@ -30,16 +30,33 @@ def superseded(p: Partition, sends: Ints) -> Bools:
 
 
 def _replaced(p: Partition, sends: Ints) -> Bools:
-    keyed = p.sends[p.key[p.sends] != NONE]
-    if not len(keyed):
+    if not (p.key[p.sends] != NONE).any():
         return np.ones(len(sends), bool)  # no keys: every hole is taken as compaction
-    place = places(p, keyed)
-    order = np.lexsort((place, p.key[keyed]))
-    last = order[np.r_[firsts(p.key[keyed[order]])[1:], True]]
+    return followed(p, sends) | (p.key[sends] == NONE) | expired(p, sends)
+
+
+def followed(p: Partition, sends: Ints) -> Bools:
+    """Whether another record of the same key is known to lie above, whoever sent it."""
+    highest, lowest = np.full(p.records, NONE), np.full(p.records, np.iinfo(np.int64).max)
+    np.maximum.at(highest, p.record[p.log], p.offset[p.log])
+    np.minimum.at(lowest, p.record[p.log], p.offset[p.log])
+    keyed = p.sends[p.key[p.sends] != NONE]
+    keyed = keyed[np.lexsort((p.record[keyed], highest[p.record[keyed]], p.key[keyed]))]
+    new = firsts(p.key[keyed], p.record[keyed])
+    keyed = keyed[np.r_[new[1:], True][: len(keyed)]]  # one row per key and record
+    last = np.flatnonzero(np.r_[firsts(p.key[keyed])[1:], True][: len(keyed)])
     at = lookup(p.key[keyed[last]], p.key[sends])
-    newest = np.where(at >= 0, place[last][at], NONE)
-    own = places(p, sends)
-    return (own < newest) | (p.key[sends] == NONE) | expired(p, sends)
+    top = last[at] if len(last) else at
+    own = (at >= 0) & (p.record[keyed[top]] == p.record[sends] if len(keyed) else False)
+    second = np.maximum(top - 1, 0)  # the highest of another record, where the highest is its own
+    other = np.where(own, second, top)
+    there = (at >= 0) & (~own | (top > 0))
+    there[there] = p.key[keyed[other[there]]] == p.key[sends[there]]
+    above = np.where(there, highest[p.record[keyed[other]]] if len(keyed) else NONE, NONE)
+    place = places(p, sends)
+    low = lowest[p.record[sends]]
+    known = np.where(low == np.iinfo(np.int64).max, NONE, low)
+    return np.where(place == NONE, known, place) < above
 
 
 def expired(p: Partition, sends: Ints) -> Bools:
@@ -125,7 +142,7 @@ def last_removed(p: Partition) -> list[Found]:
     last = last_of_key(p, stored(p))
     last = last[places(p, last) < scanned_until(p)]
     gone = last[~np.isin(p.id[last], p.id[p.final])]
-    gone = gone[~_may_be_followed(p, gone)]
+    gone = gone[~_may_be_followed(p, gone) & ~followed(p, gone)]
     retention = int(p.context.delete_retention[p.t])
     gone = gone[~expired(p, gone) | (retention == NONE)]
     dead = p.has(Flag.TOMBSTONE)[gone]
@@ -205,7 +222,7 @@ def _copied(p: Partition, moved: Ints) -> Ints:
     process = p.process[sends]
     idempotent = p.context.idempotent[process]
     clauses = np.select(
-        [resent, idempotent == 0, idempotent == -1],
+        [resent, idempotent == 0, (idempotent == -1) | (not p.context.senders_known)],
         [
             clause(Clause.RESENT, process),
             clause(Clause.IDEMPOTENCE, process),

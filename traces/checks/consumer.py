@@ -22,8 +22,9 @@ def _moves(p: Partition) -> Bools:
 
     A manual assignment in trace format v1 is one of them: librdkafka starts again at the committed
     offset, the Java client keeps its position, and the trace does not tell which client it was.
+    In a history an assignment or subscription forgets what it does not list, and a seek all.
     """
-    return p.called(*_MOVES) if p.context.jepsen else p.called(*_MOVES, Op.ASSIGN)
+    return p.called(Op.FORGET) if p.context.jepsen else p.called(*_MOVES, Op.ASSIGN)
 
 
 @once
@@ -38,7 +39,7 @@ def _shaken(p: Partition, rows: Ints, last_move: Ints) -> Bools:
     move = last_move[rows]
     untimed = (p.inv[move] == NONE) | (p.inv[rows] == NONE)
     inside = (move >= 0) & (untimed | (p.inv[move] >= p.inv[rows]))
-    return inside | p.has(Flag.REBALANCED)[rows]
+    return p.has(Flag.REBALANCED)[rows] if p.context.jepsen else inside
 
 
 @once
@@ -47,7 +48,9 @@ def successive(p: Partition) -> tuple[Ints, Ints]:
 
     Across calls, the position is where the last *successful* call left it: a call that failed or
     was never answered is read again. After a move, or a call in which one happened, the position
-    is not known and the next read starts anew.
+    is not known and the next read starts anew. In a history a `:rebalance-log` excuses only what
+    its own operation read: across operations positions count under manual assignment alone, where
+    no group can move a partition.
     """
     reads = p.reads
     if not len(reads):
@@ -62,11 +65,12 @@ def successive(p: Partition) -> tuple[Ints, Ints]:
     sure[reads[p.ok[reads]]] = True
     previous = last_before(sure)[reads[starts]]
     first = reads[starts]
-    known = (previous >= 0) & (p.process[previous] == p.process[first]) & ~shaken[starts]
+    known = (previous >= 0) & (p.process[previous] == p.process[first])
     known &= last_move[first] < previous
-    shaken_before = np.zeros(len(p), bool)
-    shaken_before[reads] = shaken
-    known &= ~shaken_before[previous]
+    if not p.context.jepsen:
+        shaken_before = np.zeros(len(p), bool)
+        shaken_before[reads] = shaken
+        known &= ~shaken[starts] & ~shaken_before[previous]
     across = witness(previous[known], first[known])
     return inside, across if p.context.positions_known else across[:0]
 
@@ -157,7 +161,7 @@ def wrong_start(p: Partition) -> list[Found]:
     "only what is assigned is read",
     formula="a partition is read ⇒ since assigned or resumed it was not revoked, lost or paused",
     needs="READS",
-    closed="consumers MOVES pause.topic",
+    closed="consumers MOVES pause.topic pause.partitions",
     looks_at="reads after a rebalance, or after a pause",
     uses="outcome",
 )

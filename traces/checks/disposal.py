@@ -106,11 +106,14 @@ def _undecided(p: Partition) -> Found:
     d = deliveries(p)
     only = p.context.share_committed_only[p.group[d.rows]]
     rows = d.rows[only != 0]
-    sends = p.sends[p.txn_state[p.sends] != Txn.NOT]
-    kept = p.id[p.sends[p.txn_state[p.sends] == Txn.NOT]]
-    sends = sends[~np.isin(p.id[sends], kept)]
-    sends = sends[order_by(p.id[sends], sends)]
+    sends = p.sends
+    when = np.where(p.txn_state[sends] == Txn.ABORTED, np.iinfo(np.int64).max, p.end_inv[sends])
+    when[p.txn_state[sends] == Txn.NOT] = NONE
+    # Of a record that was sent more than once, any attempt may be the one that was given: first
+    # those that nobody had to commit, or of which nobody knows when, and aborted ones last.
+    sends = sends[order_by(p.id[sends], when, sends)]
     sends = sends[firsts(p.id[sends])]
+    sends = sends[p.txn_state[sends] != Txn.NOT]
     at = lookup(p.id[sends], p.id[rows])
     rows, sends = rows[at >= 0], sends[at[at >= 0]]
     state, end = p.txn_state[sends], p.end_inv[sends]

@@ -5,6 +5,7 @@ import numpy as np
 from traces.checks.base import Bools, Found, check, witness
 from traces.checks.columns import last_upto, running_max
 from traces.checks.commits import answered
+from traces.checks.handover import unless_classic
 from traces.checks.rows import Rows
 from traces.context import Ints
 from traces.schema import NONE, Flag, Op
@@ -18,12 +19,22 @@ from traces.sorting import order_by
     needs="COMMITS commit.generation commit.inv assigned.group assigned.generation "
     "assigned.ret one_clock",
     spec="ConsumerCommit!ReceiveCommit, with Fence",
+    unless="consumers.group_protocol is consumer, as the broker then compares a member's own epoch",
     scope="group",
-    looks_at="commits by the application, and assignments, with a generation",
+    looks_at="commits by the application, and assignments, with a generation, in groups of the "
+    "classic protocol",
     uses="",
 )
 def unfenced_commits(p: Rows) -> list[Found]:
-    """A zombie's commit was taken although the group had moved on without it."""
+    """A zombie's commit was taken although the group had moved on without it.
+
+    In the classic protocol a group has one generation at a time, and the broker compares it. Under
+    KIP-848 it compares the member's own epoch, since KIP-1251 it takes older ones for partitions
+    that the member still has, and a client that is refused tries again with its newer epoch: what
+    another member was told says nothing there.
+    """
+    if int(p.context.classic[p.group[0]]) == 0:
+        return [Found(0)]
     joined = p.where(Op.ASSIGNED)
     joined = joined[p.ok[joined] & (p.generation[joined] != NONE) & (p.ret[joined] != NONE)]
     joined = joined[np.argsort(p.ret[joined], kind="stable")]
@@ -36,7 +47,7 @@ def unfenced_commits(p: Rows) -> list[Found]:
     old = (newest[before] > p.generation[commits]) if seen else np.zeros(len(commits), bool)
     old &= p.clock[joined[at[before]]] == p.clock[commits] if seen else old
     found = witness(joined[at[before[old]]], commits[old]) if seen else witness(commits[old])
-    return [Found(seen, found, np.zeros(len(found), np.int64))]
+    return [Found(seen, found, unless_classic(p, found))]
 
 
 @check(

@@ -20,24 +20,34 @@ _OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
     "a partition has one owner in a generation",
     formula="assigned to two members in one (group, generation) ⇒ the same member",
     needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
+    unless="consumers.group_protocol is consumer, as a generation is then one member's epoch",
     kinds="dual-ownership",
-    looks_at="assignments with a generation",
+    looks_at="assignments with a generation, in groups of the classic protocol",
     uses="instance",
 )
 def two_owners(p: Partition) -> list[Found]:
     """Two members that both think they own a partition process everything twice.
 
-    A static member may come back as another process in the same generation (KIP-345).
+    Under KIP-848 there is no generation of the group: members tell epochs of their own, and one may
+    tell the new epoch with a partition that it was given in the one before; G2 looks at them. A
+    static member may come back as another process in the same generation (KIP-345).
     """
     rows = p.where(Op.ASSIGNED)
     rows = rows[(p.group[rows] != NONE) & (p.generation[rows] != NONE) & p.ok[rows]]
+    rows = rows[p.context.classic[p.group[rows]] != 0]
     rows = rows[np.lexsort((rows, p.process[rows], p.generation[rows], p.group[rows]))]
     rows = rows[firsts(p.group[rows], p.generation[rows], p.process[rows])]
     one, two = rows[:-1], rows[1:]
     both = (p.group[one] == p.group[two]) & (p.generation[one] == p.generation[two])
     both &= (p.instance[one] == NONE) | (p.instance[one] != p.instance[two])
     found = witness(one[both], two[both])
-    return [Found(len(rows), found, np.zeros(len(found), np.int64), "dual-ownership")]
+    return [Found(len(rows), found, unless_classic(p, found), "dual-ownership")]
+
+
+def unless_classic(p: Rows, found: Ints) -> Ints:
+    """The clause of findings that hold of the classic protocol: undecided if it may be another."""
+    group = p.group[found[:, 0]]
+    return np.where(p.context.classic[group] == 1, 0, clause(Clause.UNKNOWN, group))
 
 
 @check(
@@ -113,7 +123,9 @@ def _silence(p: Partition, old: Ints, first: Ints) -> Ints:
         mine = (p.process[commits] == process[i]) & (p.group[commits] == group[i])
         mine &= p.inv[commits] <= p.ret[first[i]]
         heard[i] = p.inv[commits[mine]].max(initial=NONE)
-    timeout = p.context.session_timeout[process]
+    # Under KIP-848 the broker's time-out counts, which no client knows.
+    classic = p.context.classic[group] == 1
+    timeout = np.where(classic, p.context.session_timeout[process], UNSET)
     alive = (heard != NONE) & (p.ret[first] <= heard + timeout * MS * 2 // 3)
     return np.select(
         [timeout == UNSET, alive],
@@ -149,7 +161,7 @@ def uncovered(p: Rows) -> list[Found]:
         return [Found(0)]
     members = np.unique(p.process[rows])
     timeout = p.context.session_timeout[members]
-    unset = bool((timeout == UNSET).any())
+    unset = bool((timeout == UNSET).any()) or int(p.context.classic[p.group[0]]) != 1
     begins, ends = _generations(p, rows)
     lasting = begins[ends > p.ret[begins] + (0 if unset else int(timeout.max()) * MS)]
     stints = _stints(p, rows)

@@ -92,7 +92,7 @@ def _stored_twice(p: Partition, ids: Ints) -> Ints:
     process = p.process[sends[starts[at]]]
     idempotent = p.context.idempotent[process]
     clauses = np.select(
-        [at < 0, idempotent == 0, calls[at] > 1, idempotent == 1],
+        [at < 0, idempotent == 0, calls[at] > 1, (idempotent == 1) & p.context.senders_known],
         [
             clause(Clause.UNKNOWN, process),
             clause(Clause.IDEMPOTENCE, process),
@@ -162,10 +162,23 @@ def truncated(p: Partition) -> list[Found]:
     gone = (p.id[after] != p.id[early]) & (p.inv[after] > p.ret[early])
     gone &= p.clock[after] == p.clock[early]
     early, after = early[gone], after[gone]
-    ack = p.first_about(p.acked)[p.record[early]]
+    ack = _acknowledged_there(p, early, acks)
     return [
         Found(len(p.acked), witness(ack, early, after), p.may_be_lost(ack), "truncated-after-ack")
     ]
+
+
+def _acknowledged_there(p: Partition, rows: Ints, acks: Ints) -> Ints:
+    """For each of these rows the first acknowledgement of its record at its offset."""
+    acks = acks[np.lexsort((acks, p.record[acks], p.offset[acks]))]
+    acks = acks[firsts(p.offset[acks], p.record[acks])]
+    return acks[np.searchsorted(_pair(p, acks), _pair(p, rows))]
+
+
+def _pair(p: Partition, rows: Ints) -> Ints:
+    """Offset and record in one number that keeps their order."""
+    offsets = np.unique(p.offset[p.contested])
+    return np.searchsorted(offsets, p.offset[rows]) * p.records + p.record[rows]
 
 
 def _same_place(p: Partition, rows: Ints, among: Ints) -> Bools:

@@ -30,7 +30,7 @@ def append_order(p: Partition) -> list[Found]:
     Kafka does not advertise this order between producers, but one leader with one log cannot
     break it; where it is broken, the tail that held the first record was cut off in between.
     """
-    known = (p.place != NONE) & (p.outcome[p.sends] != Outcome.FAIL)
+    known = p.place != NONE
     placed, place = p.sends[known], p.place[known]
     clock = p.clock[placed]
     found = [_overtaken(p, placed[clock == c], place[clock == c]) for c in distinct(clock)]
@@ -151,8 +151,7 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
     asked = asked[p.ok[asked] & (p.timestamp[asked] != NONE)]
     if not len(asked):
         return [Found(0, kind="offset-for-time-wrong")]
-    known = (p.timestamp[p.sends] != NONE) & (p.outcome[p.sends] != Outcome.FAIL)
-    known &= p.place >= p.log_start
+    known = p.timestamp[p.sends] != NONE
     rows, place = p.sends[known], p.place[known]
     wrong = [q for q in asked if not _answers(p, int(q), rows, place)]
     found = witness(np.array(wrong, dtype=np.int64))
@@ -162,16 +161,22 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
 def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
     late_enough = p.timestamp[rows] >= p.timestamp[query]
     comparable = p.clock[rows] == p.clock[query]
-    sure = late_enough & comparable & p.ok[rows] & p.kept[rows]
-    sure &= (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
+    sure = late_enough & comparable & p.ok[rows] & p.kept[rows] & (place >= p.log_start)
+    sure &= (place != NONE) & (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
     first = int(place[sure].min(initial=np.iinfo(np.int64).max))
     answer = int(p.offset[query])
     if answer == first or (answer == NONE and not sure.any()):
         return True
+    if answer == NONE or answer > first:
+        return False
     later = comparable & (p.ret[query] != NONE) & (p.inv[rows] > p.ret[query])
-    maybe = answer in place[late_enough & ~sure & ~later]
-    marker = bool(np.any(p.txn_state[p.sends] != Txn.NOT)) and answer not in p.offset[p.log]
-    return NONE != answer < first and (maybe or marker)
+    maybe = late_enough & ~later
+    there = p.log[p.offset[p.log] == answer]
+    if len(there):
+        return bool(p.among(there, rows[maybe]).any())
+    # Nobody tells what is there: a record of a send of unknown place, or a marker.
+    unplaced = bool(np.any(maybe & (place == NONE) & (p.outcome[rows] != Outcome.FAIL)))
+    return unplaced or bool(np.any(p.txn_state[p.sends] != Txn.NOT))
 
 
 @check(

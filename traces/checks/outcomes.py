@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from traces.checks.base import Found, check, witness
+from traces.checks.base import Bools, Found, check, witness
 from traces.checks.columns import distinct, firsts, last_upto, lookup
 from traces.checks.compaction import superseded
 from traces.checks.partition import Partition
 from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Detail, Flag, Op, Txn
+from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 from traces.sorting import order_by
 
 MS = 1_000_000
@@ -79,6 +79,9 @@ def _by_readers(p: Partition) -> Found:
     state = p.txn_state[p.sends]
     whole = p.sends[(state == Txn.COMMITTED) | (state == Txn.PROVED)]
     whole = whole[p.among(whole, passed) & ~superseded(p, whole)]
+    # What is hidden may be another attempt's copy, if that one did not commit.
+    others = p.sends[((state == Txn.ABORTED) | (state == Txn.UNKNOWN)) & _possible(p)]
+    whole = whole[~p.among(whole, others)]
     torn = _pairs(p, whole, hidden)
     aborted = p.sends[state == Txn.ABORTED]
     aborted = aborted[~p.among(aborted, p.sends[state != Txn.ABORTED])]
@@ -87,6 +90,11 @@ def _by_readers(p: Partition) -> Found:
     found = np.concatenate([torn, undone])
     seen = len(whole) + (len(aborted) if len(reads) else 0)
     return Found(seen, found, np.zeros(len(found), np.int64))
+
+
+def _possible(p: Partition) -> Bools:
+    """Which sends may have stored their record."""
+    return p.outcome[p.sends] != Outcome.FAIL
 
 
 def _pairs(p: Partition, sends: Ints, reads: Ints) -> Ints:

@@ -13,7 +13,7 @@ from traces.checks.base import Bools
 from traces.checks.columns import differing, numbered
 from traces.checks.rows import Rows
 from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Flag, Isolation, Op, Txn
+from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 
 @define(slots=False)
@@ -115,16 +115,33 @@ class Partition(Rows):
 
     @cached_property
     def place(self) -> Ints:
-        """The offset of each send (aligned with `sends`): acknowledged, else read, else NONE."""
+        """The offset that each send (aligned with `sends`) is known to have got, else NONE.
+
+        It is the acknowledged one. An offset where the record was read is that of a call only if
+        no other call can have put it there: only if no other attempt to send the record to this
+        partition may have succeeded, and the attempts of all producers are known.
+        """
         s = self.sends
         place = np.where(self.done[s], self.offset[s], NONE)
-        missing = np.flatnonzero(place == NONE)
+        missing = np.flatnonzero((place == NONE) & self.sole)
         found = self.reads[self.among(self.reads, s[missing])]
         lowest = np.full(self.records, np.iinfo(np.int64).max)
         np.minimum.at(lowest, self.record[found], self.offset[found])
         seen = self.among(s[missing], found)
         place[missing[seen]] = lowest[self.record[s[missing[seen]]]]
         return place
+
+    @cached_property
+    def sole(self) -> Bools:
+        """Which sends (aligned with `sends`) alone can have put their record into the log."""
+        s = self.sends
+        if not self.context.senders_known:
+            return np.zeros(len(s), bool)
+        failed = self.outcome[s] == Outcome.FAIL
+        record, records = self.record[s], self.records
+        attempts = np.bincount(record, minlength=records)
+        possible = np.bincount(record[~failed], minlength=records)
+        return np.where(failed, attempts[record], possible[record]) == 1
 
     def may_be_lost(self, acks: Ints) -> Ints:
         """For each acknowledged row, the clause that permits its loss."""

@@ -18,7 +18,7 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     "G8",
     "what is committed was processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
-    needs="complete COMMITS ANSWERS",
+    needs="complete COMMITS ANSWERS fetched.partitions",
     closed="VISIBLE MEMBERS PROCESSED consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",
@@ -62,7 +62,7 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     was_given = given >= 0
     replaced = np.isin(p.offset[missed], p.offset[delivered]) & ~was_given
     clauses = np.where(replaced, p.topic_clause(len(missed)), _skip_clause(p, group, was_given))
-    unsure = (p.offset[missed] < first) & (not sure)
+    unsure = p.offset[missed] < min(first, sure)
     unknown = clause(Clause.UNKNOWN, np.full(len(missed), group))
     clauses = np.where(unsure, unknown, clauses)
     covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
@@ -87,16 +87,24 @@ def _handled(p: Partition) -> tuple[Ints, Ints]:
     return given[ours[given]], done[ours[done]]
 
 
-def _began(p: Partition, group: int) -> tuple[int, bool]:
-    """Where the group began, and whether that is sure: by its first question, if it asked any."""
+def _began(p: Partition, group: int) -> tuple[int, int]:
+    """Where the group may have begun, and from where on it surely had: by its first question.
+
+    Where nothing was committed when it asked first, its reset policy says where it begins; whoever
+    does not know that knows at least that what it was answered later had been committed.
+    """
     asked = np.flatnonzero((p.group == group) & (p.op == Op.COMMITTED) & p.ok & (p.inv != NONE))
     if not len(asked):
-        return UNKNOWN_START, True
+        return UNKNOWN_START, UNKNOWN_START
     first = int(p.offset[asked[np.argmin(p.inv[asked])]])
     if first != NONE:
-        return first, True
+        return first, first
     from_end = int(p.context.reset_latest[group])  # nothing committed yet: the reset policy
-    return (UNKNOWN_START, True) if from_end == 1 else (p.log_start, from_end == 0)
+    later = p.offset[asked[p.offset[asked] != NONE]]
+    answered = int(later.min(initial=UNKNOWN_START))
+    if from_end == 1:
+        return answered, answered
+    return p.log_start, p.log_start if from_end == 0 else answered
 
 
 def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:

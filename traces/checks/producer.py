@@ -23,9 +23,11 @@ from traces.schema import NONE, Flag, Op, Outcome
 def reordered(p: Partition) -> list[Found]:
     """Retries with several requests in flight may overtake each other; idempotence forbids it.
 
-    A send that certainly failed is in no order: its record is in the log by another one, or L6's.
+    A send that was not acknowledged lies where its record was read only if it alone can have put
+    it there: an application that repeats its work sends the same record in another call. That
+    holds of one that is said to have failed, too: what is read is stored, and in some order.
     """
-    placed = (p.place != NONE) & (p.outcome[p.sends] != Outcome.FAIL)
+    placed = p.place != NONE
     sends, place = p.sends[placed], p.place[placed]  # by process, in the order of the calls
     back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (place[1:] < place[:-1])
     found = witness(sends[:-1][back], sends[1:][back])

@@ -66,7 +66,9 @@ def _between_sends(p: Partition) -> Found:
     sends = sends[order_by(p.process[sends], p.pid[sends], p.pepoch[sends])]
     session = np.cumsum(firsts(p.process[sends], p.pid[sends], p.pepoch[sends]))
     stored = p.among(sends, p.final)
-    later = len(sends) - 1 - last_upto(stored[::-1])[::-1]  # the next one that is stored
+    # By this session, not by another that sent the record, too.
+    taken = stored & (p.done[sends] | p.sole[np.searchsorted(p.sends, sends)])
+    later = len(sends) - 1 - last_upto(taken[::-1])[::-1]  # the next one that it stored
     there = later < len(sends)
     there[there] = session[later[there]] == session[there]
     gap = ~stored & there & ~superseded(p, sends)

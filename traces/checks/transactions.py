@@ -136,7 +136,8 @@ def own_reads(p: Partition) -> list[Found]:
     """What a transaction sent is not committed while it runs, so it cannot poll it."""
     mixed = p.has(Flag.MIXED)
     reads = p.reads[mixed[p.reads]]
-    read, sent = _sent(p, reads, p.sends[mixed[p.sends]])
+    # What another call sent, too, may be read before this transaction commits.
+    read, sent = _sent(p, reads, p.sends[mixed[p.sends] & p.sole])
     own = (p.process[read] == p.process[sent]) & (p.unit[read] == p.unit[sent])
     found = _one_per_id(p, witness(read[own], sent[own]))
     how, process = p.isolation[found[:, 0]], p.process[found[:, 0]]
@@ -161,7 +162,7 @@ def own_reads(p: Partition) -> list[Found]:
 def read_edges(p: Partition) -> list[Found]:
     """Edges between units, for `traces.cycles`: one that sends *and* polls may be in a cycle."""
     mixed = p.has(Flag.MIXED)
-    read, sent = _sent(p, p.reads, p.sends)
+    read, sent = _sent(p, p.reads, p.sends[p.sole])  # of several senders nobody knows whose it is
     edge = (mixed[read] | mixed[sent]) & (
         (p.process[read] != p.process[sent]) | (p.unit[read] != p.unit[sent])
     )

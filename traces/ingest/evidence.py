@@ -149,6 +149,7 @@ def _shared(columns: Columns) -> Bools:
     return _ops(columns, Op.ACQUIRE, Op.ACKNOWLEDGE)
 
 
+_REBALANCE = ("topic", "partition", "inv", "ret", "group", "generation", "partitions")
 # Which rows must carry which fields. `acked` are the sends that were answered: others may
 # lack an offset and a return by their nature.
 FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
@@ -163,9 +164,9 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
     "member": (_members, ("group",)),
     "assigned": (_assigned, ("topic", "partition", "group", "generation", "ret")),
-    "assign": (_assigns, ("topic", "offset")),
-    "rebalance": (_rebalanced, ("topic", "partition", "inv", "ret", "group", "generation")),
-    "fetched": (_fetched, ("topic", "inv", "ret", "group")),
+    "assign": (_assigns, ("topic", "offset", "partitions")),
+    "rebalance": (_rebalanced, _REBALANCE),
+    "fetched": (_fetched, ("topic", "inv", "ret", "group", "partitions")),
     "init_producer": (_inits, ("tid", "pid", "pepoch", "inv", "ret")),
     "begin": (_begun, ("txn", "inv", "ret", "tid")),
     "ending": (_ended, ("txn", "inv", "tid")),
@@ -176,7 +177,7 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "numbered": (_numbered, ("pid", "pepoch")),
     "sent_offsets": (_sent_offsets, ("topic", "partition", "offset", "group", "txn")),
     "reset": (_resets, ("topic", "partition", "offset", "inv", "ret")),
-    "pause": (_paused, ("topic", "partition")),
+    "pause": (_paused, ("topic", "partition", "partitions")),
     "mark": (_marks, ("topic", "partition", "offset", "inv")),
     "stable": (_stable, ("inv",)),
     "placed_poll": (_given, ("node",)),
@@ -290,7 +291,8 @@ def count(
     bears a mark, all do.
     """
     counts: dict[str, tuple[int, int]] = {}
-    columns = {**columns, **_reports(columns)}
+    listed = np.where((columns["flags"] & Flag.UNLISTED) != 0, NONE, 0)
+    columns = {**columns, **_reports(columns), "partitions": listed}
     for kind, (select, names) in FIELDS.items():
         chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
         if marked is not None and kind in MARKED:

@@ -273,6 +273,7 @@ class _History:
                 self._put(Op.SEND, [(step[1], {"offset": offset, "id": id} | shared)], fields)
             elif step[0] == ":poll":
                 polled: dict[Any, list[list[Any]]] = step[1] if len(step) > 1 else {}
+                self._listed.setdefault(closed[":process"], set()).update(polled)
                 for k, records in polled.items():
                     rows = ((k, {"offset": offset, "id": id}) for offset, id in records)
                     final = Flag.FINAL | (Flag.REBALANCED if k in shaken else 0)
@@ -283,7 +284,8 @@ class _History:
     def _lists(
         self, op: Op, keys: list[Any], fields: dict[str, int | None], closed: Line, outcome: Outcome
     ) -> None:
-        """An assignment keeps the positions of what stays on the list; a seek keeps none."""
+        """An assignment keeps the positions of what it lists, of all else that was listed or read
+        none; a seek keeps none at all."""
         process = closed[":process"]
         if outcome is not Outcome.FAIL:
             before = self._listed.get(process, set())

@@ -46,6 +46,10 @@ _PLAIN = frozenset((*_INTS, *_WORDS, "records", "error"))
 _PLAIN_OPS = frozenset(("send", "poll", "process"))
 # A call that has one of these and nothing in it says that it concerns nothing.
 _LISTS = frozenset(("records", "partitions", "offsets", "topics"))
+# Calls that concern each partition that they list, whether or not there is an offset for it.
+_LISTING = frozenset(
+    (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.PAUSE, Op.RESUME)
+)
 
 
 @define
@@ -247,6 +251,8 @@ class Reader:
             placed = [{"topic": topic} for topic in _list(get("topics"))]
         if op is Op.COMMITTED and "offsets" not in call:
             placed = []  # no answer is not the answer that there is none
+        if op in _LISTING and "partitions" not in call:
+            fields = fields | {"flags": (fields["flags"] or 0) | Flag.UNLISTED}
         if op is Op.SCAN and "records" not in call:
             rows.call(1, fields)
             rows.sent({"topic": None})
@@ -261,7 +267,7 @@ class Reader:
             rows.records += _identified(placed, topic_ids)
         untold = op is Op.POLL and "records" not in call  # not the same as nothing
         if not records and not placed and (untold or not reported):
-            listed = not _LISTS.isdisjoint(call)
+            listed = not _LISTS.isdisjoint(call) and not (fields["flags"] or 0) & Flag.UNLISTED
             flags = fields["flags"] or 0
             rows.call(1, fields | {"flags": flags | Flag.EMPTY * listed})
             rows.sent({"topic": None})

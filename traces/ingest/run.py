@@ -8,6 +8,7 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from traces.arrow import pa, pq
+from traces.checks.base import SENDERS
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import Evidence
@@ -164,7 +165,13 @@ def run_of(folder: Path, whole: Whole) -> Run:
         names=names,
         columns={},
         evidence=whole.evidence,
-        context=context(whole.meta, names, _processing(told), ended(told)),
+        context=context(
+            whole.meta,
+            names,
+            _processing(told),
+            ended(told),
+            senders_known=not whole.evidence.reasons(SENDERS),
+        ),
         calls=sum(f.calls for f in whole.files),
         warnings=[warning for f in whole.files for warning in f.warnings],
     )

@@ -55,6 +55,7 @@ def _described_consumer(client: Any, conf: Conf) -> Fields:
         "group": of("group_id"),
         "group_instance_id": of("group_instance_id"),
         "session_timeout_ms": of("session_timeout_ms"),
+        "group_protocol": "classic",  # this client knows no other
         "commit_order": "auto" if auto else None,
         "rack": "",  # this client reads from leaders only
     }

@@ -41,6 +41,7 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
         "auto_commit": auto,
         "auto_offset_reset": config["auto_offset_reset"],
         "session_timeout_ms": config["session_timeout_ms"],
+        "group_protocol": "classic",  # this client knows no other
     }
     described |= {"commit_order": "auto"} if auto else {}
     described["rack"] = config.get("client_rack") or ""

@@ -19,16 +19,20 @@ def no_circle(h: History, rows: list[Row]) -> None:
         must(sent.id == read.id and sent.place == read.place, "what was read is not what was sent")
         must(sent.unit != read.unit, "a transaction that reads its own is no circle")
     edges = _edges(h)
+    for sent, read in zip(rows[::2], rows[1::2], strict=True):
+        must(read.unit in edges[sent.unit], "another attempt may have stored what was read")
     reached = _reached(edges, rows[1].unit, _times(h) if h.jepsen else {})
     must(rows[0].unit in reached, "the way does not lead back")
 
 
 def _edges(h: History) -> dict[Unit, set[Unit]]:
-    """Who read from whom, over all partitions; of several senders, the first in the file."""
+    """Who read from whom, over all partitions; of several attempts nobody knows whose was read."""
     if "edges" not in h.cache:
         edges: dict[Unit, set[Unit]] = defaultdict(set)
         for (place, id), rows in h.by_id.items():
-            for sent in h.of(place, id, "send"):
+            attempts = h.of(place, id, "send")
+            possible = [s for s in attempts if s.outcome != "fail"] or attempts
+            for sent in possible if len(possible) == 1 else ():
                 edges[sent.unit] |= {r.unit for r in rows if r.op in ("poll", "scan")}
         h.cache["edges"] = edges
     return h.cache["edges"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from traces.ingest.edn import forms
+from traces.rejudge.forms import forms
 from traces.rejudge.history import ABORTED, COMMITTED, UNKNOWN
 from traces.rejudge.rows import Line
 
@@ -37,9 +37,7 @@ def edn_lines(path: Path) -> Iterator[Line]:
 
 def _maps(path: Path) -> Iterator[tuple[int, _Map]]:
     """The operations, each with its place in the file."""
-    with path.open("rb") as lines:
-        for number, (_, value) in enumerate(forms(lines)):
-            yield number, value
+    yield from enumerate(forms(path.read_text(encoding="utf-8-sig", errors="replace")))
 
 
 def _steps(
@@ -51,7 +49,11 @@ def _steps(
     value = ended.get(":value")
     value = began.get(":value") if value is None else value
     if f in (":send", ":poll", ":txn"):
-        yield from _messages(call, ended, value or [])
+        steps: list[list[Any]] = value or []
+        for step in steps:
+            polled = step[1:] if step[0] == ":poll" else []
+            listed.setdefault(process, set()).update(*polled)
+        yield from _messages(call, ended, steps)
     elif f in (":assign", ":subscribe"):
         if call["outcome"] != "fail":
             old, new = listed.get(process, set()), set(value or [])

@@ -1,6 +1,7 @@
 """What follows from a history: what was stored, what can be seen, where a client stood."""
 
 from bisect import bisect_left
+from typing import Any
 
 from traces.rejudge.history import COMMITTED, History
 from traces.rejudge.rows import Place, Row
@@ -52,9 +53,19 @@ def in_final(h: History, place: Place, id: object) -> bool:
 
 
 def where(h: History, send: Row) -> int | None:
-    """The offset of what was sent: as acknowledged, else the lowest at which it was read."""
+    """The offset that one call is known to have got.
+
+    That is the acknowledged one; else the lowest at which its record was read, if the call is the
+    only one that can have put it there: every other attempt to send the record, here or nobody
+    knows where, certainly failed. Where this one is said to have failed, there must be no other.
+    """
     if acknowledged(h, send):
         return send.offset
+    attempts = h.of(send.place, send.id, "send")
+    if send.outcome != "fail":
+        attempts = [row for row in attempts if row.outcome != "fail"]
+    if len(attempts) != 1:
+        return None
     seen = [r.offset for r in reads_of(h, send.place, send.id) if r.offset is not None]
     return min(seen, default=None)
 
@@ -74,11 +85,19 @@ def superseded(h: History, send: Row) -> bool:
     """Whether compaction may have removed a record: for want of a key, for a later one, by age."""
     if not compacted(h, send.place):
         return False
-    key, own = send.record.get("key"), where(h, send)
-    if key is None:
+    if send.record.get("key") is None:
         return True
-    newest = _newest_of_keys(h, send.place).get(key, -1)
-    return (-1 if own is None else own) < newest or expired(h, send)
+    return followed(h, send) or expired(h, send)
+
+
+def followed(h: History, send: Row) -> bool:
+    """Whether another record of the key is known to lie above, by its sender or by any reader."""
+    own, key = where(h, send), send.record.get("key")
+    if own is None:
+        own = min(
+            (o for o, id in _of_keys(h, send.place).get(key, ()) if id == send.id), default=-1
+        )
+    return any(o > own and id != send.id for o, id in _of_keys(h, send.place).get(key, ()))
 
 
 def expired(h: History, send: Row) -> bool:
@@ -97,15 +116,18 @@ def age(h: History, send: Row) -> float:
     return (max(t for t in returned if t is not None) - send.inv) // 1_000_000
 
 
-def _newest_of_keys(h: History, place: Place) -> dict[str, int]:
-    if ("newest", place) not in h.cache:
-        newest: dict[str, int] = {}
+def _of_keys(h: History, place: Place) -> dict[Any, set[tuple[int, Any]]]:
+    """Where records of each key are known to lie: acknowledged or read, with their ids."""
+    if ("keys", place) not in h.cache:
+        found: dict[Any, set[tuple[int, Any]]] = {}
         for row in h.rows(place, "send"):
-            key, at = row.record.get("key"), where(h, row)
-            if key is not None and at is not None:
-                newest[key] = max(at, newest.get(key, -1))
-        h.cache["newest", place] = newest
-    return h.cache["newest", place]
+            key, id = row.record.get("key"), row.id
+            if key is not None and id is not None:
+                told = {r.offset for r in reads_of(h, place, id)}
+                told |= {row.offset} if acknowledged(h, row) else set()
+                found.setdefault(key, set()).update((o, id) for o in told if o is not None)
+        h.cache["keys", place] = found
+    return h.cache["keys", place]
 
 
 def visible(h: History, place: Place) -> list[int]:
@@ -131,7 +153,7 @@ def _seen(h: History, place: Place, id: object) -> bool:
         failed = bool(h.of(place, id, "send"))
         committed = (r.line.get("isolation") == "read_committed" for r in reads_of(h, place, id))
         return not failed and (h.jepsen or any(committed))
-    return any(stays(h, s) and not superseded(h, s) for s in sends)
+    return any((h.jepsen or stays(h, s)) and not superseded(h, s) for s in sends)
 
 
 def first_visible(h: History, place: Place, low: int, high: int) -> int | None:
@@ -143,7 +165,7 @@ def first_visible(h: History, place: Place, low: int, high: int) -> int | None:
 
 def moves(h: History, place: Place, process: str) -> list[Row]:
     """Everything after which a client's position is not where its last read left it."""
-    ops = MOVES if h.jepsen else (*MOVES, "assign", "reset")
+    ops = ("forget",) if h.jepsen else (*MOVES, "assign", "reset")
     key = ("moves", place, process)
     if key not in h.cache:
         h.cache[key] = [r for r in _of_process(h, place, process) if r.op in ops]
@@ -169,8 +191,8 @@ def shaken(h: History, read: Row) -> bool:
 
     What a rebalance tells a client it tells inside of a poll, and so stands before it in the file.
     """
-    if read.place in (read.line.get("_shaken") or ()):
-        return True
+    if h.jepsen:
+        return read.place in (read.line.get("_shaken") or ())
     own = [m for m in moves(h, read.place, read.process) if m.n < read.n]
     return bool(own) and not _surely_before(own[-1], read)
 

@@ -15,7 +15,7 @@ def below_the_replicas_mark(h: History, rows: list[Row]) -> None:
     first, second = known("an offset is missing", one.offset, two.offset)
     (replica,) = known("nobody knows which replica answered", one.line.get("replica"))
     if two.op == "mark":
-        must((one.process, one.n) == (two.process, two.n), "another call reported it")
+        must(one.call == two.call, "another call reported it")
         must(first >= second, "it is below the high watermark")
         return
     successive(h, one, two)

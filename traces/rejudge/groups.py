@@ -15,6 +15,12 @@ from traces.rejudge.history import History
 from traces.rejudge.rows import Place, Row, before, same_clock
 
 
+def _one_generation(h: History, group: str | None) -> None:
+    """Only a group of the classic protocol has generations; in KIP-848 they are its members'."""
+    told = {str(member.get("group_protocol")).lower() for member in h.members(group or "")}
+    must(h.jepsen or told != {"consumer"}, "its members' epochs are their own")
+
+
 def _one_group(rows: list[Row]) -> None:
     must(rows[0].group is not None and len({r.group for r in rows}) == 1, "the groups differ")
 
@@ -27,6 +33,7 @@ def one_owner(h: History, rows: list[Row]) -> None:
     _one_group(rows)
     one, two = rows
     must(one.ok and two.ok, "an assignment did not happen")
+    _one_generation(h, one.group)
     must(one.generation is not None and one.generation == two.generation, "the generations differ")
     must(one.process != two.process, "it is one member")
     must(not same_instance(one, two), "it is one static member that came back")
@@ -38,6 +45,7 @@ def old_refused(h: History, rows: list[Row]) -> None:
     ops(rows, "assigned", "commit")
     _one_group(rows)
     joined, commit = rows
+    _one_generation(h, commit.group)
     must(joined.ok and commit.ok, "one of them did not happen")
     must(not commit.line.get("auto"), "the time of an automatic commit is that of its report")
     must(before(joined, commit), "the commit had begun when the newer generation was there")

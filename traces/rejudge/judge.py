@@ -1,6 +1,7 @@
 """The second opinion: does this witness really break the promise?"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, product
 from typing import Any
 
 from traces.rejudge import (
@@ -45,6 +46,8 @@ _OF_CALL = {
     "returned_ns": "returned_ns",
 }
 _OF_RECORD = ("offset", "id")
+# So many ways to read a witness whose events name several rows each.
+_MOST_READINGS = 1_000
 
 
 def rejudge(history: History, check: str, witness: Mapping[str, Any]) -> Opinion:
@@ -53,11 +56,18 @@ def rejudge(history: History, check: str, witness: Mapping[str, Any]) -> Opinion
     if negation is None:
         return Undecided("no second checker for this promise")
     try:
-        rows = [_row(history, event) for event in witness["events"]]
-        negation(history, rows)
-    except NotBroken as kept:
-        return Refuted(str(kept))
-    return Confirmed()
+        choices = [_rows(history, event) for event in witness["events"]]
+    except NotBroken as missing:
+        return Refuted(str(missing))
+    reason = ""
+    for rows in islice(product(*choices), _MOST_READINGS):
+        try:
+            negation(history, list(rows))
+        except NotBroken as kept:
+            reason = reason or str(kept)
+        else:
+            return Confirmed()
+    return Refuted(reason)
 
 
 def places_of(witnesses: Iterable[tuple[str, Mapping[str, Any]]]) -> frozenset[Place] | None:
@@ -70,15 +80,16 @@ def places_of(witnesses: Iterable[tuple[str, Mapping[str, Any]]]) -> frozenset[P
     return frozenset(places)
 
 
-def _row(history: History, event: Event) -> Row:
-    """The place in the trace that an event of a witness names, if it is there as it says."""
+def _rows(history: History, event: Event) -> list[Row]:
+    """What an event of a witness may name in the trace: one call may give the same record twice."""
     mine = history.lines.get(event["process"], {}).get(event["seq"], ())
     if not mine:
         raise NotBroken(f"there is no call {event['seq']} of {event['process']}")
-    for n, line in mine:
-        for row in _candidates(history, line, n, event):
-            if _is(row, event):
-                return row
+    found = [
+        row for n, line in mine for row in _candidates(history, line, n, event) if _is(row, event)
+    ]
+    if found:
+        return found
     raise NotBroken(f"call {event['seq']} of {event['process']} is not what the witness says")
 
 

@@ -122,7 +122,7 @@ def append_order(h: History, rows: list[Row]) -> None:
     ops(rows, "send", "send")
     one_place(rows)
     one, two = rows
-    must(one.ok and two.outcome != "fail", "one of them is not known to be stored")
+    must(one.ok, "the first is not known to be stored")
     must(before(one, two), "the first had not returned when the second began")
     first, second = known("nobody knows where they are stored", where(h, one), where(h, two))
     must(first > second, "they are stored in this order")
@@ -198,21 +198,21 @@ def first_of_that_time(h: History, rows: list[Row]) -> None:
     asked, place, time = rows[0], rows[0].place, rows[0].line.get("query")
     must(asked.ok and isinstance(time, int), "it is no answered question by time")
     assert isinstance(time, int)
-    sure: list[int] = []
-    maybe: set[int] = set()
-    for send in h.rows(place, "send"):
-        own = where(h, send)
-        late = send.record.get("timestamp", time - 1) >= time
-        if not late or own is None or own < log_start(h, place) or send.outcome == "fail":
-            continue
-        if (stays(h, send) and before(send, asked)) or (stays(h, send) and _touches(send, asked)):
-            sure.append(own)
-        elif not before(asked, send):
-            maybe.add(own)  # as it is asked, or of a transaction that is skipped by some readers
-    first = min(sure, default=None)
+    late = [s for s in h.rows(place, "send") if s.record.get("timestamp", time - 1) >= time]
+    sure = [s for s in late if s.ok and stays(h, s) and (before(s, asked) or _touches(s, asked))]
+    known = [own for s in sure if (own := where(h, s)) is not None and own >= log_start(h, place)]
+    first = min(known, default=None)
     must(asked.offset != first, "it is the first record that was there")
-    allowed = {o for o in maybe if first is None or o < first}
-    must(asked.offset not in allowed, "such a record may have been there")
+    if asked.offset is None or (first is not None and asked.offset > first):
+        return
+    # Below the first that was surely there: what may it have been?
+    maybe = [s for s in late if not before(asked, s)]
+    there = {r.id for r in h.at(place, asked.offset, "send", "poll", "scan") if _tells_place(h, r)}
+    must(there.isdisjoint(s.id for s in maybe), "such a record may have been there")
+    if not there:
+        unplaced = [s for s in maybe if s.outcome != "fail" and where(h, s) is None]
+        must(not unplaced, "a record of unknown place may have been there")
+        must(all(h.state(s) is None for s in h.rows(place, "send")), "it may be a marker")
 
 
 def _touches(send: Row, asked: Row) -> bool:
@@ -226,7 +226,7 @@ def up_to_date(h: History, rows: list[Row]) -> None:
     place, (mark, sent) = one_place(rows), rows
     must(acknowledged(h, sent) and stays(h, sent), "the send was not answered with an offset")
     must(before(sent, mark), "the poll had begun when the send returned")
-    same = [r for r in h.rows(place, "poll", "scan") if r.n == mark.n and r.process == mark.process]
+    same = [r for r in h.rows(place, "poll", "scan") if r.call == mark.call]
     must(not same, "the poll returned records of the partition")
     end, own = known("an offset is missing", mark.offset, sent.offset)
     must(end <= own, "the high watermark was above it")

@@ -145,8 +145,8 @@ def _file_lines(path: Path) -> Iterator[Line]:
 
 
 def _parquet_lines(path: Path) -> Iterator[Line]:
-    from traces.arrow import pq  # only here: whoever has no such file needs no Arrow
+    import pyarrow.parquet as pq  # only here: whoever has no such file needs no Arrow
 
-    for batch in pq.ParquetFile(path).iter_batches(10_000):
+    for batch in cast("Any", pq).ParquetFile(path).iter_batches(10_000):
         for row in batch.to_pylist(maps_as_pydicts="strict"):
             yield cast("Line", {k: v for k, v in row.items() if v is not None})

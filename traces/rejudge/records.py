@@ -1,8 +1,19 @@
 """L and P about single records: payloads, time stamps, compaction and partitions, negated."""
 
 from traces.rejudge.base import known, must, one_place, ops, predicate
-from traces.rejudge.facts import age, compacted, expired, final, in_final, log_start, stays, where
+from traces.rejudge.facts import (
+    age,
+    compacted,
+    expired,
+    final,
+    followed,
+    in_final,
+    log_start,
+    stays,
+    where,
+)
 from traces.rejudge.history import UNKNOWN, History
+from traces.rejudge.keys import partition_of
 from traces.rejudge.rows import Place, Row
 
 
@@ -62,6 +73,7 @@ def last_of_key_stays(h: History, rows: list[Row]) -> None:
     must(where(h, gone) == last, "it is not the last of its key")
     must(last < _end(h, place), "the final scan did not come so far")
     must(not in_final(h, place, gone.id), "the final scan holds it")
+    must(not followed(h, gone), "another record of its key lies above")
     for row in h.rows(place, "send"):
         same = row.record.get("key") == key and row.outcome != "fail"
         unsure = same and (where(h, row) is None or h.state(row) == UNKNOWN)
@@ -107,8 +119,6 @@ def lives_apart(h: History, rows: list[Row]) -> None:
 @predicate("P6")
 def key_names_partition(h: History, rows: list[Row]) -> None:
     """v sent with key k ⇒ partition(v) = hash(k) mod partitions."""
-    from traces.partitioners import key_hash  # only here: it brings the first one's libraries
-
     ops(rows, "send")
     sent = rows[0]
     must(sent.ok and "unplaced" not in sent.record, "nobody knows where it went")
@@ -117,6 +127,6 @@ def key_names_partition(h: History, rows: list[Row]) -> None:
     partitions = h.topic(topic).get("partitions")
     partitioner, key = h.producer(sent.process).get("partitioner"), sent.record.get("key")
     must(partitions and partitioner and key is not None, "a setting or the key is missing")
-    hashed = key_hash(str(partitioner), str(key))
-    (number,) = known("the hash is not known", hashed)
-    must((number & 0xFFFFFFFF) % int(partitions or 1) != int(partition), "the key belongs there")
+    right = partition_of(str(partitioner), str(key), int(partitions or 1))
+    (right,) = known("the hash is not known", right)
+    must(right != int(partition), "the key belongs there")

@@ -84,6 +84,11 @@ class Row:
         return (self.process, "call", self.line["seq"]) if txn is None else (self.process, "t", txn)
 
     @property
+    def call(self) -> tuple[str, int]:
+        """Which call the row is of: one operation of a history is several lines."""
+        return self.process, self.line["seq"]
+
+    @property
     def at(self) -> tuple[int, int]:
         """Where the row stands in the program of its process."""
         return self.n, self.i

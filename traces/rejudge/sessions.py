@@ -7,6 +7,7 @@ from traces.rejudge.facts import (
     acknowledged,
     compacted,
     final,
+    happened,
     in_final,
     stays,
     superseded,
@@ -39,6 +40,8 @@ def session_without_gap(h: History, rows: list[Row]) -> None:
     must("unplaced" not in lost.record, "nobody knows which partition it was sent to")
     must(not in_final(h, place, lost.id), "the final scan holds it")
     must(in_final(h, place, later.id), "the later one is not in the log either")
+    others = [s for s in h.of(place, later.id, "send") if s.outcome != "fail"]
+    must(happened(h, later) or len(others) == 1, "another call may have stored the later one")
     must(not superseded(h, lost), "compaction may have removed it")
 
 
@@ -87,6 +90,8 @@ def ended_as_asked(h: History, rows: list[Row]) -> None:
         others = [s for s in h.of(place, sent.id, "send") if h.state(s) != ABORTED]
         must(not others, "another attempt to send it was not aborted")
         return
+    others = [s for s in h.of(place, sent.id, "send") if s.outcome != "fail"]
+    must(all(h.state(s) in (None, COMMITTED) for s in others), "it may be another attempt's")
     both = [r for r in final(h, place) if r.id == sent.id]
     shown = [r for r in both if r.line.get("isolation") == "read_committed"]
     must(both and not shown, "who reads what is committed was given it")

@@ -172,6 +172,6 @@ def _undecided(h: History, given: Row, sent: Row) -> None:
     must(given.id == sent.id, "the records differ")
     for attempt in h.of(given.place, given.id, "send"):
         must(h.state(attempt) is not None, "an attempt to send it needs no commit")
-    asked = h.commit_asked(sent)
-    early = asked is not None and asked[0] is not None and (given.ret or 0) < asked[0]
-    must(h.state(sent) == ABORTED or early, "its transaction had been asked to commit")
+        asked = h.commit_asked(attempt)
+        early = asked is not None and asked[0] is not None and (given.ret or 0) < asked[0]
+        must(h.state(attempt) == ABORTED or early, "a transaction had been asked to commit")

@@ -50,7 +50,7 @@ def log_start_grows(h: History, rows: list[Row]) -> None:
     if two.op == "log_start":
         told_back(one, two)
         return
-    own = [r for r in h.rows(place, "log_start") if (r.process, r.n) == (two.process, two.n)]
+    own = [r for r in h.rows(place, "log_start") if r.call == two.call]
     must(own and two.ok, "the call that read it told no log start")
     must(own[-1].record.get("epoch") == epoch, "it was read in another epoch")
     must(two.line.get("replica") == one.line.get("replica"), "two replicas told them")

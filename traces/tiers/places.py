@@ -42,7 +42,7 @@ class Place:
             yield from stint.doubts
         yield from Equations(self.told, self.context).doubts(self._stints)
         yield from readers(self.told, self._stints)
-        yield from runs.doubts(self.told)
+        yield from runs.doubts(self.told, self.context.senders_known)
         yield from groups.owners(self.told)
         yield from groups.positions(self.told)
         yield from groups.covered_commits(self.told)
@@ -52,7 +52,7 @@ class Place:
         counts = self.told.kind(Kind.COUNT)
         total = {what: int(mine["v0"].sum()) for (what,), mine in counts.groups("k0")}
         yield from _looked_at(total)
-        yield from _seen_of_runs(self.told)
+        yield from _seen_of_runs(self.told, self.context.senders_known)
         owners = self.told.kind(Kind.OWNER)
         yield "G1", len(set(zip(*(owners[f"k{n}"].tolist() for n in range(3)), strict=True)))
         yield "G6", int(self.told.kind(Kind.REACH)["v1"].sum())
@@ -79,10 +79,10 @@ def _doubtful_rows(told: Told) -> Iterator[Doubt]:
         yield MIXED, NONE
 
 
-def _seen_of_runs(told: Told) -> Iterator[tuple[str, int]]:
+def _seen_of_runs(told: Told, senders_known: bool) -> Iterator[tuple[str, int]]:
     for sort, check in (*runs.CHECKS, (order.COMMITTED, "G5")):
         yield check, int(runs.runs_of(told, sort)["v5"].sum())
-    yield "P1", len(runs.placed_unsure(told)[0])
+    yield "P1", len(runs.placed_unsure(told, senders_known)[0])
 
 
 def _looked_at(total: dict[int, int]) -> Iterator[tuple[str, int]]:

@@ -29,13 +29,14 @@ def runs_of(told: Told, sort: int) -> Told:
     return runs.where(mine)
 
 
-def doubts(told: Told) -> Iterator[Doubt]:
+def doubts(told: Told, senders_known: bool) -> Iterator[Doubt]:
     """Checks of whose numbers some may fall."""
     for sort, check in CHECKS:
         mine = runs_of(told, sort)
         columns = [mine[n] for n in ("k0", "v0", "v1", "v2", "v3")]
         if sort == order.SENT:
-            columns = [np.r_[a, b] for a, b in zip(columns, placed_unsure(told), strict=True)]
+            unsure = placed_unsure(told, senders_known)
+            columns = [np.r_[a, b] for a, b in zip(columns, unsure, strict=True)]
         if not bool(np.all(mine["v4"])) or _falls(*columns):
             yield check, NONE
             if sort == order.EARLIEST:  # then nobody knows where the log starts
@@ -44,9 +45,15 @@ def doubts(told: Told) -> Iterator[Doubt]:
     yield from _commits(runs_of(told, order.COMMITTED))
 
 
-def placed_unsure(told: Told) -> list[Ints]:
-    """The sends that nobody answered, at the lowest offset where their record was read."""
-    sent, seen = told.kind(Kind.UNSURE), told.kind(Kind.SEEN)
+def placed_unsure(told: Told, senders_known: bool) -> list[Ints]:
+    """The sends that nobody answered, at the lowest offset where their record was read.
+
+    Only those that alone can have put it there; where an answered one can have, too, the equations
+    do not hold.
+    """
+    sent, seen = told.kind(Kind.UNSURE).sorted("k0", "v0"), told.kind(Kind.SEEN)
+    new = firsts(sent["k0"])
+    sent = sent.where(new & np.r_[new[1:], True][: len(new)] & senders_known)
     seen = seen.where(seen["k2"] != sides.DONE).sorted("k0", "v0")
     lowest = seen.where(firsts(seen["k0"]))
     at = lookup(lowest["k0"], sent["k0"])

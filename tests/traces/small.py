@@ -1,0 +1,45 @@
+"""Traces of a few calls, written down one by one."""
+
+from typing import Any
+
+from tests.traces.world import Line, meta
+
+Lines = dict[str, list[Line]]
+PARTITION = "t:0"
+
+
+def record(id: int | str, offset: int | None = None, **more: Any) -> Line:
+    """A record of the one partition."""
+    where = {} if offset is None else {"offset": offset}
+    return {"topic": "t", "partition": 0, "id": id, **where, **more}
+
+
+def trace(*calls: tuple[str, str, Line], **settings: Any) -> tuple[Lines, dict[str, Any]]:
+    """A run of these calls, each (process, op, fields), one after the other, ten ticks apart.
+
+    Every process closes. `settings` replace those of the producer `p`.
+    """
+    lines: Lines = {}
+    for place, (process, op, fields) in enumerate(calls, 1):
+        mine = lines.setdefault(process, [])
+        line: Line = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
+        times = {"invoked_ns": 10 * place, "returned_ns": 10 * place + 5}
+        mine.append(line | times | fields)
+    for process, mine in lines.items():
+        last = max(line.get("returned_ns", 0) for line in mine) + 1000
+        end = {"process": process, "seq": len(mine), "op": "close", "outcome": "ok"}
+        mine.append(end | {"invoked_ns": last, "returned_ns": last + 1})
+    whole = meta()
+    whole["topics"]["t"]["partitions"] = 1
+    producer = whole["producers"]["p0"] | settings
+    names = {process.partition("#")[0] for process in lines}
+    whole["producers"] = {name: producer for name in names if name.startswith("p")}
+    whole["consumers"] = {name: whole["consumers"]["c0"] for name in names if name.startswith("c")}
+    whole["processes"] = list(lines)
+    return lines, whole
+
+
+def scan(*records: Line, end: int, isolation: str = "read_uncommitted") -> tuple[str, str, Line]:
+    """The final reading of the partition."""
+    told = {"partitions": [PARTITION], "offsets": {PARTITION: end}, "isolation": isolation}
+    return "scan#0", "scan", {"records": list(records), **told}
