@@ -35,6 +35,7 @@ MAGIC_AT, CRC_AT, CRC_FROM = 16, 17, 21
 NO_TIMESTAMP = NO_PRODUCER = NO_EPOCH = NO_SEQUENCE = -1
 MAGIC = 2
 
+_CODEC = 0x07
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 _SEQUENCES = 1 << 31
 
@@ -129,7 +130,7 @@ class Record:
 def codec_of(attributes: int) -> Codec:
     """The codec that attributes name."""
     try:
-        return Codec(attributes & 0x07)
+        return Codec(attributes & _CODEC)
     except ValueError:
         raise CorruptBatch(f"codec {attributes & 0x07} is not known") from None
 
@@ -187,6 +188,19 @@ def stamped(
     packed = bytearray(_HEADER.pack(*fields))
     records = memoryview(data)[position + HEADER_SIZE : position + header.size]
     _CRC.pack_into(packed, CRC_AT, crc32c(records, crc32c(memoryview(packed)[CRC_FROM:])))
+    return bytes(packed)
+
+
+def converted(data: Buffer, position: int, header: BatchHeader, codec: Codec) -> bytes:
+    """The batch with its records compressed another way; they are not opened one by one."""
+    payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
+    records = compress(codec, decompress(header.codec, payload))
+    fields = header._replace(
+        length=HEADER_SIZE - LOG_OVERHEAD + len(records),
+        attributes=header.attributes & ~_CODEC | codec,
+    )
+    packed = bytearray(_HEADER.pack(*fields)) + records
+    _CRC.pack_into(packed, CRC_AT, crc32c(memoryview(packed)[CRC_FROM:]))
     return bytes(packed)
 
 

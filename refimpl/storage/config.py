@@ -6,6 +6,7 @@ A field is the topic's name with underscores; the broker's name for the same thi
 from attrs import frozen
 
 from refimpl.storage.batch import TimestampType
+from refimpl.storage.compression import Codec
 
 _HOUR_MS = 60 * 60 * 1000
 NO_LIMIT = -1
@@ -20,12 +21,17 @@ class LogConfig:
     segment_bytes: int = 1 << 30
     #: segment.ms, log.roll.ms over log.roll.hours
     segment_ms: int = 7 * 24 * _HOUR_MS
+    #: segment.jitter.ms, log.roll.jitter.ms over .hours: by so much less at most, so that segments
+    #: that began together do not end together
+    segment_jitter_ms: int = 0
     #: segment.index.bytes, log.index.size.max.bytes
     segment_index_bytes: int = 10 << 20
     #: index.interval.bytes, log.index.interval.bytes
     index_interval_bytes: int = 4096
     #: max.message.bytes, message.max.bytes
     max_message_bytes: int = 1048588
+    #: compression.type; None is "producer": as it came
+    compression_type: Codec | None = None
     #: message.timestamp.type, log.message.timestamp.type
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     #: message.timestamp.before.max.ms, with log. before it (KIP-937)
@@ -54,6 +60,13 @@ class LogConfig:
     flush_ms: int = _LONG_MAX
     #: producer.id.expiration.ms, of the broker only
     producer_id_expiration_ms: int = 24 * _HOUR_MS
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment may grow; only closed ones are compacted (KIP-354)."""
+        if self.compacts and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
 
     @property
     def deletes(self) -> bool:

@@ -30,7 +30,7 @@ from refimpl.storage.replay import replayed
 from refimpl.storage.retention import expired
 from refimpl.storage.segment import SNAPSHOT, file_name
 from refimpl.storage.txn_index import AbortedTxn
-from refimpl.storage.validation import from_leader, from_producer
+from refimpl.storage.validation import from_leader, from_producer, with_codec
 
 
 @frozen
@@ -85,16 +85,25 @@ class PartitionLog:
     # Append
 
     def append_as_leader(
-        self, data: Buffer, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        data: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
     ) -> Appended:
         """Give offsets to what a producer sent, and write it.
 
-        The record bytes go to disk as they came. Refused or repeated batches change nothing.
+        The record bytes go to disk as they came, unless the topic has a `compression.type` of its
+        own. Refused or repeated batches change nothing. Of a marker, `transaction_version` says
+        whether its epoch must be a new one (KIP-1228).
         """
         config = self.config
         if len(data) > config.segment_bytes:
             raise RecordListTooLarge(f"{len(data)} bytes, above {config.segment_bytes}")
         found = from_producer(data, config, origin, now_ms)
+        if config.compression_type is not None:
+            data, found = with_codec(data, found, config.compression_type, config)
         append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         view, staged, offset = memoryview(data), Staged(), self.end_offset
         batches: list[BatchHeader] = []
@@ -112,7 +121,8 @@ class PartitionLog:
             if append_time:
                 header = header._replace(max_timestamp=now_ms)
             if header.producer_id != NO_PRODUCER:
-                self._stage(staged, header, view[position : position + header.size], origin)
+                batch = view[position : position + header.size]
+                self._stage(staged, header, batch, origin, transaction_version)
             parts += (head, view[position + len(head) : position + header.size])
             batches.append(header)
             offset = header.next_offset
@@ -292,7 +302,14 @@ class PartitionLog:
         return first.base_offset
 
     def _stage(
-        self, staged: Staged, header: BatchHeader, batch: memoryview, origin: Origin
+        self,
+        staged: Staged,
+        header: BatchHeader,
+        batch: memoryview,
+        origin: Origin,
+        transaction_version: int = 0,
     ) -> None:
         marker = read_marker(batch) if header.is_control else None
-        self.producers.stage(staged, header, header.base_offset, marker, origin)
+        self.producers.stage(
+            staged, header, header.base_offset, marker, origin, transaction_version
+        )

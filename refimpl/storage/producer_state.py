@@ -21,7 +21,9 @@ from refimpl.storage.errors import (
 from refimpl.storage.txn_index import AbortedTxn
 
 _REMEMBERED_BATCHES = 5
-_LARGEST_SEQUENCE = 2**31 - 1
+_LARGEST_SEQUENCE, _LARGEST_EPOCH = 2**31 - 1, 2**15 - 1
+#: transaction.version: since 2, markers carry the next epoch (KIP-890).
+_EPOCH_PER_TRANSACTION = 2
 
 
 class Origin(Enum):
@@ -123,6 +125,7 @@ class ProducerState:
         first_offset: int,
         marker: EndTxnMarker | None,
         origin: Origin,
+        transaction_version: int = 0,
     ) -> None:
         """Check one batch of a producer and note what it would change."""
         producer = staged.producers.get(header.producer_id)
@@ -130,7 +133,7 @@ class ProducerState:
             known = self.producers.get(header.producer_id, Producer())
             producer = evolve(known, batches=deque(known.batches, _REMEMBERED_BATCHES))
         if origin is not Origin.REPLICATION:
-            _check(producer, header, marker, origin)
+            _check(producer, header, marker, origin, transaction_version)
         staged.producers[header.producer_id] = producer
         if marker is not None:
             self._end(staged, producer, header, first_offset, marker)
@@ -204,7 +207,11 @@ def _take(producer: Producer, header: BatchHeader, first_offset: int) -> None:
 
 
 def _check(
-    producer: Producer, header: BatchHeader, marker: EndTxnMarker | None, origin: Origin
+    producer: Producer,
+    header: BatchHeader,
+    marker: EndTxnMarker | None,
+    origin: Origin,
+    transaction_version: int,
 ) -> None:
     who = f"producer {header.producer_id}"
     if header.producer_epoch < producer.epoch:
@@ -212,6 +219,8 @@ def _check(
             f"{who} is at epoch {producer.epoch}, not {header.producer_epoch}"
         )
     if marker is not None:
+        if transaction_version >= _EPOCH_PER_TRANSACTION:
+            _check_new_epoch(producer, header)
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise TransactionCoordinatorFenced(
                 f"{who} was served by coordinator epoch {producer.coordinator_epoch}, "
@@ -222,6 +231,19 @@ def _check(
         raise InvalidTxnState(f"{who} has a transaction open since {producer.txn_first_offset}")
     if origin is Origin.CLIENT:
         _check_sequence(producer, header)
+
+
+def _check_new_epoch(producer: Producer, header: BatchHeader) -> None:
+    """Each transaction has its own epoch, so a marker of the current one comes late (KIP-1228).
+
+    Unless it is repeated after its transaction has ended (KAFKA-19999), or no epoch is left.
+    """
+    late = header.producer_epoch == producer.epoch and producer.txn_first_offset is not None
+    if late and producer.epoch != _LARGEST_EPOCH:
+        raise InvalidProducerEpoch(
+            f"producer {header.producer_id} has a transaction open in epoch {producer.epoch}, "
+            f"which a marker of the same epoch cannot end"
+        )
 
 
 def _check_sequence(producer: Producer, header: BatchHeader) -> None:

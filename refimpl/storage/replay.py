@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from refimpl.storage.batch import MAGIC, NO_PRODUCER, BatchHeader, Buffer
 from refimpl.storage.control import read_marker
-from refimpl.storage.errors import StorageDamage
+from refimpl.storage.errors import CorruptFile, StorageDamage
 from refimpl.storage.local_log import LocalLog
 from refimpl.storage.offset_index import LARGEST_RELATIVE_OFFSET
 from refimpl.storage.producer_snapshot import read_snapshot
@@ -40,13 +40,26 @@ def nearest_snapshot(
     return ProducerState(end_offset=min(log_start, end))
 
 
-def aborted_in(log: LocalLog, snapshots: Iterable[int], segment: Segment) -> list[AbortedTxn]:
-    """The transactions whose abort marker is in this segment, by the headers of its batches."""
+def aborted_in(
+    log: LocalLog, snapshots: Iterable[int], segment: Segment, checked: bool
+) -> list[AbortedTxn]:
+    """The transactions whose abort marker is in this segment.
+
+    By the headers of its batches alone, unless the CRC of each is to be checked first.
+    """
+    if checked:
+        segment.verify()
     base = segment.base_offset
     state = nearest_snapshot(log, snapshots, base, log.segments[0].base_offset)
     for before in log.segments[log.number_of(state.end_offset) : log.number_of(base)]:
         replay_segment(state, before, base)
-    return replay_segment(state, segment, base + LARGEST_RELATIVE_OFFSET + 1)
+    following = log.segments[log.number_of(base) + 1 :]
+    end = following[0].base_offset if following else log.end_offset
+    aborted = replay_segment(state, segment, base + LARGEST_RELATIVE_OFFSET + 1)
+    if state.end_offset > end:
+        found = f"a batch that ends at offset {state.end_offset}, where the segment ends at {end}"
+        raise CorruptFile(segment.path, segment.size, found)
+    return aborted
 
 
 def replay_segment(state: ProducerState, segment: Segment, end: int) -> list[AbortedTxn]:

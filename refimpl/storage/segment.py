@@ -5,15 +5,16 @@ contradicts it is made anew.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from zlib import crc32
 
 from attrs import define, field
 
 from refimpl.storage.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, Buffer, read_header
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import Disk
-from refimpl.storage.errors import CorruptFile, RefusedBatch
+from refimpl.storage.errors import CorruptBatch, CorruptFile, RefusedBatch
 from refimpl.storage.offset_index import LARGEST_RELATIVE_OFFSET, OffsetIndex
-from refimpl.storage.scan import headers
+from refimpl.storage.scan import headers, whole_batches
 from refimpl.storage.time_index import TimeIndex
 from refimpl.storage.txn_index import TxnIndex
 
@@ -145,7 +146,7 @@ class Segment:
         full = self.config.segment_index_bytes
         return (
             self.size > self.config.segment_bytes - size
-            or (self.size > 0 and self._waited_ms(timestamp, now_ms) > self.config.segment_ms)
+            or (self.size > 0 and self._waited_ms(timestamp, now_ms) > self._most_ms())
             or self.offset_index.is_full(full)
             or self.time_index.is_full(full)
             or last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
@@ -177,11 +178,22 @@ class Segment:
         self.time_index.file.write()
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from this position on."""
-        reached = position
+        """Position and header of each batch from this position on; offsets only grow."""
+        reached, expected = position, self.base_offset
         try:
             for reached, header in headers(self.disk, self.path, position, self.size):
+                if header.base_offset < expected:
+                    raise CorruptBatch(f"offset {header.base_offset}, where {expected} may follow")
                 yield reached, header
+                reached, expected = reached + header.size, header.next_offset
+        except RefusedBatch as damage:
+            raise CorruptFile(self.path, reached, damage.why) from None
+
+    def verify(self) -> None:
+        """Read every batch; the first whose CRC does not match its bytes is a CorruptFile."""
+        reached = 0
+        try:
+            for reached, header, _ in whole_batches(self.disk, self.path, 0, self.size):
                 reached += header.size
         except RefusedBatch as damage:
             raise CorruptFile(self.path, reached, damage.why) from None
@@ -274,6 +286,12 @@ class Segment:
         for _, header in self.headers(self._start(offset)):
             if header.max_timestamp > timestamp:
                 timestamp, offset = self._largest = header.max_timestamp, header.last_offset
+
+    def _most_ms(self) -> int:
+        """How long the segment may grow; its name decides the jitter, which Kafka draws."""
+        most = self.config.max_segment_ms
+        jitter = min(self.config.segment_jitter_ms, most)
+        return most - crc32(self.path.encode()) % jitter if jitter > 0 else most
 
     def _waited_ms(self, timestamp: int, now_ms: int) -> int:
         if self._first_timestamp is None:

@@ -35,8 +35,9 @@ class TxnIndex:
     size: int = 0
     _dirty: bool = field(default=False, init=False)
     _held: bool = field(default=False, init=False)
-    #: What the log's own markers say; without it the file is believed.
-    replay: Callable[[], list[AbortedTxn]] | None = None
+    #: What the log's own markers say, by headers or with every CRC checked; without it the file is
+    #: believed.
+    replay: Callable[[bool], list[AbortedTxn]] | None = None
     _entries: list[AbortedTxn] | None = field(default=None, init=False)
 
     def append(self, txn: AbortedTxn) -> None:
@@ -61,8 +62,9 @@ class TxnIndex:
             if self.replay is None:
                 self._entries = self._unpack(data)
             else:
-                self._entries = self.replay()
+                self._entries = self.replay(False)
                 if data != b"".join(map(_pack, self._entries)):
+                    self._entries = self.replay(True)
                     self._replace()
         return self._entries
 

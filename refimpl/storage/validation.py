@@ -15,9 +15,11 @@ from refimpl.storage.batch import (
     Buffer,
     TimestampType,
     batches,
+    converted,
     crc_matches,
     read_header,
 )
+from refimpl.storage.compression import Codec
 from refimpl.storage.config import LogConfig
 from refimpl.storage.errors import (
     CorruptBatch,
@@ -40,14 +42,32 @@ def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) 
     for position, header in found:
         if header.magic != MAGIC:
             raise UnsupportedForMessageFormat(f"format {header.magic} is not written any more")
-        if header.size > config.max_message_bytes:
-            raise MessageTooLarge(f"{header.size} bytes, above {config.max_message_bytes}")
+        _check_size(header, config)
         if not crc_matches(data, header, position):
             raise CorruptBatch(f"the CRC of the batch at byte {position} does not match")
         _check_claims(header, origin)
         if config.message_timestamp_type is TimestampType.CREATE_TIME:
             _check_clock(header, config, now_ms)
     return found
+
+
+def with_codec(data: Buffer, found: Found, codec: Codec, config: LogConfig) -> tuple[Buffer, Found]:
+    """The same batches with their records compressed as the topic wants it: `compression.type`.
+
+    What another codec made larger than `max.message.bytes` is refused.
+    """
+    if all(header.codec is codec for _, header in found):
+        return data, found
+    parts: list[Buffer] = []
+    for position, header in found:
+        same = header.codec is codec
+        whole = memoryview(data)[position : position + header.size]
+        parts.append(whole if same else converted(data, position, header, codec))
+    data = b"".join(parts)
+    found = list(batches(data))
+    for _, header in found:
+        _check_size(header, config)
+    return data, found
 
 
 def from_leader(data: Buffer, next_offset: int, leader_epoch: int) -> Found:
@@ -75,6 +95,11 @@ def from_leader(data: Buffer, next_offset: int, leader_epoch: int) -> Found:
         position += header.size
         expected = header.next_offset
     return found
+
+
+def _check_size(header: BatchHeader, config: LogConfig) -> None:
+    if header.size > config.max_message_bytes:
+        raise MessageTooLarge(f"{header.size} bytes, above {config.max_message_bytes}")
 
 
 def _check_claims(header: BatchHeader, origin: Origin) -> None:

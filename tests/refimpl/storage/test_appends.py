@@ -6,7 +6,15 @@ import pytest
 from attrs import evolve
 
 from refimpl.errors import Refusal
-from refimpl.storage.batch import Record, TimestampType, decode_records, encode_batch, read_header
+from refimpl.storage.batch import (
+    Record,
+    TimestampType,
+    crc_matches,
+    decode_records,
+    encode_batch,
+    read_header,
+)
+from refimpl.storage.compression import Codec
 from refimpl.storage.config import LogConfig
 from refimpl.storage.control import EndTxnMarker, encode_marker
 from refimpl.storage.disk import MemoryDisk
@@ -306,3 +314,77 @@ def test_an_index_has_an_entry_per_interval() -> None:
     places = [index.get(number)[1] for number in range(index.count)]
     assert places
     assert {after - before for before, after in pairwise(places)} == {3 * len(batch())}
+
+
+def test_segments_that_began_together_do_not_end_together() -> None:
+    """`segment.jitter.ms` shortens each by its own share, the same after a restart."""
+    config = evolve(CONFIG, segment_ms=1_000, segment_jitter_ms=400)
+    ends: set[int] = set()
+    for number in range(8):
+        directory = LogDir.open(MemoryDisk(), NOW_MS, config)
+        log = directory.create((f"topic-{number}", 0), bytes(16), NOW_MS)
+        log.append_as_leader(batch(at_ms=NOW_MS), 0, NOW_MS)
+        later = next(
+            ms for ms in range(1_100) if log.local.active.must_roll(10, NOW_MS + ms, 1, NOW_MS)
+        )
+        assert 600 < later <= 1_001
+        ends.add(later)
+    assert len(ends) > 4
+
+
+def test_a_compacted_segment_is_closed_in_time_to_be_compacted() -> None:
+    config = evolve(CONFIG, cleanup_policy=frozenset({"compact"}), max_compaction_lag_ms=50)
+    log = new_log(config)
+    for at in (0, 50, 51):
+        log.append_as_leader(batch(at_ms=NOW_MS + at), 0, NOW_MS)
+    assert [segment.base_offset for segment in log.local.segments] == [0, 2]
+
+
+@pytest.mark.parametrize("wanted", Codec)
+@pytest.mark.parametrize("sent", Codec)
+def test_a_topic_may_have_a_codec_of_its_own(sent: Codec, wanted: Codec) -> None:
+    log = new_log(evolve(CONFIG, compression_type=wanted, max_message_bytes=5_000))
+    records = [Record(n, NOW_MS + n, b"k", bytes(200)) for n in range(3)]
+    data = encode_batch(records, codec=sent, producer_id=7, producer_epoch=0, base_sequence=4)
+    assert log.append_as_leader(data, 3, NOW_MS).last_offset == 2
+    kept = log.read(0, 10_000)
+    header = read_header(kept)
+    assert header.codec is wanted
+    assert crc_matches(kept, header)
+    assert (header.producer_id, header.base_sequence, header.leader_epoch) == (7, 4, 3)
+    assert list(decode_records(kept)) == records
+    if sent is wanted:
+        assert kept[21:] == data[21:]
+
+
+def test_what_another_codec_makes_too_large_is_refused() -> None:
+    log = new_log(evolve(CONFIG, compression_type=Codec.NONE))
+    with pytest.raises(MessageTooLarge, match="above 500"):
+        log.append_as_leader(batch(size=600, codec=Codec.GZIP), 0, NOW_MS)
+    assert log.end_offset == 0
+
+
+def marked(log: PartitionLog, epoch: int, version: int) -> None:
+    marker = EndTxnMarker(committed=True, coordinator_epoch=1)
+    data = encode_marker(marker, producer_id=7, producer_epoch=epoch, timestamp=NOW_MS)
+    log.append_as_leader(data, 0, NOW_MS, Origin.COORDINATOR, version)
+    log.advance_high_watermark(log.end_offset)
+
+
+def test_a_marker_of_the_epoch_of_its_transaction_comes_late(log: PartitionLog) -> None:
+    """KIP-1228: where each transaction has its own epoch, its marker carries the next one."""
+    log.append_as_leader(transactional(0), 0, NOW_MS)
+    with pytest.raises(InvalidProducerEpoch, match="a marker of the same epoch cannot end"):
+        marked(log, 0, 2)
+    assert log.last_stable_offset == 0
+    marked(log, 1, 2)
+    assert log.last_stable_offset == log.end_offset == 2
+    marked(log, 1, 2)  # repeated: its transaction has ended (KAFKA-19999)
+    with pytest.raises(InvalidProducerEpoch):
+        marked(log, 0, 2)
+
+
+def test_a_marker_of_an_older_protocol_has_the_epoch_of_its_transaction(log: PartitionLog) -> None:
+    log.append_as_leader(transactional(0), 0, NOW_MS)
+    marked(log, 0, 1)
+    assert log.last_stable_offset == 2
