@@ -192,7 +192,7 @@ def _watch(
         raise click.UsageError("--watch follows one run: give it the folder that is written to")
     watch = Watch(path, strict)
     if not Loop(watch, Console(), json_file, until).run():
-        ctx.exit(1 if watch.violated else 0)
+        ctx.exit(2 if watch.folder.meta_problem else 1 if watch.violated else 0)
 
 
 def runs_of(paths: tuple[Path, ...]) -> list[Path]:

@@ -5,6 +5,7 @@ beginning) is one. Names live in dictionaries beside the table (`Names`), so tha
 enough to be shuffled by the billion. What is not known is `NONE`, never guessed.
 """
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final
 
@@ -162,3 +163,23 @@ COLUMNS: Final[dict[str, Any]] = {
     "detail": pa.int32(),
 }
 OPS: Final = pa.schema(list(COLUMNS.items()))
+# Without these no row says anything; what else is missing is unknown.
+REQUIRED: Final = ("run", "topic", "partition", "process", "seq", "op", "outcome", "offset", "id")
+
+
+def wrong_columns(schema: Any) -> Iterator[tuple[str, str]]:
+    """What keeps a table with this Arrow schema from being operations, column by column."""
+    held = dict(zip(schema.names, schema.types, strict=True))
+    lower = {name.lower(): name for name in held}
+    for name, kind in COLUMNS.items():
+        found = held.get(name)
+        if found is None and name in lower:
+            yield lower[name], f"expected {name}: the names of columns are lower-case"
+        elif found is None and name in REQUIRED:
+            yield name, "is missing: without it no row says anything"
+        elif found is not None and not _whole(found):
+            yield name, f"expected {kind}, found {found}"
+
+
+def _whole(kind: Any) -> bool:
+    return pa.types.is_integer(kind) and not pa.types.is_uint64(kind)

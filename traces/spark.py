@@ -20,6 +20,8 @@ from traces.context import Context
 from traces.cutting import LIMITS, STRETCHES, STRETCHES_DDL, SURVEY_DDL, Limits
 from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
 from traces.parcels import PARCELS_DDL, Packer, unpack
+from traces.problems import Problems
+from traces.schema import wrong_columns
 from traces.scopes import SCOPES, Columns
 from traces.splits import Split, read, splits_of, tasks
 from traces.table import from_arrow
@@ -114,9 +116,21 @@ def over(
         count = len(list(tasks(ops.splits)))
         parts = ops.sparkSession.range(0, count, 1, count)
         return parts.mapInArrow(_files(step, ops.splits, names, keep, calls), ddl)
+    refuse_other_tables(ops)
     mine = ops if calls is None else ops.where(F.col("op").isin([int(op) for op in calls]))
     held = [name for name in names if name in ops.columns]
     return mine.select(*held).mapInArrow(_rows(step, names), ddl)
+
+
+def refuse_other_tables(ops: DataFrame) -> None:
+    """Raise `BadInput` unless these are operations: a missing column would read as unknown."""
+    problems = Problems()
+    known = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
+    fields = [(name, known.get(kind, pa.string())) for name, kind in ops.dtypes]
+    told = dict(ops.dtypes)
+    for name, message in wrong_columns(pa.schema(fields)):
+        problems.add("DataFrame", None, name, message.replace("string", told.get(name, "")))
+    problems.raise_any()
 
 
 def _buckets(ops: DataFrame | Files) -> int:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
-from attrs import frozen
+from attrs import evolve, frozen
 
-from traces.arrow import pq
-from traces.schema import NONE
+from traces.arrow import ArrowException, pq
+from traces.problems import BadInput, Problem, Problems
+from traces.schema import NONE, wrong_columns
 from traces.scopes import Columns
 from traces.table import constant, from_arrow
 
@@ -30,24 +31,36 @@ class Split:
     uri: str
     group: int
     rows: int
+    run: int | None = None  # its run's number, where the file does not know it
 
 
 def splits_of(paths: Iterable[str]) -> tuple[Split, ...]:
-    """The row groups of these files, and of all Parquet files in these folders."""
-    uris = [uri for path in paths for uri in _files(path)]
+    """The row groups of these files, and of all Parquet files in these folders.
+
+    Of several folders that `highwater ingest` made each is a run, numbered as they come: in its own
+    rows each is run 0. Raises `BadInput` where there are none, or a file holds something else than operations.
+    """
+    found = [one for path in paths for one in _files(path)]
+    roots = list(dict.fromkeys(root for _, root in found if root is not None))
+    runs = {root: number for number, root in enumerate(roots)} if len(roots) > 1 else {}
     with ThreadPoolExecutor(16) as pool:
-        return tuple(split for splits in pool.map(_row_groups, uris) for split in splits)
+        several = pool.map(_row_groups, (uri for uri, _ in found))
+        return tuple(
+            split if root is None or not runs else evolve(split, run=runs[root])
+            for (_, root), splits in zip(found, several, strict=True)
+            for split in splits
+        )
 
 
-def tasks(splits: Sequence[Split]) -> Iterator[list[Split]]:
+def tasks(splits: Sequence[Split]) -> Iterator[Sequence[Split]]:
     """Splits side by side, in portions that are worth a task each."""
-    held: list[Split] = []
-    for split in splits:
-        if held and sum(s.rows for s in held) + split.rows > ROWS_OF_A_TASK:
-            yield held
-            held = []
-        held.append(split)
-    yield held
+    start = held = 0
+    for end, split in enumerate(splits):
+        if end > start and held + split.rows > ROWS_OF_A_TASK:
+            yield splits[start:end]
+            start, held = end, 0
+        held += split.rows
+    yield splits[start:]
 
 
 def read(
@@ -58,7 +71,7 @@ def read(
         with pq.ParquetFile(_open(uri)) as file:
             for split in several:
                 if ops is None or _holds(file, split.group, ops):
-                    yield from _read(file, split.group, names)
+                    yield from _read(file, split, names)
 
 
 def _holds(file: Any, group: int, ops: Collection[int]) -> bool:
@@ -67,8 +80,10 @@ def _holds(file: Any, group: int, ops: Collection[int]) -> bool:
     return not set(called.unique().to_pylist()).isdisjoint(ops)
 
 
-def _read(file: Any, group: int, names: Sequence[str]) -> Iterator[Columns]:
-    same = _constants(file.metadata, group, names)
+def _read(file: Any, split: Split, names: Sequence[str]) -> Iterator[Columns]:
+    group, same = split.group, _constants(file.metadata, split.group, names)
+    if split.run is not None and "run" in names:
+        same["run"] = split.run
     varied = [name for name in names if name not in same] or ["op"]
     for batch in file.iter_batches(
         _ROWS_AT_ONCE, row_groups=[group], columns=varied, use_threads=False
@@ -97,15 +112,29 @@ def _constant(says: Any) -> int | None:
     return int(says.min) if says.min == says.max else None
 
 
-def _files(path: str) -> list[str]:
-    """The files that a path or URI names; what begins with _ or . is nobody's data."""
+def _files(path: str) -> list[tuple[str, str | None]]:
+    """The files that a path or URI names, and of each the ingested folder that it is of, if any.
+
+    What begins with _ or . is nobody's data.
+    """
     system, inside = _system(path)
-    if system.get_file_info(inside).type == fs.FileType.File:
-        return [path]
+    found = system.get_file_info(inside).type
+    if found == fs.FileType.NotFound:
+        raise BadInput([Problem(path, None, "", "there is no such file or folder")], 1)
+    if found == fs.FileType.File:
+        return [(path, None)]
     below = system.get_file_info(fs.FileSelector(inside, recursive=True))
     prefix = path[: len(path) - len(inside)] if path.endswith(inside) else ""
     names = sorted(one.path for one in below if one.type == fs.FileType.File)
-    return [f"{prefix}{n}" for n in names if n.endswith(".parquet") and _shown(n, inside)]
+    roots = {str(Path(name).parent) for name in names if name.endswith("/run.json")}
+    names = [n for n in names if n.endswith(".parquet") and _shown(n, inside)]
+    if not names:
+        raise BadInput([Problem(path, None, "", "expected Parquet files of operations")], 1)
+    parents = [str(Path(name).parent) for name in names]
+    return [
+        (f"{prefix}{name}", f"{prefix}{parent}" if parent in roots else None)
+        for name, parent in zip(names, parents, strict=True)
+    ]
 
 
 def _shown(name: str, folder: str) -> bool:
@@ -113,7 +142,15 @@ def _shown(name: str, folder: str) -> bool:
 
 
 def _row_groups(uri: str) -> list[Split]:
-    with pq.ParquetFile(_open(uri)) as file:
+    try:
+        opened = pq.ParquetFile(_open(uri))
+    except ArrowException as error:
+        raise BadInput([Problem(uri, None, "", f"expected Parquet: {error}")], 1) from error
+    with opened as file:
+        problems = Problems()
+        for name, message in wrong_columns(file.schema_arrow):
+            problems.add(uri, None, name, message)
+        problems.raise_any()
         groups = range(file.num_row_groups)
         return [Split(uri, n, file.metadata.row_group(n).num_rows) for n in groups]
 

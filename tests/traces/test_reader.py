@@ -12,7 +12,7 @@ import pytest
 from tests.traces.judging import counts, judged, judged_lines, verdicts
 from tests.traces.world import Line, meta, world, write
 from traces.arrow import pa, pq
-from traces.ingest.run import Run, read_trace
+from traces.ingest.run import Run, read_pieces, read_trace
 from traces.problems import BadInput
 from traces.schema import NONE, Op
 
@@ -44,6 +44,28 @@ def send_of(**fields: Any) -> Line:
 
 
 BAD_LINES: dict[str, tuple[Any, str]] = {
+    "a return before its call": (
+        line(0, invoked_ns=5, returned_ns=4),
+        "p0#0.ndjson:1: returned_ns: expected at least invoked_ns, 5, found 4",
+    ),
+    "a partition that Kafka cannot have": (
+        send_of(partition=2**40),
+        "p0#0.ndjson:1: records[0].partition: expected a whole number of at least 0 and below 2^31,"
+        " found 1099511627776",
+    ),
+    "an offset of thirty digits": (
+        '{"process": "p0#0", "seq": 0, "op": "send", "outcome": "ok", '
+        '"records": [{"topic": "t", "partition": 0, "id": 1, "offset": ' + "9" * 30 + "}]}",
+        "p0#0.ndjson:1: records[0].offset: expected a whole number of at least 0, found 1e+30",
+    ),
+    "a partition in other digits": (
+        line(0, op="commit", offsets={"t:\u0663": 1}),
+        "p0#0.ndjson:1: offsets: expected names such as \"topic:partition\", found 't:\u0663'",
+    ),
+    "an unknown field that is too deep": (
+        json.dumps(line(0))[:-1] + ', "note": ' + "[" * 300 + "]" * 300 + "}",
+        "p0#0.ndjson:1: cannot be read: Recursion limit reached",
+    ),
     "a line that is no JSON": (
         '{"process": "p0#0", "seq": 0,',
         "p0#0.ndjson:1: expected JSON: unexpected end of data",
@@ -374,3 +396,44 @@ def test_writing_and_reading_a_world_twice_gives_the_same_rows(tmp_path: Path) -
     one = read_trace(write(tmp_path / "a", w.lines, w.meta)).table(0)
     two = read_trace(write(tmp_path / "b", w.lines, w.meta)).table(0)
     assert one.equals(two)
+
+
+def timed(seq: int, made: int | None, returned: int | None, clock: str | None = None) -> Line:
+    times = {"invoked_ns": made, "returned_ns": returned, "clock": clock}
+    return line(seq, **{name: value for name, value in times.items() if value is not None})
+
+
+WENT_BACK = (
+    "p0#0.ndjson:2: returned_ns: expected at least 1000, when an earlier call was made, found 910: "
+    "the clock 'host' went back (from here on, give it another name, or no times)"
+)
+
+
+def test_a_clock_that_went_back_is_refused_where_it_did(tmp_path: Path) -> None:
+    """L9 would hold such times against Kafka, which did nothing wrong."""
+    assert refused(tmp_path / "a", timed(0, 1000, 1010), timed(1, 900, 910)) == [WENT_BACK]
+    assert refused(tmp_path / "b", timed(0, 1000, None), timed(1, None, 910)) == [WENT_BACK]
+
+
+def test_a_clock_that_went_back_is_seen_over_the_border_of_a_piece(tmp_path: Path) -> None:
+    lines = timed(0, 1000, 1010), timed(1, 900, 910)
+    with pytest.raises(BadInput):
+        run_of(tmp_path / "run", *lines)
+    for size in (1, 100, 250):
+        with pytest.raises(BadInput) as caught:
+            read_pieces(tmp_path / "run", size)
+        assert [str(problem) for problem in caught.value.problems] == [WENT_BACK]
+
+
+def test_calls_inside_others_and_clocks_of_another_name_do_not_go_back(tmp_path: Path) -> None:
+    """A callback runs inside a poll, and an asynchronous send is answered late."""
+    run = run_of(
+        tmp_path / "run",
+        timed(0, 1020, 1030),
+        timed(1, 1000, 1040),
+        timed(2, 1050, 9000),
+        timed(3, 1060, 1070),
+        timed(4, 10, 20, "after the step"),
+        timed(5, None, 1070),
+    )
+    assert run.calls == 6

@@ -1,7 +1,7 @@
 """One process file: its pieces, read apart, and what they say together."""
 
 import gc
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -11,6 +11,15 @@ import numpy as np
 from attrs import define, field
 
 from traces.context import Ints
+from traces.ingest.clocks import (
+    NEVER,
+    contradicted,
+    extremes,
+    go_back,
+    go_on,
+    goes_back,
+    lowest_return,
+)
 from traces.ingest.columns import Malformed
 from traces.ingest.counting import counts_of
 from traces.ingest.lines import Broken, Lines, Piece, process_name, readers
@@ -20,7 +29,7 @@ from traces.ingest.transactions import mark_mixed
 from traces.ingest.validate import findings
 from traces.meta import Meta
 from traces.names import Names
-from traces.problems import SHOWN, Problem, Problems
+from traces.problems import SHOWN, BadInput, Problem, Problems, shown
 from traces.schema import NONE, Op
 
 Columns = dict[str, Ints]
@@ -87,6 +96,8 @@ def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
         reader.add(call)
     alone = not piece.start and lines.piece.final
     columns = mark_mixed(reader.finish(lines.torn != "", alone))
+    if goes_back(columns):
+        raise Malformed("returned_ns")
     told.lines, told.last, told.torn = lines.count, lines.last, lines.torn
     told.calls, told.last_seq = reader.calls, reader.seq if reader.calls else NONE
     told.gaps, told.gap_line = reader.gaps, reader.gap_line
@@ -94,23 +105,34 @@ def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
     told.vague_end = reader.vague_end
     told.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
     told.open = [] if alone else told.open  # the reader knew what became of them
-    told.names = names.told()
+    told.names, told.clocks = names.told(), extremes(columns, names)
     told.counts = counts_of(columns, meta, told.names)
     return Read(told, columns, reader.extra, names.ids)
 
 
-def diagnose(path: Path, piece: Piece, size: int, name: str, seq: int = -1) -> Summary:
+def diagnose(
+    path: Path,
+    piece: Piece,
+    size: int,
+    name: str,
+    seq: int = -1,
+    latest: Mapping[str, int] | None = None,
+) -> Summary:
     """Read a piece again, slowly, and say which lines and fields are wrong.
 
-    `seq` is the highest place of the lines before this piece.
+    `seq` is the highest place of the lines before this piece, `latest` when the last of their
+    calls was made, by clock.
     """
-    told = Summary(piece, name)
+    told, times = Summary(piece, name), dict(latest or {})
     for lines in readers(path, piece, size):
         if lines.piece.start == piece.start:
             for number, call in lines:
-                found = _found(call)
+                found = _found(call, name)
                 if not found:
                     found = list(_misplaced(call, name, seq))
+                    if not found:  # the times of a call that is elsewhere say nothing here
+                        found = list(contradicted(call, times))
+                        lowest_return(told.clocks, call)
                     lowest = told.first_seq if told.calls else call["seq"]
                     told.first_seq = min(lowest, call["seq"])
                     seq = told.last_seq = max(seq, call["seq"])
@@ -118,16 +140,34 @@ def diagnose(path: Path, piece: Piece, size: int, name: str, seq: int = -1) -> S
                 told.wrong += len(found)
                 told.problems += [(number, *one) for one in found][: SHOWN - len(told.problems)]
             told.lines = lines.count
+    for clock, made in times.items():
+        told.clocks[clock] = told.clocks.get(clock, (NEVER, NONE))[0], made
     return told
 
 
-def _found(call: Any) -> list[tuple[str, str]]:
-    return [("", call.message)] if isinstance(call, Broken) else list(findings(call))
+def _found(call: Any, name: str) -> list[tuple[str, str]]:
+    if isinstance(call, Broken):
+        return [("", call.message)]
+    return list(findings(call)) or list(_stumbled(call, name))
+
+
+def _stumbled(call: dict[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    """A call that reads well and that the table cannot hold all the same."""
+    reader = Reader(Names(), name)
+    try:
+        reader.add({**call, "process": name, "seq": 0})
+        reader.finish(torn=True)
+    except Malformed as error:
+        yield error.field, "no column of the table can hold this"
+    except BadInput as error:
+        yield "", str(error)
+    except STUMBLES as error:
+        yield "", f"cannot be read: {error}"
 
 
 def _misplaced(call: dict[str, Any], name: str, seq: int) -> Iterator[tuple[str, str]]:
     if call["process"] != name:
-        yield "process", f"expected {name!r} as on the first line, found {call['process']!r}"
+        yield "process", f"expected {name!r} as on the first line, found {shown(call['process'])}"
     if call["seq"] <= seq:
         yield "seq", f"expected more than {seq}, found {call['seq']}"
 
@@ -142,7 +182,7 @@ def first_process(path: Path) -> str:
     return process_name(path)
 
 
-Again = Callable[[Piece, int], Summary]
+Again = Callable[[Piece, int, Mapping[str, int]], Summary]
 
 
 def together(pieces: Iterable[Summary], again: Again, problems: Problems) -> ProcessFile:
@@ -150,13 +190,14 @@ def together(pieces: Iterable[Summary], again: Again, problems: Problems) -> Pro
 
     `again` diagnoses a piece that goes back behind the ones before it.
     """
-    above, seq = 0, -1
+    above, seq, latest = 0, -1, dict[str, int]()
     file: ProcessFile | None = None
     last, torn, gap = 0, "", 0
     for told in pieces:
         file = file or ProcessFile(told.process, told.piece.file, 0, True, 0)
-        if told.calls and told.first_seq <= seq:
-            told = again(told.piece, seq)
+        if told.calls and (told.first_seq <= seq or go_back(told.clocks, latest)):
+            told = again(told.piece, seq, latest)
+        go_on(told.clocks, latest)
         for line, where, message in told.problems:
             problems.add(file.file, above + line, where, message)
         problems.count += told.wrong - len(told.problems)

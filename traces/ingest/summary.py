@@ -12,6 +12,7 @@ import numpy as np
 from attrs import define, field
 
 from traces.context import Ints
+from traces.ingest.clocks import Extremes
 from traces.ingest.evidence import marks
 from traces.ingest.lines import Piece
 from traces.ingest.transactions import undecided
@@ -75,6 +76,7 @@ class Summary:
     digest: dict[str, list[int]] = field(factory=dict[str, list[int]])
     counts: Counts = field(factory=dict[str, tuple[int, int]])
     marks: list[str] = field(factory=list[str])
+    clocks: Extremes = field(factory=dict[str, tuple[int, int]])
     names: dict[str, dict[str, int]] = field(factory=dict[str, dict[str, int]])
 
     def look_at(self, columns: Columns, ended: Ints) -> None:
@@ -105,7 +107,8 @@ class Summary:
         """What `as_json` wrote."""
         problems = [(line, where, message) for line, where, message in told["problems"]]
         counts = {need: (lacking, total) for need, (lacking, total) in told["counts"].items()}
-        kept: dict[str, Any] = {"problems": problems, "counts": counts}
+        clocks = {clock: (low, high) for clock, (low, high) in told["clocks"].items()}
+        kept: dict[str, Any] = {"problems": problems, "counts": counts, "clocks": clocks}
         kept |= {"piece": Piece(**told["piece"]), "txns": tuple(told["txns"])}
         return cls(**{**told, **kept})
 

@@ -175,8 +175,10 @@ def join_files(
     for _, several in groupby(pieces, key=lambda told: told.piece.file):
         mine = list(several)
 
-        def again(piece: Piece, seq: int, process: str = mine[0].process) -> Summary:
-            return diagnose(folder / piece.file, piece, size, process, seq)
+        def again(
+            piece: Piece, seq: int, latest: Mapping[str, int], process: str = mine[0].process
+        ) -> Summary:
+            return diagnose(folder / piece.file, piece, size, process, seq, latest)
 
         files.append(together(mine, again, problems))
     return files

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from traces import local
 from traces.context import Context
 from traces.kernel import chosen, judge
 from traces.local import rows_of
 from traces.scopes import Columns
 from traces.table import from_arrow
-from traces.tiers.quick import GROUPED, PRODUCED, SEED, Doubts, answers
+from traces.tiers import quick
+from traces.tiers.quick import COVERED, GROUPED, PRODUCED, SEED, Doubts, answers
 from traces.tiers.sides import Unsure
 from traces.tiers.summarise import Summariser
 from traces.tiers.summary import Kind, Told
@@ -22,7 +24,10 @@ def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubt
     """What the fingerprints and the order of this table leave open."""
     columns = [from_arrow(batch) for batch in ops.to_batches()]
     sent = list(Summariser(seed)(columns))
-    unsure = unsure_of(Told.of(sent))
+    told = Told.of(sent)
+    if len(told.kind(Kind.UNSURE)) > quick.MOST_UNSURE:
+        return Doubts(disorder=set(contexts))
+    unsure = unsure_of(told)
     read = list(Summariser(seed, unsure)(columns))
     return Doubts.of(answers(Told.of([*sent, *read]), contexts))
 
@@ -36,6 +41,8 @@ def unsure_of(told: Told) -> Unsure:
 def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[dict[str, Any]]:
     """The findings of all checks that are covered, by exact checks where there is doubt."""
     left, columns = doubts(ops, contexts, seed), from_arrow(ops)
+    if left.disorder:
+        return local.find(ops, contexts, COVERED)
     found = left.settled()
     for place, checks in left.places.items():
         found += _judged(_at(columns, place), "partition", checks, contexts)

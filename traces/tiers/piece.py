@@ -7,8 +7,9 @@ import numpy as np
 from attrs import define, field
 
 from traces.checks.base import Bools
+from traces.checks.columns import firsts
 from traces.context import Ints
-from traces.schema import NONE, Op, Outcome
+from traces.schema import NONE, Flag, Op, Outcome
 from traces.scopes import Column, Columns, calls
 from traces.table import is_constant, take
 from traces.tiers.sides import numbered
@@ -65,6 +66,21 @@ class Piece:
         return rows[
             np.argsort(place.astype(width) if len(self.topic) <= 65_536 else place, kind="stable")
         ]
+
+    def spans(self) -> tuple[Ints, ...]:
+        """Of each process its first and its last row: process, seq and idx, seq and idx.
+
+        But for copies of sends whose partition nobody knows: they lie in files of their own.
+        """
+        rows = np.flatnonzero((self.columns["flags"] & Flag.UNPLACED) == 0)
+        names = ("process", "seq", "idx")
+        if not self._forth:
+            rows = rows[np.lexsort([self.take(name, rows) for name in reversed(names)])]
+        start = np.flatnonzero(firsts(self.take("process", rows)))
+        end = np.r_[start[1:], len(rows)][: len(start)] - 1
+        process, *first = (self.take(name, rows[start]) for name in names)
+        last = (self.take(name, rows[end]) for name in names[1:])
+        return tuple(column.astype(np.int64) for column in (process, *first, *last))
 
     @cached_property
     def _forth(self) -> bool:

@@ -8,9 +8,8 @@ from traces.context import Ints
 from traces.schema import NONE, Flag, Op
 from traces.tiers.piece import Piece
 from traces.tiers.sides import numbered
-from traces.tiers.summary import NOWHERE, Kind, Summary
+from traces.tiers.summary import GROUPS, NOWHERE, PRODUCERS, Kind, Summary
 
-PRODUCERS, GROUPS = 0, 1  # in the place of a topic, where the partition is NOWHERE
 _NEVER = np.iinfo(np.int64).max
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from traces.context import Context
+from traces.schema import NONE
 from traces.tiers import wholes
 from traces.tiers.doubt import LOG, MIXED
 from traces.tiers.places import Place
-from traces.tiers.producers import GROUPS
-from traces.tiers.summary import NOWHERE, Told
+from traces.tiers.summary import GROUPS, NOWHERE, ORDER, Told
 
 SEED = 0x7A11C0DE
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -28,6 +28,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 PLACED = tuple(dict.fromkeys(check for family in FAMILIES.values() for check in family))
 GROUPED, PRODUCED = ("G4",), ("P3", "P4", "T8")
 COVERED = (*PLACED, *GROUPED, *PRODUCED)
+DISORDER = "disorder"
 MOST_UNSURE = 20_000_000  # records whose sends nobody answered; beyond, only exact checks help
 
 
@@ -46,7 +47,9 @@ class Answer:
 def answers(told: Told, contexts: Mapping[int, Context]) -> Iterator[Answer]:
     """What the summaries of some places say; those of one place are all here."""
     for (run, topic, partition), mine in told.groups("run", "topic", "partition"):
-        if partition == NOWHERE:
+        if partition == NOWHERE and topic == ORDER:
+            found, seen = [(DISORDER, NONE)] if wholes.in_disorder(mine) else [], []
+        elif partition == NOWHERE:
             doubts = wholes.doubtful_groups if topic == GROUPS else wholes.doubtful_producers
             found, seen = list(doubts(mine)), wholes.seen(mine)
         else:
@@ -69,6 +72,9 @@ class Doubts:
     groups: set[tuple[int, int]] = field(factory=set[tuple[int, int]])
     producers: set[tuple[int, int]] = field(factory=set[tuple[int, int]])
     seen: list[Answer] = field(factory=list[Answer])
+    # Runs whose rows do not lie in their processes' order, or have more unanswered sends than can
+    # be looked up: nothing is vouched for.
+    disorder: set[int] = field(factory=set[int])
 
     @classmethod
     def of(cls, answers: Iterable[Answer]) -> "Doubts":
@@ -77,6 +83,8 @@ class Doubts:
         for one in answers:
             if not one.doubt:
                 out.seen.append(one)
+            elif one.what == DISORDER:
+                out.disorder.add(one.run)
             elif one.what in GROUPED:
                 out.groups.add((one.run, one.number))
             elif one.what in PRODUCED:

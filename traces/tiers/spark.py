@@ -23,8 +23,9 @@ from traces.schema import Op
 from traces.scopes import Columns
 from traces.spark import Files, Step
 from traces.table import take
+from traces.tiers import quick
 from traces.tiers.order import MOVES
-from traces.tiers.quick import GROUPED, PRODUCED, SEED, Answer, Doubts, answers
+from traces.tiers.quick import COVERED, GROUPED, PRODUCED, SEED, Answer, Doubts, answers
 from traces.tiers.sides import Unsure, numbered
 from traces.tiers.summarise import READ_COLUMNS, SEND_COLUMNS, Summariser
 from traces.tiers.summary import SUMMARIES_DDL, Kind, Told
@@ -50,6 +51,8 @@ def find(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = SE
     for.
     """
     left = doubts(ops, contexts, seed)
+    if left.disorder:
+        return exact.find(ops, contexts, COVERED)
     return findings(ops, contexts, left)
 
 
@@ -57,7 +60,10 @@ def doubts(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = 
     """What the fingerprints and the order of these operations leave open."""
     sent = summaries(ops, Summariser(seed), SEND_COLUMNS, _SENDING).persist()
     try:
-        open_ = sent.where(F.col("kind") == int(Kind.UNSURE)).select("run", "k0").toArrow()
+        open_ = sent.where(F.col("kind") == int(Kind.UNSURE)).select("run", "k0")
+        open_ = open_.limit(quick.MOST_UNSURE + 1).toArrow()
+        if open_.num_rows > quick.MOST_UNSURE:
+            return Doubts(disorder=set(contexts))
         unsure = Unsure.of(open_["run"].to_numpy(), open_["k0"].to_numpy())
         given = summaries(ops, Summariser(seed, unsure), READ_COLUMNS, _READING)
         told = sent.unionByName(given).repartition("run", "topic", "partition")

@@ -15,7 +15,7 @@ from traces.tiers import order, sides
 from traces.tiers.piece import Piece, pieces_of
 from traces.tiers.producers import add_groups, add_producers
 from traces.tiers.sides import Sends, Unsure
-from traces.tiers.summary import Kind, Summary
+from traces.tiers.summary import NOWHERE, ORDER, Kind, Summary
 
 # What is counted, to say how much was looked at.
 SENDS, SURE, TOLD, ACKED, WHOLE, ABORTED, MIXED = range(7)
@@ -46,6 +46,9 @@ class Summariser:
         for some in columns:
             for piece in pieces_of(some) if len(some["op"]) else ():
                 summary = Summary(piece.run)
+                process, *ends = piece.spans()
+                keys = (process, int(self.unsure is not None))
+                summary.add(Kind.SPAN, (ORDER, NOWHERE), keys, *ends)
                 if self.unsure is None:
                     self._sends(summary, piece)
                 else:

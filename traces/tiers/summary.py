@@ -18,7 +18,9 @@ NAMES = (
 )
 SUMMARIES = pa.schema([(name, pa.int64()) for name in NAMES])
 SUMMARIES_DDL = ", ".join(f"{name} bigint" for name in NAMES)
-NOWHERE = -2  # the partition of what concerns a group or a producer; its topic says which
+# The partition of what concerns a group, a producer or the order of rows; its topic says which.
+NOWHERE = -2
+PRODUCERS, GROUPS, ORDER = range(3)
 
 
 class Kind(IntEnum):
@@ -42,6 +44,7 @@ class Kind(IntEnum):
     )
     SESSION = 12  # transactional id, process: first begin, last commit, commits
     INIT = 13  # transactional id, producer id: inv, producer epoch
+    SPAN = 14  # process, whether of reads: the first seq and idx in a piece, the last seq and idx
 
 
 @define

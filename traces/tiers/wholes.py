@@ -65,6 +65,19 @@ def _late(mine: Told, named: bool) -> bool:
     return bool(np.any(first[newer] < mine["v4"][sends]))
 
 
+def in_disorder(told: Told) -> bool:
+    """Whether rows of a process lie between those of another piece, so that no piece is a stretch.
+
+    The tiers compare pieces by their ends; what lies inside another one would pass unseen.
+    """
+    spans = told.kind(Kind.SPAN).sorted("k0", "k1", "v0", "v1")
+    process, reads, *ends = (spans[n] for n in ("k0", "k1", "v0", "v1", "v2", "v3"))
+    seq, idx, last_seq, last_idx = ends
+    same = (process[1:] == process[:-1]) & (reads[1:] == reads[:-1])
+    behind = (seq[1:] > last_seq[:-1]) | ((seq[1:] == last_seq[:-1]) & (idx[1:] > last_idx[:-1]))
+    return bool(np.any(same & ~behind))
+
+
 def seen(told: Told) -> Iterator[tuple[str, int]]:
     """How much the checks of groups and producers would have looked at."""
     generations = told.kind(Kind.GENERATION)

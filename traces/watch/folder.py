@@ -31,7 +31,14 @@ class Process:
     ended: str = ""
     #: Places that were read from a journal, and those that were left for the file it becomes.
     known_to: int = -1
+    #: When the last call of each clock was made; a journal tells its calls in no order.
+    _made: dict[str, int] = field(factory=dict[str, int])
     left: frozenset[int] = frozenset()
+
+    @property
+    def made(self) -> dict[str, int]:
+        """When the last call was made, by clock, as far as calls come in their order."""
+        return {} if isinstance(self.source, Journal) else self._made
 
     def take(self, call: Call, line: int) -> bool:
         """Whether this call is new; notes where the process stands."""
@@ -68,6 +75,8 @@ class Batch:
     #: There is a new `meta.json`; or something else may have changed how the run is configured.
     meta_read: bool = False
     meta_changed: bool = False
+    #: Why there is a `meta.json` that cannot be used, when that is new.
+    meta_problem: str = ""
     #: A file held more than is read at once.
     more: bool = False
 
@@ -76,7 +85,7 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        return not (self.calls or self.began or self.meta_changed)
+        return not (self.calls or self.began or self.meta_changed or self.meta_problem)
 
 
 @define
@@ -97,7 +106,9 @@ class Folder:
         batch = Batch()
         for path in self._files():
             self._follow(path, batch)
-        batch.meta_read, told_before = self._read_meta(), len(self._told)
+        problem, told_before = self.meta_problem, len(self._told)
+        batch.meta_read = self._read_meta()
+        batch.meta_problem = self.meta_problem if self.meta_problem != problem else ""
         for process in self.processes.values():
             was = process.ended
             if calls := self._new(process):

@@ -83,5 +83,8 @@ class Loop:
         if self.json_file is not None:
             write_json(self.watch, self.json_file)
         found = "violated" if self.watch.violated else "nothing is violated so far"
+        if problem := self.watch.folder.meta_problem:
+            self.console.print(stamped("BAD", problem), soft_wrap=True)
+            found += ", and what depends on meta.json was not looked at"
         running = ", ".join(self.watch.folder.running) or "nobody"
         self.console.print(stamped("stopped", f"{found}; still open: {running}"), soft_wrap=True)

@@ -7,6 +7,7 @@ import numpy as np
 from attrs import define, field
 
 from traces.context import Ints
+from traces.ingest.clocks import contradicted, extremes, go_back, go_on, goes_back
 from traces.ingest.columns import Malformed
 from traces.ingest.process_file import Reader
 from traces.ingest.transactions import write_transactions
@@ -47,9 +48,17 @@ class Transactions:
 
 
 def rows_of(
-    names: Names, process: str, file: str, calls: Sequence[Numbered], ended: Transactions
+    names: Names,
+    process: str,
+    file: str,
+    calls: Sequence[Numbered],
+    ended: Transactions,
+    latest: dict[str, int],
 ) -> Columns:
-    """The rows of these calls of one process; what ended its transactions goes to `ended`."""
+    """The rows of these calls of one process; what ended its transactions goes to `ended`.
+
+    `latest` says when the last call before them was made, by clock.
+    """
     reader = Reader(names, process)
     reader.ends = ended.of(reader.process)
     try:
@@ -59,8 +68,21 @@ def rows_of(
         columns = reader.finish(torn=True)
     except (Malformed, LookupError, TypeError, ValueError, AttributeError, OverflowError):
         raise malformed(file, calls, process) from None
+    times = extremes(columns, names)
+    if goes_back(columns) or go_back(times, latest):
+        raise _gone_back(file, calls, dict(latest))
+    go_on(times, latest)
     columns["run"] = np.zeros(len(columns["op"]), np.int64)
     return narrow(columns)
+
+
+def _gone_back(file: str, calls: Sequence[Numbered], latest: dict[str, int]) -> BadInput:
+    """On which lines a clock went back."""
+    problems = Problems()
+    for line, call in sorted(calls, key=lambda item: item[1]["seq"]):
+        for where, message in contradicted(call, latest):
+            problems.add(file, line or None, where, message)
+    return BadInput(problems.first, problems.count)
 
 
 def narrow(columns: Columns) -> Columns:

@@ -32,6 +32,8 @@ def lines(watch: Watch, step: Step) -> Iterator[tuple[str, str]]:
     """What happened in one batch: a word that says what kind it is, and the rest."""
     for process in step.batch.began:
         yield "began", process.name
+    if step.batch.meta_problem:
+        yield "BAD", f"{step.batch.meta_problem}: nothing it says is known until it is mended"
     if step.batch.meta_read:
         yield "meta.json", "complete" if watch.folder.meta.complete else "read"
     for check in step.withdrawn:
@@ -87,6 +89,7 @@ def as_json(watch: Watch) -> dict[str, Any]:
         "watching": True,
         "calls": watch.calls,
         "running": watch.folder.running,
+        "warnings": [watch.folder.meta_problem] if watch.folder.meta_problem else [],
         "checks": checks,
     }
     return {"runs": [run]}

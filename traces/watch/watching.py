@@ -65,7 +65,8 @@ class Watch:
         step = Step(self.folder.look())
         for process, calls in step.batch.calls:
             file = process.source.path.name
-            self._take(process, rows_of(self.names, process.name, file, calls, self._transactions))
+            told = (self._transactions, process.made)
+            self._take(process, rows_of(self.names, process.name, file, calls, *told))
             self.calls += len(calls)
         self._evidence.settle()
         if step.batch.meta_changed:

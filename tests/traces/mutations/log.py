@@ -90,6 +90,8 @@ def send_earlier(world: World, lines: Lines) -> None:
     ordered = sorted(several[0], key=lambda x: placed(x)[1])
     later = ordered[-1]
     earlier = next(x for x in reversed(ordered) if x["process"] != later["process"])
+    for before in lines[later["process"]][: later["seq"]]:
+        before |= {"invoked_ns": 0, "returned_ns": 0}
     later |= {"invoked_ns": 1, "returned_ns": 2}
     earlier |= {"invoked_ns": 10}
 

@@ -69,7 +69,18 @@ def told(world: World, mutation: Mutation) -> tuple[Lines, dict[str, Any]]:
     # Through JSON, because a copy would keep the records that lines of one call share.
     lines, meta = json.loads(json.dumps([world.lines, world.meta]))
     mutation.tell(world, lines)
+    for mine in lines.values():
+        forth(mine)
     meta["processes"] = list(lines)
     if mutation.meta is not None:
         mutation.meta(meta)
     return lines, meta
+
+
+def forth(mine: list[Line]) -> None:
+    """No call of a process returns before an earlier one was made: that would refute its clock."""
+    latest = 0
+    for line in mine:
+        latest = max(latest, line.get("invoked_ns", 0))
+        if "returned_ns" in line:
+            line["returned_ns"] = max(latest, line["returned_ns"])
