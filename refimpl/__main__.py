@@ -5,11 +5,13 @@ imported only when one of its verbs is called, so `highwater --help` answers at 
 installs without Spark, TLC or Hypothesis.
 """
 
+import errno
 import sys
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
+from os import devnull, dup2
 from typing import Any
 
 import click
@@ -22,6 +24,14 @@ ROOMS = ("refimpl", "properties", "chaos", "traces")
 BAD_INPUT = 2
 OUR_OWN_BUG = 3
 INTERRUPTED = 130
+
+# What an operating system refuses: a full disk, a folder without permission. No bug of ours.
+OF_THE_MACHINE = frozenset(
+    [
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR),
+        *(errno.EISDIR, errno.EIO, errno.EFBIG, errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE),
+    ]
+)
 
 #: What `--help` says of a verb without importing its room; a test holds both to the same words.
 SHORT_HELP = {
@@ -94,6 +104,12 @@ class Verbs(click.Group):
                 raise
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+        except OSError as refused:
+            if refused.errno not in OF_THE_MACHINE:
+                raise
+            place = f"{refused.filename}: " if refused.filename else ""
+            click.echo(f"Error: {place}{refused.strerror or refused}", err=True)
+            ctx.exit(BAD_INPUT)
 
 
 def _offers() -> dict[str, EntryPoint]:
@@ -122,14 +138,51 @@ def highwater() -> None:
     """
 
 
+class Lasting:
+    """A standard stream whose reader may go: the work goes on, and the exit code is the verdict's.
+
+    Nor does a name that no encoding can show (a file's, of bytes that are no UTF-8) end anything.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, or drop what nobody reads."""
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._reader_has_gone()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or drop what nobody reads."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._reader_has_gone()
+
+    def _reader_has_gone(self) -> None:
+        with open(devnull, "wb") as nothing:
+            dup2(nothing.fileno(), self._stream.fileno())
+
+
 def main() -> None:
     """Run the command line; a traceback is for our own bugs alone, and says so."""
+    sys.stdout, sys.stderr = Lasting(sys.stdout), Lasting(sys.stderr)
     try:
         highwater.main(prog_name="highwater")
     except Exception:
         traceback.print_exc()
         click.echo("highwater: this is a bug in highwater itself, not a verdict", err=True)
         sys.exit(OUR_OWN_BUG)
+    finally:
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

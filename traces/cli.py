@@ -1,5 +1,6 @@
 """`highwater check`: judge what clients did and saw, promise by promise."""
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,14 +16,14 @@ from traces.engines import ENGINES, cache, judge_all
 from traces.ingest.history import Reading
 from traces.ingest.ingesting import is_ops
 from traces.ingest.inputs import read_input
-from traces.ingest.run import process_files, read_trace
+from traces.ingest.run import read_trace
 from traces.junit import junit
 from traces.modes import MODES
 from traces.output import write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
 from traces.second import SMALL, ask_again
-from traces.verdict import VIOLATED
+from traces.verdict import NOT_CHECKED, VIOLATED
 
 
 @click.command(short_help="Judge recorded client histories, promise by promise.")
@@ -106,8 +107,9 @@ def check(
     is violated, was broken as the configuration in meta.json allows, or is not checked, with the
     reason. Of several runs only those are shown in full in which something is violated.
 
-    Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged,
-    and 3 when a second checker refutes what the first one found: then one of them is wrong.
+    Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged
+    or nothing in it was, and 3 when a second checker refutes what the first one found: then one of
+    them is wrong.
     """
     for option, file in (("--json", json_file), ("--html", html_file), ("--junit", junit_file)):
         if file is not None and not file.parent.is_dir():
@@ -145,10 +147,28 @@ def check(
         from traces.html.page import page
 
         write_whole(html_file, page(judged, pictures or pictures_of(judged)))
+    for one in judged:
+        for line in unjudged(one):
+            console.print(line, style="red", soft_wrap=True, highlight=False, markup=False)
     verdicts = {one.verdict for one in judged}
     if any(one.contradictions for one in judged):
         ctx.exit(3)
-    ctx.exit(2 if BAD_INPUT in verdicts else 1 if VIOLATED in verdicts else 0)
+    unknown = {BAD_INPUT, NOT_CHECKED} & verdicts
+    ctx.exit(2 if unknown else 1 if VIOLATED in verdicts else 0)
+
+
+def unjudged(one: Judged, most: int = 8) -> Iterator[str]:
+    """Why nothing at all could be judged of a run, and what its recorder has to write down."""
+    if one.verdict != NOT_CHECKED:
+        return
+    yield f"{one.path}: nothing was judged. What the checks lack, and how many of them:"
+    counts = Counter(reason for v in one.verdicts for reason in v.reason.split("; "))
+    for reason, count in counts.most_common(most):
+        yield f"  {count:>3}  {reason}"
+    yield (
+        "Record of each message its `id`, `topic`, `partition` and `offset`, where it is sent and "
+        "where it is polled, and end with a `scan` of every partition (highwater record-scan)"
+    )
 
 
 def _look_for_what_draws() -> None:
@@ -192,14 +212,17 @@ def _watch(
         raise click.UsageError("--watch follows one run: give it the folder that is written to")
     watch = Watch(path, strict)
     if not Loop(watch, Console(), json_file, until).run():
-        ctx.exit(2 if watch.folder.meta_problem else 1 if watch.violated else 0)
+        ctx.exit(1 if watch.violated else 2 if watch.folder.meta_problem else 0)
 
 
 def runs_of(paths: tuple[Path, ...]) -> list[Path]:
     """The runs that these paths name; a path that holds none is a mistake of its owner."""
     runs: list[Path] = []
     for path in paths:
-        found = list(_runs_at(path))
+        try:
+            found = list(_runs_at(path))
+        except OSError as error:
+            raise click.UsageError(f"{error.filename}: {error.strerror}") from None
         if not found:
             raise click.UsageError(
                 f"{path}: expected the folder of a run (with meta.json), an .edn file, "
@@ -213,19 +236,27 @@ def _runs_at(path: Path) -> Iterator[Path]:
     if path.is_file():
         if path.suffix == ".edn":
             yield path
-    elif is_ops(path) or (path / "meta.json").is_file() or process_files(path):
+    elif is_ops(path) or (path / "meta.json").is_file() or list(path.glob("*.ndjson*")):
         yield path
     else:
-        for below in sorted(path.iterdir()):
-            if below.suffix == ".edn" or is_ops(below) or (below / "meta.json").is_file():
-                yield below
+        yield from filter(_is_run, sorted(path.iterdir()))
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a path may be a run; one that may not be looked into is refused as one, by name."""
+    try:
+        return path.suffix == ".edn" or is_ops(path) or (path / "meta.json").is_file()
+    except OSError:
+        return True
 
 
 @contextmanager
 def progress() -> Generator[Progress]:
     """A line on stderr that says what is being done, gone when it is done."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         yield bar
 
 

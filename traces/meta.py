@@ -135,6 +135,16 @@ _CONSUMER = {
     "group_protocol": str,
     "rack": str,
 }
+_ISOLATION = ("read_committed", "read_uncommitted")
+# A setting that is misspelt would be taken for one that permits nothing, or everything.
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "acks": ("0", "1", "all", "-1"),
+    "isolation": _ISOLATION,
+    "message_timestamp_type": ("CreateTime", "LogAppendTime"),
+    "commit_order": ("process_then_commit", "commit_then_process", "auto", "none"),
+}
+_LISTS = {"cleanup_policy": ("delete", "compact")}  # several, between commas
+_AT_LEAST = {"partitions": 1, "replication_factor": 1, "min_insync_replicas": 1, "max_in_flight": 1}
 _SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}
 _WORDS = {
     int: "a whole number",
@@ -191,6 +201,18 @@ def _names(whole: "_Object") -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
+def _misspelt(name: str, value: Any) -> str:
+    """What was expected of a setting, if it cannot have this value."""
+    if type(value) is int and value < (least := _AT_LEAST.get(name, 0)):
+        return f"expected at least {least}"
+    if name in _CHOICES and value not in _CHOICES[name]:
+        return f"expected one of {', '.join(_CHOICES[name])}"
+    words = _LISTS.get(name)
+    if words and not all(word.strip() in words for word in value.split(",")):
+        return f"expected one or more of {', '.join(words)}"
+    return ""
+
+
 @frozen
 class _Object:
     """An object of meta.json that knows where it stands, for the message."""
@@ -208,6 +230,9 @@ class _Object:
             self.problems.add(
                 self.file, None, self.path + name, f"expected {_WORDS[kind]}, found {shown(value)}"
             )
+            return None
+        if value is not None and (wrong := _misspelt(name, value)):
+            self.problems.add(self.file, None, self.path + name, f"{wrong}, found {shown(value)}")
             return None
         return value
 

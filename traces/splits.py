@@ -38,7 +38,7 @@ def splits_of(paths: Iterable[str]) -> tuple[Split, ...]:
     """The row groups of these files, and of all Parquet files in these folders.
 
     Of several folders that `highwater ingest` made each is a run, numbered as they come: in its own
-    rows each is run 0. Raises `BadInput` where there are none, or a file holds something else than operations.
+    rows each is run 0. Raises `BadInput` where there are none, or a file holds something else.
     """
     found = [one for path in paths for one in _files(path)]
     roots = list(dict.fromkeys(root for _, root in found if root is not None))

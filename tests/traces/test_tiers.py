@@ -28,7 +28,7 @@ from traces.jepsen import add_cycles
 from traces.schema import COLUMNS, OPS, Op
 from traces.spark import read_ops
 from traces.table import from_arrow
-from traces.tiers import alone, sql
+from traces.tiers import alone, quick, sql
 from traces.tiers import spark as tiers
 from traces.tiers.quick import COVERED
 from traces.tiers.sides import DONE, FINAL, GIVEN, VISIBLE, Unsure
@@ -51,8 +51,8 @@ def said(findings: list[dict[str, Any]], *, seen: bool = False) -> Mapping[str, 
 
 
 def agree(table: Any, contexts: Any, *, seen: bool = False) -> None:
-    quick, exact = alone.find(table, contexts), local.find(table, contexts, COVERED)
-    assert said(quick, seen=seen) == said(exact, seen=seen)
+    found, exact = alone.find(table, contexts), local.find(table, contexts, COVERED)
+    assert said(found, seen=seen) == said(exact, seen=seen)
 
 
 def table_and_contexts(lines: dict[str, list[Line]], meta: dict[str, Any]) -> tuple[Any, Any]:
@@ -228,3 +228,46 @@ def test_sql_names_the_blocks_that_differ(spark: SparkSession, generated: Path) 
     lost = {(x["topic"], x["partition"], FINAL) for x in lies if x["lie"] == "lost_at_the_end"}
     skipped = {(x["topic"], x["partition"], GIVEN) for x in lies if x["lie"] == "skipped"}
     assert lost | skipped <= named
+
+
+def clustered(rows: list[tuple[int, int]], pieces: int) -> Any:
+    """Polls of one process, (seq, offset), in a table that is clustered by offset."""
+    columns: dict[str, Any] = {name: np.full(len(rows), -1) for name in COLUMNS}
+    columns |= {name: np.zeros(len(rows), int) for name in ("run", "topic", "partition", "process")}
+    columns |= {name: np.zeros(len(rows), int) for name in ("idx", "outcome", "flags", "clock")}
+    columns["seq"], columns["offset"] = (np.array(column) for column in zip(*rows, strict=True))
+    columns |= {"op": np.full(len(rows), int(Op.POLL)), "id": columns["offset"]}
+    table = pa.table([pa.array(columns[n], t) for n, t in COLUMNS.items()], OPS)
+    size = len(rows) // pieces
+    return pa.Table.from_batches(
+        [b for n in range(pieces) for b in table[n * size :][:size].to_batches()]
+    )
+
+
+def test_rows_that_lie_in_no_order_are_looked_at_exactly() -> None:
+    """Each piece goes forward and begins above the one before, and the reader went back."""
+    w = world(1)
+    _, contexts = table_and_contexts(w.lines, w.meta)
+    table = clustered([(0, 0), (2, 1), (1, 2), (3, 3)], pieces=2)
+    assert [batch.num_rows for batch in table.to_batches()] == [2, 2]
+    assert alone.doubts(table, contexts).disorder == {0}
+    found = tally(alone.find(table, contexts))[0]
+    assert found["C2"].total == 1
+    agree(table, contexts, seen=True)
+
+
+def test_rows_in_order_are_not_taken_for_disorder() -> None:
+    w = world(1)
+    table, contexts = table_and_contexts(w.lines, w.meta)
+    for size in (7, 50, 10_000):
+        pieces = pa.Table.from_batches(table.to_batches(max_chunksize=size))
+        assert not alone.doubts(pieces, contexts).disorder
+
+
+def test_too_many_unanswered_sends_are_left_to_the_exact_checks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table, contexts = lied("lose", 3)
+    monkeypatch.setattr(quick, "MOST_UNSURE", -1)
+    assert alone.doubts(table, contexts).disorder == set(contexts)
+    agree(table, contexts, seen=True)

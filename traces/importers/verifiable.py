@@ -109,6 +109,7 @@ class _Log:
     verbose: list[Line] = field(factory=list[Line])
     prefix: str = ""
     sent: int | None = None
+    unnamed: int = 0  # records of which only the offsets are told
     ended: Line | None = None
 
     def described(self, known: Known) -> tuple[str, dict[str, Any]]:
@@ -160,6 +161,11 @@ def _read(source: Source) -> _Log:
         source.problems.add(source.path.name, None, "", "expected events of a verifiable client")
     if log.verbose:
         source.imported.skip("record_data without its records_consumed", len(log.verbose))
+    if log.unnamed:
+        source.warn(
+            f"{log.unnamed} records were consumed and their values not printed, so that no check "
+            "can compare them with what was sent: start kafka-verifiable-consumer with --verbose"
+        )
     if log.ended is None:
         source.warn("the log ends without shutdown_complete: cut off")
     return log
@@ -309,6 +315,7 @@ def _records_consumed(log: _Log, event: Mapping[str, Any]) -> None:
     records: list[Line] = log.verbose
     log.verbose = []
     if not records:
+        log.unnamed += count or 0
         for i, (place, part) in enumerate(_parts(log, event, "partitions")):
             records += _range(source, place, part, f"partitions[{i}].")
     if count is not None and records and count != len(records):

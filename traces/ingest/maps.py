@@ -5,7 +5,8 @@ import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
 
 from traces.arrow import pa
@@ -31,7 +32,8 @@ def processes(count: int | None = None) -> Generator[Map]:
         if len(several) < 2 or count < 2:
             return map(work, several)
         if not pools:
-            pools.append(ProcessPoolExecutor(count, mp_context=get_context("spawn")))
+            spawn = get_context("spawn")
+            pools.append(ProcessPoolExecutor(count, spawn, initializer=_end_with_parent))
         return pools[0].map(work, several)
 
     try:
@@ -43,6 +45,17 @@ def processes(count: int | None = None) -> Generator[Map]:
     finally:
         for pool in pools:
             pool.shutdown()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work that nobody gives it, for ever."""
+    if (parent := parent_process()) is not None:
+        Thread(target=_wait_for, args=(parent,), daemon=True).start()
+
+
+def _wait_for(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def in_spark(spark: "SparkSession") -> Map:

@@ -1,6 +1,6 @@
 """One run: its configuration, its dictionaries, its rows, and what is known to be missing of it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from traces.ingest.summary import Summary
 from traces.ingest.whole import Whole, join_files
 from traces.meta import Meta, read_meta
 from traces.names import Names
-from traces.problems import Problem, Problems
+from traces.problems import SHOWN, BadInput, Problem, Problems
 from traces.schema import NONE, Op
 
 
@@ -79,8 +79,22 @@ class Run:
 
 
 def process_files(folder: Path) -> list[Path]:
-    """The process files of a run folder, by name."""
-    return sorted(f for f in folder.iterdir() if f.is_file() and f.name.endswith(SUFFIXES))
+    """The process files of a run folder, by name.
+
+    Raises `BadInput` where something bears the name of one and is no file: a link to nowhere, a
+    pipe, a folder. What it would have held must not be missing in silence.
+    """
+    problems, files = Problems(), sorted(f for f in folder.iterdir() if f.name.endswith(SUFFIXES))
+    for file in files:
+        if not file.is_file():
+            what = "a folder" if file.is_dir() else "a link to nothing" if _loose(file) else "none"
+            problems.add(file.name, None, "", f"expected a regular file, found {what}")
+    problems.raise_any()
+    return files
+
+
+def _loose(file: Path) -> bool:
+    return file.is_symlink() and not file.exists()
 
 
 @frozen
@@ -155,9 +169,24 @@ def files_of(of: Source, pieces: Sequence[Summary], size: int) -> list[ProcessFi
     return files
 
 
-def run_of(folder: Path, whole: Whole) -> Run:
-    """What the checks stand on, without the rows."""
+def _denied(whole: Whole) -> Iterator[Problem]:
+    """Rows of partitions that meta.json says are not there."""
     names, told = whole.names, whole.told
+    there = (told["topic"] != NONE) & (told["partition"] != NONE)
+    columns = [told[name][there] for name in ("process", "topic", "partition")]
+    for process, topic, partition in np.unique(np.stack(columns), axis=1).T.tolist():
+        of = whole.meta.topics.get(names.topics.name(topic))
+        if of is not None and of.partitions is not None and partition >= of.partitions:
+            topic, said = names.topics.name(topic), f"meta.json says {of.partitions} partitions"
+            file = next(f.file for f in whole.files if f.name == names.processes.name(process))
+            yield Problem(file, None, "partition", f"{said} of {topic}, found {topic}:{partition}")
+
+
+def run_of(folder: Path, whole: Whole) -> Run:
+    """What the checks stand on, without the rows; rows that meta.json denies are refused."""
+    names, told = whole.names, whole.told
+    if denied := list(_denied(whole)):
+        raise BadInput(denied[:SHOWN], len(denied))
     names.files = {names.processes.number(f.name): f.file for f in whole.files}
     return Run(
         path=folder,

@@ -162,3 +162,21 @@ def test_the_command_ends_with_the_run(tmp_path: Path, name: str | None, code: i
     assert "watching" not in watched["runs"][0]
     CliRunner().invoke(check, [str(tmp_path), "--json", str(out)])
     assert json.loads(out.read_text()) == watched
+
+
+def test_a_broken_meta_is_told_and_never_passes(tmp_path: Path) -> None:
+    """It said nothing, and went on to "nothing is violated"."""
+    at = Bench(tmp_path, iter(()), tmp_path.with_suffix(".json"))
+    (tmp_path / "meta.json").write_text('{"format": 1,')
+    (tmp_path / "p0#0.ndjson").write_text("")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    at.at_pause = interrupt
+    assert not at.watch()
+    told = at.said.getvalue()
+    assert " BAD meta.json:1: expected JSON: " in told
+    assert "and what depends on meta.json was not looked at" in told
+    (run,) = json.loads(at.json_file.read_text())["runs"]
+    assert run["warnings"][0].startswith("meta.json:1: expected JSON")

@@ -1,0 +1,66 @@
+"""Where the operations are: which files, of which run, and whether they are operations at all."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.traces.world import world, write
+from traces import splits
+from traces.arrow import pa, pq
+from traces.ingest.ingesting import ingest
+from traces.problems import BadInput
+from traces.schema import OPS
+from traces.splits import Split, splits_of, tasks
+
+
+def test_every_split_is_in_one_task_and_no_task_is_too_large() -> None:
+    several = tuple(
+        Split("f", n, rows) for n, rows in enumerate([7, 900_000, 1_100_000, 1, 0] * 40)
+    )
+    found = list(tasks(several))
+    assert [split for mine in found for split in mine] == list(several)
+    assert all(len(mine) == 1 or sum(s.rows for s in mine) <= 2_000_000 for mine in found)
+
+
+def test_folders_of_several_runs_do_not_merge(tmp_path: Path) -> None:
+    """Each of them says of all its rows that they are of run 0."""
+    for number, name in enumerate(("one", "two")):
+        w = world(number)
+        ingest(write(tmp_path / "runs" / name, w.lines, w.meta), tmp_path / "ops" / name)
+    one, two = (str(tmp_path / "ops" / name) for name in ("one", "two"))
+    assert {split.run for split in splits_of([one])} == {None}
+    for paths in ([one, two], [str(tmp_path / "ops")]):
+        found = splits_of(paths)
+        assert {(Path(split.uri).parent.name, split.run) for split in found} == {
+            ("one", 0),
+            ("two", 1),
+        }
+        rows = list(splits.read(found, ["run", "op"]))
+        assert {int(value) for piece in rows for value in set(piece["run"].tolist())} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offset": ("Offset", pa.int64())}, "Offset: expected offset: the names of columns are"),
+        ({"process": None}, "process: is missing: without it no row says anything"),
+        ({"offset": ("offset", pa.float64())}, "offset: expected int64, found double"),
+    ],
+)
+def test_other_tables_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    fields = [change.get(field.name, (field.name, field.type)) for field in OPS]
+    schema = pa.schema([field for field in fields if field is not None])
+    pq.write_table(schema.empty_table(), tmp_path / "part.parquet")
+    with pytest.raises(BadInput, match=message):
+        splits_of([str(tmp_path)])
+
+
+def test_a_folder_without_parquet_and_a_place_without_anything_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="expected Parquet files of operations"):
+        splits_of([str(tmp_path)])
+    with pytest.raises(BadInput, match="there is no such file or folder"):
+        splits_of([str(tmp_path / "nowhere")])
+    (tmp_path / "part.parquet").write_text("nonsense")
+    with pytest.raises(BadInput, match="expected Parquet"):
+        splits_of([str(tmp_path)])
