@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify test lint pytest format spec conform mutants chaos validate check \
+.PHONY: help setup java verify test lint pytest format spec prove conform mutants chaos validate check \
 	docs test-browser test-kafka soak bench lock clean
 
 help: ## List the verbs
@@ -42,6 +42,9 @@ pytest: java setup
 
 spec: java setup ## Run the TLA+ models against their expected verdicts
 	$(HIGHWATER) spec $(ARGS)
+
+prove: java setup ## Show with z3 that invariants are inductive: make prove ARGS=--full
+	$(HIGHWATER) prove $(ARGS)
 
 conform: java setup ## Compare specs and Python machines, edge by edge
 	$(HIGHWATER) conform $(ARGS)

@@ -105,7 +105,7 @@ class Judge:
             state = oracle.state
             if state.leader is not None:
                 leader = oracle.replicas[state.leader]
-                found[partition] = leader.log.records[: leader.high_watermark]
+                found[partition] = list(leader.log.records[: leader.high_watermark])
                 oracle.read(leader, 0, found[partition])
         for producer in self.producers:
             self._find(producer, found)

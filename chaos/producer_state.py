@@ -6,7 +6,7 @@ made it and as which: producer * STRIDE + sequence.
 
 from attrs import define, field
 
-from refimpl.machines.log import Log
+from refimpl.machines.replica_log import ReplicaLog
 
 STRIDE = 1_000_000
 
@@ -18,7 +18,7 @@ class ProducerState:
     newest: dict[int, int] = field(factory=dict[int, int])
     offsets: dict[int, int] = field(factory=dict[int, int])
 
-    def rebuild(self, log: Log) -> None:
+    def rebuild(self, log: ReplicaLog) -> None:
         """Read the log from its start."""
         self.newest, self.offsets = {}, {}
         for offset, record in enumerate(log.records):

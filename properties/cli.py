@@ -2,8 +2,9 @@
 
 from properties.conformance.command import conform
 from properties.mutants.command import mutants
+from properties.proofs.command import prove
 from properties.tla.spec_command import spec
 from properties.tla.validate_command import validate
 from properties.verify import verify
 
-__all__ = ["conform", "mutants", "spec", "validate", "verify"]
+__all__ = ["conform", "mutants", "prove", "spec", "validate", "verify"]

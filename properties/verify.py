@@ -56,6 +56,7 @@ def stages(work: Path) -> tuple[Stage, ...]:
     runs, events = work / "runs", work / "events"
     return (
         Stage("spec", "the models do what their tables say", ("spec",)),
+        Stage("prove", "the invariants are kept after any number of steps", ("prove",)),
         Stage("conform", "the machines are the models, edge by edge", ("conform",)),
         # The guards of the specs have a verb of their own, `make mutants`: five minutes more.
         Stage("mutants", "a rule that is broken is found", ("mutants", "--only", "machines")),

@@ -72,6 +72,12 @@ class InvalidRequest(Refusal):
     kafka_error = "INVALID_REQUEST"
 
 
+class OffsetOutOfRange(Refusal):
+    """An offset outside of the log, or an epoch of which it knows no end (KIP-320)."""
+
+    kafka_error = "OFFSET_OUT_OF_RANGE"
+
+
 class IllegalGeneration(Refusal):
     """The member's generation is over; somebody else may own the partition now."""
 

@@ -82,10 +82,12 @@ class DurableIsr(Binding):
     def _common(self, f: int, l: int) -> int:
         """How much of f's log, from its start, is in the leader's too."""
         mine, theirs = self.replicas[f - 1].log, self.replicas[l - 1].log
-        for end in range(mine.end, 0, -1):
-            if theirs.agrees(end, mine.records[end - 1].epoch):
-                return end
-        return 0
+        same = 0
+        for a, b in zip(mine.records, theirs.records, strict=False):
+            if a != b:
+                break
+            same += 1
+        return same
 
     # The leader
 
@@ -198,9 +200,12 @@ class DurableIsr(Binding):
     def _loaded(self, r: int, log: tuple[int, ...]) -> Replica:
         now = self.state.decision
         up = now.leader is not None and r in self.state.alive
+        records = Log([Record(number, number) for number in log])
+        if up and now.leader == r:
+            records.assign_epoch(now.epoch)
         return Replica(
             id=r,
-            log=Log([Record(number, number) for number in log]),
+            log=records,
             epoch=now.epoch,
             leader=now.leader if up else None,
             isr=now.isr if up and now.leader == r else frozenset(),

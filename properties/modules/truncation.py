@@ -28,6 +28,7 @@ from refimpl.errors import InvalidRequest, Refusal
 from refimpl.machines.controller import LeaderAndIsr, PartitionState, first_live
 from refimpl.machines.log import Log, Record
 from refimpl.machines.replica import FetchAnswer, FetchRequest, Replica
+from refimpl.machines.replica_log import UNDEFINED_EPOCH
 from refimpl.projection import TRUNCATION_REPLICA, by_replica
 
 
@@ -99,7 +100,8 @@ class Truncation(Binding):
         if follower.leader != l:
             raise OtherAction
         request = follower.fetch_request()
-        return request, self.replicas[l - 1].log.agrees(request.end, request.last_epoch)
+        leaves = self.replicas[l - 1].diverging(request.end, request.last_epoch)
+        return request, leaves is None
 
     def _deliver(self, f: int, answer: FetchAnswer) -> None:
         """Bring an answer, and bring it again: a second copy must change nothing."""
@@ -249,9 +251,12 @@ class Truncation(Binding):
 
     def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
         epoch, up = state["epoch"][r - 1], r in state["up"]
+        log = Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])])
+        if up and self.decisions[epoch].leader == r:
+            log.assign_epoch(epoch)
         return Replica(
             id=r,
-            log=Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])]),
+            log=log,
             high_watermark=state["highWatermark"][r - 1],
             epoch=epoch,
             leader=self.decisions[epoch].leader if up else None,
@@ -272,7 +277,9 @@ def _decisions(made: tuple[Rec, ...]) -> Mapping[int, LeaderAndIsr]:
 
 @cache
 def _fetch_request(m: Rec) -> FetchRequest:
-    return FetchRequest(m["from"], m["incarnation"], m["epoch"], m["end"], m["last"])
+    return FetchRequest(
+        m["from"], m["incarnation"], m["epoch"], m["end"], m["last"] or UNDEFINED_EPOCH
+    )
 
 
 def _some(numbers: tuple[int, ...]) -> dict[int, int]:
@@ -288,7 +295,7 @@ def _decision(leader: int | None, isr: frozenset[int]) -> Rec:
 @cache
 def _request(m: FetchRequest) -> Rec:
     named = {"from": m.replica, "epoch": m.epoch, "incarnation": m.incarnation}
-    return Rec.of(**named, end=m.end, last=m.last_epoch)
+    return Rec.of(**named, end=m.end, last=max(m.last_epoch, 0))
 
 
 Truncation.projection = {

@@ -5,17 +5,19 @@ machine's source, so everything that is built from those classes has the bug: th
 simulator's brokers.
 """
 
+import ast
 import tomllib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 from attrs import field, fields_dict, frozen
 
 from properties.modules.descriptor import modules
-from properties.mutants.edits import Place, compiled, edited, tree_of
+from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
 from properties.tla import InputError
 
 FOLDER = Path(__file__).with_name("machines")
@@ -27,7 +29,7 @@ class Edit:
     """In one function, `old` becomes `new`."""
 
     function: str
-    """`module:Class.method`, as `Place.of` takes it."""
+    """`module:Class.method`, as `function_at` takes it."""
     old: str
     new: str
 
@@ -114,29 +116,16 @@ def applied(mutant: Mutant) -> Generator[Mutant]:
         yield mutant
 
 
-@contextmanager
-def patched(patches: Mapping[Place, Any]) -> Generator[None]:
-    """Other functions in these places, for as long as the block lasts."""
-    originals = {place: place.original for place in patches}
-    try:
-        for place, patch in patches.items():
-            place.put(patch)
-        yield
-    finally:
-        for place, original in originals.items():
-            place.put(original)
-
-
-def _patches(mutant: Mutant) -> dict[Place, Any]:
-    trees: dict[Place, Any] = {}
+def _patches(mutant: Mutant) -> dict[FunctionType, CodeType]:
+    trees: dict[FunctionType, ast.FunctionDef] = {}
     for edit in mutant.edits:
         try:
-            place = Place.of(edit.function)
-            trees[place] = edited(trees.get(place) or tree_of(place.function), edit.old, edit.new)
+            function = function_at(edit.function)
+            trees[function] = edited(trees.get(function) or tree_of(function), edit.old, edit.new)
         except InputError as wrong:
             told = f"{mutant.file}: {mutant.name} no longer applies: {edit.function}: {wrong}"
             raise InputError(told) from None
-    return {place: compiled(place, tree) for place, tree in trees.items()}
+    return {function: compiled(function, tree) for function, tree in trees.items()}
 
 
 def stale(mutants: Iterable[Mutant]) -> list[str]:

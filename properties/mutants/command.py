@@ -1,22 +1,18 @@
 """`highwater mutants`: put known bugs in, and show which check kills each."""
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import click
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
 from properties.mutants import matrix as matrices
+from properties.mutants.automatic import automatic, watched
 from properties.mutants.catalogue import Mutant, catalogue, stale
 from properties.mutants.matrix import COLUMNS, Matrix
 from properties.tla import InputError
 from properties.tla.errors import Unusable
-
-T = TypeVar("T")
 
 
 @click.command()
@@ -28,15 +24,31 @@ T = TypeVar("T")
 )
 @click.option("--update", is_flag=True, help="Keep what is found as what is expected.")
 @click.option("--list", "listed", is_flag=True, help="Name the mutants, and what is wrong.")
-def mutants(names: tuple[str, ...], only: str | None, update: bool, listed: bool) -> None:
+@click.option(
+    "--auto",
+    is_flag=True,
+    help="Instead of known bugs every small mutant of the machines and of the node, or of those "
+    "functions whose names hold one of the arguments. What was done before is not done again.",
+)
+def mutants(
+    names: tuple[str, ...], only: str | None, update: bool, listed: bool, auto: bool
+) -> None:
     """Put known bugs in and show which check kills each.
 
     Each mutant of the machines is looked for by every method; each guard of the specs is dropped
     in turn, and some verdict must change. The kill matrix must be the one that is kept: a mutant
     that lives is a difference, and so is one that is killed by a method that used to miss it.
     Exit code 0: all as expected; 1: something differs; 2: bad input or a missing tool.
+
+    With --auto every comparison, boundary, guard, branch and assignment is changed in turn, and the
+    gates are asked one after the other until one notices. What none notices must be explained in
+    properties/mutants/survivors.toml.
     """
     console = Console()
+    if auto:
+        if not automatic(names, listed, console):
+            raise SystemExit(1)
+        return
     known = catalogue()
     if listed:
         for mutant in known.values():
@@ -70,34 +82,14 @@ def _recomputed(chosen: list[Mutant], named: bool, only: str | None, console: Co
     if only != "guards":
         spent: dict[str, float] = {}
         rows = matrices.machine_rows(chosen, spent)
-        found.machines.update(_watched(rows, len(chosen), "mutants of the machines", console))
+        found.machines.update(watched(rows, len(chosen), "mutants of the machines", console))
         told = ", ".join(f"{method} {seconds:.1f}" for method, seconds in spent.items())
         console.print(f"CPU s by method: {told}", highlight=False)
     if only != "machines" and not named:
         guards = matrices.all_guards()
         rows = matrices.guard_rows(guards)
-        found.guards.update(_watched(rows, len(guards), "guards of the specs", console))
+        found.guards.update(watched(rows, len(guards), "guards of the specs", console))
     return found
-
-
-def _watched(rows: Iterable[T], total: int, what: str, console: Console) -> Iterator[T]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    started = time.process_time()
-    live = console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=not live) as progress:
-        task = progress.add_task(what, total=total)
-        for number, row in enumerate(rows, start=1):
-            yield row
-            progress.advance(task)
-            if not live and number % 10 == 0:
-                console.print(f"{number} of {total} {what}", highlight=False)
-    spent = time.process_time() - started
-    console.print(f"{total} {what}, {spent:.1f} CPU s in this process", highlight=False)
 
 
 def _show(found: Matrix, console: Console) -> None:

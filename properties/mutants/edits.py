@@ -1,58 +1,32 @@
 """Edits of a function's source: one snippet becomes another, or it is an error that says so.
 
 A snippet is one expression or some consecutive statements. It is looked for in the syntax tree, so
-layout and comments do not matter, and must occur exactly once. The edited function is compiled anew
-in its own module, so all else is as it was written there.
+layout and comments do not matter, and must occur exactly once. The function stays the same object
+and only its code is another, so whoever holds it, by whatever name, has the edited one.
 """
 
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
-
-from attrs import frozen
 
 from properties.tla import InputError
 
 
-@frozen
-class Place:
-    """A function of a module: of a class, or at the top."""
-
-    module: ModuleType
-    owner: Any
-    """The class or the module that has it."""
-    attribute: str
-
-    @classmethod
-    def of(cls, path: str) -> "Place":
-        """`package.module:Class.method` or `package.module:function`."""
-        name, _, qualified = path.partition(":")
-        module = import_module(name)
-        *classes, attribute = qualified.split(".")
-        owner: Any = module
-        for part in classes:
-            owner = getattr(owner, part, None)
-        if not hasattr(owner, attribute):
+def function_at(path: str) -> FunctionType:
+    """The function of `package.module:Class.method`, below `property` and `classmethod`."""
+    name, _, qualified = path.partition(":")
+    found: Any = import_module(name)
+    for part in qualified.split("."):
+        if not hasattr(found, part):
             raise InputError(f"{path}: {name} does not define {qualified}")
-        return cls(module, owner, attribute)
-
-    @property
-    def original(self) -> Any:
-        return inspect.getattr_static(self.owner, self.attribute)
-
-    @property
-    def function(self) -> FunctionType:
-        """The function itself, below `property` and `classmethod`."""
-        found = self.original
-        return getattr(found, "fget", None) or getattr(found, "__func__", None) or found
-
-    def put(self, thing: Any) -> None:
-        setattr(self.owner, self.attribute, thing)
+        found = inspect.getattr_static(found, part)
+    return getattr(found, "fget", None) or getattr(found, "__func__", None) or found
 
 
 def tree_of(function: FunctionType) -> ast.FunctionDef:
@@ -66,16 +40,25 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
     return definition
 
 
-def compiled(place: Place, tree: ast.FunctionDef) -> Any:
-    """What stands in for the original: the function of this tree, and a property if that was."""
-    function = place.function
+def compiled(function: FunctionType, tree: ast.FunctionDef) -> CodeType:
+    """The code of this tree, to run in the function's place."""
     module = ast.fix_missing_locations(ast.Module([tree], []))
-    names: dict[str, Any] = {}
-    exec(compile(module, function.__code__.co_filename, "exec"), function.__globals__, names)
-    made = names[tree.name]
-    made.__qualname__ = function.__qualname__
-    original = place.original
-    return original.__class__(made) if not isinstance(original, FunctionType) else made
+    whole = compile(module, function.__code__.co_filename, "exec")
+    (code,) = [one for one in whole.co_consts if isinstance(one, CodeType)]
+    return code.replace(co_qualname=function.__qualname__)
+
+
+@contextmanager
+def patched(patches: Mapping[FunctionType, CodeType]) -> Generator[None]:
+    """Other code in these functions, however they are reached, for as long as the block lasts."""
+    originals = {function: function.__code__ for function in patches}
+    try:
+        for function, code in patches.items():
+            function.__code__ = code
+        yield
+    finally:
+        for function, code in originals.items():
+            function.__code__ = code
 
 
 def edited(tree: ast.FunctionDef, old: str, new: str) -> ast.FunctionDef:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from properties.modules.descriptor import modules
 from properties.mutants import guards, methods
-from properties.mutants.catalogue import Mutant, catalogue
+from properties.mutants.catalogue import Mutant, applied, catalogue
 from properties.mutants.guards import Guard
 from properties.tla.processes import stop_all
 from properties.tla.specs import CHECKOUT
@@ -19,7 +19,7 @@ from properties.tla.verdicts import pin_mutants
 
 PAGE = CHECKOUT / "docs" / "mutants.md"
 
-METHODS: dict[str, Callable[[Mutant], object]] = {
+METHODS: dict[str, methods.Killer] = {
     "exhaustive": methods.by_exhaustion,
     "walk": methods.by_walk,
     "tour": methods.by_tour,
@@ -132,13 +132,15 @@ def machine_rows(mutants: Sequence[Mutant], spent: dict[str, float]) -> Iterator
     rejected = timed(TRACES, lambda: methods.by_traces(mutants))
     for mutant in mutants:
         row = {
-            name: timed(name, partial(_kills, method, mutant)) for name, method in METHODS.items()
+            name: timed(name, partial(kills, method, mutant)) for name, method in METHODS.items()
         }
         yield mutant.name, {**row, TRACES: mutant.name in rejected}
 
 
-def _kills(method: Callable[[Mutant], object], mutant: Mutant) -> bool:
-    return bool(method(mutant))
+def kills(method: methods.Killer, mutant: Mutant) -> bool:
+    """Whether a method finds this bug."""
+    with applied(mutant):
+        return bool(method(mutant.modules))
 
 
 def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:

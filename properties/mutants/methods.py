@@ -1,6 +1,6 @@
 """The checks that may find a mutant, each as one question: do you?"""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,8 @@ TRACES, TRACE_EVENTS = 4, 40
 #: How many refused steps a free walk puts up with before it ends.
 PATIENCE = 500
 
-Killer: TypeAlias = Callable[[Mutant], bool]
+Killer: TypeAlias = Callable[[Sequence[str]], object]
+"""Asked of some modules, while their machines are broken; true if it finds that they are."""
 
 
 @cache
@@ -40,60 +41,43 @@ def scope(name: str, cfg: str) -> Scope:
     return Scope.of(module(name).binding, cfg)
 
 
-def scopes(mutant: Mutant) -> Iterator[Scope]:
-    """The scopes in which a mutant may show, small ones first."""
-    for name in mutant.modules:
-        for cfg in module(name).table().scopes.mutants:
+def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
+    """Where bugs of these modules' machines are looked for, small scopes first."""
+    for name in names:
+        for cfg in module(name).table().scopes.mutants[:most]:
             yield scope(name, cfg)
 
 
-def few_scopes(mutant: Mutant) -> Iterator[Scope]:
-    for name in mutant.modules:
-        for cfg in module(name).table().scopes.mutants[:ASKED]:
-            yield scope(name, cfg)
-
-
-def first(mutant: Mutant, check: Callable[[Scope], Discrepancy | None]) -> Discrepancy | None:
-    """The first difference that a check finds in the machines with this bug."""
-    with applied(mutant):
-        return next(filter(None, map(check, scopes(mutant))), None)
-
-
-def by_exhaustion(mutant: Mutant) -> Discrepancy | None:
+def by_exhaustion(names: Sequence[str]) -> Discrepancy | None:
     """Every step from every state."""
-    return first(mutant, lambda one: _any(exhaustive(Machines(one, "exhaustive"))))
+    return _any(found for one in scopes(names) for found in exhaustive(Machines(one, "exhaustive")))
 
 
-def by_walk(mutant: Mutant) -> Discrepancy | None:
+def by_walk(names: Sequence[str]) -> Discrepancy | None:
     """A random walk, never reloaded."""
+    return _any(
+        found
+        for one in scopes(names)
+        for found in stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS)
+    )
 
-    def walk(one: Scope) -> Discrepancy | None:
-        return _any(stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS))
 
-    return first(mutant, walk)
-
-
-def by_tour(mutant: Mutant) -> Discrepancy | None:
+def by_tour(names: Sequence[str]) -> Discrepancy | None:
     """The first part of a tour over every edge."""
-    with applied(mutant):
-        toured = [
-            scope(name, cfg) for name in mutant.modules for cfg in module(name).table().scopes.tour
-        ]
-        tours = (_any(islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS)) for one in toured)
-        return next(filter(None, tours), None)
+    toured = [scope(name, cfg) for name in names for cfg in module(name).table().scopes.tour]
+    return _any(
+        found for one in toured for found in islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS)
+    )
 
 
-def by_hypothesis(mutant: Mutant) -> Discrepancy | None:
+def by_hypothesis(names: Sequence[str]) -> Discrepancy | None:
     """Hypothesis, with the graph as its oracle."""
-    with applied(mutant):
-        found = (search(one, set(), EXAMPLES, STEPS, shrink=False) for one in few_scopes(mutant))
-        return next(filter(None, found), None)
+    return _any(search(one, set(), EXAMPLES, STEPS, shrink=False) for one in scopes(names, ASKED))
 
 
-def by_chaos(mutant: Mutant) -> object:
+def by_chaos(names: Sequence[str]) -> object:
     """The simulator: its oracles judge, or something breaks."""
-    with applied(mutant):
-        return first_failing_seed(SEEDS)
+    return first_failing_seed(SEEDS)
 
 
 def by_traces(mutants: Iterable[Mutant]) -> set[str]:
@@ -111,7 +95,7 @@ def _any(results: Iterable[Discrepancy | None]) -> Discrepancy | None:
 
 def _recordings(mutant: Mutant) -> Iterator[Trace]:
     with applied(mutant):
-        for one in few_scopes(mutant):
+        for one in scopes(mutant.modules, ASKED):
             for number in range(TRACES):
                 yield _record(one, f"{mutant.name} {one.cfg} {number}", Random(number))
 

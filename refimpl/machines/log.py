@@ -1,93 +1,124 @@
-"""One partition's log on one replica, with its leader-epoch cache.
+"""One partition's log on one replica, in memory, with its leader-epoch cache.
 
 Spec: `log` in Truncation and DurableIsr.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from refimpl.errors import OffsetOutOfRange
+from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, EpochEnd, Record
 
-@frozen(slots=True)
-class Record:
-    """A record as replication sees it.
-
-    Offset and epoch name it, for an epoch has one leader, which only appends.
-    """
-
-    epoch: int
-    value: object
+__all__ = ["Log", "Record"]
 
 
 @define
 class Log:
-    """Records in offset order.
+    """A `ReplicaLog` as a list of records, the first of them at offset `start`.
 
-    Only `append` and `truncate_to` change it, and they keep the epoch cache in step.     The
-    cache holds where each leader epoch starts, as in `leader-epoch-checkpoint`, so that
-    OffsetForLeaderEpoch     is answered without reading records (KIP-101).
+    The cache holds where each leader epoch starts, as `leader-epoch-checkpoint` does, so that
+    OffsetForLeaderEpoch is answered without reading records (KIP-101).
     """
 
     records: list[Record] = field(factory=list[Record])
+    start: int = 0
     _epochs: list[int] = field(factory=list[int], init=False, eq=False)
     _starts: list[int] = field(factory=list[int], init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         """Build the cache of a log that is not empty, as recovery does."""
-        records, self.records = self.records, []
-        self.extend(records)
+        for offset, record in enumerate(self.records, self.start):
+            self._assign(record.epoch, offset)
 
     @property
     def end(self) -> int:
         """The log end offset: that of the next record."""
-        return len(self.records)
+        return self.start + len(self.records)
 
     @property
-    def last_epoch(self) -> int:
-        """The leader epoch of the last record, 0 for none."""
-        return self._epochs[-1] if self._epochs else 0
+    def latest_epoch(self) -> int:
+        """The newest epoch in the log, -1 for none."""
+        return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
-    def append(self, record: Record) -> int:
-        """Put a record behind all others and return its offset."""
-        offset = len(self.records)
-        if not self._epochs or record.epoch != self._epochs[-1]:
-            self._epochs.append(record.epoch)
-            self._starts.append(offset)
-        self.records.append(record)
+    def append(self, epoch: int, batch: object) -> int:
+        """Put a value behind all others, in this epoch, and return its offset."""
+        offset = self.end
+        self._assign(epoch, offset)
+        self.records.append(Record(epoch, batch))
         return offset
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Append in order."""
+        """Append in order, each in its epoch."""
         for record in records:
-            self.append(record)
+            self.append(record.epoch, record.value)
+
+    def slice(self, start: int, limit: int, up_to: int | None = None) -> Sequence[Record]:
+        """At most `limit` records from `start` on, but one if there is one."""
+        if not self.start <= start <= self.end:
+            raise OffsetOutOfRange
+        first = start - self.start
+        last = first + max(limit, 1)
+        if up_to is not None:
+            last = max(min(last, up_to - self.start), first)
+        return self.records[first:last]
+
+    # Epochs
+
+    def assign_epoch(self, epoch: int) -> None:
+        """The reign of this replica in this epoch begins, at the log's end."""
+        self._assign(epoch, self.end)
+
+    def end_of(self, epoch: int) -> EpochEnd:
+        """OffsetForLeaderEpoch: the largest epoch not above this one, and where it ends."""
+        if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
+            return UNDEFINED
+        after = bisect_right(self._epochs, epoch)
+        end = self._starts[after] if after < len(self._starts) else self.end
+        return EpochEnd(self._epochs[after - 1] if after else epoch, end)
+
+    def start_of(self, epoch: int) -> int:
+        """Where the records of this epoch, or of the next one in the log, start; else the end."""
+        index = bisect_left(self._epochs, epoch)
+        return self._starts[index] if index < len(self._starts) else self.end
+
+    def _assign(self, epoch: int, start: int) -> None:
+        """Note that an epoch starts here; what contradicts it belongs to records that were cut."""
+        if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start:
+            return
+        while self._epochs and (self._starts[-1] >= start or self._epochs[-1] > epoch):
+            self._starts.pop()
+            self._epochs.pop()
+        if not self._epochs or self._epochs[-1] != epoch:
+            self._epochs.append(epoch)
+            self._starts.append(start)
+
+    # Cut and delete
 
     def truncate_to(self, end: int) -> None:
-        """Cut everything from `end` on.
-
-        A log that is shorter stays as it is.
-        """
-        del self.records[end:]
+        """Cut everything from `end` on; epochs without a record before it go in any case."""
+        end = min(end, self.end)
+        self.start = min(self.start, end)
+        del self.records[end - self.start :]
         while self._starts and self._starts[-1] >= end:
             self._starts.pop()
             self._epochs.pop()
 
-    def end_of(self, epoch: int) -> int:
-        """OffsetForLeaderEpoch: where this epoch, or the largest one below, ends (KIP-101)."""
-        index = bisect_right(self._epochs, epoch)
-        return len(self.records) if index == len(self._starts) else self._starts[index]
+    def advance_start(self, start: int) -> None:
+        """DeleteRecords (KIP-107): nothing before this offset is in the log any more."""
+        if start <= self.start:
+            return
+        if start > self.end:
+            raise OffsetOutOfRange
+        del self.records[: start - self.start]
+        self.start = start
+        spanning = bisect_right(self._starts, start) - 1
+        if spanning >= 0:
+            del self._epochs[:spanning], self._starts[:spanning]
+            self._starts[0] = start
 
-    def epoch_at_or_below(self, epoch: int) -> int:
-        """The largest epoch in the log that is not above this one, 0 for none (KIP-279)."""
-        index = bisect_right(self._epochs, epoch)
-        return self._epochs[index - 1] if index else 0
-
-    def agrees(self, end: int, last_epoch: int) -> bool:
-        """Whether a log that ends here with this epoch is a prefix of ours (KIP-320)."""
-        if end == 0:
-            return True
-        return self.epoch_at_or_below(last_epoch) == last_epoch and self.end_of(last_epoch) >= end
-
-    def slice(self, start: int, limit: int) -> Sequence[Record]:
-        """At most `limit` records from `start` on."""
-        return self.records[start : start + limit]
+    def restart_at(self, offset: int) -> None:
+        """Drop everything, to go on at this offset."""
+        self.records, self.start = [], offset
+        self._epochs, self._starts = [], []

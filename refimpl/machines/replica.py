@@ -5,8 +5,6 @@ and three here, for messages travel: `fetch_request` at the follower, `answer_fe
 `take_answer` at the follower again.
 """
 
-from collections.abc import Sequence
-
 from attrs import define, field, frozen
 
 from refimpl.errors import (
@@ -14,10 +12,19 @@ from refimpl.errors import (
     InvalidRequest,
     NotEnoughReplicas,
     NotLeaderOrFollower,
+    OffsetOutOfRange,
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
 )
-from refimpl.machines.log import Log, Record
+from refimpl.machines.log import Log
+from refimpl.machines.replica_log import (
+    UNDEFINED,
+    UNDEFINED_EPOCH,
+    Batch,
+    EpochEnd,
+    Records,
+    ReplicaLog,
+)
 
 
 @frozen
@@ -42,9 +49,9 @@ class FetchAnswer:
 
     epoch: int
     start: int
-    records: Sequence[Record]
+    records: Records
     high_watermark: int
-    diverging: tuple[int, int] | None = None
+    diverging: EpochEnd | None = None
 
 
 @define
@@ -55,7 +62,7 @@ class Replica:
     """
 
     id: int
-    log: Log = field(factory=Log)
+    log: ReplicaLog = field(factory=Log)
     high_watermark: int = 0
     epoch: int = 0
     leader: int | None = None
@@ -77,12 +84,12 @@ class Replica:
     @property
     def epoch_start(self) -> int:
         """Where the leader's own epoch starts: behind all older records."""
-        return self.log.end_of(self.epoch - 1)
+        return self.log.start_of(self.epoch)
 
     # The leader
 
-    def write(self, value: object, *, acks_all: bool = True) -> int:
-        """Append a record in our epoch and return its offset.
+    def write(self, batch: Batch, *, acks_all: bool = True) -> int:
+        """Append what a producer sent in our epoch, and return the offset of its first record.
 
         With too few in sync a producer that wants acks=all is refused before anything is
         appended.
@@ -90,7 +97,7 @@ class Replica:
         self._must_lead()
         if acks_all and len(self.isr) < self.min_isr:
             raise NotEnoughReplicas
-        return self.log.append(Record(self.epoch, value))
+        return self.log.append(self.epoch, batch)
 
     def advance_high_watermark(self) -> int:
         """Move the high watermark to the least log end in the ISR, and return it.
@@ -150,16 +157,30 @@ class Replica:
             raise UnknownLeaderEpoch
         if request.incarnation < self.seen.get(request.replica, 0):
             raise StaleBrokerEpoch
-        if not self.log.agrees(request.end, request.last_epoch):
-            diverging = (
-                self.log.epoch_at_or_below(request.last_epoch),
-                self.log.end_of(request.last_epoch),
-            )
-            return FetchAnswer(self.epoch, request.end, (), self.high_watermark, diverging)
+        leaves = self.diverging(request.end, request.last_epoch)
+        if leaves is not None:
+            return FetchAnswer(self.epoch, request.end, (), self.high_watermark, leaves)
         self.ends[request.replica] = request.end
         self.seen[request.replica] = request.incarnation
         records = self.log.slice(request.end, limit)
         return FetchAnswer(self.epoch, request.end, records, self.high_watermark)
+
+    def diverging(self, end: int, last_epoch: int) -> EpochEnd | None:
+        """Where a log that ends here with this epoch leaves ours (KIP-595), None for a prefix.
+
+        A log without epochs has nothing to compare: what it had is deleted, and was committed.
+        Where we cannot know, the epoch is above ours or the end outside of our log, that is
+        OffsetOutOfRange.
+        """
+        if last_epoch != UNDEFINED_EPOCH:
+            ours = self.log.end_of(last_epoch)
+            if ours == UNDEFINED or end < self.log.start:
+                raise OffsetOutOfRange
+            if ours.epoch < last_epoch or ours.end < end:
+                return ours
+        if not self.log.start <= end <= self.log.end:
+            raise OffsetOutOfRange
+        return None
 
     # A follower
 
@@ -168,7 +189,7 @@ class Replica:
         if not self.up or self.leader is None or self.leader == self.id:
             raise NotLeaderOrFollower
         return FetchRequest(
-            self.id, self.incarnation, self.epoch, self.log.end, self.log.last_epoch
+            self.id, self.incarnation, self.epoch, self.log.end, self.log.latest_epoch
         )
 
     def take_answer(self, answer: FetchAnswer) -> None:
@@ -182,7 +203,8 @@ class Replica:
             raise InvalidRequest
         if answer.diverging is not None:
             epoch, end = answer.diverging
-            self._cut(min(end, self.log.end_of(epoch)))
+            ours = self.log.end_of(epoch)
+            self._cut(end if ours == UNDEFINED else min(end, ours.end))
             return
         self.log.extend(answer.records)
         self.high_watermark = min(answer.high_watermark, self.log.end)
@@ -195,22 +217,26 @@ class Replica:
         Newer even after a restart: our high watermark fell back to a checkpoint, and the start
         of an epoch says nothing about records committed inside it. The high watermark stays
         where it is; it may trail the one that the last leader reached, because a follower
-        learns of progress one fetch late.
+        learns of progress one fetch late. The log knows of the epoch from here on, before its
+        first record: whoever asks where an older epoch ended is told so.
         """
         if epoch <= self.epoch:
             raise FencedLeaderEpoch
         self._adopt(epoch, self.id, isr)
+        self.log.assign_epoch(epoch)
 
     def become_follower(self, epoch: int, leader: int) -> None:
         """Follow, if told to by a newer epoch; after a restart also by our own.
 
-        What to cut, the first fetch tells.
+        What to cut, the first fetch tells. A reign of ours in which nothing was written leaves no
+        epoch behind: no record bears it, so it says nothing about our log.
         """
         if epoch < self.epoch or (self.up and epoch == self.epoch):
             raise FencedLeaderEpoch
         if leader == self.id:
             raise InvalidRequest
         self._adopt(epoch, leader, frozenset())
+        self.log.truncate_to(self.log.end)
 
     def restart(self, checkpoint: int, kept: int) -> None:
         """Come back with what the disk kept and the last checkpoint's high watermark.
@@ -233,7 +259,7 @@ class Replica:
 
     def _cut(self, end: int) -> None:
         self.log.truncate_to(end)
-        self.high_watermark = min(self.high_watermark, end)
+        self.high_watermark = min(self.high_watermark, self.log.end)
 
     def _must_lead(self) -> None:
         if not (self.up and self.leader == self.id):

@@ -1,5 +1,6 @@
 """Known bugs go in, are found, and come out again."""
 
+import os
 from pathlib import Path
 from shutil import copytree
 
@@ -8,7 +9,7 @@ from attrs import evolve
 from click.testing import CliRunner
 
 from properties.modules.descriptor import modules
-from properties.mutants import guards, methods
+from properties.mutants import auto, guards, methods
 from properties.mutants.catalogue import (
     FOLDER,
     Edit,
@@ -19,6 +20,7 @@ from properties.mutants.catalogue import (
     stale,
 )
 from properties.mutants.command import mutants
+from properties.mutants.generated import generated
 from properties.mutants.guards import Guard, killer
 from properties.mutants.matrix import (
     PAGE,
@@ -26,6 +28,7 @@ from properties.mutants.matrix import (
     all_guards,
     differences,
     equivalent_guards,
+    kills,
     page,
 )
 from properties.tla import InputError, SpecTree
@@ -47,7 +50,7 @@ def test_a_mutant_has_the_bug_that_its_name_says() -> None:
     with applied(catalogue()["epoch_cache_not_truncated"]):
         log.truncate_to(1)
     assert log.end == 1
-    assert log.last_epoch == 2
+    assert log.latest_epoch == 2
 
 
 def edit(function: str, old: str, new: str) -> Mutant:
@@ -55,13 +58,14 @@ def edit(function: str, old: str, new: str) -> Mutant:
 
 
 def test_a_property_stays_a_property() -> None:
-    with applied(edit("refimpl.machines.log:Log.last_epoch", "0", "7")):
-        assert Log().last_epoch == 7
-    assert Log().last_epoch == 0
+    with applied(edit("refimpl.machines.log:Log.latest_epoch", "UNDEFINED_EPOCH", "7")):
+        assert Log().latest_epoch == 7
+    assert Log().latest_epoch == -1
 
 
 def test_layout_and_quotes_of_an_edit_do_not_matter() -> None:
-    snippet = "del  self.records[ end : ]\nwhile (self._starts and self._starts[-1] >= end):\n"
+    snippet = "del  self.records[ end - self.start : ]\n"
+    snippet += "while (self._starts and self._starts[-1] >= end):\n"
     snippet += "  self._starts.pop(); self._epochs.pop()"
     with applied(edit("refimpl.machines.log:Log.truncate_to", snippet, "")):
         log = Log([Record(1, "a")])
@@ -73,7 +77,7 @@ def test_layout_and_quotes_of_an_edit_do_not_matter() -> None:
     ("function", "old", "told"),
     [
         ("Log.truncate_to", "self._starts[-1] >= start", "is there no more"),
-        ("Log.append", "self._epochs", "is there twice or more"),
+        ("Log.append", "epoch", "is there twice or more"),
         ("Log.append", "a b", "is no Python"),
         ("Log.cut", "0", "refimpl.machines.log does not define Log.cut"),
     ],
@@ -92,7 +96,7 @@ def test_an_edit_that_no_longer_applies_is_an_error(function: str, old: str, tol
 def test_an_expression_is_replaced_by_an_expression_only() -> None:
     with (
         pytest.raises(InputError, match="is an expression"),
-        applied(edit("refimpl.machines.log:Log.append", "self._starts", "x = 1")),
+        applied(edit("refimpl.machines.log:Log.append", "offset", "x = 1")),
     ):
         pass
 
@@ -145,13 +149,13 @@ def test_every_mutant_says_why_and_concerns_a_spec() -> None:
     ],
 )
 def test_the_exhaustive_check_finds_what_kafka_once_had(name: str) -> None:
-    assert methods.by_exhaustion(catalogue()[name])
+    assert kills(methods.by_exhaustion, catalogue()[name])
 
 
 @pytest.mark.parametrize("name", ["one_table_for_two", "old_answers_count_in_the_new_generation"])
 def test_what_loading_hides_the_walk_finds(name: str) -> None:
-    assert not methods.by_exhaustion(catalogue()[name])
-    assert methods.by_walk(catalogue()[name])
+    assert not kills(methods.by_exhaustion, catalogue()[name])
+    assert kills(methods.by_walk, catalogue()[name])
 
 
 # ------------------------------------------------------------------------------ guards
@@ -239,3 +243,98 @@ def test_an_unknown_mutant_is_the_users_mistake() -> None:
     done = CliRunner().invoke(mutants, ["no_such_bug"])
     assert done.exit_code == 2
     assert "no mutant 'no_such_bug'" in done.output
+
+
+# ------------------------------------------------------------------------------ generated ones
+
+
+def test_every_kind_of_mutant_is_made_and_bears_a_name_of_its_own() -> None:
+    made = generated("refimpl.machines.group")
+    kinds = {mutant.kind for mutant in made}
+    assert kinds >= {"comparison", "boundary", "guard", "assignment", "branch"}
+    assert len({mutant.name for mutant in made}) == len(made)
+    names = {mutant.name.partition("machines.group:")[2] for mutant in made}
+    assert "Member.join: generation <= self.last -> generation < self.last" in names
+    assert "Member.join: if generation <= self.last -> if False" in names
+    assert "Coordinator.rebalance: self.owner = owner -> pass" in names
+
+
+def test_a_generated_mutant_is_in_the_machine_and_comes_out_again() -> None:
+    name = "refimpl.machines.log:Log.append: self.records.append(record) -> pass"
+    mutant = next(one for one in generated("refimpl.machines.log") if one.name == name)
+    assert mutant.place.startswith("refimpl/machines/log.py:")
+    log = Log()
+    with mutant.applied():
+        log.append(Record(1, "a"))
+    assert log.records == []
+    log.append(Record(1, "a"))
+    assert log.end == 1
+
+
+def test_every_explained_survivor_is_still_a_mutant() -> None:
+    assert auto.stale_explanations(job.mutant.name for job in auto.jobs()) == []
+    assert all(len(why) > 30 for why in auto.explained().values())
+
+
+def test_gates_find_a_sample_of_generated_mutants_and_a_second_run_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
+    todo = auto.jobs(["AbstractLog.observe"])[:3]
+    first = list(auto.run(todo, at_once=2))
+    assert [result.killer for result in first] == ["tests"] * 3
+    monkeypatch.setattr(auto, "_forked", pytest.fail)
+    assert {result.name for result in auto.run(todo, at_once=2)} == {r.name for r in first}
+    tally = auto.tally(todo, first)
+    assert (tally.killed, tally.survivors, tally.rate) == ({"tests": 3}, (), 1.0)
+
+
+def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def misses(_: object) -> bool:
+        return False
+
+    def never_ends(_: object) -> bool:
+        while True:
+            pass
+
+    def crashes(_: object) -> bool:
+        os._exit(7)
+
+    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(auto, "_prove_the_gates", misses)
+    monkeypatch.setattr(auto, "LIMIT_S", 1)
+    (job, *_) = auto.jobs(["AbstractLog.observe"])
+    for gate in (never_ends, crashes):
+        (result,) = auto.run([evolve(job, gates={"misses": misses, gate.__name__: gate})], 1)
+        assert (result.killer, result.asked) == (gate.__name__, ("misses", gate.__name__))
+        next(tmp_path.glob("mutants/*.jsonl")).unlink()
+
+
+def test_a_survivor_is_told_by_file_and_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
+    monkeypatch.setitem(auto.GATES, auto.MACHINES, {"nobody": lambda _: False})
+    name = "Coordinator.rebalance: self.owner"
+    done = CliRunner().invoke(mutants, ["--auto", name])
+    assert done.exit_code == 1
+    assert "refimpl/machines/group.py:" in done.output
+    assert f"lives: assignment: refimpl.machines.group:{name} = owner -> pass" in done.output
+    why = '["refimpl.machines.group:Coordinator.rebalance"]\n"self.owner = owner -> pass" = "known"'
+    (tmp_path / "survivors.toml").write_text(why)
+    monkeypatch.setattr(auto, "SURVIVORS", tmp_path / "survivors.toml")
+    done = CliRunner().invoke(mutants, ["--auto", name])
+    assert done.exit_code == 0, done.output
+    assert "1 equivalent, 0 alive" in done.output
+
+
+def test_a_gate_that_fails_without_a_mutant_is_no_gate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
+    monkeypatch.setitem(auto.GATES, auto.MACHINES, {"grumbler": lambda _: True})
+    done = CliRunner().invoke(mutants, ["--auto", "AbstractLog.observe"])
+    assert done.exit_code == 2
+    assert "grumbler fails without any mutant" in done.output

@@ -97,7 +97,17 @@ def test_every_verb_is_listed_with_its_own_words() -> None:
     assert said == command_line.SHORT_HELP
 
 
-HEAVY = ("pyspark", "numpy", "pandas", "pyarrow", "hypothesis", "jinja2", "drawsvg", "matplotlib")
+HEAVY = (
+    "pyspark",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "hypothesis",
+    "jinja2",
+    "drawsvg",
+    "matplotlib",
+    "z3",
+)
 
 
 def test_help_imports_no_room_but_the_core() -> None:

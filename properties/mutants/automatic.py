@@ -1,0 +1,91 @@
+"""`highwater mutants --auto`: the generated mutants, how the gates did, and what lives."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TypeVar
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from properties.mutants import auto
+from properties.mutants.auto import Tally
+from properties.tla import InputError
+from properties.tla.errors import Unusable
+
+T = TypeVar("T")
+
+
+def automatic(names: tuple[str, ...], listed: bool, console: Console) -> bool:
+    """Run them, or only list them; whether everything is found or explained."""
+    try:
+        todo = auto.jobs(names)
+        if listed:
+            for job in todo:
+                told = f"{job.mutant.place}: {job.mutant.kind}: {job.mutant.name}"
+                console.print(told, highlight=False, markup=False, soft_wrap=True)
+            return True
+        results = auto.run(todo, os.cpu_count() or 1)
+        tally = auto.tally(todo, watched(results, len(todo), "generated mutants", console))
+        stale = [] if names else auto.stale_explanations(job.mutant.name for job in todo)
+    except InputError as wrong:
+        raise Unusable(str(wrong)) from None
+    _gates(tally, console)
+    return _judged(tally, stale, console)
+
+
+def _gates(tally: Tally, console: Console) -> None:
+    grid = Grid("gate", "asked", "killed", "rate", box=SIMPLE)
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    for gate, asked in tally.asked.items():
+        killed = tally.killed[gate]
+        grid.add_row(gate, f"{asked:,}", f"{killed:,}", f"{killed / asked:.1%}")
+    console.print(grid)
+
+
+def _judged(tally: Tally, stale: list[str], console: Console) -> bool:
+    """Say which mutants live, by file and line, and what is wrong with the explanations."""
+
+    def say(line: str) -> None:
+        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+
+    for place, alike in groupby(tally.survivors, lambda mutant: mutant.place):
+        for mutant in alike:
+            say(f"{place}: lives: {mutant.kind}: {mutant.name}")
+    for name in tally.wrongly_explained:
+        say(f"{auto.SURVIVORS.name} explains what is found: {name}")
+    for name in stale:
+        say(f"{auto.SURVIVORS.name} explains what is no mutant any more: {name}")
+    found = tally.killed.total()
+    console.print(
+        f"{found + len(tally.survivors) + tally.equivalent} generated mutants: {found} killed "
+        f"({tally.rate:.1%} of those not known to be equivalent), {tally.equivalent} equivalent, "
+        f"{len(tally.survivors)} alive",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return not (tally.survivors or tally.wrongly_explained or stale)
+
+
+def watched(rows: Iterable[T], total: int, what: str, console: Console) -> Iterator[T]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    started = time.process_time()
+    live = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not live) as progress:
+        task = progress.add_task(what, total=total)
+        for number, row in enumerate(rows, start=1):
+            yield row
+            progress.advance(task)
+            if not live and number % 10 == 0:
+                console.print(f"{number} of {total} {what}", highlight=False)
+    spent = time.process_time() - started
+    console.print(f"{total} {what}, {spent:.1f} CPU s in this process", highlight=False)

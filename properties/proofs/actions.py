@@ -1,0 +1,139 @@
+"""TLA+ actions as branches: under which condition a step is taken, and the state behind it.
+
+This is how TLC takes them. There are no primed variables to solve for: each is given its value.
+"""
+
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from properties.proofs.evaluate import Env, Evaluator, State
+from properties.proofs.sany import Definition, Node
+from properties.proofs.terms import Bool, Num, conjunction, negation
+from properties.proofs.values import Fun, Value, equal, fresh_name, member
+from properties.tla.errors import InputError
+
+Branch: TypeAlias = tuple[Bool, State]
+
+
+@frozen(eq=False)
+class Step:
+    """One disjunct of Next: an action with constant arguments."""
+
+    action: str
+    args: tuple[Value, ...]
+    node: Node = field(repr=False)
+    env: Env = field(repr=False)
+    given: Bool = field(repr=False, default=True)
+
+    def __str__(self) -> str:
+        return f"{self.action}({', '.join(map(_shown, self.args))})"
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, Num):
+        return str(value.term)
+    return str(list(value.of.values())) if isinstance(value, Fun) else str(value)
+
+
+def steps_of_next(ev: Evaluator) -> list[Step]:
+    r"""Next, split as TLC splits it: each disjunct, for each value of its leading \E."""
+    found: list[Step] = []
+    nothing: Env = {}
+    for disjunct in ev.tree.definition("Next").body(ev.tree).args:
+        quantified = disjunct.op == "$BoundedExists"
+        bindings = ev.bindings(disjunct, {}, {}, None) if quantified else [(True, nothing)]
+        call = disjunct.args[0] if quantified else disjunct
+        if call.op != "call":
+            raise InputError("a disjunct of Next is no action: name it, so that it can be told")
+        action: Definition = call.ref
+        for given, env in bindings:
+            args = tuple(ev.value(one, env, {}, None) for one in call.args)
+            found.append(Step(action.name, args, call, env, given))
+    return found
+
+
+def taken(ev: Evaluator, step: Step, state: State) -> list[Branch]:
+    """The branches of a step from a state, without those that are surely not possible."""
+    return _branches(ev, step.node, step.env, state, {})
+
+
+def _branches(ev: Evaluator, node: Node, env: Env, state: State, after: State) -> list[Branch]:
+    if not ev.tree.speaks_of_next(node):
+        return _possible([(ev.value(node, env, state, after), after)])
+    if node.op in ("$ConjList", "\\land"):
+        found: list[Branch] = [(True, after)]
+        for one in node.args:
+            found = _possible(
+                [
+                    (conjunction(c, d), behind)
+                    for c, before in found
+                    for d, behind in _branches(ev, one, env, state, before)
+                ]
+            )
+        return found
+    if node.op in ("$DisjList", "\\lor"):
+        return [b for one in node.args for b in _branches(ev, one, env, state, after)]
+    if node.op == "$IfThenElse":
+        condition = ev.value(node.args[0], env, state, after)
+        arms = ((condition, node.args[1]), (negation(condition), node.args[2]))
+        return _under([(c, env, one) for c, one in arms], ev, state, after)
+    if node.op == "$BoundedExists":
+        witnesses = _witnesses(ev, node, env, state, after)
+        return _under([(c, bound, node.args[0]) for c, bound in witnesses], ev, state, after)
+    if node.op == "call":
+        definition: Definition = node.ref
+        inner = ev.called(node, env, state, after)
+        return _branches(ev, definition.body(ev.tree), inner, state, after)
+    if node.op == "let":
+        return _branches(ev, node.args[0], env, state, after)
+    if node.op == "UNCHANGED":
+        return [(True, {**after, **{name: state[name] for name in _named(ev, node.args[0])}})]
+    if node.op == "=" and node.args[0].op == "'" and node.args[0].args[0].op == "variable":
+        name = node.args[0].args[0].ref
+        value = ev.value(node.args[1], env, state, after)
+        if name in after:
+            return _possible([(equal(after[name], value), after)])
+        return [(True, {**after, name: value})]
+    return _possible([(ev.value(node, env, state, after), after)])
+
+
+def _possible(branches: list[Branch]) -> list[Branch]:
+    return [branch for branch in branches if branch[0] is not False]
+
+
+def _under(
+    parts: list[tuple[Bool, Env, Node]], ev: Evaluator, state: State, after: State
+) -> list[Branch]:
+    return _possible(
+        [
+            (conjunction(condition, c), behind)
+            for condition, env, node in parts
+            if condition is not False
+            for c, behind in _branches(ev, node, env, state, after)
+        ]
+    )
+
+
+def _named(ev: Evaluator, node: Node) -> list[str]:
+    """The variables of UNCHANGED: one, a tuple of them, or the name of such a tuple."""
+    if node.op == "$Tuple":
+        return [name for one in node.args for name in _named(ev, one)]
+    if node.op == "call":
+        definition: Definition = node.ref
+        return _named(ev, definition.body(ev.tree))
+    return [node.ref]
+
+
+def _witnesses(
+    ev: Evaluator, node: Node, env: Env, state: State, after: State
+) -> list[tuple[Bool, Env]]:
+    r"""What \E may pick: each candidate, or any element where the set depends on the state."""
+    ((name, *others), over), *more = node.bounds
+    domain = ev.value(over, env, state, after)
+    constant = all(condition is True for condition, _ in domain.items)
+    if constant or domain.element is None or others or more:
+        return ev.bindings(node, env, state, after)
+    given: list[Bool] = []
+    some = domain.element.fresh(fresh_name("some"), given)
+    return [(conjunction(member(some, domain), *given), {**env, name: some})]

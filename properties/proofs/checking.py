@@ -1,0 +1,245 @@
+"""Run the rows of a table of proofs, each as one task, and compare with what the row expects."""
+
+import time
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+
+from properties.proofs import sany
+from properties.proofs.evaluate import Evaluator
+from properties.proofs.faithful import Lifted, Story, compare, reached
+from properties.proofs.induct import Answer, Failure, Prover, Question
+from properties.proofs.ranges import shapes_of
+from properties.proofs.table import (
+    Control,
+    Proof,
+    ProofTable,
+    Reachable,
+    Scope,
+    constants_of,
+    is_bounded,
+    shown,
+)
+from properties.tla.event_values import to_json
+from properties.tla.graph import load_graph
+from properties.tla.specs import SpecTree
+
+# How many states of a graph are compared where not all are asked for.
+SAMPLE = 150
+
+
+class Kind(Enum):
+    """What a task shows."""
+
+    FAITHFUL = "the evaluator is the spec"
+    INDUCTIVE = "inductive"
+    CONTROL = "fails without the rule"
+    NECESSARY = "fails without the conjunct"
+
+
+@frozen
+class Task:
+    """One row's work."""
+
+    folder: str
+    proof: Proof
+    kind: Kind
+    scope: Scope = field(factory=dict[str, Any])
+    control: Control | None = None
+    dropped: str | None = None
+    whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """Module, proof, and what is shown of it."""
+        about = {
+            Kind.FAITHFUL: f"against TLC's graph of {self.proof.cfg}",
+            Kind.INDUCTIVE: shown(self.scope),
+            Kind.CONTROL: self.control.name if self.control else "",
+            Kind.NECESSARY: f"without {self.dropped}",
+        }
+        return f"{self.folder}/{self.proof.name} {about[self.kind]}"
+
+
+@define
+class Result:
+    """What came of a task. No `differences` means: as expected."""
+
+    task: Task
+    said: str
+    differences: list[str] = field(factory=list[str])
+    failures: list[Failure] = field(factory=list[Failure])
+    story: Story | None = None
+    cpu_s: float = 0.0
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether it is what the table says."""
+        return not self.differences
+
+    def line(self) -> str:
+        """The result in one line."""
+        ended = "as expected" if self.as_expected else "DIFFERS"
+        return f"{self.task.name}: {self.said}, {self.cpu_s:.1f} CPU s, {ended}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The result, its counterexamples' values as in protocol events."""
+        return {
+            "task": self.task.name,
+            "shows": self.task.kind.value,
+            "said": self.said,
+            "as_expected": self.as_expected,
+            "differences": self.differences,
+            "cpu_s": round(self.cpu_s, 2),
+            "failures": [
+                {
+                    "step": one.step,
+                    "conjunct": one.conjunct,
+                    "unknown": one.unknown,
+                    "before": {name: to_json(v) for name, v in (one.before or {}).items()},
+                    "after": {name: to_json(v) for name, v in (one.after or {}).items()},
+                }
+                for one in self.failures
+            ],
+            "reachable": None if self.story is None else list(self.story.steps),
+        }
+
+
+def tasks(
+    tables: Sequence[tuple[ProofTable, set[str]]], *, full: bool = False, necessary: bool = False
+) -> list[Task]:
+    """What there is to do, in the tables' order."""
+    found: list[Task] = []
+    for table, chosen in tables:
+        for proof in table.proofs:
+            if not chosen or proof.name in chosen:
+                found += _of(table.folder, proof, full=full, necessary=necessary)
+    return found
+
+
+def _of(folder: str, proof: Proof, *, full: bool, necessary: bool) -> list[Task]:
+    found = [Task(folder, proof, Kind.FAITHFUL, whole=full)]
+    scopes = [*proof.scopes, *(proof.full if full else ())]
+    found += [Task(folder, proof, Kind.INDUCTIVE, scope) for scope in scopes]
+    found += [
+        Task(folder, proof, Kind.CONTROL, proof.control_scope, control)
+        for control in proof.controls
+    ]
+    if necessary:
+        # Need is judged at the largest scope only: a small one can do without.
+        largest = scopes[-1]
+        found += [
+            Task(folder, proof, Kind.NECESSARY, largest, dropped=name) for name in proof.invariant
+        ]
+    return found
+
+
+def run(task: Task, tree: SpecTree) -> Result:
+    """Do one task."""
+    began = time.process_time()
+    result = _RUNS[task.kind](task, tree)
+    result.cpu_s = time.process_time() - began
+    return result
+
+
+def _evaluator(task: Task, tree: SpecTree, scope: Scope) -> Evaluator:
+    syntax = sany.read(task.proof.module, task.folder, tree)
+    return Evaluator(syntax, constants_of(task.proof, scope, task.folder, tree))
+
+
+def _question(proof: Proof, scope: Scope) -> Question:
+    return Question(proof.invariant, proof.implies, proof.two_state, vacuity=is_bounded(scope))
+
+
+def _asked(task: Task, tree: SpecTree, scope: Scope, proof: Proof | None = None) -> Answer:
+    ev = _evaluator(task, tree, scope)
+    question = _question(proof or task.proof, scope)
+    return Prover(ev, shapes_of(ev, task.proof.ranges), question).run()
+
+
+def _faithful(task: Task, tree: SpecTree) -> Result:
+    ev = _evaluator(task, tree, {})
+    shapes = shapes_of(ev, task.proof.ranges)
+    lifted = Lifted.of(ev, shapes, load_graph(task.folder, task.proof.cfg, tree))
+    found = compare(lifted, task.proof.invariant, None if task.whole else SAMPLE)
+    differences = [*found.different[:3]]
+    differences += [
+        f"{name} does not hold in state {number} of the graph"
+        for name, number in found.broken.items()
+    ]
+    of = len(lifted.graph.states)
+    said = f"{found.states} of {of} states, {found.edges} edges, {found.pairs} pairs compared"
+    return Result(task, said, differences)
+
+
+def _inductive(task: Task, tree: SpecTree) -> Result:
+    answer = _asked(task, tree, task.scope)
+    differences = [f"{failure.name} fails" for failure in answer.failures]
+    if is_bounded(task.scope):
+        dead = [action for action, count in answer.taken.items() if not count]
+        differences += [
+            f"{action} can never be taken from the invariant: the proof says nothing of it"
+            for action in dead
+            if action not in task.proof.dead
+        ]
+        differences += [
+            f"{action} was expected to be impossible, and is not"
+            for action in task.proof.dead
+            if action not in dead
+        ]
+    count = sum(answer.steps.values())
+    said = "inductive" if answer.inductive else "not inductive"
+    return Result(task, f"{said}, {count} steps", differences, answer.failures)
+
+
+def _control(task: Task, tree: SpecTree) -> Result:
+    control = task.control
+    assert control is not None
+    scope = {**task.scope, **control.constants}
+    answer = _asked(task, tree, scope)
+    found, expected = {failure.name for failure in answer.failures}, set(control.fails)
+    differences = [f"{name} was expected to fail, and does not" for name in expected - found]
+    differences += [f"{name} fails, and the table does not say so" for name in found - expected]
+    result = Result(task, f"fails at {', '.join(sorted(found)) or 'nothing'}", differences)
+    result.failures = answer.failures
+    if control.reachable is not None:
+        _reach(task, control, control.reachable, tree, result)
+    return result
+
+
+def _reach(task: Task, control: Control, asked: Reachable, tree: SpecTree, result: Result) -> None:
+    """Find the story of a counterexample to induction, or say that there is none."""
+    proof = evolve(task.proof, cfg=asked.graph)
+    ev = _evaluator(evolve(task, proof=proof), tree, control.constants)
+    lifted = Lifted.of(ev, shapes_of(ev, proof.ranges), load_graph(task.folder, asked.graph, tree))
+    result.story = story = reached(lifted, asked.action, asked.conjunct)
+    if story is None:
+        result.differences.append(
+            f"no state of {asked.graph} leads to a breach of {asked.conjunct}"
+        )
+    elif story.length != asked.length:
+        result.differences.append(
+            f"{asked.conjunct} breaks in {story.length} states, expected {asked.length}"
+        )
+    result.said += f"; reachable in {story.length if story else 'no'} states"
+
+
+def _necessary(task: Task, tree: SpecTree) -> Result:
+    rest = tuple(name for name in task.proof.invariant if name != task.dropped)
+    answer = _asked(task, tree, task.scope, evolve(task.proof, invariant=rest))
+    # What is promised stands in the invariant for its own sake, needed by others or not.
+    promised = task.dropped in task.proof.implies
+    differences = [] if answer.failures or promised else ["is not needed: it may go"]
+    names = sorted({failure.name for failure in answer.failures})
+    said = f"needed for {', '.join(names[:3])}" if names else "not needed"
+    return Result(task, said, differences)
+
+
+_RUNS = {
+    Kind.FAITHFUL: _faithful,
+    Kind.INDUCTIVE: _inductive,
+    Kind.CONTROL: _control,
+    Kind.NECESSARY: _necessary,
+}

@@ -1,0 +1,304 @@
+"""TLA+ expressions, evaluated over values that may hold z3 terms.
+
+One evaluator, two uses: over plain values it is an explicit-state evaluator, which TLC's graph can
+check edge by edge; over fresh z3 values the same walk over the same tree leaves a formula.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from properties.proofs import values as v
+from properties.proofs.sany import Definition, Node, Tree
+from properties.proofs.terms import (
+    Bool,
+    Number,
+    add,
+    at_most,
+    conjunction,
+    disjunction,
+    implication,
+    negation,
+    same_bool,
+    subtract,
+    z3,
+)
+from properties.proofs.values import Fun, Set, Value, equal, if_then_else, member
+from properties.tla.errors import InputError
+
+State: TypeAlias = Mapping[str, Value]
+Env: TypeAlias = Mapping[str, Value]
+# What stands for EXCEPT's old value among the bound symbols.
+OLD = "@"
+
+
+@frozen
+class Evaluator:
+    """A module with values for its constants."""
+
+    tree: Tree
+    constants: Mapping[str, Value]
+
+    def define(self, name: str, state: State, after: State | None = None) -> Value:
+        """The value of a definition without parameters, in a state (and, primed, the next one)."""
+        return self.value(self.tree.definition(name).body(self.tree), {}, state, after)
+
+    def value(self, node: Node, env: Env, state: State, after: State | None) -> Value:
+        """The value of an expression.
+
+        Raises `InputError` for an operator that has no meaning here.
+        """
+        form = _FORMS.get(node.op)
+        if form is not None:
+            return form(self, node, env, state, after)
+        operator = OPERATORS.get(node.op)
+        if operator is None:
+            raise InputError(f"the operator {node.op!r} cannot be evaluated")
+        return operator(*(self.value(one, env, state, after) for one in node.args))
+
+    def bindings(
+        self, node: Node, env: Env, state: State, after: State | None
+    ) -> list[tuple[Bool, Env]]:
+        """Every binding of the bound symbols: under which condition it is one, and as what."""
+        found: list[tuple[Bool, Env]] = [(True, env)]
+        for names, over in node.bounds:
+            for name in names:
+                found = [
+                    (conjunction(c, d), {**bound, name: item})
+                    for c, bound in found
+                    for d, item in self.value(over, bound, state, after).items
+                ]
+        return [one for one in found if one[0] is not False]
+
+    def called(self, node: Node, env: Env, state: State, after: State | None) -> Env:
+        """The environment of a call: the arguments by formal parameter."""
+        definition: Definition = node.ref
+        args = [self.value(one, env, state, after) for one in node.args]
+        return {**env, **dict(zip(definition.params, args, strict=True))}
+
+
+def _call(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+    definition: Definition = node.ref
+    inner = ev.called(node, env, state, after)
+    return ev.value(definition.body(ev.tree), inner, state, after)
+
+
+def _primed(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+    if after is None:
+        raise InputError("a primed expression where there is no next state")
+    return ev.value(node.args[0], env, after, None)
+
+
+def _every(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+    parts: list[Bool] = []
+    for one in node.args:
+        part = ev.value(one, env, state, after)
+        if part is False:
+            return False
+        parts.append(part)
+    return conjunction(*parts)
+
+
+def _some(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+    parts: list[Bool] = []
+    for one in node.args:
+        part = ev.value(one, env, state, after)
+        if part is True:
+            return True
+        parts.append(part)
+    return disjunction(*parts)
+
+
+def _implies(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+    condition = ev.value(node.args[0], env, state, after)
+    if condition is False:
+        return True
+    return implication(condition, ev.value(node.args[1], env, state, after))
+
+
+def _if(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+    condition, then, otherwise = node.args
+    known = ev.value(condition, env, state, after)
+    if isinstance(known, bool):
+        return ev.value(then if known else otherwise, env, state, after)
+    return if_then_else(
+        known, ev.value(then, env, state, after), ev.value(otherwise, env, state, after)
+    )
+
+
+def _case(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+    found: Value = None
+    for arm in reversed(node.args):
+        condition, then = arm.args
+        other = condition.op == "$Other"
+        known = True if other else ev.value(condition, env, state, after)
+        if known is False:
+            continue
+        value = ev.value(then, env, state, after)
+        found = value if found is None else if_then_else(known, value, found)
+    if found is None:
+        raise InputError("a CASE of which no arm can be true")
+    return found
+
+
+def _quantified(
+    join: Callable[..., Bool], guard: Callable[[Bool, Bool], Bool], binder: str
+) -> Callable[[Evaluator, Node, Env, State, State | None], Bool]:
+    def whole(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+        symbols = [(name, over) for names, over in node.bounds for name in names]
+
+        def over_symbol(at: int, bound: Env) -> Bool:
+            if at == len(symbols):
+                return ev.value(node.args[0], bound, state, after)
+            name, over = symbols[at]
+            domain: Set = ev.value(over, bound, state, after)
+            body = join(
+                *(guard(c, over_symbol(at + 1, {**bound, name: i})) for c, i in domain.items)
+            )
+            if domain.variable is None or isinstance(body, bool):
+                return body
+            return getattr(z3, binder)([domain.variable], body)
+
+        return over_symbol(0, env)
+
+    return whole
+
+
+def _choose(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+    ((name,), over) = node.bounds[0]
+    domain = ev.value(over, env, state, after)
+    return v.chosen(domain, lambda item: ev.value(node.args[0], {**env, name: item}, state, after))
+
+
+def _filtered(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Set:
+    ((name,), over) = node.bounds[0]
+    domain: Set = ev.value(over, env, state, after)
+    return Set(
+        [
+            (conjunction(c, ev.value(node.args[0], {**env, name: item}, state, after)), item)
+            for c, item in domain.items
+        ],
+        domain.element,
+    )
+
+
+def _image(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Set:
+    bindings = ev.bindings(node, env, state, after)
+    return v.merged([(c, ev.value(node.args[0], bound, state, after)) for c, bound in bindings])
+
+
+def _function(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Fun:
+    ((name,), over) = node.bounds[0]
+    domain: Set = ev.value(over, env, state, after)
+    if any(condition is not True for condition, _ in domain.items):
+        raise InputError("a function whose domain is not constant cannot be evaluated")
+    return Fun(
+        {
+            item: ev.value(node.args[0], {**env, name: item}, state, after)
+            for _, item in domain.items
+        }
+    )
+
+
+def _except(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+    function = ev.value(node.args[0], env, state, after)
+    for pair in node.args[1:]:
+        path = [ev.value(one, env, state, after) for one in pair.args[0].args]
+
+        def change(old: Value, new: Node = pair.args[1]) -> Value:
+            return ev.value(new, {**env, OLD: old}, state, after)
+
+        function = v.updated(function, path, change)
+    return function
+
+
+def _record(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Fun:
+    return Fun({pair.args[0].ref: ev.value(pair.args[1], env, state, after) for pair in node.args})
+
+
+def _lookup(
+    where: Callable[[Evaluator, Env, State], Mapping[str, Value]],
+) -> Callable[[Evaluator, Node, Env, State, State | None], Value]:
+    return lambda ev, node, env, state, after: where(ev, env, state)[node.ref]
+
+
+_FORMS: dict[str, Callable[[Evaluator, Node, Env, State, State | None], Any]] = {
+    "number": lambda ev, node, env, state, after: node.ref,
+    "string": lambda ev, node, env, state, after: node.ref,
+    "@": lambda ev, node, env, state, after: env[OLD],
+    "let": lambda ev, node, env, state, after: ev.value(node.args[0], env, state, after),
+    "param": _lookup(lambda ev, env, state: env),
+    "variable": _lookup(lambda ev, env, state: state),
+    "constant": _lookup(lambda ev, env, state: ev.constants),
+    "'": _primed,
+    "call": _call,
+    "$ConjList": _every,
+    "\\land": _every,
+    "$DisjList": _some,
+    "\\lor": _some,
+    "=>": _implies,
+    "$IfThenElse": _if,
+    "$Case": _case,
+    "$BoundedForall": _quantified(conjunction, implication, "ForAll"),
+    "$BoundedExists": _quantified(disjunction, conjunction, "Exists"),
+    "$BoundedChoose": _choose,
+    "$SubsetOf": _filtered,
+    "$SetOfAll": _image,
+    "$FcnConstructor": _function,
+    "$Except": _except,
+    "$RcdConstructor": _record,
+}
+
+
+def _differs(a: Value, b: Value) -> Bool:
+    return negation(equal(a, b))
+
+
+def _is_no_member(item: Value, of: Set) -> Bool:
+    return negation(member(item, of))
+
+
+def _at_least(a: Number, b: Number) -> Bool:
+    return at_most(b, a)
+
+
+def _less(a: Number, b: Number) -> Bool:
+    return negation(at_most(b, a))
+
+
+def _greater(a: Number, b: Number) -> Bool:
+    return negation(at_most(a, b))
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "TRUE": lambda: True,
+    "FALSE": lambda: False,
+    "=": equal,
+    "/=": _differs,
+    "\\lnot": negation,
+    "\\equiv": same_bool,
+    "\\in": member,
+    "\\notin": _is_no_member,
+    "\\subseteq": v.subset,
+    "\\union": v.union,
+    "\\intersect": v.intersection,
+    "\\": v.difference,
+    "$SetEnumerate": v.enumerated,
+    "$Tuple": v.tuple_of,
+    "$FcnApply": v.apply,
+    "$RcdSelect": v.apply,
+    "DOMAIN": v.domain,
+    "+": add,
+    "-": subtract,
+    "\\leq": at_most,
+    "\\geq": _at_least,
+    "<": _less,
+    ">": _greater,
+    "..": v.interval,
+    "Len": v.length,
+    "SubSeq": v.subsequence,
+    "\\o": v.concatenation,
+    "Append": v.appended,
+    "Cardinality": v.cardinality,
+}

@@ -1,0 +1,188 @@
+"""Is an invariant inductive? One question to z3 for each step; on failure one for each conjunct.
+
+What is asked, with the invariant a conjunction of named definitions:
+- Init implies each conjunct, and the conjunction implies each promise;
+- each step from a state of the invariant stays within the variables' ranges, keeps each conjunct,
+  and does what each two-state formula says;
+- where the scope is bounded: each step can be taken from some state of the invariant, or the
+  constants forbid it (no vacuity). With quantifiers z3 seldom finds such a state.
+
+`unknown` counts as a failure. The bounds are those of the constants: a proof speaks of so many
+replicas and records, and of any number of steps.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from properties.proofs.actions import Step, steps_of_next, taken
+from properties.proofs.evaluate import Evaluator
+from properties.proofs.shapes import Shape
+from properties.proofs.terms import Bool, conjunction, negation, z3
+from properties.proofs.values import Value
+from properties.tla.values import Value as Plain
+
+INIT = "Init"
+PROMISE = "implied"
+RANGES = "ranges"
+
+
+@frozen
+class Question:
+    """What is to be shown of a module."""
+
+    invariant: tuple[str, ...]
+    promises: tuple[str, ...] = ()
+    two_state: tuple[str, ...] = ()
+    vacuity: bool = True
+    """Whether to ask which steps can be taken."""
+    seconds: float = 60.0
+    """The limit of each question to z3, in seconds of its own clock."""
+
+
+@frozen
+class Failure:
+    """A conjunct that a step does not keep, with a counterexample to induction where z3 has one.
+
+    `action` is the action's name, `Init`, or `implied` for a promise that does not follow.
+    """
+
+    action: str
+    step: str
+    conjunct: str
+    unknown: bool = False
+    before: Mapping[str, Plain] | None = None
+    after: Mapping[str, Plain] | None = None
+
+    @property
+    def name(self) -> str:
+        """Action and conjunct, as the table of proofs names them."""
+        return f"{self.action}: {self.conjunct}"
+
+
+@define
+class Answer:
+    """What came of it. `steps` counts, by action, the steps with arguments that were shown.
+
+    `taken` counts those of them that some state of the invariant can take.
+    """
+
+    failures: list[Failure] = field(factory=list[Failure])
+    steps: dict[str, int] = field(factory=dict[str, int])
+    taken: dict[str, int] = field(factory=dict[str, int])
+    cpu_s: float = 0.0
+
+    @property
+    def inductive(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failures
+
+
+class Prover:
+    """A module under an assumed invariant: what may be asked of it, step by step."""
+
+    def __init__(self, ev: Evaluator, shapes: Mapping[str, Shape], question: Question) -> None:
+        self.ev, self.shapes, self.question = ev, shapes, question
+        given: list[Bool] = []
+        self.state = {name: shape.fresh(name, given) for name, shape in shapes.items()}
+        self.solver: Any = z3.Solver()
+        self.solver.set("timeout", int(question.seconds * 1000))
+        self.solver.add(*given)
+        self.solver.add(*_terms(ev.constants))
+        self.invariant = {name: ev.define(name, self.state) for name in question.invariant}
+        self.answer = Answer()
+
+    def run(self, on_step: Callable[[Step], None] = lambda _: None) -> Answer:
+        """Ask everything. `on_step` hears of each step before it is asked about."""
+        began = time.process_time()
+        self._init()
+        for formula in self.invariant.values():
+            self.solver.add(formula)
+        for name in self.question.promises:
+            self._show(PROMISE, PROMISE, name, self.ev.define(name, self.state), None)
+        for step in steps_of_next(self.ev):
+            on_step(step)
+            self._step(step)
+        self.answer.cpu_s = time.process_time() - began
+        return self.answer
+
+    def _init(self) -> None:
+        self.solver.push()
+        self.solver.add(self.ev.define(INIT, self.state))
+        for name, formula in self.invariant.items():
+            self._show(INIT, INIT, name, formula, None)
+        self.solver.pop()
+
+    def _step(self, step: Step) -> None:
+        answer = self.answer
+        answer.steps[step.action] = answer.steps.get(step.action, 0) + 1
+        answer.taken.setdefault(step.action, 0)
+        alive = False
+        for condition, behind in taken(self.ev, step, self.state):
+            fits: list[Bool] = []
+            after = {name: shape.fit(behind[name], fits) for name, shape in self.shapes.items()}
+            self.solver.push()
+            self.solver.add(condition, step.given)
+            alive = alive or (self.question.vacuity and self.solver.check() == z3.sat)
+            if fits:
+                whole = conjunction(*fits)
+                self._show(step.action, str(step), RANGES, whole, after)
+                self.solver.add(whole)
+            self._keeps(step, after)
+            self.solver.pop()
+        answer.taken[step.action] += alive
+
+    def _keeps(self, step: Step, after: Mapping[str, Value]) -> None:
+        goals = {name: self.ev.define(name, after) for name in self.question.invariant}
+        goals |= {name: self.ev.define(name, self.state, after) for name in self.question.two_state}
+        # One question for all conjuncts; one by one only to name what broke.
+        if self._asked(conjunction(*goals.values())) == z3.unsat:
+            return
+        for name, goal in goals.items():
+            self._show(step.action, str(step), name, goal, after)
+
+    def _asked(self, goal: Bool) -> Any:
+        if goal is True:
+            return z3.unsat
+        self.solver.push()
+        self.solver.add(negation(goal))
+        said = self.solver.check()
+        self.solver.pop()
+        return said
+
+    def _show(
+        self,
+        action: str,
+        step: str,
+        conjunct: str,
+        goal: Bool,
+        after: Mapping[str, Value] | None,
+    ) -> None:
+        if goal is True:
+            return
+        self.solver.push()
+        self.solver.add(negation(goal))
+        said = self.solver.check()
+        if said != z3.unsat:
+            model = self.solver.model() if said == z3.sat else None
+            self.answer.failures.append(
+                Failure(
+                    action,
+                    step,
+                    conjunct,
+                    unknown=model is None,
+                    before=None if model is None else self._plain(self.state, model),
+                    after=None if model is None or after is None else self._plain(after, model),
+                )
+            )
+        self.solver.pop()
+
+    def _plain(self, state: Mapping[str, Value], model: Any) -> dict[str, Plain]:
+        return {name: shape.plain(state[name], model) for name, shape in self.shapes.items()}
+
+
+def _terms(constants: Mapping[str, Value]) -> Sequence[Bool]:
+    """What z3 must know of constants that are terms: their bounds."""
+    return [value.term >= value.lowest for value in constants.values() if hasattr(value, "lowest")]

@@ -1,0 +1,103 @@
+r"""The shapes of a module's variables, read from a definition of the form `/\ x \in S /\ ...`.
+
+So the ranges are part of the proof module: TLC judges them as an invariant like any other, and each
+step must be shown to stay inside them before they are assumed of the state behind it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from properties.proofs.evaluate import Evaluator
+from properties.proofs.sany import Definition, Node
+from properties.proofs.shapes import (
+    Constants,
+    EndlessSequences,
+    Flags,
+    Mapped,
+    Numbers,
+    Sequences,
+    Shape,
+    Subsets,
+)
+from properties.proofs.terms import UNBOUNDED, highest, lowest
+from properties.tla.errors import InputError
+
+# The operator of spec/tla/lib/Ranges.tla that stands for sequences of bounded length.
+SEQUENCES = "SeqOf"
+
+
+def shapes_of(ev: Evaluator, ranges: str) -> dict[str, Shape]:
+    """The shape of each variable, by the definition of this name.
+
+    Raises `InputError` where a variable has no range, or a range is of no known form.
+    """
+    body = ev.tree.definition(ranges).body(ev.tree)
+    found: dict[str, Shape] = {}
+    for part in body.args if body.op in ("$ConjList", "\\land") else (body,):
+        if part.op != "\\in" or part.args[0].op != "variable":
+            raise InputError(f"{ranges}: each conjunct must say of one variable what it is in")
+        found[part.args[0].ref] = _shape(ev, part.args[1], {})
+    missing = [name for name in ev.tree.variables if name not in found]
+    if missing:
+        raise InputError(f"{ranges} says nothing of {', '.join(missing)}")
+    return found
+
+
+def _shape(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    form = _FORMS.get(node.op)
+    if form is not None:
+        return form(ev, node, env)
+    if node.op == "call":
+        return _called(ev, node, env)
+    return Constants(ev.value(node, env, {}, None))
+
+
+def _called(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    definition: Definition = node.ref
+    if definition.name != SEQUENCES:
+        inner = ev.called(node, env, {}, None) if definition.params else env
+        return _shape(ev, definition.body(ev.tree), inner)
+    of = _shape(ev, node.args[0], env)
+    least, most = (ev.value(one, env, {}, None) for one in node.args[1:])
+    if highest(most) >= UNBOUNDED // 2:
+        return EndlessSequences(of)
+    return Sequences(of, most, least)
+
+
+def _numbers(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    first, last = (ev.value(one, env, {}, None) for one in node.args)
+    return Numbers(lowest(first), highest(last))
+
+
+def _flags(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    return Flags()
+
+
+def _functions(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    of = _shape(ev, node.args[1], env)
+    return Mapped(dict.fromkeys(_shape(ev, node.args[0], env).constants(), of))
+
+
+def _records(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    return Mapped({pair.args[0].ref: _shape(ev, pair.args[1], env) for pair in node.args})
+
+
+def _subsets(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    return Subsets(_shape(ev, node.args[0], env))
+
+
+def _either(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    condition = ev.value(node.args[0], env, {}, None)
+    if not isinstance(condition, bool):
+        raise InputError("a range may depend on constants only")
+    return _shape(ev, node.args[1 if condition else 2], env)
+
+
+_FORMS = {
+    "..": _numbers,
+    "BOOLEAN": _flags,
+    "$SetOfFcns": _functions,
+    "$SetOfRcds": _records,
+    "SUBSET": _subsets,
+    "$IfThenElse": _either,
+}

@@ -1,0 +1,229 @@
+"""A module's syntax tree, as SANY wrote it in XML.
+
+`read` exports a module (and what it extends) by `tla2sany.xml.XMLExporter` in the pinned jar and
+turns it into `Definition`s of `Node`s. The XML is cached under the hash of all that it depends on.
+"""
+
+import re
+import shutil
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, frozen
+
+from properties.tla import tools
+from properties.tla.errors import InputError
+from properties.tla.names import write_aside
+from properties.tla.processes import run
+from properties.tla.specs import SpecTree, cache_folder
+
+LIMIT_S = 120.0
+# Operators of TLA+'s standard modules: the evaluator knows them, so their bodies are not read.
+STANDARD = frozenset(
+    {"+", "-", "*", "^", "%", "<", ">", "..", "\\leq", "\\geq", "\\o", "\\div", "Nat", "Int"}
+    | {"Append", "Cardinality", "Head", "IsFiniteSet", "Len", "Seq", "SubSeq", "Tail"}
+)
+
+
+@frozen(eq=False)
+class Node:
+    """An expression.
+
+    `op` is the name of a built-in or standard operator, or one of `number`, `string`, `param`,
+    `variable`, `constant`, `call`, `let`, `@`; `ref` is what it names or holds. `bounds` are the
+    bound symbols of quantifiers and comprehensions, with the sets that they range over.
+    """
+
+    op: str
+    args: tuple["Node", ...] = ()
+    ref: Any = None
+    bounds: tuple[tuple[tuple[str, ...], "Node"], ...] = ()
+
+
+@define(eq=False)
+class Definition:
+    """An operator, its formal parameters and its body."""
+
+    name: str
+    params: tuple[str, ...]
+    module: str
+    source: ET.Element | None
+    _body: Node | None = None
+    primed: bool | None = None
+
+    def body(self, tree: "Tree") -> Node:
+        """The body, read when it is needed first."""
+        if self._body is None:
+            if self.source is None:
+                raise InputError(f"{self.name} has no body that can be evaluated")
+            self._body = tree.node(self.source)
+        return self._body
+
+
+class Tree:
+    """All definitions that a module stands on."""
+
+    def __init__(self, root: ET.Element, modules: Sequence[str]) -> None:
+        self._entries: dict[str, ET.Element] = {}
+        context = root.find("context")
+        for entry in () if context is None else context:
+            kind = next(part for part in entry if part.tag != "UID")
+            self._entries[_text(entry, "UID")] = kind
+        self._by_uid: dict[str, Definition] = {}
+        self.definitions: dict[str, Definition] = {}
+        for uid, kind in self._entries.items():
+            if kind.tag == "UserDefinedOpKind":
+                self._by_uid[uid] = found = self._definition(kind)
+                # Instances bring their own `Init` and `Next`: only these modules' names count.
+                if found.module in modules:
+                    self.definitions[found.name] = found
+        self.variables = list(self._declared("3", modules))
+        self.constants = list(self._declared("2", modules))
+
+    def _definition(self, kind: ET.Element) -> Definition:
+        params = kind.find("params")
+        names = tuple(_text(one, ".//UID") for one in (() if params is None else params))
+        name, body = _text(kind, "uniquename"), kind.find("body")
+        known = name in STANDARD or body is None
+        module = kind.findtext("location/filename") or ""
+        return Definition(name, names, module, None if known or body is None else body[0])
+
+    def _declared(self, kind: str, modules: Sequence[str]) -> Iterator[str]:
+        for entry in self._entries.values():
+            here = entry.findtext("location/filename") in modules
+            if here and entry.tag == "OpDeclNode" and entry.findtext("kind") == kind:
+                yield _text(entry, "uniquename")
+
+    def definition(self, name: str) -> Definition:
+        """A definition by name."""
+        if name not in self.definitions:
+            raise InputError(f"the module defines no {name!r}")
+        return self.definitions[name]
+
+    def node(self, xml: ET.Element) -> Node:
+        """One expression."""
+        read = _READERS.get(xml.tag)
+        if read is None:
+            raise InputError(f"no expression can be read from SANY's {xml.tag}")
+        return read(self, xml)
+
+    def operator(self, xml: ET.Element) -> Node:
+        operator, operands = xml.find("operator"), xml.find("operands")
+        assert operator is not None
+        uid = _text(operator[0], "UID")
+        kind = self._entries[uid]
+        args = tuple(self.node(one) for one in (() if operands is None else operands))
+        name = _text(kind, "uniquename")
+        if kind.tag == "BuiltInKind":
+            return Node(name, args, None, tuple(self._bounds(xml)))
+        if kind.tag == "OpDeclNode":
+            return Node("variable" if kind.findtext("kind") == "3" else "constant", (), name)
+        if kind.tag == "FormalParamNode":
+            return Node("param", (), uid)
+        if name in STANDARD:
+            return Node(name, args)
+        return Node("call", args, self._by_uid[uid])
+
+    def _bounds(self, xml: ET.Element) -> Iterator[tuple[tuple[str, ...], Node]]:
+        symbols = xml.find("boundSymbols")
+        for bound in () if symbols is None else symbols:
+            if bound.tag == "unbound":
+                raise InputError("a quantifier without a set to range over cannot be evaluated")
+            names = tuple(_text(one, "UID") for one in bound if one.tag == "FormalParamNodeRef")
+            yield names, self.node(bound[-1])
+
+    def let(self, xml: ET.Element) -> Node:
+        body = xml.find("body")
+        assert body is not None
+        return Node("let", (self.node(body[0]),))
+
+    def speaks_of_next(self, node: Node) -> bool:
+        """Whether an expression has primed variables in it."""
+        if node.op in ("'", "UNCHANGED") or any(self.speaks_of_next(one) for one in node.args):
+            return True
+        if node.op != "call":
+            return False
+        called: Definition = node.ref
+        if called.primed is None:
+            called.primed = self.speaks_of_next(called.body(self))
+        return called.primed
+
+    def numeral(self, xml: ET.Element) -> Node:
+        return Node("number", (), int(_text(xml, "IntValue")))
+
+    def string(self, xml: ET.Element) -> Node:
+        # CASE's OTHER is a string node without a value.
+        if xml.text == "$Other":
+            return Node("$Other")
+        return Node("string", (), _text(xml, "StringValue"))
+
+    def old_value(self, xml: ET.Element) -> Node:
+        return Node("@")
+
+
+_READERS = {
+    "OpApplNode": Tree.operator,
+    "LetInNode": Tree.let,
+    "NumeralNode": Tree.numeral,
+    "StringNode": Tree.string,
+    "AtNode": Tree.old_value,
+}
+
+
+def _text(xml: ET.Element, path: str) -> str:
+    found = xml.findtext(path)
+    if found is None:
+        raise InputError(f"SANY's XML has no {path} in {xml.tag}")
+    return found
+
+
+def read(module: str, folder: str, tree: SpecTree | None = None) -> Tree:
+    """The definitions of `module.tla` in the folder of a module, and of all that it extends.
+
+    Raises `InputError` with SANY's own words where the module does not parse.
+    """
+    specs = tree or SpecTree()
+    file = specs.folder(folder) / f"{module}.tla"
+    if not file.is_file():
+        raise InputError(f"there is no {file}")
+    stands_on = [file, *specs.closure(folder)]
+    key = tools.digest(stands_on, "syntax", module, tools.find().key())
+    cached = cache_folder() / "syntax" / f"{module}-{key}.xml"
+    if not cached.is_file():
+        write_aside(cached, lambda part: _export(file, specs, part))
+    return Tree(ET.parse(cached).getroot(), _extended(stands_on))
+
+
+def _extended(files: Sequence[Path]) -> list[str]:
+    """The modules that the first one extends, itself first; what is only instantiated is not."""
+    known = {file.stem: file for file in files}
+    found = [files[0].stem]
+    for name in found:
+        text = known[name].read_text(encoding="utf-8")
+        extends = re.search(r"^EXTENDS\s+([\w\s,]+?)$", text, re.MULTILINE)
+        names = re.findall(r"\w+", extends[1]) if extends else []
+        found += [one for one in names if one in known and one not in found]
+    return found
+
+
+def _export(file: Path, specs: SpecTree, out: Path) -> None:
+    box = tools.find()
+    command = [box.java, "-XX:+UseSerialGC", "-cp", box.class_path, "tla2sany.xml.XMLExporter"]
+    command.append("-o")  # offline: the schema is not looked up
+    for folder in specs.library():
+        command += ["-I", str(folder)]
+    scratch = Path(tempfile.mkdtemp(prefix="highwater-sany-"))
+    try:
+        shutil.copy(file, scratch)
+        told = run([*command, file.name], scratch, LIMIT_S)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    begins = told.output.find("<?xml")
+    # The XML is written half made when there are errors, and the exit status says nothing.
+    if begins < 0 or re.search(r"[Ee]rrors: [1-9]", told.output[:begins] + told.errors):
+        said = (told.output[: max(begins, 0)] + told.errors).strip()
+        raise InputError(f"{file}: SANY does not parse it:\n{said[-3000:]}")
+    out.write_text(told.output[begins:], encoding="utf-8")

@@ -1,0 +1,316 @@
+"""What a state variable ranges over: the one thing about a module that its text does not say.
+
+A shape makes a fresh value of z3 terms, lifts a value of TLC's graph, reads a value back from a z3
+model, and says what must be shown for a computed value to be of the shape (`fit`).
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, cast
+
+from attrs import frozen
+
+from properties.proofs.terms import (
+    UNBOUNDED,
+    Bool,
+    Num,
+    Term,
+    at_most,
+    conjunction,
+    highest,
+    implication,
+    is_number,
+    lowest,
+    term,
+    z3,
+)
+from properties.proofs.values import Endless, Fun, Seq, Set, Value, as_seq, if_then_else
+from properties.tla.errors import InputError
+from properties.tla.values import Rec
+from properties.tla.values import Value as Plain
+
+# How many elements of an endless sequence a story shows.
+SHOWN = 12
+
+
+class Shape(Protocol):
+    """What every shape can do."""
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        """Any value of this shape; `given` collects what z3 must know about it."""
+        ...
+
+    def lift(self, plain: Plain) -> Value:
+        """A value of TLC's graph, as the evaluator holds it."""
+        ...
+
+    def constants(self) -> Iterator[Value]:
+        """Every value of the shape, where they can be counted."""
+        ...
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        """The value in a z3 model, as TLC's graph writes it."""
+        ...
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        """The value within the shape; what must be shown for that goes to `obligations`."""
+        ...
+
+
+def _number_in(value: Any, model: Any) -> int:
+    return value if isinstance(value, int) else model.eval(value.term, True).as_long()
+
+
+def _holds_in(condition: Bool, model: Any) -> bool:
+    if isinstance(condition, bool):
+        return condition
+    return bool(z3.is_true(model.eval(condition, True)))
+
+
+@frozen
+class Numbers:
+    """The integers lowest..highest."""
+
+    lowest: int
+    highest: int
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        if self.lowest == self.highest:
+            return self.lowest
+        number = z3.Int(name)
+        given.append(number >= self.lowest)
+        if self.highest < UNBOUNDED // 2:
+            given.append(number <= self.highest)
+        return Num(number, self.lowest, self.highest)
+
+    def lift(self, plain: Plain) -> Value:
+        return plain
+
+    def constants(self) -> Iterator[Value]:
+        return iter(range(self.lowest, self.highest + 1))
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        return _number_in(value, model)
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        if lowest(value) >= self.lowest and highest(value) <= self.highest:
+            return value
+        bounded = self.highest >= UNBOUNDED // 2 or at_most(value, self.highest)
+        obligations.append(conjunction(at_most(self.lowest, value), bounded))
+        if isinstance(value, int):
+            return value
+        return Num(value.term, max(self.lowest, value.lowest), min(self.highest, value.highest))
+
+
+@frozen
+class Flags:
+    """TRUE and FALSE."""
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        return z3.Bool(name)
+
+    def lift(self, plain: Plain) -> Value:
+        return plain
+
+    def constants(self) -> Iterator[Value]:
+        return iter((False, True))
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        return _holds_in(value, model)
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        return value
+
+
+@frozen
+class Mapped:
+    """A function on constant keys, or a record, with a shape for each key."""
+
+    of: Mapping[Any, Shape]
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        return Fun({key: one.fresh(f"{name}.{key}", given) for key, one in self.of.items()})
+
+    def lift(self, plain: Plain) -> Value:
+        if isinstance(plain, tuple) and not isinstance(plain, Rec):
+            plain = dict(enumerate(cast("tuple[Plain, ...]", plain), 1))
+        return Fun({key: one.lift(plain[key]) for key, one in self.of.items()})
+
+    def constants(self) -> Iterator[Value]:
+        for combined in itertools.product(*(one.constants() for one in self.of.values())):
+            yield Fun(dict(zip(self.of, combined, strict=True)))
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        function = _as_function(value)
+        return Rec.function((key, one.plain(function[key], model)) for key, one in self.of.items())
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        function = _as_function(value)
+        return Fun({key: one.fit(function[key], obligations) for key, one in self.of.items()})
+
+
+def _as_function(value: Value) -> Mapping[Any, Value]:
+    return dict(enumerate(value.cells, 1)) if isinstance(value, Seq) else value.of
+
+
+@frozen
+class Constants:
+    """A finite set of constants: numbers, strings or booleans.
+
+    As a variable's range it must be an interval of numbers without gaps, or one constant.
+    """
+
+    of: Set
+
+    def __attrs_post_init__(self) -> None:
+        if any(condition is not True for condition, _ in self.of.items):
+            raise InputError("a range may depend on constants only")
+
+    def _numbers(self) -> Numbers:
+        items = sorted(self.constants()) if all(map(is_number, self.constants())) else []
+        if not items or items[-1] - items[0] != len(items) - 1:
+            raise InputError("a range of constants that is no interval of numbers")
+        return Numbers(items[0], items[-1])
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        return self._numbers().fresh(name, given)
+
+    def lift(self, plain: Plain) -> Value:
+        return plain
+
+    def constants(self) -> Iterator[Value]:
+        return (item for _, item in self.of.items)
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        return value if isinstance(value, str) else self._numbers().plain(value, model)
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        return value if isinstance(value, str) else self._numbers().fit(value, obligations)
+
+
+@frozen
+class Sequences:
+    """Sequences of at least `least` and at most `most` elements."""
+
+    of: Shape
+    most: int
+    least: int = 0
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        cells = [self.of.fresh(f"{name}[{i}]", given) for i in range(1, self.most + 1)]
+        return Seq(cells, Numbers(self.least, self.most).fresh(f"Len({name})", given))
+
+    def lift(self, plain: Plain) -> Value:
+        return Seq([self.of.lift(item) for item in plain], len(plain))
+
+    def constants(self) -> Iterator[Value]:
+        for count in range(self.least, self.most + 1):
+            for cells in itertools.product(*[list(self.of.constants())] * count):
+                yield Seq(cells, count)
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        seq = as_seq(value)
+        count = _number_in(seq.length, model)
+        return tuple(self.of.plain(cell, model) for cell in seq.cells[:count])
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        seq = as_seq(value)
+        length = Numbers(self.least, self.most).fit(seq.length, obligations)
+        cells: list[Value] = []
+        for index, cell in enumerate(seq.cells[: self.most], 1):
+            inner: list[Bool] = []
+            cells.append(self.of.fit(cell, inner))
+            if inner:
+                obligations.append(implication(at_most(index, length), conjunction(*inner)))
+        return Seq(cells, length)
+
+
+@frozen
+class Subsets:
+    """The subsets of a finite set of constants."""
+
+    of: Shape
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        items = [(z3.Bool(f"{_name(item)} in {name}"), item) for item in self.of.constants()]
+        return Set(items, self.of)
+
+    def lift(self, plain: Plain) -> Value:
+        return Set([(True, self.of.lift(item)) for item in plain], self.of)
+
+    def constants(self) -> Iterator[Value]:
+        items = list(self.of.constants())
+        for count in range(len(items) + 1):
+            for chosen in itertools.combinations(items, count):
+                yield Set([(True, item) for item in chosen], self.of)
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        return frozenset(
+            self.of.plain(item, model)
+            for condition, item in value.items
+            if _holds_in(condition, model)
+        )
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        items: list[tuple[Bool, Value]] = []
+        for condition, item in value.items:
+            inner: list[Bool] = []
+            items.append((condition, self.of.fit(item, inner)))
+            if inner:
+                obligations.append(implication(condition, conjunction(*inner)))
+        return Set(items, self.of)
+
+
+@frozen
+class EndlessSequences:
+    """Sequences of any length: their elements are uninterpreted functions of the index."""
+
+    of: Shape
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        length = Numbers(1, UNBOUNDED).fresh(f"Len({name})", given)
+        return Endless(_reader(self.of, name), length)
+
+    def lift(self, plain: Plain) -> Value:
+        return Sequences(self.of, len(plain)).lift(plain)
+
+    def constants(self) -> Iterator[Value]:
+        raise NotImplementedError("sequences of any length cannot be counted")
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        if isinstance(value, Seq):
+            return Sequences(self.of, len(value.cells)).plain(value, model)
+        count = min(_number_in(value.length, model), SHOWN)
+        return tuple(self.of.plain(value.at(index), model) for index in range(1, count + 1))
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        return value
+
+
+def _reader(shape: Shape, name: str) -> Callable[[Any], Value]:
+    return lambda index: _element(shape, name, term(index))
+
+
+def _element(shape: Shape, name: str, index: Term) -> Value:
+    """What an endless sequence holds at an index, by one uninterpreted function for each part."""
+    if isinstance(shape, Mapped):
+        return Fun({key: _element(one, f"{name}.{key}", index) for key, one in shape.of.items()})
+    if isinstance(shape, Subsets):
+        return Set([(_predicate(f"{_name(i)} in {name}")(index), i) for i in shape.of.constants()])
+    if not isinstance(shape, Numbers):
+        raise NotImplementedError(f"an endless sequence of {shape}")
+    number = z3.Function(name, z3.IntSort(), z3.IntSort())(index)
+    found: Value = shape.highest  # a function into lowest..highest, and into nothing else
+    for value in reversed(range(shape.lowest, shape.highest)):
+        found = if_then_else(number == value, value, found)
+    return found
+
+
+def _predicate(name: str) -> Callable[[Term], Bool]:
+    return z3.Function(name, z3.IntSort(), z3.BoolSort())
+
+
+def _name(constant: Value) -> str:
+    if isinstance(constant, Fun):
+        return ",".join(str(item) for item in constant.of.values())
+    return str(constant)

@@ -1,0 +1,158 @@
+"""Booleans and numbers that may be z3 terms.
+
+A boolean is a `bool` or a z3 Bool, a number an `int` or a `Num`: a z3 Int with known bounds. What
+the bounds decide is folded to a constant, so a step that the constants forbid costs nothing.
+"""
+
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+# z3 ships no types; what comes from it is `Any` here and nowhere else.
+z3: Any = import_module("z3")
+
+Term: TypeAlias = Any
+Bool: TypeAlias = Any
+
+# As an upper bound: there is none. Half of it is the limit, so that sums stay recognizable.
+UNBOUNDED = 10**9
+
+
+def is_unbounded(number: "int | Num") -> bool:
+    """Whether nothing is known about how large a number may be."""
+    return highest(number) >= UNBOUNDED // 2
+
+
+@frozen(eq=False)
+class Num:
+    """A z3 Int and the interval that it lies in, both ends included."""
+
+    term: Term
+    lowest: int
+    highest: int
+
+
+Number: TypeAlias = int | Num
+
+
+def lowest(number: Number) -> int:
+    """The least value that the number may have."""
+    return number if isinstance(number, int) else number.lowest
+
+
+def highest(number: Number) -> int:
+    """The greatest value that the number may have."""
+    return number if isinstance(number, int) else number.highest
+
+
+def term(number: Number) -> Term:
+    """The number as z3 takes it."""
+    return z3.IntVal(number) if isinstance(number, int) else number.term
+
+
+def is_bool(value: Any) -> bool:
+    """Whether a value is a boolean, constant or not."""
+    return isinstance(value, bool | z3.BoolRef)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, constant or not."""
+    return isinstance(value, int | Num) and not isinstance(value, bool)
+
+
+def add(a: Number, b: Number) -> Number:
+    """a + b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if isinstance(b, int) and b == 0:
+        return a
+    return Num(term(a) + term(b), lowest(a) + lowest(b), highest(a) + highest(b))
+
+
+def subtract(a: Number, b: Number) -> Number:
+    """a - b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    if isinstance(b, int) and b == 0:
+        return a
+    return Num(term(a) - term(b), lowest(a) - highest(b), highest(a) - lowest(b))
+
+
+def at_most(a: Number, b: Number) -> Bool:
+    """a <= b."""
+    if highest(a) <= lowest(b):
+        return True
+    if lowest(a) > highest(b):
+        return False
+    return term(a) <= term(b)
+
+
+def same_number(a: Number, b: Number) -> Bool:
+    """a = b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if highest(a) < lowest(b) or highest(b) < lowest(a):
+        return False
+    return term(a) == term(b)
+
+
+def conjunction(*parts: Bool) -> Bool:
+    """All of these; TRUE for none."""
+    left: list[Bool] = []
+    for part in parts:
+        if part is False:
+            return False
+        if part is not True:
+            left.append(part)
+    return True if not left else left[0] if len(left) == 1 else z3.And(*left)
+
+
+def disjunction(*parts: Bool) -> Bool:
+    """Any of these; FALSE for none."""
+    left: list[Bool] = []
+    for part in parts:
+        if part is True:
+            return True
+        if part is not False:
+            left.append(part)
+    return False if not left else left[0] if len(left) == 1 else z3.Or(*left)
+
+
+def negation(part: Bool) -> Bool:
+    """Not this."""
+    return not part if isinstance(part, bool) else z3.Not(part)
+
+
+def implication(condition: Bool, consequence: Bool) -> Bool:
+    """condition => consequence."""
+    return disjunction(negation(condition), consequence)
+
+
+def same_bool(a: Bool, b: Bool) -> Bool:
+    """a <=> b."""
+    if isinstance(a, bool):
+        return b if a else negation(b)
+    if isinstance(b, bool):
+        return a if b else negation(a)
+    return a == b
+
+
+def choose_bool(condition: Bool, a: Bool, b: Bool) -> Bool:
+    """IF condition THEN a ELSE b, of booleans."""
+    if isinstance(a, bool):
+        return disjunction(condition, b) if a else conjunction(negation(condition), b)
+    if isinstance(b, bool):
+        return disjunction(negation(condition), a) if b else conjunction(condition, a)
+    return z3.If(condition, a, b)
+
+
+def choose_number(condition: Bool, a: Number, b: Number) -> Number:
+    """IF condition THEN a ELSE b, of numbers."""
+    if isinstance(a, int) and isinstance(b, int) and a == b:
+        return a
+    return Num(
+        z3.If(condition, term(a), term(b)),
+        min(lowest(a), lowest(b)),
+        max(highest(a), highest(b)),
+    )

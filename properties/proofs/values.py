@@ -1,0 +1,379 @@
+"""TLA+ values that may hold z3 terms: sets, functions, records and sequences.
+
+Every operation takes constants and terms alike, and answers with a constant where that can be told.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from attrs import field, frozen
+
+from properties.proofs.terms import (
+    UNBOUNDED,
+    Bool,
+    Num,
+    Number,
+    Term,
+    add,
+    at_most,
+    choose_bool,
+    choose_number,
+    conjunction,
+    disjunction,
+    highest,
+    implication,
+    is_bool,
+    is_number,
+    is_unbounded,
+    lowest,
+    negation,
+    same_bool,
+    same_number,
+    subtract,
+    term,
+    z3,
+)
+from properties.tla.errors import InputError
+
+# bool | z3 Bool | int | Num | str | Set | Fun | Seq | Endless
+Value: TypeAlias = Any
+Candidate: TypeAlias = tuple[Bool, Value]
+
+_fresh = itertools.count()
+
+
+def fresh_name(about: str) -> str:
+    """A name that no other z3 constant has."""
+    return f"{about} {next(_fresh)}"
+
+
+class OutOfRangeError(InputError):
+    """A function was applied outside its domain, or a construct has no meaning here."""
+
+
+def _possible(items: Iterable[Candidate]) -> list[Candidate]:
+    return [item for item in items if item[0] is not False]
+
+
+@frozen(eq=False)
+class Set:
+    """Candidates, each with the condition under which it is a member.
+
+    `element` is the shape of an element where a state variable says so. `variable` is set for an
+    interval without an upper bound: its one candidate stands for any number.
+    """
+
+    items: list[Candidate] = field(converter=_possible)
+    element: Any = None
+    variable: Term = None
+
+
+@frozen(eq=False)
+class Fun:
+    """A function on a constant domain, or a record."""
+
+    of: Mapping[Any, Value]
+
+
+@frozen(eq=False)
+class Seq:
+    """A sequence of bounded length; cells beyond the length mean nothing."""
+
+    cells: Sequence[Value]
+    length: Number
+
+
+@frozen(eq=False)
+class Endless:
+    """A sequence of any length: what stands at an index, and the length."""
+
+    at: Callable[[Number], Value]
+    length: Number
+
+
+def as_seq(value: Value) -> Seq:
+    """A function on 1..n is a sequence."""
+    if isinstance(value, Fun):
+        return Seq([value.of[key] for key in sorted(value.of)], len(value.of))
+    return value
+
+
+def constant(value: Value) -> Any:
+    """A hashable key for a value without terms, else None."""
+    if isinstance(value, int | str):
+        return value
+    if isinstance(value, Fun):
+        parts = [(key, constant(item)) for key, item in value.of.items()]
+        return None if any(item is None for _, item in parts) else tuple(parts)
+    return None
+
+
+def merged(items: Iterable[Candidate], element: Any = None) -> Set:
+    """A set in which equal constants are one candidate."""
+    known: dict[Any, Candidate] = {}
+    rest: list[Candidate] = []
+    for condition, item in items:
+        if condition is False:
+            continue
+        key = constant(item)
+        if key is None:
+            rest.append((condition, item))
+        elif key in known:
+            known[key] = (disjunction(known[key][0], condition), item)
+        else:
+            known[key] = (condition, item)
+    return Set([*known.values(), *rest], element)
+
+
+def member(value: Value, of: Set) -> Bool:
+    r"""value \in of."""
+    return disjunction(*(conjunction(c, equal(value, item)) for c, item in of.items))
+
+
+def subset(a: Set, b: Set) -> Bool:
+    r"""a \subseteq b."""
+    return conjunction(*(implication(c, member(item, b)) for c, item in a.items))
+
+
+def equal(a: Value, b: Value) -> Bool:
+    """a = b, for two values of one kind."""
+    if is_number(a):
+        return same_number(a, b)
+    if isinstance(a, str):
+        return a == b
+    if is_bool(a):
+        return same_bool(a, b)
+    if isinstance(a, Set):
+        return conjunction(subset(a, b), subset(b, a))
+    if isinstance(a, Endless):
+        return _equal_endless(a, b)
+    if isinstance(a, Seq) or isinstance(b, Seq):
+        return _equal_seq(as_seq(a), as_seq(b))
+    if a.of.keys() != b.of.keys():
+        return False
+    return conjunction(*(equal(a.of[key], b.of[key]) for key in a.of))
+
+
+def _equal_endless(a: Endless, b: Value) -> Bool:
+    if a is b:
+        return True
+    other = as_seq(b)
+    cells = enumerate(other.cells, 1)
+    return conjunction(
+        equal(a.length, other.length), *(equal(a.at(index), cell) for index, cell in cells)
+    )
+
+
+def _equal_seq(a: Seq, b: Seq) -> Bool:
+    both = min(len(a.cells), len(b.cells))
+    cells = (
+        implication(at_most(i + 1, a.length), equal(a.cells[i], b.cells[i])) for i in range(both)
+    )
+    return conjunction(equal(a.length, b.length), at_most(a.length, both), *cells)
+
+
+def if_then_else(condition: Bool, a: Value, b: Value) -> Value:
+    """IF condition THEN a ELSE b, for two values of one kind."""
+    if condition is True or a is b:
+        return a
+    if condition is False:
+        return b
+    if is_bool(a):
+        return choose_bool(condition, a, b)
+    if is_number(a):
+        return choose_number(condition, a, b)
+    if isinstance(a, Set):
+        here = [(conjunction(condition, c), item) for c, item in a.items]
+        there = [(conjunction(negation(condition), c), item) for c, item in b.items]
+        return merged(here + there, a.element or b.element)
+    if isinstance(a, Seq) or isinstance(b, Seq):
+        return _choose_seq(condition, as_seq(a), as_seq(b))
+    if isinstance(a, Fun):
+        return Fun({key: if_then_else(condition, a.of[key], b.of[key]) for key in a.of})
+    if a == b:
+        return a
+    raise OutOfRangeError(f"IF with branches of two kinds: {a!r} and {b!r}")
+
+
+def _choose_seq(condition: Bool, a: Seq, b: Seq) -> Seq:
+    def cell(one: Seq, other: Seq, index: int) -> Value:
+        return one.cells[index] if index < len(one.cells) else other.cells[index]
+
+    cells = [
+        if_then_else(condition, cell(a, b, i), cell(b, a, i))
+        for i in range(max(len(a.cells), len(b.cells)))
+    ]
+    return Seq(cells, if_then_else(condition, a.length, b.length))
+
+
+def interval(a: Number, b: Number) -> Set:
+    """a..b; without an upper bound one candidate stands for any number."""
+    if is_unbounded(b):
+        some = z3.Int(fresh_name("any"))
+        inside = conjunction(term(a) <= some, some <= term(b))
+        return Set([(inside, Num(some, lowest(a), UNBOUNDED))], variable=some)
+    return Set(
+        [(conjunction(at_most(a, i), at_most(i, b)), i) for i in range(lowest(a), highest(b) + 1)]
+    )
+
+
+def apply(function: Value, argument: Value) -> Value:
+    """function[argument].
+
+    For a term outside the domain the value is arbitrary (that of the last key), as in TLA+.
+    """
+    if isinstance(function, Endless):
+        return function.at(argument)
+    if isinstance(function, Seq):
+        if not function.cells:
+            raise OutOfRangeError("an empty sequence has no element")
+        function = Fun(dict(enumerate(function.cells, 1)))
+        if isinstance(argument, int):
+            return function.of.get(argument, function.of[len(function.of)])
+    if isinstance(argument, int | str):
+        if argument not in function.of:
+            raise OutOfRangeError(f"{argument!r} is not in the domain of a function")
+        return function.of[argument]
+    keys = [key for key in function.of if lowest(argument) <= key <= highest(argument)]
+    keys = keys or list(function.of)
+    found = function.of[keys[-1]]
+    for key in reversed(keys[:-1]):
+        found = if_then_else(equal(argument, key), function.of[key], found)
+    return found
+
+
+def updated(function: Value, path: Sequence[Value], change: Callable[[Value], Value]) -> Value:
+    """EXCEPT: the function with what stands at the end of this path changed."""
+    if not path:
+        return change(function)
+    at, rest = path[0], path[1:]
+    if isinstance(function, Endless):
+        old = function
+        return Endless(
+            lambda index: if_then_else(
+                equal(index, at), updated(old.at(at), rest, change), old.at(index)
+            ),
+            old.length,
+        )
+    if isinstance(function, Seq):
+        cells = [
+            if_then_else(equal(at, index), updated(cell, rest, change), cell)
+            for index, cell in enumerate(function.cells, 1)
+        ]
+        return Seq(cells, function.length)
+    return Fun(
+        {
+            key: if_then_else(equal(at, key), updated(item, rest, change), item)
+            for key, item in function.of.items()
+        }
+    )
+
+
+def subsequence(value: Value, first: Number, last: Number) -> Seq:
+    """SubSeq(value, first, last)."""
+    seq = as_seq(value)
+    if isinstance(first, int) and first == 1:
+        length = last if lowest(last) >= 0 else if_then_else(at_most(0, last), last, 0)
+        return Seq(seq.cells[: highest(last)], length)
+    if not seq.cells:
+        return Seq([], 0)
+    most = min(len(seq.cells), max(0, highest(last) - lowest(first) + 1))
+    raw = subtract(add(last, 1), first)
+    bounded = raw if isinstance(raw, int) else Num(raw.term, 0, most)
+    length = if_then_else(at_most(first, last), bounded, 0)
+    return Seq([apply(seq, add(first, i)) for i in range(most)], length)
+
+
+def concatenation(a: Value, b: Value) -> Seq:
+    r"""a \o b."""
+    front, back = as_seq(a), as_seq(b)
+    if not back.cells:
+        return front
+    cells: list[Value] = []
+    for i in range(highest(front.length) + len(back.cells)):
+        from_front = front.cells[i] if i < len(front.cells) else None
+        if i < lowest(front.length):
+            cells.append(from_front)
+            continue
+        from_back = apply(back, subtract(i + 1, front.length))
+        cells.append(
+            from_back
+            if from_front is None
+            else if_then_else(at_most(i + 1, front.length), from_front, from_back)
+        )
+    return Seq(cells, add(front.length, back.length))
+
+
+def appended(value: Value, item: Value) -> Value:
+    """Append(value, item)."""
+    if not isinstance(value, Endless):
+        return concatenation(value, Seq([item], 1))
+    new = Num(term(value.length) + 1, lowest(value.length) + 1, UNBOUNDED)
+    return Endless(lambda index: if_then_else(equal(index, new), item, value.at(index)), new)
+
+
+def length(value: Value) -> Number:
+    """Len(value)."""
+    return value.length if isinstance(value, Endless) else as_seq(value).length
+
+
+def cardinality(of: Set) -> Number:
+    """Cardinality(of), for a set whose candidates are constants."""
+    if any(constant(item) is None for _, item in of.items):
+        raise OutOfRangeError("Cardinality of a set whose elements are not constants")
+    certain = sum(condition is True for condition, _ in of.items)
+    unsure = [condition for condition, _ in of.items if condition is not True]
+    if not unsure:
+        return certain
+    total = z3.IntVal(certain)
+    for condition in unsure:
+        total = total + z3.If(condition, z3.IntVal(1), z3.IntVal(0))
+    return Num(total, certain, certain + len(unsure))
+
+
+def chosen(of: Set, holds: Callable[[Value], Bool]) -> Value:
+    """CHOOSE: the first candidate that fits.
+
+    That is TLA+'s meaning only where one element fits, as in Min and Max.
+    """
+    if not of.items:
+        raise OutOfRangeError("CHOOSE from the empty set")
+    found = of.items[-1][1]
+    for condition, item in reversed(of.items[:-1]):
+        found = if_then_else(conjunction(condition, holds(item)), item, found)
+    return found
+
+
+def union(a: Set, b: Set) -> Set:
+    r"""a \union b."""
+    return merged([*a.items, *b.items], a.element or b.element)
+
+
+def intersection(a: Set, b: Set) -> Set:
+    r"""a \intersect b."""
+    return Set([(conjunction(c, member(item, b)), item) for c, item in a.items], a.element)
+
+
+def difference(a: Set, b: Set) -> Set:
+    r"""a \ b."""
+    return Set(
+        [(conjunction(c, negation(member(item, b))), item) for c, item in a.items], a.element
+    )
+
+
+def enumerated(*items: Value) -> Set:
+    """{items}."""
+    return merged([(True, item) for item in items])
+
+
+def tuple_of(*items: Value) -> Seq:
+    """<<items>>."""
+    return Seq(list(items), len(items))
+
+
+def domain(function: Value) -> Set:
+    """DOMAIN function."""
+    if isinstance(function, Fun):
+        return Set([(True, key) for key in function.of])
+    return interval(1, length(function))

@@ -1,0 +1,131 @@
+"""What a replica needs of its log, and the convention by which every log answers for its epochs.
+
+Two logs keep it: `refimpl.machines.log.Log`, a list in memory, and Kafka's files, by
+`refimpl.broker.partition_replica_log`. docs/replica-log.md has the convention edge by edge, each
+beside the line of Kafka that decides it.
+
+Spec: `log`, EndOf, EpochAtOrBelow, EpochStart in Truncation. KIP-101, KIP-279, KIP-320, KIP-595.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from attrs import frozen
+
+UNDEFINED_EPOCH = UNDEFINED_EPOCH_OFFSET = -1
+
+#: What travels between producers, leaders and followers. Only the log that made it looks into it:
+#: a value and a sequence of `Record` in memory, bytes of record batches on disk.
+Batch: TypeAlias = Any
+Records: TypeAlias = Any
+
+
+@frozen(slots=True)
+class Record:
+    """A record as replication sees it.
+
+    Offset and epoch name it, for an epoch has one leader, which only appends.
+    """
+
+    epoch: int
+    value: object
+
+
+class EpochEnd(NamedTuple):
+    """The answer to OffsetForLeaderEpoch: an epoch, and the offset behind its last record."""
+
+    epoch: int
+    end: int
+
+
+UNDEFINED = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
+
+
+class ReplicaLog(Protocol):
+    """The log of one replica of one partition.
+
+    Epochs are Kafka's: from 0 on, -1 for none. An epoch is in the log from its first record on, at
+    the leader of this epoch already from the beginning of its reign; and until its last record, or
+    the assignment without one, is cut or deleted.
+    """
+
+    @property
+    def start(self) -> int:
+        """The log start offset: of the first record that was not deleted."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The log end offset: that of the next record."""
+        ...
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch in the log, -1 for none."""
+        ...
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records from `start` on, one per offset; for those who look, not to be served."""
+        ...
+
+    def append(self, epoch: int, batch: Batch) -> int:
+        """Put what a producer sent behind all others, as the leader of this epoch.
+
+        Returns the offset of its first record. A batch that the log has already, from the same
+        producer, changes nothing and is told where it went.
+        """
+        ...
+
+    def extend(self, records: Records) -> None:
+        """Append what a leader answered, with the epochs that it gave, as a follower.
+
+        An epoch that was assigned at the end, and that no record bears, gives way.
+        """
+        ...
+
+    def slice(self, start: int, limit: int, up_to: int | None = None) -> Records:
+        """Records from `start` on, below `up_to` or the end, and of them as many as the limit
+        allows, counted in records or in bytes; the first batch always.
+
+        Raises OffsetOutOfRange where `start` is outside of the log.
+        """
+        ...
+
+    def assign_epoch(self, epoch: int) -> None:
+        """The reign of this replica in this epoch begins, at the log's end."""
+        ...
+
+    def end_of(self, epoch: int) -> EpochEnd:
+        """OffsetForLeaderEpoch: the largest epoch in the log that is not above this one, and where
+        it ends.
+
+        Of the latest epoch that is the log's end. Below the first epoch the answer is the epoch
+        that was asked for, and where the first one starts: nothing is known of what was deleted.
+        Above the latest one, and of a log without epochs, it is UNDEFINED.
+        """
+        ...
+
+    def start_of(self, epoch: int) -> int:
+        """Where the records of this epoch, or of the next one in the log, start; else the end."""
+        ...
+
+    def truncate_to(self, end: int) -> None:
+        """Cut the log to end here, or before it where a batch would be split.
+
+        A log that is shorter keeps its records; epochs that start at the end or behind it go in
+        any case.
+        """
+        ...
+
+    def advance_start(self, start: int) -> None:
+        """DeleteRecords (KIP-107): nothing before this offset is in the log any more.
+
+        The caller promises that it is not above the high watermark. The log never starts earlier
+        again; the epoch that spans the new start begins there.
+        """
+        ...
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything, to go on at this offset: the leader's log starts behind our end."""
+        ...

@@ -1,0 +1,187 @@
+"""Inductive invariants: the evaluator is the spec, and what a proof claims can fail."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from click.testing import CliRunner
+
+from properties.proofs import evaluate, sany, table
+from properties.proofs.actions import steps_of_next, taken
+from properties.proofs.checking import Kind, Task, run, tasks
+from properties.proofs.command import prove
+from properties.proofs.evaluate import Evaluator
+from properties.proofs.faithful import Lifted, compare
+from properties.proofs.induct import PROMISE, Answer, Failure, Prover, Question
+from properties.proofs.ranges import shapes_of
+from properties.proofs.shapes import Shape
+from properties.proofs.values import difference
+from properties.tla.errors import InputError
+from properties.tla.graph import load_graph
+from properties.tla.specs import SpecTree
+
+pytestmark = pytest.mark.java
+TREE = SpecTree()
+TINY = {"M": 2, "LogEnd": 1, "MaxGeneration": 2}
+
+
+@pytest.fixture
+def proof() -> table.Proof:
+    return table.load("ConsumerCommit", TREE).proofs[0]
+
+
+def evaluator(proof: table.Proof, scope: Mapping[str, Any]) -> Evaluator:
+    syntax = sany.read(proof.module, "ConsumerCommit", TREE)
+    return Evaluator(syntax, table.constants_of(proof, scope, "ConsumerCommit", TREE))
+
+
+def asked(proof: table.Proof, scope: Mapping[str, Any]) -> tuple[Answer, Evaluator]:
+    ev = evaluator(proof, scope)
+    question = Question(proof.invariant, proof.implies, proof.two_state)
+    return Prover(ev, shapes_of(ev, proof.ranges), question).run(), ev
+
+
+def test_every_table_names_definitions_and_configurations_that_are_there() -> None:
+    modules = [module for module in TREE.modules() if table.has_table(module, TREE)]
+    assert {"Truncation", "ConsumerCommit"} <= set(modules)
+    for module in modules:
+        for proof in table.load(module, TREE).proofs:
+            syntax = sany.read(proof.module, module, TREE)
+            for name in (*proof.invariant, *proof.implies, *proof.two_state, proof.ranges):
+                assert syntax.definition(name)
+            assert proof.controls, f"{module}/{proof.name} has nothing that breaks it"
+            for scope in (*proof.scopes, *proof.full):
+                assert table.constants_of(proof, scope, module, TREE)
+
+
+@pytest.mark.parametrize("module", ["Truncation", "ConsumerCommit"])
+def test_the_evaluator_takes_the_steps_of_tlcs_graph(module: str) -> None:
+    first = table.load(module, TREE).proofs[0]
+    result = run(Task(module, first, Kind.FAITHFUL), TREE)
+    assert result.as_expected, result.differences
+    assert " 0 edges" not in result.said
+
+
+def test_an_evaluator_that_reads_an_operator_wrongly_is_found(
+    proof: table.Proof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(evaluate.OPERATORS, "\\union", difference)
+    ev = evaluator(proof, {})
+    graph = load_graph("ConsumerCommit", proof.cfg, TREE)
+    found = compare(Lifted.of(ev, shapes_of(ev, proof.ranges), graph), proof.invariant, 40)
+    assert found.different
+    assert "by the evaluator" in found.different[0]
+
+
+def test_a_conjunct_that_does_not_hold_is_found_in_the_graph(proof: table.Proof) -> None:
+    ev = evaluator(proof, {})
+    graph = load_graph("ConsumerCommit", proof.cfg, TREE)
+    found = compare(Lifted.of(ev, shapes_of(ev, proof.ranges), graph), ["NeverAllCommitted"], 400)
+    assert not found.different
+    assert list(found.broken) == ["NeverAllCommitted"]
+
+
+def test_an_invariant_that_lacks_a_conjunct_is_not_inductive(proof: table.Proof) -> None:
+    rest = tuple(name for name in proof.invariant if name != "OneSender")
+    rest = tuple(name for name in rest if name != "SentInGeneration")
+    answer, _ = asked(evolve(proof, invariant=rest), TINY)
+    assert not answer.inductive
+    assert {failure.action for failure in answer.failures} <= {"ReceiveCommit", "Join", "Poll"}
+
+
+def test_a_promise_that_does_not_follow_is_told(proof: table.Proof) -> None:
+    answer, _ = asked(evolve(proof, invariant=("Joined", "TypeOK")), TINY)
+    assert f"{PROMISE}: AtLeastOnce" in {failure.name for failure in answer.failures}
+
+
+def test_a_counterexample_to_induction_is_one(proof: table.Proof) -> None:
+    """The state before satisfies the invariant, and the step leads to the state behind."""
+    answer, ev = asked(proof, {**TINY, "Fence": False})
+    assert answer.failures
+    shapes = shapes_of(ev, proof.ranges)
+    for failure in answer.failures:
+        assert not failure.unknown
+        _is_counterexample(failure, ev, shapes, proof)
+
+
+def _is_counterexample(
+    failure: Failure, ev: Evaluator, shapes: Mapping[str, Shape], proof: table.Proof
+) -> None:
+    before = {name: shapes[name].lift(plain) for name, plain in (failure.before or {}).items()}
+    assert all(ev.define(name, before) is True for name in proof.invariant)
+    (step,) = [one for one in steps_of_next(ev) if str(one) == failure.step]
+    behind = [
+        {name: shapes[name].plain(value, None) for name, value in after.items()}
+        for condition, after in taken(ev, step, before)
+        if condition is True
+    ]
+    assert failure.after in behind
+
+
+def test_a_step_that_leaves_the_ranges_is_found(proof: table.Proof, tmp_path: Path) -> None:
+    specs = _copied(tmp_path, "0..MaxProcessed", "0..1")
+    result = run(_inductive(specs), specs)
+    assert any("ranges fails" in difference for difference in result.differences)
+
+
+def test_a_variable_without_a_range_is_refused(tmp_path: Path) -> None:
+    specs = _copied(tmp_path, "    /\\ owner \\in 0..M\n", "")
+    with pytest.raises(InputError, match="InRange says nothing of owner"):
+        run(_inductive(specs), specs)
+
+
+def test_a_module_that_does_not_parse_is_refused_in_sanys_words(tmp_path: Path) -> None:
+    specs = _copied(tmp_path, "Joined ==", "Joined = =")
+    with pytest.raises(InputError, match="SANY does not parse it"):
+        run(_inductive(specs), specs)
+
+
+def _inductive(specs: SpecTree) -> Task:
+    todo = tasks([(table.load("ConsumerCommit", specs), {"process_then_commit"})])
+    first = next(task for task in todo if task.kind is Kind.INDUCTIVE)
+    return evolve(first, scope=TINY)
+
+
+def _copied(folder: Path, old: str, new: str) -> SpecTree:
+    """The specs of the repository, with one text of ConsumerCommitProof replaced."""
+    for file in _files(TREE.root):
+        target = folder / file.relative_to(TREE.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read_bytes())
+    module = folder / "ConsumerCommit" / "ConsumerCommitProof.tla"
+    text = module.read_text(encoding="utf-8")
+    assert old in text
+    module.write_text(text.replace(old, new), encoding="utf-8")
+    return SpecTree(folder)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    yield from (root / "lib").glob("*")
+    yield from (file for file in (root / "ConsumerCommit").rglob("*") if file.is_file())
+    yield from (root / "AbsLog").glob("*.tla")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "said"),
+    [
+        ('OwnerIsAhead"]', 'Nowhere"]', 1, "Nowhere was expected to fail, and does not"),
+        ("two_state", "to_state", 2, 'unknown field "to_state"'),
+        ('cfg = "ok_process_then_commit"\n', "", 2, "these fields are missing: cfg"),
+        ('"OneOwner", "AtLeastOnce"', '"OneOwnr"', 2, "the module defines no 'OneOwnr'"),
+        ("Fence = false", "Fenec = false", 2, "has no constant 'Fenec'"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_table(
+    tmp_path: Path, old: str, new: str, code: int, said: str
+) -> None:
+    _copied(tmp_path, "Joined ==", "Joined ==")
+    path = tmp_path / "ConsumerCommit" / table.TABLE
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    command = ["ConsumerCommit/process_then_commit", "--specs", str(tmp_path)]
+    done = CliRunner().invoke(prove, command)
+    assert done.exit_code == code, done.output
+    assert said in done.output.replace("\n", " ")
