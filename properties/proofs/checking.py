@@ -26,8 +26,8 @@ from properties.tla.event_values import to_json
 from properties.tla.graph import load_graph
 from properties.tla.specs import SpecTree
 
-# How many states of a graph are compared where not all are asked for.
-SAMPLE = 150
+# How many states of a graph are compared at most, and with --full.
+SAMPLE, FULL_SAMPLE = 150, 10_000
 
 
 class Kind(Enum):
@@ -49,7 +49,7 @@ class Task:
     scope: Scope = field(factory=dict[str, Any])
     control: Control | None = None
     dropped: str | None = None
-    whole: bool = False
+    full: bool = False
 
     @property
     def name(self) -> str:
@@ -120,7 +120,7 @@ def tasks(
 
 
 def _of(folder: str, proof: Proof, *, full: bool, necessary: bool) -> list[Task]:
-    found = [Task(folder, proof, Kind.FAITHFUL, whole=full)]
+    found = [Task(folder, proof, Kind.FAITHFUL, full=full)]
     scopes = [*proof.scopes, *(proof.full if full else ())]
     found += [Task(folder, proof, Kind.INDUCTIVE, scope) for scope in scopes]
     found += [
@@ -163,7 +163,7 @@ def _faithful(task: Task, tree: SpecTree) -> Result:
     ev = _evaluator(task, tree, {})
     shapes = shapes_of(ev, task.proof.ranges)
     lifted = Lifted.of(ev, shapes, load_graph(task.folder, task.proof.cfg, tree))
-    found = compare(lifted, task.proof.invariant, None if task.whole else SAMPLE)
+    found = compare(lifted, task.proof.invariant, FULL_SAMPLE if task.full else SAMPLE)
     differences = [*found.different[:3]]
     differences += [
         f"{name} does not hold in state {number} of the graph"

@@ -18,7 +18,7 @@ from properties.tla.syntax import to_tla
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[MODULE | MODULE/PROOF]...")
-@click.option("--full", is_flag=True, help="The large scopes too, and whole graphs: minutes.")
+@click.option("--full", is_flag=True, help="The large scopes too, and more of the graphs: minutes.")
 @click.option(
     "--necessary", is_flag=True, help="Drop each conjunct in turn: is the rest still inductive?"
 )

@@ -189,7 +189,8 @@ def read(module: str, folder: str, tree: SpecTree | None = None) -> Tree:
     file = specs.folder(folder) / f"{module}.tla"
     if not file.is_file():
         raise InputError(f"there is no {file}")
-    stands_on = [file, *specs.closure(folder)]
+    beside = [one for one in sorted(file.parent.glob("*.tla")) if one != file]
+    stands_on = [file, *beside, *specs.closure(folder)]
     key = tools.digest(stands_on, "syntax", module, tools.find().key())
     cached = cache_folder() / "syntax" / f"{module}-{key}.xml"
     if not cached.is_file():
