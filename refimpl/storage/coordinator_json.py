@@ -10,6 +10,7 @@ from refimpl.storage.batch import Record
 from refimpl.storage.consumer_protocol import Assignment, Subscription, read_versioned
 from refimpl.storage.coordinator_records import (
     GROUP_RECORDS,
+    SHARE_RECORDS,
     TRANSACTION_RECORDS,
     CoordinatorRecord,
     GroupMetadataValue,
@@ -32,6 +33,11 @@ def group_record(record: Record) -> tuple[str | None, str | None]:
 def transaction_record(record: Record) -> tuple[str | None, str | None]:
     """Key and value of a record of `__transaction_state`."""
     return _shown(TRANSACTION_RECORDS, record)
+
+
+def share_record(record: Record) -> tuple[str | None, str | None]:
+    """Key and value of a record of `__share_group_state`."""
+    return _shown(SHARE_RECORDS, record)
 
 
 def _shown(kinds: Mapping[int, RecordType], record: Record) -> tuple[str | None, str | None]:

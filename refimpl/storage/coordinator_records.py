@@ -1,15 +1,19 @@
-"""What the coordinators write down: the records of `__consumer_offsets` and `__transaction_state`.
+"""What the coordinators write down: `__consumer_offsets`, `__transaction_state` and share groups.
 
 A key begins with its type, a value with its version; a key without a value deletes. KIP-915 froze
-the versions (what is new since then is tagged), KIP-848 added the types of the new consumer groups.
+the versions (what is new since then is tagged), KIP-848, KIP-932 and KIP-1071 added the types of
+the new groups.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from attrs import frozen
 
 from refimpl.storage import consumer_group_records as groups
+from refimpl.storage import share_group_records as share
+from refimpl.storage import streams_group_records as streams
 from refimpl.storage.errors import CorruptBatch
 from refimpl.storage.java_text import string_hash
 from refimpl.storage.schema import (
@@ -19,6 +23,7 @@ from refimpl.storage.schema import (
     INT64,
     NO_ID,
     STRING,
+    BufferUnderflow,
     Data,
     Int8,
     Int16,
@@ -147,11 +152,50 @@ GROUP_RECORDS = {
         RecordType(6, groups.GroupKey, groups.TargetAssignmentMetadata),
         RecordType(7, groups.MemberKey, groups.TargetAssignmentMember),
         RecordType(8, groups.MemberKey, groups.CurrentMemberAssignment),
+        RecordType(10, share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
+        RecordType(11, share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
+        RecordType(
+            *(12, share.ShareGroupTargetAssignmentMetadataKey),
+            share.ShareGroupTargetAssignmentMetadataValue,
+        ),
+        RecordType(
+            *(13, share.ShareGroupTargetAssignmentMemberKey),
+            share.ShareGroupTargetAssignmentMemberValue,
+        ),
+        RecordType(
+            *(14, share.ShareGroupCurrentMemberAssignmentKey),
+            share.ShareGroupCurrentMemberAssignmentValue,
+        ),
+        RecordType(
+            *(15, share.ShareGroupStatePartitionMetadataKey),
+            share.ShareGroupStatePartitionMetadataValue,
+        ),
         RecordType(16, groups.RegularExpressionKey, groups.RegularExpression),
+        RecordType(17, streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue),
+        RecordType(
+            19, streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue
+        ),
+        RecordType(
+            *(20, streams.StreamsGroupTargetAssignmentMetadataKey),
+            streams.StreamsGroupTargetAssignmentMetadataValue,
+        ),
+        RecordType(
+            *(21, streams.StreamsGroupTargetAssignmentMemberKey),
+            streams.StreamsGroupTargetAssignmentMemberValue,
+        ),
+        RecordType(
+            *(22, streams.StreamsGroupCurrentMemberAssignmentKey),
+            streams.StreamsGroupCurrentMemberAssignmentValue,
+        ),
+        RecordType(23, streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue),
     )
 }
 TRANSACTION_RECORDS = {
     0: RecordType(0, TransactionLogKey, TransactionLogValue, newest=1, flexible=1)
+}
+SHARE_RECORDS = {
+    0: RecordType(0, share.ShareSnapshotKey, share.ShareSnapshotValue),
+    1: RecordType(1, share.ShareUpdateKey, share.ShareUpdateValue),
 }
 
 
@@ -175,20 +219,40 @@ def read_record(
     kinds: Mapping[int, RecordType], key: bytes, value: bytes | None
 ) -> CoordinatorRecord:
     """The record that key and value hold."""
-    reader = Reader(key)
-    number = reader.number(INT16)
+    reader, number = _version_of("key", key)
     if number not in kinds:
         raise UnknownRecordType(str(number))
     kind = kinds[number]
-    whose = read(kind.key, reader, 0)
+    with _reading("key", number):
+        whose = read(kind.key, reader, 0)
     if value is None:
         return CoordinatorRecord(kind, whose)
-    reader = Reader(value)
-    version = reader.number(INT16)
+    reader, version = _version_of("value", value)
     if not 0 <= version <= kind.newest:
         raise CorruptBatch(f"Found an unknown record version {version} for {number} type")
-    content = read(kind.value, reader, version, version >= kind.flexible)
+    with _reading("value", version):
+        content = read(kind.value, reader, version, version >= kind.flexible)
     return CoordinatorRecord(kind, whose, content, version)
+
+
+def _version_of(part: str, data: bytes) -> tuple[Reader, int]:
+    reader = Reader(data)
+    try:
+        return reader, reader.number(INT16)
+    except BufferUnderflow:
+        raise CorruptBatch(f"Could not read version from {part}'s buffer.") from None
+
+
+@contextmanager
+def _reading(part: str, version: int) -> Generator[None]:
+    """Damage in Kafka's words, whose buffer has none to say that it ended too early."""
+    try:
+        yield
+    except CorruptBatch as broken:
+        why = "null" if isinstance(broken, BufferUnderflow) else broken.why
+        raise CorruptBatch(
+            f"Could not read record with version {version} from {part}'s buffer due to: {why}."
+        ) from None
 
 
 def write_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:

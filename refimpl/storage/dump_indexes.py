@@ -19,7 +19,7 @@ _CRC_FROM, _SEQUENCES = 6, 1 << 31
 
 
 def offset_index_lines(
-    path: Path, findings: Findings, *, sanity: bool, silent: bool, window: int
+    path: Path, findings: Findings, *, sanity: bool, silent: bool
 ) -> Iterator[str]:
     """The entries of an offset index; each must name the last offset of the batch it points to."""
     base, entries = base_offset_of(path), _entries(path, _OFFSET_ENTRY)
@@ -34,7 +34,7 @@ def offset_index_lines(
     for number, (relative, position) in enumerate(entries):
         if relative == 0 and number > 0:
             return  # the zeros of a preallocated file that a crash left behind
-        found = _batch_at(path, log[: position + window], position, number)
+        found = _batch_at(path, log, position, number)
         if found.last_offset != base + relative:
             findings.wrong_offsets[path.absolute()].append((base + relative, found.last_offset))
         if not silent:
@@ -43,6 +43,9 @@ def offset_index_lines(
 
 def _batch_at(path: Path, log: Buffer, position: int, number: int) -> BatchHeader:
     at = number * _OFFSET_ENTRY.size
+    if not 0 <= position < len(log):
+        where = f"position {position}, and the log has {len(log)} bytes"
+        raise CorruptFile(str(path), at, where)
     try:
         return next(batches_of(path.with_suffix(".log"), log, position))[1]
     except StopIteration:
@@ -55,10 +58,9 @@ def time_index_lines(
     """The entries of a time index; each must name the largest timestamp of the batch it names."""
     base, entries = base_offset_of(path), _entries(path, _TIME_ENTRY)
     if sanity:
-        if entries:
-            _sane(path, _TIME_ENTRY, base + entries[-1][1], base)
-            if entries[-1][0] < entries[0][0]:
-                raise CorruptFile(str(path), 0, "the last timestamp is below the first")
+        if entries and entries[-1][0] < entries[0][0]:
+            raise CorruptFile(str(path), 0, "the last timestamp is below the first")
+        _sane(path, _TIME_ENTRY, base + entries[-1][1] if entries else base, base)
         yield f"{path} passed sanity check."
         return
     positions = [(base, 0)]
@@ -70,6 +72,9 @@ def time_index_lines(
             return
         offset = base + relative
         start = max((entry for entry in positions if entry[0] <= offset), default=(0, 0))[1]
+        if not 0 <= start <= len(log):
+            index = str(path.with_suffix(".index"))
+            raise CorruptFile(index, 0, f"position {start}, and the log has {len(log)} bytes")
         _hold_against(path, findings, log, start, (timestamp, offset), previous)
         if not silent:
             yield f"timestamp: {timestamp} offset: {offset}"

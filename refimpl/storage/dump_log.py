@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from attrs import frozen
 
-from refimpl.storage.coordinator_json import group_record, transaction_record
+from refimpl.storage.coordinator_json import group_record, share_record, transaction_record
 from refimpl.storage.dump_findings import Findings
 from refimpl.storage.dump_indexes import (
     offset_index_lines,
@@ -21,9 +21,9 @@ from refimpl.storage.dump_indexes import (
 from refimpl.storage.dump_records import Decoder, as_text, batch_line, record_lines
 from refimpl.storage.errors import CorruptFile, StorageDamage
 from refimpl.storage.logfile import base_offset_of, batches_of, mapped, placed_at
+from refimpl.storage.metadata_json import metadata_record
 
 BROKEN = 1
-MEBIBYTE = 1024 * 1024
 EVERYTHING = 2**31 - 1
 
 
@@ -36,7 +36,6 @@ class Wishes:
     sanity: bool
     silent: bool
     bare: bool
-    window: int
     limit: int
 
 
@@ -80,7 +79,7 @@ def lines_of(path: Path, wishes: Wishes, findings: Findings) -> Iterator[str]:
             yield from log_lines(path, wishes, findings)
         case ".index":
             yield from offset_index_lines(
-                path, findings, sanity=wishes.sanity, silent=wishes.silent, window=wishes.window
+                path, findings, sanity=wishes.sanity, silent=wishes.silent
             )
         case ".timeindex":
             yield from time_index_lines(path, findings, sanity=wishes.sanity, silent=wishes.silent)
@@ -100,10 +99,22 @@ def lines_of(path: Path, wishes: Wishes, findings: Findings) -> Iterator[str]:
 @click.option(
     "--transaction-log-decoder", is_flag=True, help="Read them as those of __transaction_state."
 )
+@click.option(
+    "--share-group-state-decoder", is_flag=True, help="Read them as those of __share_group_state."
+)
+@click.option(
+    "--cluster-metadata-decoder", is_flag=True, help="Read them as those of __cluster_metadata."
+)
 @click.option("--index-sanity-check", is_flag=True, help="Only say whether an index is sane.")
 @click.option("--verify-index-only", is_flag=True, help="Hold indexes against the log, silently.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print nothing but keys and values.")
-@click.option("--max-message-size", default=5 * MEBIBYTE, show_default=True, metavar="BYTES")
+@click.option(
+    "--max-message-size",
+    type=int,
+    expose_value=False,
+    metavar="BYTES",
+    help="Accepted, as Kafka's tool has it; here batches may have any size.",
+)
 @click.option("--max-bytes", default=EVERYTHING, metavar="BYTES", help="Stop after so much of it.")
 @click.pass_context
 def dump_log(
@@ -113,10 +124,11 @@ def dump_log(
     print_data_log: bool,
     offsets_decoder: bool,
     transaction_log_decoder: bool,
+    share_group_state_decoder: bool,
+    cluster_metadata_decoder: bool,
     index_sanity_check: bool,
     verify_index_only: bool,
     skip_record_metadata: bool,
-    max_message_size: int,
     max_bytes: int,
 ) -> None:
     """Print what is in FILES: .log, .index, .timeindex, .txnindex, .snapshot.
@@ -127,6 +139,8 @@ def dump_log(
     asked = (
         (offsets_decoder, group_record),
         (transaction_log_decoder, transaction_record),
+        (cluster_metadata_decoder, metadata_record),
+        (share_group_state_decoder, share_record),
         (print_data_log, as_text),
     )
     decoder = next((decoder for wanted, decoder in asked if wanted), None)
@@ -136,7 +150,6 @@ def dump_log(
         sanity=index_sanity_check,
         silent=verify_index_only,
         bare=skip_record_metadata,
-        window=max_message_size,
         limit=max_bytes,
     )
     findings = Findings()

@@ -240,8 +240,11 @@ class PartitionLog:
             return
         self.local.roll(base, now_ms)
         self.local.end_offset = self.producers.end_offset = base
-        self.log_start_offset = max(self.log_start_offset, self.local.segments[0].base_offset)
-        self.advance_high_watermark(self.log_start_offset)
+        start = self.local.segments[0].base_offset
+        if start > self.log_start_offset:  # an empty segment was dropped
+            self.log_start_offset = start
+            self.local.write_marks()
+            self.advance_high_watermark(start)
         self.take_snapshot()
 
     def take_snapshot(self) -> None:

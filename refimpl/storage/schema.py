@@ -6,8 +6,8 @@
 
 Fields stand in the order in which they are written. A flexible version (KIP-482) writes lengths as
 unsigned varints and ends each structure with its tagged fields; those that we do not know are
-skipped, those at their default are left out. A structure that may be null is always tagged here,
-and a varint in front says whether it is there.
+skipped, those at their default are left out. In front of a structure that may be null a byte says
+whether it is there, and where it is tagged a varint.
 """
 
 import types
@@ -44,11 +44,13 @@ class Sized:
     encode: Callable[[Any], bytes]
 
 
+_UINT8 = Number(Struct(">B"))
 INT8, INT16 = Number(Struct(">b")), Number(Struct(">h"))
 INT32, INT64 = Number(Struct(">i")), Number(Struct(">q"))
 STRING = Sized(INT16, decoded, str.encode)
 BYTES = Sized(INT32, bytes, bytes)
 UINT16 = Number(Struct(">H"))
+BOOL, FLOAT64 = Number(Struct(">?")), Number(Struct(">d"))
 ID = Number(Struct(">16s"))
 
 Int8 = Annotated[int, INT8]
@@ -59,6 +61,10 @@ Text = Annotated[str, STRING]
 MaybeText = Annotated[str | None, STRING]
 Data = Annotated[bytes, BYTES]
 Id = Annotated[Uuid, ID]
+Bool = Annotated[bool, BOOL]
+Float64 = Annotated[float, FLOAT64]
+UInt16 = Annotated[int, UINT16]
+Ids = Annotated[tuple[Uuid, ...], ID]
 Numbers = Annotated[tuple[int, ...], INT32]
 Texts = Annotated[tuple[str, ...], STRING]
 
@@ -117,6 +123,10 @@ def _field(name: str, hint: Any, default: Any) -> Field:
     )
 
 
+class BufferUnderflow(CorruptBatch):
+    """The message ends within a number."""
+
+
 @define
 class Reader:
     """Bytes of a message, and how far they are read."""
@@ -124,20 +134,29 @@ class Reader:
     data: bytes
     position: int = 0
 
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
     def take(self, size: int) -> bytes:
-        end = self.position + size
-        if not self.position <= end <= len(self.data):
-            raise CorruptBatch(f"{size} bytes wanted at byte {self.position} of {len(self.data)}")
-        taken, self.position = self.data[self.position : end], end
-        return taken
+        if not 0 <= size <= self.remaining:
+            raise CorruptBatch(
+                f"Error reading byte array of {size} byte(s): only {self.remaining} byte(s) "
+                "available"
+            )
+        self.position += size
+        return self.data[self.position - size : self.position]
 
     def number(self, kind: Number) -> Any:
-        return kind.packing.unpack(self.take(kind.packing.size))[0]
+        size = kind.packing.size
+        if size > self.remaining:
+            raise BufferUnderflow(f"{size} bytes wanted at byte {self.position}")
+        return kind.packing.unpack(self.take(size))[0]
 
     def uvarint(self) -> int:
         result = 0
         for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
+            byte = self.number(_UINT8)
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return result
@@ -168,9 +187,11 @@ def read(schema: type[T], reader: Reader, version: int, flexible: bool = False) 
         else:
             values[field.name] = _read_field(field, reader, version, flexible)
     for _ in range(reader.uvarint() if flexible else 0):
-        tag, content = reader.uvarint(), Reader(reader.take(reader.uvarint()))
+        tag, size = reader.uvarint(), reader.uvarint()
         if tag in optional:
-            values[optional[tag].name] = _read_field(optional[tag], content, version, flexible)
+            values[optional[tag].name] = _read_field(optional[tag], reader, version, flexible)
+        else:
+            reader.take(size)
     return schema(**values)
 
 
@@ -180,6 +201,11 @@ def _read_field(field: Field, reader: Reader, version: int, flexible: bool) -> A
     count = reader.length(INT32, flexible)
     if count < 0:
         return _null(field)
+    if count > reader.remaining:
+        raise CorruptBatch(
+            f"Tried to allocate a collection of size {count}, but there are only "
+            f"{reader.remaining} bytes remaining."
+        )
     return tuple(_read_value(field, reader, version, flexible) for _ in range(count))
 
 
@@ -191,9 +217,15 @@ def _read_value(field: Field, reader: Reader, version: int, flexible: bool) -> A
             size = reader.length(length, flexible)
             return _null(field) if size < 0 else decode(reader.take(size))
         case schema:
-            if field.nullable and not field.is_array and reader.uvarint() == 0:
+            if field.nullable and not field.is_array and not _is_there(field, reader):
                 return None
             return read(schema, reader, version, flexible)
+
+
+def _is_there(field: Field, reader: Reader) -> bool:
+    if field.versions.tag is None:
+        return reader.number(INT8) >= 0
+    return reader.uvarint() > 0
 
 
 def _null(field: Field) -> None:
@@ -234,9 +266,10 @@ def _write_value(field: Field, value: Any, version: int, flexible: bool) -> byte
             content = b"" if value is None else encode(value)
             return _length(length, -1 if value is None else len(content), flexible) + content
         case _:
+            absent, there = (b"\xff", b"\x01") if field.versions.tag is None else (b"\0", b"\x01")
             if value is None:
-                return uvarint(0)
-            there = uvarint(1) if field.nullable and not field.is_array else b""
+                return absent
+            there = there if field.nullable and not field.is_array else b""
             return there + write(value, version, flexible)
 
 

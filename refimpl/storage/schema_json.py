@@ -29,7 +29,7 @@ def _json_value(field: Field, value: Any, version: int) -> Any:
             return base64.urlsafe_b64encode(value).decode().rstrip("=")
         case bytes():
             return base64.b64encode(value).decode()
-        case None | int() | str():
+        case None | int() | float() | str():
             return value
         case _:
             return as_json(value, version)

@@ -10,7 +10,19 @@ from refimpl.storage.batch import Record, encode_batch, read_header, stamped
 from refimpl.storage.compression import Codec
 from refimpl.storage.control import EndTxnMarker, encode_leader_change, encode_marker
 from refimpl.storage.coordinator_records import CoordinatorRecord, RecordType, write_record
-from refimpl.storage.schema import BYTES, Field, Number, Sized, fields_of
+from refimpl.storage.metadata_records import METADATA_RECORDS
+from refimpl.storage.schema import (
+    BOOL,
+    BYTES,
+    FLOAT64,
+    UINT16,
+    Field,
+    Number,
+    Sized,
+    fields_of,
+    uvarint,
+    write,
+)
 
 WORDS = ("", "k", "größe", "日本", "\U0001f600", "a\tb", '{"a": 1}', "x" * 300)
 BROKEN = (b"\xff\xfe", b"\xc3", b"\xe6\x97", b"\xed\xa0\x80\xed\xb0\x80", b"\xf0\x9f\x98", b"\x00")
@@ -178,6 +190,23 @@ def coordinator_log(seed: int, kinds: Mapping[int, RecordType]) -> bytes:
     return encode_batch(records[:20], codec=writer.codec()) + encode_batch(records[20:])
 
 
+def metadata_log(seed: int) -> bytes:
+    """A log of controllers' records: every type, every version, and some that nobody can read."""
+    dice, writer = Random(seed), Writer(Random(seed), 0)
+    records: list[Record] = []
+    for offset in range(40):
+        number = dice.choice(list(METADATA_RECORDS))
+        schema, newest = METADATA_RECORDS[number]
+        version = dice.randint(0, newest)
+        content = write(message(dice, schema, version), version, flexible=True)
+        frame, number = int(dice.random() < 0.98) or 3, number if dice.random() < 0.98 else 99
+        value = uvarint(frame) + uvarint(number) + uvarint(version) + content
+        if dice.random() < 0.05:
+            value += b"\0"
+        records.append(Record(offset, NOW, None, value))
+    return encode_batch(records, codec=writer.codec())
+
+
 def message(dice: Random, schema: type[Any], version: int) -> Any:
     """Any message of this schema that this version can say."""
     values: dict[str, Any] = {}
@@ -200,6 +229,12 @@ def _value(dice: Random, one: Field, version: int) -> Any:
     match one.kind:
         case Number(packing) if packing.format == ">16s":
             return dice.randbytes(16)
+        case Number() if one.kind is BOOL:
+            return dice.random() < 0.5
+        case Number() if one.kind is FLOAT64:
+            return dice.choice((0.0, 1.0, -2.5, 1048576.0))
+        case Number() if one.kind is UINT16:
+            return dice.choice((0, 9092, 65535))
         case Number(packing):
             bits = 8 * packing.size - 1
             return dice.choice((0, 1, -1, 2**bits - 1, -(2**bits), dice.randrange(2**bits)))

@@ -1,14 +1,23 @@
 """Thousands of generated logs: Kafka's tool accepts each, and ours says of it what Kafka's says."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
 
 import pytest
+from attrs import evolve
 
-from refimpl.storage.coordinator_records import GROUP_RECORDS, TRANSACTION_RECORDS, RecordType
+from refimpl.storage.batch import Record, decode_records, encode_batch
+from refimpl.storage.coordinator_records import (
+    GROUP_RECORDS,
+    SHARE_RECORDS,
+    TRANSACTION_RECORDS,
+    RecordType,
+)
+from refimpl.storage.metadata_records import METADATA_RECORDS
 from tests.kafka.compare import assert_same, ours
-from tests.kafka.generator import coordinator_log, generate
+from tests.kafka.generator import coordinator_log, generate, metadata_log
 from tests.kafka.judge import Judge
 
 FIRST = "00000000000000000000.log"
@@ -65,8 +74,12 @@ def test_every_option_means_what_it_means_to_kafka(
 
 @pytest.mark.parametrize(
     ("option", "kinds"),
-    [("--offsets-decoder", GROUP_RECORDS), ("--transaction-log-decoder", TRANSACTION_RECORDS)],
-    ids=["groups", "transactions"],
+    [
+        ("--offsets-decoder", GROUP_RECORDS),
+        ("--transaction-log-decoder", TRANSACTION_RECORDS),
+        ("--share-group-state-decoder", SHARE_RECORDS),
+    ],
+    ids=["groups", "transactions", "share groups"],
 )
 def test_kafka_reads_our_coordinators_records_as_we_do(
     judge: Judge, tmp_path: Path, option: str, kinds: dict[int, RecordType]
@@ -80,6 +93,44 @@ def test_kafka_reads_our_coordinators_records_as_we_do(
         assert "Error at offset" not in answer.out, seed
     print(f"\n{COORDINATOR_LOGS} logs of 40 records: {dict(kinds_seen)}")
     assert {f'{number}"'[:2] for number in kinds} <= set(kinds_seen)
+
+
+def test_kafka_reads_the_controllers_records_as_we_do(judge: Judge, tmp_path: Path) -> None:
+    file, seen = tmp_path / FIRST, Counter[str]()
+    for seed in range(COORDINATOR_LOGS):
+        file.write_bytes(metadata_log(seed))
+        answer = assert_same(judge, file, options=("--cluster-metadata-decoder",))
+        seen.update(re.findall(r'payload: {"type":"(\w+)"', answer.out))
+        seen.update(re.findall(r"Error at \d+, skipping. (\w+)", answer.out))
+    print(f"\n{COORDINATOR_LOGS} logs of 40 records: {dict(seen)}")
+    assert len(seen) >= len(METADATA_RECORDS) + 3, seen
+
+
+@pytest.mark.parametrize(
+    ("option", "kinds"),
+    [("--offsets-decoder", GROUP_RECORDS), ("--transaction-log-decoder", TRANSACTION_RECORDS)],
+    ids=["groups", "transactions"],
+)
+def test_both_say_the_same_of_a_coordinators_record_that_ends_too_early(
+    judge: Judge, tmp_path: Path, option: str, kinds: dict[int, RecordType]
+) -> None:
+    file, words = tmp_path / FIRST, Counter[str]()
+    for seed in range(100):
+        dice = Random(seed)
+        records = list(decode_records(coordinator_log(seed, kinds)))
+        torn = [evolve(one, **torn_half(dice, one)) for one in records]
+        file.write_bytes(encode_batch(torn))
+        answer = assert_same(judge, file, options=(option,))
+        words.update(re.findall(r"skipping\. (Could not \w+ \w+|\w+)", answer.out))
+    print(f"\n{dict(words)}")
+    assert sum(words.values()) > 1_000
+
+
+def torn_half(dice: Random, record: Record) -> dict[str, bytes]:
+    """A key or a value without its end."""
+    name = "value" if record.value and dice.random() < 0.7 else "key"
+    whole: bytes = getattr(record, name)
+    return {name: whole[: dice.randrange(len(whole))]}
 
 
 def test_a_flipped_bit_makes_both_say_that_the_batch_is_invalid(

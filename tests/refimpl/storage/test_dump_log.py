@@ -15,6 +15,9 @@ from refimpl.__main__ import highwater
 from refimpl.storage.batch import Record, encode_batch
 from refimpl.storage.compression import Codec
 from refimpl.storage.control import EndTxnMarker, encode_marker
+from refimpl.storage.coordinator_records import SHARE_RECORDS, CoordinatorRecord, write_record
+from refimpl.storage.schema import NO_ID
+from refimpl.storage.share_group_records import ShareUpdateKey, ShareUpdateValue, StateBatch
 
 NAME = "00000000000000000000"
 NOW = 1_790_000_000_000
@@ -193,3 +196,58 @@ def test_a_damaged_snapshot_is_a_finding(tmp_path: Path) -> None:
     result = dump(path)
     assert result.exit_code == 1
     assert "the snapshot's CRC does not match" in result.stderr
+
+
+@pytest.mark.parametrize("position", [-8, 1 << 20])
+def test_an_index_that_points_out_of_the_log_is_a_finding(log: Path, position: int) -> None:
+    index, times = log.with_suffix(".index"), log.with_suffix(".timeindex")
+    index.write_bytes(pack(">ii", 1, position))
+    times.write_bytes(pack(">qi", NOW + 5, 1))
+    for path in (index, times):
+        result = dump(path)
+        assert result.exit_code == 1
+        assert f"Error: {index}: at byte 0: position {position}, and the log has" in result.stderr
+
+
+def test_a_torn_time_index_is_not_sane(log: Path) -> None:
+    times = log.with_suffix(".timeindex")
+    times.write_bytes(bytes(7))
+    result = dump(times, "--index-sanity-check")
+    assert result.exit_code == 1
+    assert "entries have 12 bytes, and some are left" in result.stderr
+
+
+def test_a_batch_may_be_larger_than_what_kafkas_tool_reads_at_once(tmp_path: Path) -> None:
+    log = tmp_path / f"{NAME}.log"
+    log.write_bytes(encode_batch([Record(0, NOW, None, bytes(6 << 20))]))
+    index = log.with_suffix(".index")
+    index.write_bytes(pack(">ii", 0, 0))
+    result = dump(index)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "offset: 0 position: 0" in result.stdout
+
+
+def test_a_record_of_the_controllers_is_shown(log: Path) -> None:
+    topic = b"\x01\x02\x00" + b"\x02t" + bytes(16) + b"\x00"
+    broken = b"\x01\x63\x00"
+    log.write_bytes(encode_batch([Record(0, NOW, None, topic), Record(1, NOW, None, broken)]))
+    lines = dump(log, "--cluster-metadata-decoder").stdout.splitlines()
+    shown = '{"type":"TOPIC_RECORD","version":0,"data":{"name":"t","topicId":"'
+    assert f" payload: {shown}AAAAAAAAAAAAAAAAAAAAAA" in lines[-2]
+    assert "payload: Error at 1, skipping. " in lines[-1]
+    assert "Unknown metadata id 99" in lines[-1]
+
+
+def test_a_record_of_a_share_group_is_shown(log: Path) -> None:
+    key = ShareUpdateKey("g", NO_ID, 3)
+    content = ShareUpdateValue(
+        snapshot_epoch=1,
+        leader_epoch=2,
+        start_offset=5,
+        state_batches=(StateBatch(5, 9, 2, 1),),
+    )
+    record = write_record(CoordinatorRecord(SHARE_RECORDS[1], key, content))
+    log.write_bytes(encode_batch([Record(0, NOW, *record)]))
+    line = dump(log, "--share-group-state-decoder").stdout.splitlines()[-1]
+    assert 'key: {"type":"1","data":{"groupId":"g","topicId":"AAAAAAAAAAAAAAAAAAAAAA"' in line
+    assert '"startOffset":5,"stateBatches":[{"firstOffset":5,"lastOffset":9' in line

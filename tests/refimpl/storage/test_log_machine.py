@@ -98,8 +98,10 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
+        """A log that is one empty segment begins anew at its end."""
+        is_empty = self.log.local.size == 0 and len(self.log.local.segments) == 1
         self.log.roll(self.now_ms)
-        if not self.batches:
+        if is_empty:
             self.start = self.end
 
     @rule()
@@ -379,3 +381,22 @@ def test_the_high_watermark_is_never_before_the_log_start(machine: LogMachine) -
     machine.roll()
     machine.delete_records(0.0)
     assert machine.log.high_watermark == machine.log.log_start_offset == 1
+
+
+def test_a_log_start_that_an_empty_segment_took_along_survives_a_crash(
+    machine: LogMachine,
+) -> None:
+    machine.follow(gap=3, many=ONE, cut=False)
+    machine.truncate(keep=0.0)
+    machine.roll()
+    machine.crash(names=0, kept=0, torn=0, zeros=False)
+    machine.the_log_is_the_list()
+
+
+def test_a_roll_behind_deleted_records_leaves_the_log_start(machine: LogMachine) -> None:
+    machine.follow(gap=0, many=[[(0, b"")] * 2], cut=False)
+    machine.replicate(1.0)
+    machine.delete_records(0.5)
+    machine.truncate(keep=0.0)
+    machine.roll()
+    machine.the_log_is_the_list()
