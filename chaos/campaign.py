@@ -12,8 +12,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from chaos.recording import write_events, write_history
-from chaos.simulator import Run, build
-from chaos.swarm import Swarm
+from chaos.settings import Settings
+from chaos.sim.simulator import Run, build
 
 # What a campaign must have met, or its silence means nothing. Name in the counts: in words.
 SOMETIMES: Mapping[str, str] = {
@@ -26,20 +26,24 @@ SOMETIMES: Mapping[str, str] = {
     "ShrinkIsr": "a follower that lags",
     "ExpandIsr": "a follower that is back in sync",
     "truncations": "a follower that cuts its log",
-    "Restart": "a broker that restarts",
+    "leaders that lead again": "a leader that missed the epoch of another one",
+    "controlled shutdowns": "a controlled shutdown",
+    "registrations": "a broker that starts",
+    "answers to an earlier process": "an answer that comes after a restart",
+    "Fetch refused: FETCH_SESSION_ID_NOT_FOUND": "a fetch session that its leader has forgotten",
     "records lost from page caches": "a page cache that is lost",
     "last in-sync replicas that lost records": "the last in-sync replica losing records",
     "allowed losses": "a committed record lost where that is allowed",
     "sessions resumed": "a broker that was given up and comes back",
     "void answers": "an answer of an epoch that is over",
-    "fetches out of order": "a fetch that was overtaken",
-    "fetch refused: FENCED_LEADER_EPOCH": "a fetch of an older epoch",
-    "fetch refused: UNKNOWN_LEADER_EPOCH": "a fetch of a newer epoch",
-    "fetch refused: STALE_BROKER_EPOCH": "a fetch of an earlier incarnation",
+    "Fetch refused: INVALID_FETCH_SESSION_EPOCH": "a fetch that was overtaken",
+    "Fetch refused: FENCED_LEADER_EPOCH": "a fetch of an older epoch",
+    "Fetch refused: UNKNOWN_LEADER_EPOCH": "a fetch of a newer epoch",
+    "Fetch refused: STALE_BROKER_EPOCH": "a fetch of an earlier incarnation",
     "decisions for an earlier incarnation": "a decision that comes after a restart",
-    "expand refused: INELIGIBLE_REPLICA": "an earlier incarnation kept out of the ISR",
-    "shrink refused: FENCED_LEADER_EPOCH": "a deposed leader that wants to change the ISR",
-    "produce refused: NOT_ENOUGH_REPLICAS": "a write refused for too few replicas in sync",
+    "AlterPartition refused: INELIGIBLE_REPLICA": "an earlier incarnation kept out of the ISR",
+    "AlterPartition refused: FENCED_LEADER_EPOCH": "a deposed leader that wants to change the ISR",
+    "Produce refused: NOT_ENOUGH_REPLICAS": "a write refused for too few replicas in sync",
     "late acknowledgements": "an acknowledgement nobody waits for",
     "duplicates recognised": "a retry of an idempotent producer",
     "sends of unknown outcome": "a producer that never learns",
@@ -73,14 +77,14 @@ class Orders:
     histories: Path | None = None
     events: Path | None = None
 
-    def swarm(self, seed: int) -> Swarm:
+    def settings(self, seed: int) -> Settings:
         """The seed's configuration."""
-        return Swarm.draw(seed, **self.fixed)
+        return Settings.draw(seed, **self.fixed)
 
     def run(self, seed: int) -> Run:
         """Run a seed and write down what was asked for."""
         wanted = self.events is not None, self.histories is not None
-        run = build(self.swarm(seed), events=wanted[0], history=wanted[1]).go()
+        run = build(self.settings(seed), events=wanted[0], history=wanted[1]).go()
         if self.events is not None:
             write_events(run, self.events)
         if self.histories is not None:
@@ -140,7 +144,7 @@ def _result(work: tuple[Orders, int]) -> SeedResult:
         run.events,
         run.now_ms,
         process_time() - start,
-        dict(run.world.counts),
+        dict(run.simulation.counts),
         oracle,
         what,
     )

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from chaos import report
 from chaos.campaign import ENOUGH, Orders, SeedResult, Tally, results
+from chaos.faults.script_file import BadScript, load, save
 from chaos.recording import write_events, write_history
-from chaos.script_file import BadScript, load, save
+from chaos.settings import Settings
 from chaos.shrink import shrink
-from chaos.simulator import Run, build, trace_hash
-from chaos.swarm import Swarm
+from chaos.sim.simulator import Run, build, trace_hash
 
 SEEDS = 200
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -48,8 +48,8 @@ def _settings(context: Any, parameter: Any, pairs: tuple[str, ...]) -> dict[str,
         if not equals:
             raise click.BadParameter(f"expected NAME=VALUE, found {pair!r}")
         try:
-            fixed[name] = Swarm.parse(name, text)
-            Swarm.draw(0, **fixed).check()
+            fixed[name] = Settings.parse(name, text)
+            Settings.draw(0, **fixed).check()
         except ValueError as wrong:
             raise click.BadParameter(str(wrong)) from None
     return fixed
@@ -97,13 +97,12 @@ def chaos(
     if sum(choice is not None for choice in (seeds, seed, replay)) > 1:
         raise click.UsageError("choose one of --seeds, --seed and --replay")
     if settings:
-        console.print(report.settings(orders.swarm(seed or 0)))
+        console.print(report.settings(orders.settings(seed or 0)))
         return
     if replay is not None:
         _one(console, _loaded(replay), orders, smaller, f"--replay {shlex.quote(str(replay))}")
     elif seed is not None:
-        swarm = orders.swarm(seed)
-        run = build(swarm, events=events is not None, history=out is not None)
+        run = build(orders.settings(seed), events=events is not None, history=out is not None)
         _one(console, run, orders, smaller, f"--seed {seed}{_as_options(fixed)}")
     else:
         if seeds is None and minutes is not None:
@@ -115,14 +114,14 @@ def chaos(
 
 def _loaded(path: Path) -> Run:
     try:
-        swarm, script = load(path)
+        chosen, script = load(path)
     except BadScript as wrong:
         raise click.UsageError(str(wrong)) from None
-    return build(swarm, script, events=True, history=True)
+    return build(chosen, script, events=True, history=True)
 
 
 def _as_options(fixed: dict[str, Any]) -> str:
-    pairs = (f"{name}={Swarm.written(value)}" for name, value in fixed.items())
+    pairs = (f"{name}={Settings.written(value)}" for name, value in fixed.items())
     return "".join(f" --config {shlex.quote(pair)}" for pair in pairs)
 
 
@@ -133,8 +132,8 @@ def _one(console: Console, run: Run, orders: Orders, smaller: bool, again: str) 
         console.print(f"protocol events: {write_events(run, orders.events)}")
     if orders.histories is not None:
         console.print(f"client history: {write_history(run, orders.histories)}")
-    console.print(report.configuration(run.swarm))
-    console.print(report.run(run, trace_hash(run.swarm, run.script)))
+    console.print(report.configuration(run.settings))
+    console.print(report.run(run, trace_hash(run.settings, run.script)))
     if run.violation is not None:
         _failed(console, run, orders, smaller, again)
 
@@ -184,7 +183,7 @@ def _before(seeds: Iterator[int] | range, until: float | None) -> Iterator[int]:
 
 
 def _failed_seed(console: Console, failed: SeedResult, orders: Orders, smaller: bool) -> None:
-    run = build(orders.swarm(failed.seed)).go()
+    run = build(orders.settings(failed.seed)).go()
     again = f"--seed {failed.seed}{_as_options(dict(orders.fixed))}"
     _failed(console, run, orders, smaller, again)
 
@@ -192,7 +191,7 @@ def _failed_seed(console: Console, failed: SeedResult, orders: Orders, smaller: 
 def _failed(console: Console, run: Run, orders: Orders, smaller: bool, again: str) -> None:
     """Tell the story of a failed run, the shortest that can be found, and how to see it again."""
     assert run.violation is not None
-    console.print(f"[red]seed {run.swarm.seed} breaks {run.violation.oracle}[/red]")
+    console.print(f"[red]seed {run.settings.seed} breaks {run.violation.oracle}[/red]")
     console.print(f"  {run.violation.what}", markup=False)
     if smaller:
         with console.status("making it smaller"):
@@ -203,10 +202,10 @@ def _failed(console: Console, run: Run, orders: Orders, smaller: bool, again: st
             f"{run.now_ms} ms, in {shrunk.runs} runs"
         )
         folder = orders.histories or Path(os.environ.get("HIGHWATER_CACHE", "build")) / "chaos"
-        file = folder / f"failed-seed-{run.swarm.seed}.json"
+        file = folder / f"failed-seed-{run.settings.seed}.json"
         save(run, file)
         again += f"\n       or: highwater chaos --replay {shlex.quote(str(file))}"
-    console.print(report.configuration(run.swarm))
+    console.print(report.configuration(run.settings))
     console.print(report.story(run))
     console.print(f"show it again: highwater chaos {again}", markup=False)
     raise SystemExit(1)

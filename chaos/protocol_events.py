@@ -10,10 +10,7 @@ from typing import Any, cast
 
 from attrs import define, field
 
-from refimpl.events import Event, Header, Json, as_set
-
-# Members of a group, at most: those that a run does without never join.
-MEMBERS = 3
+from refimpl.events import Event, Json, as_set
 
 Changes = dict[str, Any]
 # {variable: value}, or {variable: (who, value)} for one that is a function of who.
@@ -67,51 +64,6 @@ class Trace:
                     now[name] = change
             after = {name: _json(now[name]) for name in step.changes}
             yield Event(run, seq, step.at_ms, self.spec, self.subject, action, step.params, after)
-
-
-@define(eq=False)
-class Recorder:
-    """The traces of one run."""
-
-    replication: list[Trace]
-    groups: list[Trace]
-
-    @classmethod
-    def of(cls, partitions: int) -> "Recorder":
-        """Traces for so many partitions, before anything has happened."""
-        return cls(
-            [Trace("Truncation", f"orders:{p}", _truncation()) for p in range(partitions)],
-            [Trace("ConsumerCommit", f"g/orders:{p}", _group()) for p in range(partitions)],
-        )
-
-    def lines(self, run: str, bounds: Mapping[str, Mapping[str, Json]]) -> Iterator[bytes]:
-        """Everything as NDJSON: each trace with its header, which names the spec's constants."""
-        for trace in (*self.replication, *self.groups):
-            constants = bounds[trace.subject]
-            yield Header(run, trace.spec, trace.subject, constants).line()
-            for event in trace.events(run):
-                yield event.line()
-
-
-def _truncation() -> Changes:
-    everybody = frozenset((1, 2, 3))
-    return {
-        "highWatermark": [0, 0, 0],
-        "epoch": [1, 1, 1],
-        "isr": [everybody, frozenset[int](), frozenset[int]()],
-    }
-
-
-def _group() -> Changes:
-    nothing = [0] * MEMBERS
-    return {
-        "generation": 0,
-        "owner": 0,
-        "committed": 0,
-        "joined": nothing,
-        "position": nothing,
-        "done": nothing,
-    }
 
 
 def _copy(value: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from chaos.history import History
-from chaos.protocol_events import MEMBERS
-from chaos.simulator import Run
-from chaos.swarm import Swarm
+from chaos.clients.history import History
+from chaos.recorder import MEMBERS
+from chaos.settings import Settings
+from chaos.sim.simulator import Run
 from refimpl.events import Json
 
 # Far beyond what any run reaches; the same for all, so that TLC can judge many in one go.
@@ -18,11 +18,11 @@ BEYOND = 1_000_000
 
 def write_events(run: Run, folder: Path) -> Path:
     """Write the run's protocol events; answers the file."""
-    assert run.world.recorder is not None
+    assert run.recorder is not None
     path = folder / f"{_name(run)}.events.ndjson"
     folder.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        file.writelines(run.world.recorder.lines(_name(run), _bounds(run)))
+        file.writelines(run.recorder.lines(_name(run), _bounds(run)))
     return path
 
 
@@ -36,7 +36,7 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
         "N": 3,
         "MaxRecords": BEYOND,
         "MaxEpoch": BEYOND,
-        "MaxFetch": run.swarm.fetch_limit,
+        "MaxFetch": run.settings.fetch_limit,
         "MaxRestarts": BEYOND,
         "Rule": "kip320",
         "CheckEpochStart": True,
@@ -46,23 +46,23 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
         "LateFetches": True,
         "ResetFollowers": "always",
     }
-    longest = max(len(group.processed) for group in run.world.groups)
+    longest = max(len(group.processed) for group in run.groups)
     group: dict[str, Json] = {
         "M": MEMBERS,
         "LogEnd": (longest // 100 + 1) * 100,
         "MaxGeneration": BEYOND,
         "MaxProcessed": BEYOND,
-        "CommitWhen": run.swarm.commit_when,
+        "CommitWhen": run.settings.commit_when,
         "Fence": True,
         "Fifo": True,
     }
-    names = [oracle.name for oracle in run.world.partitions]
+    names = [oracle.name for oracle in run.partitions]
     return dict.fromkeys(names, truncation) | dict.fromkeys([f"g/{n}" for n in names], group)
 
 
 def write_history(run: Run, folder: Path) -> Path:
     """Write what the clients did and saw as a folder in trace format v1; answers the folder."""
-    history = run.world.history
+    history = run.simulation.history
     assert history is not None
     path = folder / _name(run)
     path.mkdir(parents=True, exist_ok=True)
@@ -75,11 +75,11 @@ def write_history(run: Run, folder: Path) -> Path:
 
 
 def _name(run: Run) -> str:
-    return f"seed-{run.swarm.seed}"
+    return f"seed-{run.settings.seed}"
 
 
 def _meta(run: Run, history: History) -> dict[str, Any]:
-    swarm = run.swarm
+    settings = run.settings
     return {
         "format": 1,
         "run": _name(run),
@@ -87,44 +87,44 @@ def _meta(run: Run, history: History) -> dict[str, Any]:
         "complete": run.complete,
         # By their names a reader of the run notices a file that is not there.
         "processes": sorted(history.calls),
-        "topics": {"orders": _topic(swarm)},
+        "topics": {"orders": _topic(settings)},
         "producers": {
             f"p{i}": {
                 "acks": acks,
-                "idempotence": swarm.idempotence,
-                "max_in_flight": 1 if swarm.idempotence else swarm.max_in_flight,
-                "delivery_timeout_ms": swarm.delivery_timeout_ms,
+                "idempotence": settings.idempotence,
+                "max_in_flight": 1 if settings.idempotence else settings.max_in_flight,
+                "delivery_timeout_ms": settings.delivery_timeout_ms,
             }
-            for i, acks in enumerate(swarm.acks)
+            for i, acks in enumerate(settings.acks)
         },
-        "consumers": {f"c{i}": _consumer(swarm) for i in range(swarm.consumers)},
+        "consumers": {f"c{i}": _consumer(settings) for i in range(settings.consumers)},
         "faults": [{"at_ns": fault.at_ms * 1_000_000, "what": str(fault)} for fault in run.script],
-        "chaos": swarm.as_json(),
+        "chaos": settings.as_json(),
     }
 
 
-def _topic(swarm: Swarm) -> dict[str, Any]:
+def _topic(settings: Settings) -> dict[str, Any]:
     return {
-        "partitions": swarm.partitions,
+        "partitions": settings.partitions,
         "replication_factor": 3,
-        "min_insync_replicas": swarm.min_isr,
+        "min_insync_replicas": settings.min_isr,
         "cleanup_policy": "delete",
-        "unclean_leader_election": swarm.unclean,
-        "eligible_leader_replicas": swarm.elr,
-        "flush_loses": swarm.lossy,
+        "unclean_leader_election": settings.unclean,
+        "eligible_leader_replicas": settings.elr,
+        "flush_loses": settings.lossy,
     }
 
 
-def _consumer(swarm: Swarm) -> dict[str, Any]:
+def _consumer(settings: Settings) -> dict[str, Any]:
     order = {
         "after": "process_then_commit",
         "before": "commit_then_process",
         "polled": "auto",
-    }[swarm.commit_when]
+    }[settings.commit_when]
     return {
         "group": "g",
         "isolation": "read_uncommitted",
-        "auto_commit": swarm.commit_when == "polled",
+        "auto_commit": settings.commit_when == "polled",
         "commit_order": order,
         "auto_offset_reset": "earliest",
         "group_protocol": "classic",

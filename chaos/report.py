@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.campaign import SOMETIMES, Tally
-from chaos.simulator import Run
+from chaos.settings import Settings
+from chaos.sim.simulator import Run
 from chaos.story import tell
-from chaos.swarm import Swarm
 
 # A long story's beginning is seldom what one looks for.
 LINES = 80
@@ -67,31 +67,31 @@ def summary(tally: Tally) -> RenderableType:
 def run(run: Run, trace_hash: str) -> RenderableType:
     """What a single run came to."""
     table = Table("what", "times", box=None, pad_edge=False)
-    for name, number in sorted(run.world.counts.items()):
+    for name, number in sorted(run.simulation.counts.items()):
         table.add_row(name, f"{number:,}")
     verdict = "every promise kept" if run.violation is None else f"broken: {run.violation.oracle}"
     return Group(
         table,
         "",
-        f"seed {run.swarm.seed}: {verdict}; {run.events:,} events, {run.now_ms:,} simulated ms, "
+        f"seed {run.settings.seed}: {verdict}; {run.events:,} events, {run.now_ms:,} simulated ms, "
         f"trace hash {trace_hash}",
     )
 
 
-def configuration(swarm: Swarm) -> RenderableType:
+def configuration(settings: Settings) -> RenderableType:
     """The settings of a run, on a few lines."""
     return Text(
-        "settings: " + " ".join(f"{k}={Swarm.written(v)}" for k, v in asdict(swarm).items())
+        "settings: " + " ".join(f"{k}={Settings.written(v)}" for k, v in asdict(settings).items())
     )
 
 
-def settings(swarm: Swarm) -> RenderableType:
+def settings(settings: Settings) -> RenderableType:
     """What --config takes: name, default, and what this seed drew."""
-    table = Table("name", "default", f"seed {swarm.seed}", box=None, pad_edge=False)
-    for name, value in asdict(swarm).items():
+    table = Table("name", "default", f"seed {settings.seed}", box=None, pad_edge=False)
+    for name, value in asdict(settings).items():
         if name != "seed":
             table.add_row(
-                name, Swarm.written(fields_dict(Swarm)[name].default), Swarm.written(value)
+                name, Settings.written(fields_dict(Settings)[name].default), Settings.written(value)
             )
     return table
 

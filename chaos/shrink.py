@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from chaos.script import Fault, Script
-from chaos.simulator import Run, build
-from chaos.swarm import Swarm
+from chaos.faults.script import Fault, Script
+from chaos.settings import Settings
+from chaos.sim.simulator import Run, build
 
 Progress = Callable[[int, int], None]
 
@@ -56,12 +56,12 @@ class _Search:
     progress: Progress | None
     runs: list[int] = field(factory=lambda: [0])
 
-    def fails(self, swarm: Swarm, script: Script) -> bool:
+    def fails(self, settings: Settings, script: Script) -> bool:
         """Run it; if it breaks the same promise, it is the best so far."""
         if self.runs[0] >= self.budget or process_time() > self.until:
             raise _Spent
         self.runs[0] += 1
-        tried = build(swarm, script).go()
+        tried = build(settings, script).go()
         if tried.violation is None or tried.violation.oracle != self.oracle:
             return False
         self.best[0] = tried
@@ -90,8 +90,8 @@ def shrink(
     return Shrunk(search.best[0], search.runs[0], len(failed.script))
 
 
-def _size(run: Run) -> tuple[int, int, Swarm]:
-    return len(run.script), sum(f.for_ms + f.at_ms for f in run.script), run.swarm
+def _size(run: Run) -> tuple[int, int, Settings]:
+    return len(run.script), sum(f.for_ms + f.at_ms for f in run.script), run.settings
 
 
 def _fewer_faults(search: _Search) -> None:
@@ -101,7 +101,7 @@ def _fewer_faults(search: _Search) -> None:
         script = search.best[0].script
         size = max(1, len(script) // pieces)
         for start in range(0, len(script), size):
-            if search.fails(search.best[0].swarm, script[:start] + script[start + size :]):
+            if search.fails(search.best[0].settings, script[:start] + script[start + size :]):
                 pieces = max(2, pieces - 1)
                 break
         else:
@@ -113,8 +113,8 @@ def _fewer_faults(search: _Search) -> None:
 def _smaller_faults(search: _Search) -> None:
     for index in range(len(search.best[0].script)):
         for smaller in _smaller(search.best[0].script[index]):
-            swarm, script = search.best[0].swarm, search.best[0].script
-            if search.fails(swarm, (*script[:index], smaller, *script[index + 1 :])):
+            settings, script = search.best[0].settings, search.best[0].script
+            if search.fails(settings, (*script[:index], smaller, *script[index + 1 :])):
                 break
 
 
@@ -131,19 +131,19 @@ def _shorter_waits(search: _Search) -> None:
         wait = script[index].at_ms - (script[index - 1].at_ms if index else 0)
         for less in (wait - wait // 8, wait - wait // 4, wait // 2):
             moved = tuple(evolve(fault, at_ms=fault.at_ms - less) for fault in script[index:])
-            if less and search.fails(search.best[0].swarm, script[:index] + moved):
+            if less and search.fails(search.best[0].settings, script[:index] + moved):
                 break
 
 
 def _simpler_cluster(search: _Search) -> None:
     run = search.best[0]
-    end = min(run.swarm.fault_ms, run.now_ms + 1)
-    slower = {"produce_ms": run.swarm.produce_ms * 2} if run.swarm.produce_ms < 200 else {}
+    end = min(run.settings.fault_ms, run.now_ms + 1)
+    slower = {"produce_ms": run.settings.produce_ms * 2} if run.settings.produce_ms < 200 else {}
     for change in ({"fault_ms": end}, *SIMPLER, slower):
-        swarm = search.best[0].swarm
-        simpler = evolve(swarm, **change)
+        settings = search.best[0].settings
+        simpler = evolve(settings, **change)
         script = tuple(f for f in search.best[0].script if f.at_ms < simpler.fault_ms)
         if change.get("consumers") and any(f.what.startswith("member") for f in script):
             continue
-        if simpler != swarm:
+        if simpler != settings:
             search.fails(simpler, script)

@@ -5,9 +5,9 @@ from itertools import groupby
 
 from attrs import frozen
 
+from chaos.faults.script import Script
 from chaos.protocol_events import Step, Trace
-from chaos.script import Script
-from chaos.simulator import Run, build
+from chaos.sim.simulator import Run, build
 
 # Steps that happen all the time; several in a row are told as one line.
 ROUTINE = {
@@ -27,11 +27,12 @@ class Line:
 
 def tell(run: Run) -> list[Line]:
     """The story of a failed run: faults and the steps of the partition that the verdict names."""
-    told = build(run.swarm, run.script, events=True).go()
-    recorder = told.world.recorder
+    told = build(run.settings, run.script, events=True).go()
+    recorder = told.recorder
     assert recorder is not None
     what = told.violation.what if told.violation else ""
-    traces = recorder.groups if what.startswith("group") else recorder.replication
+    replication = [one.trace for one in recorder.replication.values()]
+    traces = recorder.groups if what.startswith("group") else replication
     chosen = [t for t in traces if what.startswith(_as_in_verdict(t))] or traces[:1]
     lines = [line for trace in chosen for line in _steps(trace)]
     return sorted([*_faults(told.script, told.now_ms), *lines], key=lambda line: line.at_ms)

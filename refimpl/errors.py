@@ -94,3 +94,22 @@ class OvertakenCommit(Refusal):
     """A later commit of the same member arrived first; this one's connection is gone."""
 
     kafka_error = "NETWORK_EXCEPTION"
+
+
+class UnknownTopicOrPartition(Refusal):
+    """This broker has no such partition."""
+
+    kafka_error = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+class FetchSessionIdNotFound(Refusal):
+    """The fetch session is not known, or no longer (KIP-227)."""
+
+    kafka_error = "FETCH_SESSION_ID_NOT_FOUND"
+
+
+class InvalidFetchSessionEpoch(Refusal):
+    """Not the request of the fetch session that comes next: overtaken, or there for the second
+    time (KIP-227)."""
+
+    kafka_error = "INVALID_FETCH_SESSION_EPOCH"

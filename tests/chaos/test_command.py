@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chaos.cli import chaos
-from chaos.script_file import load, save
-from chaos.serving import Serving
-from chaos.simulator import build
-from chaos.swarm import Swarm
+from chaos.faults.script_file import load, save
+from chaos.settings import Settings
+from chaos.sim.simulator import build
+from refimpl.broker.produce import Produces
 
-PARKED_KEPT = patch.object(Serving, "drop_parked")
+PARKED_KEPT = patch.object(Produces, "give_up")
 
 
 def call(*arguments: str) -> Result:
@@ -68,11 +68,11 @@ def test_bad_input_exits_with_2_and_says_what_was_expected(
     ("change", "told"),
     [
         ({"format": 9}, "format: expected 1, found 9"),
-        ({"swarm": None}, "swarm: expected an object"),
-        ({"swarm": {"min_isr": 0}}, "min_isr: expected 1, 2, 3, found 0"),
-        ({"swarm": {"acks": "all"}}, "acks: expected a list"),
-        ({"swarm": {"lag_ms": "long"}}, "lag_ms: expected a whole number, found 'long'"),
-        ({"swarm": {"colour": 8}}, "colour"),
+        ({"settings": None}, "settings: expected an object"),
+        ({"settings": {"min_isr": 0}}, "min_isr: expected 1, 2, 3, found 0"),
+        ({"settings": {"acks": "all"}}, "acks: expected a list"),
+        ({"settings": {"lag_ms": "long"}}, "lag_ms: expected a whole number, found 'long'"),
+        ({"settings": {"colour": 8}}, "colour"),
         ({"script": 5}, "script: expected a list"),
         ({"script": [{"at_ms": 1}]}, "script[0]"),
         ({"script": [{"at_ms": 1, "what": "earthquake"}]}, "script[0]: what: expected one of"),
@@ -85,7 +85,7 @@ def test_a_bad_script_file_is_refused_by_field(
     tmp_path: Path, change: dict[str, Any], told: str
 ) -> None:
     path = tmp_path / "script.json"
-    save(build(Swarm.draw(1)), path)
+    save(build(Settings.draw(1)), path)
     value = orjson.loads(path.read_bytes())
     path.write_bytes(orjson.dumps(value | change))
     result = call("--replay", str(path))
@@ -94,9 +94,9 @@ def test_a_bad_script_file_is_refused_by_field(
 
 
 def test_a_script_file_is_the_same_run(tmp_path: Path) -> None:
-    run = build(Swarm.draw(11)).go()
+    run = build(Settings.draw(11)).go()
     save(run, tmp_path / "script.json")
-    assert load(tmp_path / "script.json") == (run.swarm, run.script)
+    assert load(tmp_path / "script.json") == (run.settings, run.script)
 
 
 def test_a_failure_exits_with_1_tells_its_story_and_can_be_shown_again(

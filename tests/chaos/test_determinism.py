@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 from chaos.recording import write_events, write_history
-from chaos.simulator import build, trace_hash
-from chaos.swarm import Swarm
+from chaos.settings import Settings
+from chaos.sim.simulator import build, trace_hash
 
 HASHES = """
-from chaos.simulator import trace_hash
-from chaos.swarm import Swarm
-print([trace_hash(Swarm.draw(seed)) for seed in range(4)])
+from chaos.sim.simulator import trace_hash
+from chaos.settings import Settings
+print([trace_hash(Settings.draw(seed)) for seed in range(4)])
 """
 
 
@@ -29,12 +29,12 @@ def test_a_run_is_the_same_under_two_hash_seeds() -> None:
 
 
 def test_different_seeds_are_different_runs() -> None:
-    assert len({trace_hash(Swarm.draw(seed)) for seed in range(5)}) == 5
+    assert len({trace_hash(Settings.draw(seed)) for seed in range(5)}) == 5
 
 
 def test_what_is_written_down_is_the_same_bytes(tmp_path: Path) -> None:
     for folder in ("one", "two"):
-        run = build(Swarm.draw(5, fault_ms=1500), events=True, history=True).go()
+        run = build(Settings.draw(5, fault_ms=1500), events=True, history=True).go()
         write_events(run, tmp_path / folder)
         write_history(run, tmp_path / folder)
     one, two = (
@@ -45,6 +45,6 @@ def test_what_is_written_down_is_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_writing_down_changes_nothing() -> None:
-    swarm = Swarm.draw(8)
-    quiet, loud = build(swarm).go(), build(swarm, events=True, history=True).go()
-    assert (quiet.events, quiet.world.counts - loud.world.counts) == (loud.events, {})
+    settings = Settings.draw(8)
+    quiet, loud = build(settings).go(), build(settings, events=True, history=True).go()
+    assert (quiet.events, quiet.simulation.counts - loud.simulation.counts) == (loud.events, {})

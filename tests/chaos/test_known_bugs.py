@@ -5,11 +5,11 @@ from unittest.mock import patch
 import pytest
 
 from chaos.campaign import first_failing_seed
-from chaos.serving import Serving
+from chaos.settings import Settings
 from chaos.shrink import shrink
-from chaos.simulator import build
-from chaos.swarm import Swarm
+from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
+from refimpl.broker.produce import Produces
 
 # (a mutant of the catalogue, the oracle that sees it at one of the first 120 seeds)
 FOUND = [
@@ -50,8 +50,8 @@ def test_a_known_bug_is_found(bug: str, oracle: str) -> None:
             at = found.seed + 1
 
 
-def test_acknowledging_what_was_parked_before_a_demotion_is_found() -> None:
-    with patch.object(Serving, "drop_parked"):
+def test_acknowledging_what_waited_before_a_demotion_is_found() -> None:
+    with patch.object(Produces, "give_up"):
         found = first_failing_seed(range(120))
     assert found is not None
     assert found.oracle == "AckedSurvives"
@@ -61,11 +61,11 @@ def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None
     with applied(catalogue()["truncates_to_high_watermark"]):
         found = first_failing_seed(range(120), events=60_000)
         assert found is not None
-        failed = build(Swarm.draw(found.seed, events=60_000)).go()
+        failed = build(Settings.draw(found.seed, events=60_000)).go()
         small = shrink(failed).run
         assert small.violation is not None
         assert small.violation.oracle == found.oracle
         assert len(small.script) <= 4 < len(failed.script)
-        again = build(small.swarm, small.script).go()
+        again = build(small.settings, small.script).go()
         assert str(again.violation) == str(small.violation)
-    assert build(small.swarm, small.script).go().violation is None
+    assert build(small.settings, small.script).go().violation is None

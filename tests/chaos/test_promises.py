@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Any
 
 from chaos.campaign import ENOUGH, Orders, Tally, results
-from chaos.simulator import build
-from chaos.swarm import Swarm
+from chaos.settings import Settings
+from chaos.sim.simulator import build
 
 
 def campaign(seeds: range, **fixed: Any) -> Tally:
@@ -47,18 +47,18 @@ def test_an_unclean_election_may_lose_what_was_committed() -> None:
 
 
 def test_a_run_ends_in_a_healed_cluster_that_has_everything() -> None:
-    run = build(Swarm.draw(3, unclean=False, lossy=False, elr=False), history=True).go()
+    run = build(Settings.draw(3, unclean=False, lossy=False, elr=False), history=True).go()
     assert run.violation is None
     assert run.complete
-    for oracle in run.world.partitions:
+    for oracle in run.partitions:
         assert oracle.state.isr == {1, 2, 3}
         assert {r.log.end for r in oracle.replicas.values()} == {len(oracle.log.committed)}
         assert len(oracle.log.committed) > 20
-    assert all(g.group.committed == len(g.partition.log.committed) for g in run.world.groups)
+    assert all(g.group.committed == len(g.partition.log.committed) for g in run.groups)
 
 
 def test_a_spent_event_budget_is_reported_as_such() -> None:
-    run = build(Swarm.draw(0, events=500)).go()
+    run = build(Settings.draw(0, events=500)).go()
     assert run.violation is not None
     assert (run.violation.oracle, run.events) == ("EventBudget", 500)
 
@@ -66,7 +66,7 @@ def test_a_spent_event_budget_is_reported_as_such() -> None:
 def test_each_kind_of_fault_is_met() -> None:
     counts: Counter[str] = Counter()
     for seed in range(20):
-        counts += build(Swarm.draw(seed, fault_ms=2000)).go().world.counts
+        counts += build(Settings.draw(seed, fault_ms=2000)).go().simulation.counts
     met = {name.removeprefix("fault: ") for name in counts if name.startswith("fault: ")}
     assert met == {
         *("crash", "stop", "pause", "cut", "slow", "noise", "elect"),

@@ -8,14 +8,14 @@ import pytest
 
 from chaos.protocol_events import Trace
 from chaos.recording import write_events, write_history
-from chaos.simulator import Run, build
-from chaos.swarm import Swarm
+from chaos.settings import Settings
+from chaos.sim.simulator import Run, build
 
 
 @pytest.fixture(scope="module")
 def run() -> Run:
     settings = {"fault_ms": 2500, "unclean": False, "lossy": False, "elr": False}
-    return build(Swarm.draw(4, **settings), events=True, history=True).go()
+    return build(Settings.draw(4, **settings), events=True, history=True).go()
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -88,10 +88,10 @@ def test_the_scan_holds_what_was_acknowledged_with_acks_all(run: Run, tmp_path: 
 
 def test_a_run_whose_partition_nobody_may_lead_is_not_complete() -> None:
     seeds = (
-        build(Swarm.draw(s, elr=True, lossy=True, unclean=False, overlap=True)).go()
+        build(Settings.draw(s, elr=True, lossy=True, unclean=False, overlap=True)).go()
         for s in range(60)
     )
-    dead = next(r for r in seeds if any(p.unavailable() for p in r.world.partitions))
+    dead = next(r for r in seeds if any(p.unavailable() for p in r.partitions))
     assert dead.violation is None
     assert not dead.complete
 

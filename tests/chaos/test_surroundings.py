@@ -1,19 +1,22 @@
-"""The network, the disk and what an idempotent producer's leader knows."""
+"""The simulated network and the cheap disk."""
 
 from random import Random
 
-from chaos.disk import Disk
-from chaos.network import Network, Timeline
-from chaos.producer_state import STRIDE, ProducerState
-from chaos.script import Fault
-from refimpl.machines.log import Log, Record
-from refimpl.machines.replica import Replica
+from chaos.faults.script import Fault
+from chaos.sim.disk import CachedLog, MemoryLogs
+from chaos.sim.network import Message, Network, Timeline
+from refimpl.broker.messages import Request, TopicPartition
+from refimpl.machines.log import Record
 
 
 def network(**settings: float) -> Network:
     values = {"delay_ms": 1, "jitter_ms": 0, "drop": 0.0, "duplicate": 0.0, "stray": 0.0}
     values.update(settings)
     return Network(Timeline(), Random(1), **values)  # pyright: ignore[reportArgumentType]
+
+
+def message(source: int, target: int, number: int = 0) -> Message:
+    return Request(source, target, number, None)
 
 
 def arrivals(net: Network) -> list[tuple[int, int]]:
@@ -23,8 +26,8 @@ def arrivals(net: Network) -> list[tuple[int, int]]:
 def test_a_cut_link_lets_nothing_through_in_its_direction_only() -> None:
     net = network()
     net.cut_links([(1, 2)])
-    net.send((0, 1, 2))
-    net.send((0, 2, 1))
+    net.send(message(1, 2))
+    net.send(message(2, 1))
     assert arrivals(net) == [(1, 1)]
     assert not net.reaches(1, 2)
     assert net.reaches(1, 3)
@@ -44,16 +47,16 @@ def test_messages_are_lost_doubled_slowed_and_overtaken() -> None:
     lost, doubled, jumbled = network(drop=0.5), network(duplicate=0.5), network(jitter_ms=50)
     for number in range(200):
         for net in (lost, doubled, jumbled):
-            net.send((number, 1, 2))
+            net.send(message(1, 2, number))
     assert 50 < len(lost.timeline.heap) == 200 - lost.lost < 150
     assert 250 < len(doubled.timeline.heap) < 350
-    order = [message[0] for *_, message in sorted(jumbled.timeline.heap)]
+    order = [sent.correlation_id for *_, sent in sorted(jumbled.timeline.heap)]
     assert order != sorted(order)
     slow = network()
     slow.slow_links([(1, 2)], 300)
-    slow.send((0, 1, 2))
+    slow.send(message(1, 2))
     slow.slow_links([(1, 2)], -300)
-    slow.send((0, 1, 2))
+    slow.send(message(1, 2))
     assert arrivals(slow) == [(1, 2), (301, 2)]
 
 
@@ -62,44 +65,42 @@ def test_healing_ends_all_of_it() -> None:
     net.cut_links([(1, 2)])
     net.slow_links([(1, 2)], 300)
     net.heal()
-    net.send((0, 1, 2))
+    net.send(message(1, 2))
     assert len(arrivals(net)) == 1
     assert arrivals(net)[0][0] <= 6
 
 
-def replica(records: int, high_watermark: int) -> Replica:
-    log = Log([Record(1, value) for value in range(records)])
-    return Replica(1, log, high_watermark=high_watermark)
+ORDERS = TopicPartition("orders", 0)
+
+
+def cached(records: int) -> CachedLog:
+    return CachedLog([Record(1, value) for value in range(records)])
 
 
 def test_a_crash_keeps_what_was_flushed_and_a_part_of_the_rest() -> None:
-    disk = Disk()
-    disk.flush(replica(4, 0))
-    after = replica(10, 0)
-    assert [disk.kept(after, part) for part in (0.0, 0.5, 1.0)] == [4, 7, 10]
+    logs = MemoryLogs({ORDERS: cached(4)})
+    logs.flush()
+    log = logs.open(ORDERS).log
+    for value in range(6):
+        log.append(1, value)
+    assert [logs.crashed(part).open(ORDERS).log.end for part in (0.0, 0.5, 1.0)] == [4, 7, 10]
 
 
 def test_what_was_cut_off_is_not_flushed_any_more() -> None:
-    disk = Disk()
-    disk.flush(replica(8, 0))
-    disk.truncated(3)
-    assert disk.kept(replica(9, 0), 0.0) == 3
+    logs = MemoryLogs({ORDERS: cached(8)})
+    logs.flush()
+    log = logs.open(ORDERS).log
+    log.truncate_to(3)
+    for value in range(6):
+        log.append(2, value)
+    assert logs.crashed(0.0).open(ORDERS).log.end == 3
 
 
 def test_a_restart_finds_no_high_watermark_above_its_log() -> None:
-    disk = Disk()
-    disk.write_checkpoint(replica(9, 8))
-    assert disk.restored(replica(9, 8), 6) == 6
-
-
-def test_a_leader_knows_an_idempotent_producers_records_from_the_log_alone() -> None:
-    log = Log([Record(1, STRIDE + 3), Record(1, 7), Record(2, STRIDE + 4)])
-    known = ProducerState()
-    known.rebuild(log)
-    assert known.offset_of(STRIDE + 3) == 0
-    assert known.offset_of(STRIDE + 4) == 2
-    assert known.offset_of(STRIDE + 5) is None
-    assert known.offset_of(STRIDE + 2) == -1
+    logs = MemoryLogs({ORDERS: cached(9)})
+    logs.checkpoint({ORDERS: 8})
+    assert logs.crashed(1.0).open(ORDERS).high_watermark == 8
+    assert logs.crashed(0.0).open(ORDERS).high_watermark == 0
 
 
 def test_a_fault_reads_as_a_sentence() -> None:

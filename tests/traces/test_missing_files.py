@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chaos.recording import write_history
-from chaos.simulator import build
-from chaos.swarm import Swarm
+from chaos.settings import Settings
+from chaos.sim.simulator import build
 from tests.traces.judging import judged, verdicts
 from tests.traces.record.clients import Consumer, Producer, message
 from traces.record import recorded
@@ -20,7 +20,7 @@ from traces.report import Judged
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the simulator, with several incarnations of its consumers."""
-    swarm = Swarm.draw(4, fault_ms=2500, unclean=False, lossy=False, elr=False)
+    swarm = Settings.draw(4, fault_ms=2500, unclean=False, lossy=False, elr=False)
     return write_history(build(swarm, history=True).go(), tmp_path_factory.mktemp("chaos"))
 
 

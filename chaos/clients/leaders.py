@@ -1,0 +1,53 @@
+"""What a client knows of leaders: what brokers told it, by Metadata."""
+
+from random import Random
+
+from attrs import define, field
+
+from chaos.sim.addresses import BROKERS
+from chaos.sim.simulation import Simulation
+from refimpl.broker.messages import MetadataRequest, MetadataResponse, Request, TopicPartition
+
+PATIENCE_MS = 60
+
+
+@define(eq=False)
+class Leaders:
+    """The leaders that one client knows; it asks any broker, which may know older ones."""
+
+    client: int
+    simulation: Simulation
+    rng: Random
+    known: dict[TopicPartition, tuple[int, int]] = field(
+        factory=dict[TopicPartition, tuple[int, int]]
+    )
+    asked_at: int = -PATIENCE_MS
+
+    def of(self, partition: TopicPartition) -> int | None:
+        """Who leads, as far as we know; if we do not, somebody is asked."""
+        leader = self.known.get(partition)
+        if leader is None:
+            self.refresh()
+            return None
+        return leader[1]
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Who was thought to lead does not, or does not answer."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Ask a broker, unless an answer may still come."""
+        now = self.simulation.timeline.now
+        if now - self.asked_at < PATIENCE_MS:
+            return
+        self.asked_at = now
+        broker = BROKERS[int(self.rng.random() * len(BROKERS))]
+        self.simulation.network.send(Request(self.client, broker, 0, MetadataRequest()))
+
+    def told(self, response: MetadataResponse) -> None:
+        """A broker has answered: what is of a newer leader epoch counts."""
+        self.asked_at = self.simulation.timeline.now - PATIENCE_MS + 10
+        for one in response.partitions:
+            known = self.known.get(one.partition)
+            if one.error is None and (known is None or one.leader_epoch >= known[0]):
+                self.known[one.partition] = one.leader_epoch, one.leader

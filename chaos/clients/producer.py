@@ -1,0 +1,181 @@
+"""A producer: sends, waits, sends again, and in the end may not know."""
+
+from random import Random
+from typing import Any
+
+from attrs import define, field
+
+from chaos.clients.history import Call
+from chaos.clients.leaders import Leaders
+from chaos.sim.addresses import TICK, TOPIC, Tick
+from chaos.sim.simulation import Simulation
+from refimpl.broker.messages import (
+    MetadataResponse,
+    ProduceRequest,
+    ProduceResponse,
+    RecordBatch,
+    Request,
+    Response,
+    TopicPartition,
+)
+
+# Values of a producer: its number * STRIDE, and counting on.
+STRIDE = 1_000_000
+# Refused before anything was appended: such an attempt has certainly not happened.
+CERTAIN = {"NOT_ENOUGH_REPLICAS", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"}
+ACKS = {"0": 0, "1": 1, "all": -1}
+
+
+@define(eq=False)
+class Sending:
+    """A record on its way."""
+
+    batch: RecordBatch
+    partition: TopicPartition
+    first_at: int
+    sent_at: int = 0
+    attempt: int = 0
+    waits: bool = False
+    unsure: bool = False
+    call: Call | None = None
+
+    @property
+    def value(self) -> Any:
+        """What is in the record."""
+        return self.batch.payload
+
+
+@define(eq=False)
+class Producer:
+    """Sends one record after the other, and with acks=all keeps what it was told of each.
+
+    An idempotent one counts sequences for each partition; when it gives a record up it takes a new
+    producer epoch, for nobody knows whether the sequence was used (KIP-360).
+    """
+
+    id: int
+    number: int
+    simulation: Simulation
+    acks: str
+    rng: Random
+    leaders: Leaders
+    paused_until: int = 0
+    stopped: bool = False
+    sent: int = 0
+    attempts: int = 0
+    epoch: int = 0
+    sequences: dict[TopicPartition, tuple[int, int]] = field(
+        factory=dict[TopicPartition, tuple[int, int]]
+    )
+    sending: dict[int, Sending] = field(factory=dict[int, Sending])
+    acked: dict[int, tuple[TopicPartition, int]] = field(
+        factory=dict[int, tuple[TopicPartition, int]]
+    )
+
+    @property
+    def process(self) -> str:
+        """The name in the history."""
+        return f"p{self.number}#0"
+
+    def handle(self, message: Any) -> None:
+        """A tick, or an answer."""
+        if type(message) is Tick:
+            self._tick()
+        elif type(message.body) is ProduceResponse:
+            self._produced(message)
+        elif type(message.body) is MetadataResponse:
+            self.leaders.told(message.body)
+
+    def _tick(self) -> None:
+        timeline, settings = self.simulation.timeline, self.simulation.settings
+        now = timeline.now
+        timeline.at(now + settings.produce_ms, self.id, TICK)
+        for sending in tuple(self.sending.values()):
+            if now - sending.first_at > settings.delivery_timeout_ms:
+                self._give_up(sending)
+            elif not sending.waits or now - sending.sent_at > settings.request_timeout_ms:
+                if sending.waits:
+                    sending.unsure = True
+                    self.leaders.refresh()
+                self._attempt(sending)
+        if not self.stopped:
+            self._send()
+
+    def _send(self) -> None:
+        """A new record, where there is room; with idempotence in order, one at a time."""
+        settings = self.simulation.settings
+        partition = TopicPartition(TOPIC, int(self.rng.random() * settings.partitions))
+        busy = sum(1 for other in self.sending.values() if other.partition == partition)
+        if busy >= (1 if settings.idempotence else settings.max_in_flight):
+            return
+        value = self.number * STRIDE + self.sent
+        self.sent += 1
+        sending = Sending(self._batch(partition, value), partition, self.simulation.timeline.now)
+        history = self.simulation.history
+        if history is not None:
+            record = {"topic": TOPIC, "partition": partition.partition, "id": value}
+            sending.call = history.invoke(self.process, "send", records=[record])
+        if self.acks != "0":
+            self.sending[value] = sending
+        self._attempt(sending)
+        if self.acks == "0":
+            self._end(sending, "ok")
+
+    def _batch(self, partition: TopicPartition, value: int) -> RecordBatch:
+        if not self.simulation.settings.idempotence:
+            return RecordBatch(value)
+        epoch, sequence = self.sequences.get(partition, (self.epoch, 0))
+        if epoch != self.epoch:
+            epoch, sequence = self.epoch, 0
+        self.sequences[partition] = epoch, sequence + 1
+        return RecordBatch(value, self.number, epoch, sequence)
+
+    def _attempt(self, sending: Sending) -> None:
+        """Send it to the leader, if one is known; with acks=0 nobody asks again."""
+        leader = self.leaders.of(sending.partition)
+        if leader is None:
+            return
+        self.attempts += 1
+        sending.attempt, sending.waits = self.attempts, True
+        sending.sent_at = self.simulation.timeline.now
+        timeout_ms = self.simulation.settings.request_timeout_ms
+        batches = ((sending.partition, sending.batch),)
+        body = ProduceRequest(ACKS[self.acks], timeout_ms, batches)
+        self.simulation.network.send(Request(self.id, leader, sending.attempt, body))
+
+    def _produced(self, response: Response) -> None:
+        body: ProduceResponse = response.body
+        (produced,) = body.partitions
+        attempt, error = response.correlation_id, produced.error
+        sending = next((one for one in self.sending.values() if one.attempt == attempt), None)
+        if sending is None:
+            late = "late acknowledgements" if error is None else "late errors"
+            self.simulation.counts[late] += 1
+            return
+        if error is None:
+            del self.sending[sending.value]
+            if self.acks == "all":
+                self.acked[sending.value] = produced.partition, produced.base_offset
+            self._end(sending, "ok", produced.base_offset)
+            return
+        sending.waits = False
+        sending.unsure |= error not in CERTAIN
+        self.leaders.refresh()
+
+    def _give_up(self, sending: Sending) -> None:
+        """delivery.timeout.ms is over; only if every attempt was refused we know what it means."""
+        del self.sending[sending.value]
+        self.epoch += 1
+        unsure = sending.unsure or sending.waits
+        counts = self.simulation.counts
+        counts["sends of unknown outcome" if unsure else "sends that failed"] += 1
+        self._end(sending, "info" if unsure else "fail")
+
+    def _end(self, sending: Sending, outcome: str, offset: int = -1) -> None:
+        history, call = self.simulation.history, sending.call
+        if history is None or call is None:
+            return
+        fields: dict[str, Any] = {} if outcome == "ok" else {"error": "REQUEST_TIMED_OUT"}
+        if offset >= 0:
+            fields["records"] = [{**call["records"][0], "offset": offset}]
+        history.complete(call, outcome, **fields)

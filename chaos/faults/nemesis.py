@@ -1,0 +1,188 @@
+"""Carries the fault script out."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from attrs import define
+
+from chaos.clients.consumer import Consumer
+from chaos.faults.script import Fault, Script
+from chaos.sim.addresses import BROKERS, CONTROLLER, COORDINATOR, NEMESIS, RESTART, TOPIC
+from chaos.sim.hosts import BrokerHost, ControllerHost
+from chaos.sim.network import Link
+from chaos.sim.simulation import Simulation
+from refimpl.broker.messages import ElectLeadersRequest, Request, TopicPartition
+
+NODES = (CONTROLLER, *BROKERS, COORDINATOR)
+
+
+class Begin(NamedTuple):
+    """A fault of the script begins."""
+
+    number: int
+
+
+class End(NamedTuple):
+    """What a fault did is taken back."""
+
+    undo: Callable[[], None]
+
+    def __repr__(self) -> str:
+        """The same in every process."""
+        return "End"
+
+
+@define(eq=False)
+class Nemesis:
+    """Breaks what the script says, and mends it when its time is over."""
+
+    simulation: Simulation
+    script: Script
+    controller: ControllerHost
+    brokers: Sequence[BrokerHost]
+    consumers: Sequence[Consumer]
+    clients: tuple[int, ...]
+    paused_until: int = 0
+    over: bool = False
+    down: int = 0
+
+    def start(self) -> None:
+        """Put every fault on the timeline."""
+        for index, fault in enumerate(self.script):
+            self.simulation.timeline.at(fault.at_ms, NEMESIS, Begin(index))
+
+    def handle(self, message: Any) -> None:
+        """A fault begins, or ends."""
+        if self.over:
+            return
+        if isinstance(message, End):
+            message.undo()
+        elif isinstance(message, Begin):
+            self._begin(self.script[message.number])
+
+    def _begin(self, fault: Fault) -> None:
+        self.simulation.counts[f"fault: {fault.what}"] += 1
+        getattr(self, f"_{fault.what}")(fault)
+
+    def heal(self) -> None:
+        """From now on nothing is wrong: everybody runs and everything arrives."""
+        self.over = True
+        timeline = self.simulation.timeline
+        self.simulation.network.heal()
+        for broker in self.brokers:
+            broker.down_for = 0
+        for node in (*self.brokers, *self.consumers):
+            node.paused_until = 0
+            if not node.up:
+                timeline.at(timeline.now, node.id, RESTART)
+
+    def _leader(self, partition: int) -> int | None:
+        controlled = self.controller.controller.partitions[TopicPartition(TOPIC, partition)]
+        return controlled.state.leader
+
+    def _broker(self, fault: Fault) -> BrokerHost:
+        return self.brokers[(fault.who or self._leader(fault.partition) or 1) - 1]
+
+    def _crash(self, fault: Fault) -> None:
+        broker, timeline = self._broker(fault), self.simulation.timeline
+        if self._may_end(broker):
+            broker.crash(fault.part)
+            timeline.at(timeline.now + fault.for_ms, broker.id, RESTART)
+
+    def _stop(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        if self._may_end(broker):
+            broker.stop(fault.for_ms)
+
+    def _may_end(self, broker: BrokerHost) -> bool:
+        """Whether its process runs, and, without overlap, everybody else has recovered."""
+        may = broker.up and (self.simulation.settings.overlap or self._recovered())
+        if may:
+            self.down = broker.id
+        return may
+
+    def _recovered(self) -> bool:
+        """Whether everybody is up, and who went down last in sync everywhere."""
+        states = [one.state for one in self.controller.controller.partitions.values()]
+        back = not self.down or all(self.down in state.isr for state in states)
+        return back and all(broker.up for broker in self.brokers)
+
+    def _pause(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        broker.paused_until = self.simulation.timeline.now + fault.for_ms
+
+    def _elect(self, fault: Fault) -> None:
+        """Let another one lead while the leader is well; and soon the same one again."""
+        leader = self._leader(fault.partition)
+        self._lead(fault.partition, fault.who)
+        if fault.for_ms and leader is not None:
+            self._later(fault, lambda: self._lead(fault.partition, leader))
+
+    def _lead(self, partition: int, broker: int) -> None:
+        body = ElectLeadersRequest(TopicPartition(TOPIC, partition), broker)
+        self.controller.handle(Request(NEMESIS, CONTROLLER, 0, body))
+
+    def _member_crash(self, fault: Fault) -> None:
+        consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline
+        if consumer.up:
+            consumer.crash()
+            timeline.at(timeline.now + fault.for_ms, consumer.id, RESTART)
+
+    def _member_pause(self, fault: Fault) -> None:
+        consumer = self.consumers[fault.who - 1]
+        consumer.paused_until = self.simulation.timeline.now + fault.for_ms
+
+    def _cut(self, fault: Fault) -> None:
+        network = self.simulation.network
+        links = self._links(fault, self._broker(fault).id)
+        network.cut_links(links)
+        self._later(fault, lambda: network.heal_links(links))
+
+    def _links(self, fault: Fault, broker: int) -> list[Link]:
+        others = [b for b in BROKERS if b != broker]
+        everybody = [n for n in (*NODES, *self.clients) if n != broker]
+        away = {
+            "all": everybody,
+            "from": everybody,
+            "controller": [CONTROLLER],
+            "brokers": others,
+            "from_brokers": others,
+            "one": others[:1],
+        }
+        back = {
+            "all": everybody,
+            "to": everybody,
+            "controller": [CONTROLLER],
+            "brokers": others,
+            "to_brokers": others,
+        }
+        return [(broker, n) for n in away.get(fault.how, ())] + [
+            (n, broker) for n in back.get(fault.how, ())
+        ]
+
+    def _slow(self, fault: Fault) -> None:
+        network, by_ms = self.simulation.network, int(fault.part * 1000)
+        links = self._links(fault, self._broker(fault).id)
+        network.slow_links(links, by_ms)
+        self._later(fault, lambda: network.slow_links(links, -by_ms))
+
+    def _noise(self, fault: Fault) -> None:
+        """Everybody's messages are lost, doubled or late, for a while."""
+        self._raise(fault.how, 1)
+        self._later(fault, lambda: self._raise(fault.how, -1))
+
+    def _raise(self, noise: str, sign: int) -> None:
+        network = self.simulation.network
+        match noise:
+            case "drop":
+                network.drop += sign * 0.3
+            case "duplicate":
+                network.duplicate += sign * 0.4
+            case "stray":
+                network.stray += sign * 0.2
+            case _:
+                network.jitter_ms += sign * 150
+
+    def _later(self, fault: Fault, end: Callable[[], None]) -> None:
+        timeline = self.simulation.timeline
+        timeline.at(timeline.now + fault.for_ms, NEMESIS, End(end))

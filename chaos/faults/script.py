@@ -1,0 +1,110 @@
+"""A fault script: what goes wrong, when, and for how long.
+
+A seed expands to a script, and the script is what is made smaller when a run fails. Who is hit may
+be named by role ("leader of partition 0"), so that a shorter script still means the same.
+"""
+
+from random import Random
+from typing import Any
+
+from attrs import asdict, frozen
+
+from chaos.settings import FAULTS, Settings
+
+# Which links of a broker are cut; "from" and "to" are seen from the broker.
+NOISES = ("drop", "duplicate", "delay", "stray")
+CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
+HOWS = {"cut": CUTS, "slow": CUTS, "noise": NOISES}
+
+
+@frozen
+class Fault:
+    """One fault.
+
+    `who` is a broker 1..3, or 0 for whoever leads `partition`; a member 1.. for member faults.
+    `part` is how much of the page cache survives a crash, or how slow links are, in seconds; `how`
+    says which links, or which noise.
+    """
+
+    at_ms: int
+    what: str
+    who: int = 0
+    partition: int = 0
+    for_ms: int = 0
+    part: float = 0.0
+    how: str = ""
+
+    def __str__(self) -> str:
+        """The fault in words, for people."""
+        whom = f"leader of orders:{self.partition}" if not self.who else f"broker {self.who}"
+        if self.what.startswith("member"):
+            whom = f"member {self.who}"
+        last = f" for {self.for_ms} ms" if self.for_ms else ""
+        match self.what:
+            case "crash":
+                return f"crash {whom}{last}, {self.part:.0%} of its page cache survives"
+            case "cut":
+                return f"cut {whom} off ({self.how.replace('_', ' ')}){last}"
+            case "slow":
+                links = self.how.replace("_", " ")
+                return f"slow {whom} down ({links}) by {self.part * 1000:.0f} ms{last}"
+            case "noise":
+                return f"{self.how} messages{last}"
+            case "elect":
+                again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
+                return f"elect broker {self.who} for orders:{self.partition}{again}"
+            case _:
+                return f"{self.what.removeprefix('member_')} {whom}{last}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The fault as a script file holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Fault":
+        """Read what `as_json` wrote; raises ValueError or TypeError."""
+        fault = cls(**values)
+        if fault.what not in FAULTS:
+            raise ValueError(f"what: expected one of {', '.join(FAULTS)}, found {fault.what!r}")
+        expected = HOWS.get(fault.what, ("",))
+        if fault.how not in expected:
+            raise ValueError(f"how: expected one of {', '.join(expected)}, found {fault.how!r}")
+        numbers: tuple[Any, ...] = (fault.at_ms, fault.who, fault.partition, fault.for_ms)
+        if not all(isinstance(n, int) and n >= 0 for n in numbers) or fault.who > 3:
+            raise ValueError("at_ms, who, partition, for_ms: expected whole numbers; who up to 3")
+        return fault
+
+
+Script = tuple[Fault, ...]
+
+
+def expand(settings: Settings) -> Script:
+    """The script that belongs to a configuration."""
+    rng = Random(settings.seed * 2 + 1)
+    faults: list[Fault] = []
+    at = float(settings.gap_ms)
+    while settings.faults and at < settings.fault_ms:
+        faults.append(_fault(settings, int(at), rng))
+        at += rng.expovariate(1.0 / settings.gap_ms)
+    return tuple(faults)
+
+
+def _fault(settings: Settings, at_ms: int, rng: Random) -> Fault:
+    what = rng.choice(settings.faults)
+    partition = rng.randrange(settings.partitions)
+    who = 0 if rng.random() < 0.4 else rng.randrange(1, 4)
+    for_ms = int(rng.expovariate(1.0 / rng.choice((10, 50, 200, 500)))) + 1
+    part = rng.choice((0.0, 0.0, 0.5, 1.0))
+    how = ""
+    if what == "cut":
+        how = rng.choice(CUTS)
+    elif what == "slow":
+        how, part = rng.choice(CUTS), rng.choice((0.1, 0.3, 1.0))
+    elif what == "noise":
+        how = rng.choice(NOISES)
+    elif what == "elect":
+        who, for_ms = rng.randrange(1, 4), rng.choice((0, 10, 30, 100))
+    elif what.startswith("member"):
+        who = rng.randrange(1, settings.consumers + 1)
+        for_ms = int(rng.expovariate(1.0 / settings.member_session_ms)) + 20
+    return Fault(at_ms, what, who, partition, for_ms, part, how)

@@ -1,0 +1,1 @@
+"""What must hold, judged at the steps that could break it."""

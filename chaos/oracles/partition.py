@@ -1,0 +1,282 @@
+"""What must hold, judged at the transitions that could break it.
+
+Each oracle bears the name of the property in the specs. What a configuration does not promise is
+not judged but counted; and only for the cause that the configuration names (an unclean election,
+the last in-sync replica having lost its page cache), never for a loss of another cause.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from attrs import define, field
+
+from chaos.oracles.violation import Violation
+from chaos.settings import Settings
+from refimpl.broker.messages import RecordBatch
+from refimpl.broker.observations import Decided
+from refimpl.errors import Refusal
+from refimpl.machines.abstract_log import AbstractLog
+from refimpl.machines.controller import LeaderAndIsr, PartitionState
+from refimpl.machines.log import Record
+from refimpl.machines.replica import FetchRequest, Replica
+
+
+@define(eq=False)
+class PartitionOracle:
+    """Judges one partition, with the abstract log beside it.
+
+    `decision` and `elr` are what was in force after the last decision that was judged.
+
+    After a loss that the configuration permits a new era begins: `era` is the first leader epoch
+    that is judged again, and until a leader of it is there (`unsettled`) the log is in suspense.
+    """
+
+    name: str
+    settings: Settings
+    state: PartitionState
+    replicas: dict[int, Replica]
+    counts: Counter[str]
+    log: AbstractLog = field(init=False)
+    decision: LeaderAndIsr = field(init=False)
+    elr: frozenset[int] = frozenset()
+    era: int = 0
+    unsettled: bool = False
+    leaders: dict[int, int] = field(factory=dict[int, int])
+    written: dict[tuple[int, int], tuple[Record, int]] = field(
+        factory=dict[tuple[int, int], tuple[Record, int]]
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Permit loss only where the configuration does."""
+        self.decision = self.state.decision
+        self.log = AbstractLog(loss_allowed=self.settings.unclean or self._last_may_lose)
+
+    @property
+    def _last_may_lose(self) -> bool:
+        return self.settings.lossy and not self.settings.elr
+
+    # Replication
+
+    def wrote(self, replica: Replica, offset: int) -> None:
+        """A leader has appended: in its own epoch, behind no newer one."""
+        records = replica.log.records
+        record = records[offset]
+        before = records[offset - 1].epoch if offset else 0
+        if record.epoch < before:
+            raise self._broken("EpochsAscend", f"{record.epoch} behind {before} at {offset}")
+        if self.leaders.get(record.epoch, 0) != replica.id:
+            raise self._broken("OneLeaderPerEpoch", f"{replica.id} writes in {record.epoch}")
+        if (record.epoch, offset) in self.written:
+            raise self._broken("LogMatching", f"epoch {record.epoch} has two records at {offset}")
+        self.written[record.epoch, offset] = record, before
+
+    def copied(self, replica: Replica, start: int) -> None:
+        """A follower has appended: what its leader wrote there, behind what it wrote it behind."""
+        records = replica.log.records
+        before = records[start - 1].epoch if start else 0
+        for offset in range(start, len(records)):
+            record = records[offset]
+            if self.written.get((record.epoch, offset)) != (record, before):
+                raise self._broken(
+                    "LogMatching",
+                    f"replica {replica.id} has epoch {record.epoch} at {offset} behind {before}",
+                )
+            before = record.epoch
+
+    def moved(self, replica: Replica, old: int) -> None:
+        """A high watermark has moved: up to the log end, over what is or becomes committed."""
+        new = replica.high_watermark
+        if new > replica.log.end:
+            raise self._broken(
+                "HighWatermarkInLog", f"{new} at replica {replica.id}, log end {replica.log.end}"
+            )
+        if new < old and replica.leads:
+            raise self._broken("HighWatermarkMonotone", f"leader {replica.id} from {old} to {new}")
+        if new <= old or not self._judges(replica.epoch):
+            return
+        records, known = replica.log.records, len(self.log.committed)
+        if not self.log.agrees(old, records[old : min(new, known)]):
+            raise self._broken(
+                "AppendOnly", f"replica {replica.id} commits others at {old}..{min(new, known)}"
+            )
+        if new > known:
+            self._commit(replica, known, new)
+
+    def _commit(self, replica: Replica, known: int, new: int) -> None:
+        if not replica.leads:
+            raise self._broken(
+                "ViewsArePrefixes", f"follower {replica.id} sees {new}, committed is {known}"
+            )
+        for record in replica.log.records[known:new]:
+            self.log.commit(record)
+        self._isr_holds_committed()
+
+    def heard(self, leader: Replica, request: FetchRequest, known: int) -> None:
+        """A leader has counted a follower's end: one of this epoch, that the follower has.
+
+        `known` is the incarnation that it had heard of before.
+        """
+        follower = request.replica
+        replica, seen = self.replicas[follower], leader.seen.get(follower, 0)
+        same = replica.incarnation == seen
+        ahead = same and replica.epoch < leader.epoch
+        if seen < known or request.epoch != leader.epoch or ahead:
+            raise self._broken(
+                "EndsAreTrue",
+                f"leader {leader.id} of epoch {leader.epoch} counts replica {follower} of epoch "
+                f"{request.epoch}, incarnation {seen} after {known}",
+            )
+        if same and replica.epoch == leader.epoch and leader.ends[follower] > replica.log.end:
+            raise self._broken(
+                "EndsAreTrue",
+                f"leader {leader.id} counts {leader.ends[follower]} at replica {follower}, "
+                f"which ends at {replica.log.end}",
+            )
+
+    def cut(self, replica: Replica, before: int) -> None:
+        """A follower has cut its log: nothing that is committed, if it may lead next."""
+        end = replica.log.end
+        if replica.high_watermark > end:
+            raise self._broken(
+                "HighWatermarkInLog", f"{replica.high_watermark} at replica {replica.id}, cut"
+            )
+        if end < before:
+            self.counts["truncations"] += 1
+            if (
+                end < len(self.log.committed)
+                and replica.id in self.decision.isr
+                and self._judges(replica.epoch)
+            ):
+                raise self._broken(
+                    "CommittedInIsr",
+                    f"replica {replica.id}, in sync, cut to {end} of {len(self.log.committed)}",
+                )
+
+    def became_leader(self, replica: Replica) -> None:
+        """A replica leads: nobody else does in this epoch."""
+        if self.leaders.setdefault(replica.epoch, replica.id) != replica.id:
+            raise self._broken(
+                "OneLeaderPerEpoch",
+                f"{replica.id} and {self.leaders[replica.epoch]} in {replica.epoch}",
+            )
+        if self.unsettled and replica.epoch >= self.era:
+            self._settle(replica)
+
+    def decided(self, seen: Decided) -> None:
+        """The controller has decided: whoever may lead next runs, and holds everything."""
+        decision, elr = self.decision, self.elr = seen.decision, seen.elr
+        leader, isr = decision.leader, decision.isr
+        if leader is not None and not {leader} <= isr <= seen.alive:
+            raise self._broken(
+                "LeaderInIsr",
+                f"{leader} leads, {sorted(isr)} are in sync, {sorted(seen.alive)} run",
+            )
+        if isr & elr:
+            raise self._broken("TypeOK", f"{sorted(isr & elr)} in the ISR and the ELR")
+        if seen.action == "ElectUnclean":
+            self._elected_unclean()
+        self._isr_holds_committed()
+
+    def eager(self, leader: Replica) -> None:
+        """Something that a leader waits for has happened: what all in sync have is committed."""
+        if not leader.leads or len(leader.isr) < leader.min_isr:
+            return
+        ends = [leader.ends.get(member, 0) for member in leader.isr if member != leader.id]
+        least = min(ends, default=leader.log.end)
+        if leader.high_watermark < least <= leader.log.end:
+            raise self._broken(
+                "Progress",
+                f"leader {leader.id} stays at high watermark {leader.high_watermark}, "
+                f"and all of {sorted(leader.isr)} have {least}",
+            )
+
+    def _elected_unclean(self) -> None:
+        """Somebody leads of whom nothing is known: what it lacks is lost."""
+        if not self.settings.unclean:
+            raise self._broken("UncleanElection", "it is not enabled")
+        self._suspend("unclean elections", self.decision.epoch)
+
+    def registered(self, replica: Replica) -> None:
+        """A broker is back with what its disk kept."""
+        self.elr &= self.state.elr  # who crashed has left it, without a decision
+        isr = self.decision.isr
+        if replica.id not in isr or self.unsettled or self._holds_committed(replica):
+            return
+        if not (self._last_may_lose and isr == frozenset((replica.id,))):
+            raise self._broken("CommittedInIsr", f"replica {replica.id} is in sync, and lost some")
+        self._suspend("last in-sync replicas that lost records", self.decision.epoch + 1)
+
+    def acked(self, replica: Replica, offset: int, value: object) -> None:
+        """A producer is told that its record is safe."""
+        if not self._judges(replica.epoch):
+            return
+        committed = self.log.committed
+        if offset >= len(committed) or _value(committed[offset]) != value:
+            raise self._broken("AckedSurvives", f"{value} is not committed at {offset}")
+
+    def read(self, replica: Replica, offset: int, records: Sequence[Record]) -> None:
+        """A consumer is given records: committed ones, in their places."""
+        if self._judges(replica.epoch) and not self.log.agrees(offset, records):
+            raise self._broken("ViewsArePrefixes", f"replica {replica.id} serves {offset} wrongly")
+
+    def unavailable(self) -> bool:
+        """Whether nobody is left who may lead: with ELR, once all of it has crashed.
+
+        Crashes that do not overlap never get that far while two replicas are required.
+        """
+        state = self.state
+        return (
+            self.settings.elr
+            and not self.settings.unclean
+            and (self.settings.overlap or self.settings.min_isr < 2)
+            and state.leader is None
+            and not state.isr | state.elr
+        )
+
+    def _isr_holds_committed(self) -> None:
+        if self.unsettled:
+            return
+        for member in self.decision.isr | self.elr:
+            if not self._holds_committed(self.replicas[member]):
+                raise self._broken(
+                    "CommittedInIsr",
+                    f"replica {member} ends at {self.replicas[member].log.end} or differs; "
+                    f"{len(self.log.committed)} are committed",
+                )
+
+    def _holds_committed(self, replica: Replica) -> bool:
+        """By LogMatching the last record stands for all before it."""
+        committed, records = self.log.committed, replica.log.records
+        known = len(committed)
+        return not known or (len(records) >= known and records[known - 1] == committed[-1])
+
+    def _judges(self, epoch: int) -> bool:
+        return epoch >= self.era and not self.unsettled
+
+    def _suspend(self, cause: str, era: int) -> None:
+        self.counts[cause] += 1
+        self.era, self.unsettled = era, True
+
+    def _settle(self, leader: Replica) -> None:
+        """A leader of the new era is there: the log is what it has of it."""
+        committed, records = self.log.committed, leader.log.records
+        common = 0
+        while common < min(len(committed), len(records)) and committed[common] == records[common]:
+            common += 1
+        if common < len(committed):
+            self.counts["allowed losses"] += len(committed) - common
+            try:
+                self.log.lose(common)
+            except Refusal:
+                raise self._broken("AppendOnly", f"records from {common} on are lost") from None
+        for record in records[common : leader.high_watermark]:
+            self.log.commit(record)
+        self.unsettled = False
+
+    def _broken(self, oracle: str, what: str) -> Violation:
+        return Violation(oracle, f"{self.name}: {what}")
+
+
+def _value(record: object) -> object:
+    batch = record.value if isinstance(record, Record) else None
+    return batch.payload if isinstance(batch, RecordBatch) else None

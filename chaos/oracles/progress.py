@@ -1,0 +1,159 @@
+"""After the faults: everything is healed, and the cluster has to get well within a bound."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import define
+
+from chaos.clients.consumer import Consumer, payload
+from chaos.clients.producer import Producer
+from chaos.faults.nemesis import Nemesis
+from chaos.oracles.group import GroupOracle
+from chaos.oracles.partition import PartitionOracle
+from chaos.oracles.violation import Violation
+from chaos.sim.addresses import BROKERS, PROGRESS, TICK, TOPIC
+from chaos.sim.simulation import Simulation
+from refimpl.machines.log import Record
+
+# Clients go on for a while in the healed cluster, so that progress is more than what was left over.
+AFTER_MS = 300
+EVERY_MS = 40
+
+
+@define(eq=False)
+class ProgressOracle:
+    """Demands progress, then reads everything once more."""
+
+    simulation: Simulation
+    nemesis: Nemesis
+    partitions: Sequence[PartitionOracle]
+    groups: Sequence[GroupOracle]
+    producers: Sequence[Producer]
+    consumers: Sequence[Consumer]
+    paused_until: int = 0
+    healed_at: int = -1
+    done: bool = False
+
+    def start(self) -> None:
+        """Come back when the faults are over."""
+        self.simulation.timeline.at(self.simulation.settings.fault_ms, PROGRESS, TICK)
+
+    def handle(self, message: Any) -> None:
+        """Heal at first; later look whether all is well."""
+        timeline = self.simulation.timeline
+        if self.healed_at < 0:
+            self.healed_at = timeline.now
+            self.nemesis.heal()
+        elif timeline.now >= self.healed_at + AFTER_MS:
+            for producer in self.producers:
+                producer.stopped = True
+            missing = self._missing()
+            if not missing:
+                self._scan()
+                return
+            if timeline.now > self.healed_at + self.simulation.settings.calm_ms:
+                raise Violation("Progress", missing)
+        timeline.at(timeline.now + EVERY_MS, PROGRESS, TICK)
+
+    def _missing(self) -> str:
+        """What is not well yet, in words; empty when all is."""
+        for producer in self.producers:
+            if producer.sending:
+                return f"producer {producer.number} waits for {len(producer.sending)} answers"
+        for oracle, group in zip(self.partitions, self.groups, strict=True):
+            if oracle.unavailable():
+                continue
+            missing = self._missing_in(oracle) or self._not_committed(oracle, group)
+            if missing:
+                return f"{oracle.name}: {missing}"
+        return ""
+
+    def _missing_in(self, oracle: PartitionOracle) -> str:
+        state = oracle.state
+        if state.leader is None:
+            return "nobody leads"
+        leader = oracle.replicas[state.leader]
+        if not leader.leads or leader.epoch != state.epoch:
+            return f"leader {state.leader} does not know that it leads in epoch {state.epoch}"
+        if len(state.isr) < len(BROKERS):
+            return f"only {sorted(state.isr)} are in sync"
+        if leader.high_watermark < leader.log.end:
+            return f"the high watermark stays at {leader.high_watermark} of {leader.log.end}"
+        for follower in oracle.replicas.values():
+            if follower.log.end != leader.log.end:
+                return f"replica {follower.id} ends at {follower.log.end} of {leader.log.end}"
+        return ""
+
+    def _not_committed(self, oracle: PartitionOracle, judged: GroupOracle) -> str:
+        end, committed = len(oracle.log.committed), judged.group.committed
+        if committed < end:
+            return f"the group has committed {committed} of {end}"
+        if self.simulation.settings.commit_when == "after" and not oracle.era:
+            processed = judged.processed
+            if len(processed) < end or not all(processed):
+                raise Violation("AtLeastOnce", f"{oracle.name}: some records were never processed")
+        return ""
+
+    # The final reading
+
+    def _scan(self) -> None:
+        """Read all partitions from the start, and look for everything that was acknowledged."""
+        self.done = True
+        found: dict[int, list[Record]] = {}
+        for partition, oracle in enumerate(self.partitions):
+            state = oracle.state
+            if state.leader is not None:
+                leader = oracle.replicas[state.leader]
+                found[partition] = list(leader.log.records[: leader.high_watermark])
+                oracle.read(leader, 0, found[partition])
+        for producer in self.producers:
+            self._find(producer, found)
+        if self.simulation.settings.idempotence:
+            self._no_duplicates(found)
+        self._write_down(found)
+
+    def _find(self, producer: Producer, found: dict[int, list[Record]]) -> None:
+        for value, (name, offset) in producer.acked.items():
+            partition = name.partition
+            if partition not in found:
+                continue
+            records = found[partition]
+            if offset < len(records) and payload(records[offset]) == value:
+                continue
+            oracle = self.partitions[partition]
+            if not oracle.log.loss_allowed or not oracle.era:
+                raise Violation("AckedSurvives", f"{oracle.name}: {value} at {offset} is gone")
+            self.simulation.counts["acknowledged records lost, as allowed"] += 1
+
+    def _no_duplicates(self, found: dict[int, list[Record]]) -> None:
+        for partition, records in found.items():
+            values = [payload(record) for record in records]
+            if len(set(values)) < len(values):
+                name = self.partitions[partition].name
+                raise Violation("NoDuplicates", f"{name}: an idempotent record is there twice")
+
+    def _names(self, partitions: Iterable[int]) -> list[str]:
+        return [self.partitions[partition].name for partition in partitions]
+
+    def _write_down(self, found: dict[int, list[Record]]) -> None:
+        for consumer in self.consumers:
+            consumer.close()
+        history = self.simulation.history
+        if history is None:
+            return
+        for producer in self.producers:
+            history.note(producer.process, "close")
+        history.note("scan#0", "assign", partitions=self._names(found))
+        for partition, records in found.items():
+            scanned = [
+                {
+                    "topic": TOPIC,
+                    "partition": partition,
+                    "offset": offset,
+                    "id": payload(record),
+                    "epoch": record.epoch,
+                }
+                for offset, record in enumerate(records)
+            ]
+            history.note("scan#0", "scan", records=scanned, partitions=self._names((partition,)))
+        history.note("scan#0", "close")

@@ -1,0 +1,121 @@
+"""Puts the oracles beside a run: which of them judges which observation."""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define
+
+from chaos.oracles.group import GroupOracle
+from chaos.oracles.partition import PartitionOracle
+from chaos.sim import group_messages as g
+from chaos.sim.simulation import Simulation
+from refimpl.broker import observations as o
+from refimpl.broker.messages import TopicPartition
+from refimpl.machines.replica import Replica
+
+
+@define(eq=False)
+class ReplicationOracles:
+    """The oracles of all partitions."""
+
+    oracles: Mapping[TopicPartition, PartitionOracle]
+
+    def attach(self, simulation: Simulation) -> None:
+        """Judge what nodes say of their steps."""
+        for kind, watcher in (
+            (o.Written, self._written),
+            (o.HighWatermarkAdvanced, self._advanced),
+            (o.FetchHeard, self._heard),
+            (o.AnswerTaken, self._taken),
+            (o.BecameLeader, self._became_leader),
+            (o.BecameFollower, self._became_follower),
+            (o.IsrAltered, self._isr_altered),
+            (o.Acknowledged, self._acknowledged),
+            (o.RecordsRead, self._read),
+            (o.Registered, self._registered),
+            (o.Decided, self._decided),
+        ):
+            simulation.watch(kind, watcher)
+
+    def _of(self, who: int, partition: TopicPartition) -> tuple[PartitionOracle, Replica]:
+        oracle = self.oracles[partition]
+        return oracle, oracle.replicas[who]
+
+    def _written(self, who: int, seen: o.Written) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        oracle.wrote(replica, seen.offset)
+        oracle.eager(replica)
+
+    def _advanced(self, who: int, seen: o.HighWatermarkAdvanced) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        oracle.moved(replica, seen.old)
+
+    def _heard(self, who: int, seen: o.FetchHeard) -> None:
+        if not seen.diverging:
+            oracle, replica = self._of(who, seen.partition)
+            oracle.heard(replica, seen.request, seen.known)
+            oracle.eager(replica)
+
+    def _taken(self, who: int, seen: o.AnswerTaken) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        if seen.truncated:
+            oracle.cut(replica, seen.end)
+        elif replica.log.end != seen.end:
+            oracle.copied(replica, seen.end)
+        if replica.high_watermark != seen.high_watermark:
+            oracle.moved(replica, seen.high_watermark)
+
+    def _became_leader(self, who: int, seen: o.BecameLeader) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        oracle.became_leader(replica)
+        oracle.moved(replica, seen.high_watermark)
+        oracle.eager(replica)
+
+    def _became_follower(self, who: int, seen: o.BecameFollower) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        oracle.cut(replica, seen.end)
+
+    def _isr_altered(self, who: int, seen: o.IsrAltered) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        oracle.eager(replica)
+
+    def _acknowledged(self, who: int, seen: o.Acknowledged) -> None:
+        if seen.acks == -1:
+            oracle, replica = self._of(who, seen.partition)
+            oracle.acked(replica, seen.offset, seen.batch.payload)
+
+    def _read(self, who: int, seen: o.RecordsRead) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        oracle.read(replica, seen.offset, seen.records)
+
+    def _registered(self, who: int, seen: o.Registered) -> None:
+        for oracle in self.oracles.values():
+            oracle.registered(oracle.replicas[seen.broker])
+
+    def _decided(self, who: int, seen: o.Decided) -> None:
+        self.oracles[seen.partition].decided(seen)
+
+
+@define(eq=False)
+class GroupOracles:
+    """The oracles of a group on all partitions."""
+
+    oracles: Sequence[GroupOracle]
+
+    def attach(self, simulation: Simulation) -> None:
+        """Judge what the coordinator and the members say of their steps."""
+        simulation.watch(g.Rebalanced, self._rebalanced)
+        simulation.watch(g.Joined, self._joined)
+        simulation.watch(g.Processed, self._processed)
+        simulation.watch(g.CommitReceived, self._commit_received)
+
+    def _rebalanced(self, who: int, seen: g.Rebalanced) -> None:
+        self.oracles[seen.partition].rebalanced()
+
+    def _joined(self, who: int, seen: g.Joined) -> None:
+        self.oracles[seen.partition].joined(seen.member, seen.generation)
+
+    def _processed(self, who: int, seen: g.Processed) -> None:
+        self.oracles[seen.partition].did(seen.done - 1)
+
+    def _commit_received(self, who: int, seen: g.CommitReceived) -> None:
+        self.oracles[seen.partition].committed(seen.commit, seen.before)

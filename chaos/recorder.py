@@ -1,0 +1,257 @@
+"""Records a run in the words of the specs: which observation is which step.
+
+Messages travel here and do not in the specs, so a fetch has two ends. Its place in the trace is
+where the leader heard it, or, if it had to wait, where the leader answered; what it was is known
+when the follower takes the answer.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import define, field
+
+from chaos.protocol_events import Step, Trace
+from chaos.sim import group_messages as g
+from chaos.sim.addresses import BROKERS
+from chaos.sim.simulation import Simulation
+from refimpl.broker import observations as o
+from refimpl.broker.messages import TopicPartition
+from refimpl.events import Header, Json
+from refimpl.machines.replica import FetchRequest, Replica
+from refimpl.projection import TRUNCATION_REPLICA
+
+# Members of a group, at most: those that a run does without never join.
+MEMBERS = 3
+
+
+@define(eq=False)
+class Replication:
+    """The steps of one partition, as Truncation has them."""
+
+    trace: Trace
+    replicas: Mapping[int, Replica]
+    #: Where fetches stand, by follower and number, until their answers are taken
+    places: dict[tuple[int, int], Step] = field(factory=dict[tuple[int, int], Step])
+    late: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]])
+    #: Replicas that have not been told of anything: the spec begins when they have
+    untold: set[int] = field(factory=lambda: set(BROKERS))
+    #: Truncation knows no ELR: offline, its ISR still names who was the last in it
+    last_isr: int = 0
+
+    def changes(self, who: int, *variables: str) -> dict[str, Any]:
+        """What a replica has now in these variables."""
+        replica = self.replicas[who]
+        return {name: (who, TRUNCATION_REPLICA[name](replica)) for name in variables}
+
+    def told(self, now: int, who: int, action: str, *variables: str) -> None:
+        """A decision reached a replica."""
+        epoch = self.replicas[who].epoch
+        first = who in self.untold and epoch == 1
+        self.untold.discard(who)
+        if not first:
+            params = {"r": who, "e": epoch}
+            self.trace.add(now, action, params, **self.changes(who, *variables))
+
+    def heard(self, now: int, who: int, seen: o.FetchHeard) -> None:
+        """Whoever asked may have moved on in the meantime, which the leader cannot know."""
+        request = seen.request
+        params = {"f": request.replica, "l": who}
+        if self._is_current(request):
+            otherwise = None if seen.diverging else "FetchLost"
+            step = self.trace.reserve(now, params, otherwise)
+            self.places[request.replica, seen.number] = step
+            return
+        late = request.replica, request.incarnation, request.epoch
+        if late not in self.late:  # a second one of the same changes nothing, and is no step
+            self.late.add(late)
+            self.trace.add(now, "LateFetch", params)
+
+    def answered(self, now: int, who: int, seen: o.FetchAnswered) -> None:
+        """An answer that waited is a step of its own: it tells of what came in between."""
+        follower = seen.request.replica
+        place = self.places.get((follower, seen.number))
+        if place is None or place is self.trace.steps[-1] or not self._is_current(seen.request):
+            return
+        step = self.trace.reserve(now, {"f": follower, "l": who}, "FetchLost")
+        self.places[follower, seen.number] = step
+
+    def taken(self, who: int, seen: o.AnswerTaken) -> None:
+        """A follower appended, or cut its log."""
+        place = self.places.pop((who, seen.number), None)
+        if place is not None:
+            action = "Truncate" if seen.truncated else "Fetch"
+            place.becomes(action, self.changes(who, "highWatermark"))
+
+    def registered(self, now: int, who: int) -> None:
+        """A broker is back: before it registers it does nothing."""
+        replica = self.replicas[who]
+        params = {"r": who, "checkpoint": replica.high_watermark, "kept": replica.log.end}
+        self.untold.discard(who)
+        self.trace.add(now, "Restart", params, **self.changes(who, "highWatermark", "isr"))
+
+    def decided(self, now: int, seen: o.Decided) -> None:
+        """The controller made a decision."""
+        match seen.action:
+            case "Fence":
+                self.trace.add(now, "Fence", {"b": seen.broker, "r": seen.successor})
+            case "GoOffline":
+                self.last_isr = seen.broker
+                self.trace.add(now, "GoOffline", {"b": seen.broker})
+            case "Elect" | "ElectUnclean" | "ElectEligible":
+                in_isr = seen.action == "Elect" or (
+                    seen.action == "ElectEligible" and seen.broker == self.last_isr
+                )
+                self.trace.add(now, "Elect" if in_isr else "ElectUnclean", {"r": seen.broker})
+            case _:
+                pass
+
+    def _is_current(self, request: FetchRequest) -> bool:
+        sender = self.replicas[request.replica]
+        return sender.epoch == request.epoch and sender.incarnation == request.incarnation
+
+
+@define(eq=False)
+class Recorder:
+    """The traces of one run."""
+
+    replication: Mapping[TopicPartition, Replication]
+    groups: list[Trace]
+    places: dict[tuple[int, int, int], Step] = field(factory=dict[tuple[int, int, int], Step])
+    registered: set[int] = field(factory=set[int])
+
+    @classmethod
+    def of(cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]]) -> "Recorder":
+        """Traces of these partitions, before anything has happened."""
+        return cls(
+            {
+                name: Replication(Trace("Truncation", _subject(name), _truncation()), of)
+                for name, of in replicas.items()
+            },
+            [Trace("ConsumerCommit", f"g/{_subject(name)}", _group()) for name in replicas],
+        )
+
+    @property
+    def traces(self) -> list[Trace]:
+        """All traces, partitions first."""
+        return [*(one.trace for one in self.replication.values()), *self.groups]
+
+    def lines(self, run: str, bounds: Mapping[str, Mapping[str, Json]]) -> Iterator[bytes]:
+        """Everything as NDJSON: each trace with its header, which names the spec's constants."""
+        for trace in self.traces:
+            constants = bounds[trace.subject]
+            yield Header(run, trace.spec, trace.subject, constants).line()
+            for event in trace.events(run):
+                yield event.line()
+
+    def attach(self, simulation: Simulation) -> None:
+        """Record what the nodes of a run say of their steps."""
+        timeline, of = simulation.timeline, self.replication
+
+        def add(who: int, seen: Any, action: str, params: dict[str, int], *names: str) -> None:
+            one = of[seen.partition]
+            one.trace.add(timeline.now, action, params, **one.changes(who, *names))
+
+        def isr_altered(who: int, seen: o.IsrAltered) -> None:
+            action = "ExpandIsr" if seen.joined else "ShrinkIsr"
+            add(who, seen, action, {"l": who, "f": seen.follower}, "isr")
+
+        def advanced(who: int, seen: o.HighWatermarkAdvanced) -> None:
+            add(who, seen, "AdvanceHighWatermark", {"l": who}, "highWatermark")
+
+        def told(who: int, seen: o.BecameLeader) -> None:
+            of[seen.partition].told(timeline.now, who, "BecomeLeader", "epoch", "isr")
+
+        def follows(who: int, seen: o.BecameFollower) -> None:
+            names = "epoch", "isr", "highWatermark"
+            of[seen.partition].told(timeline.now, who, "BecomeFollower", *names)
+
+        simulation.watch(o.Written, lambda who, seen: add(who, seen, "Write", {"l": who}))
+        simulation.watch(o.HighWatermarkAdvanced, advanced)
+        simulation.watch(o.IsrAltered, isr_altered)
+        simulation.watch(o.BecameLeader, told)
+        simulation.watch(o.BecameFollower, follows)
+        simulation.watch(
+            o.FetchHeard, lambda who, seen: of[seen.partition].heard(timeline.now, who, seen)
+        )
+        simulation.watch(
+            o.FetchAnswered, lambda who, seen: of[seen.partition].answered(timeline.now, who, seen)
+        )
+        simulation.watch(o.AnswerTaken, lambda who, seen: of[seen.partition].taken(who, seen))
+        simulation.watch(
+            o.Decided, lambda who, seen: of[seen.partition].decided(timeline.now, seen)
+        )
+        simulation.watch(o.Registered, lambda _, seen: self._registered(timeline.now, seen.broker))
+        self._attach_groups(simulation)
+
+    def _registered(self, now: int, broker: int) -> None:
+        if broker in self.registered:
+            for one in self.replication.values():
+                one.registered(now, broker)
+        self.registered.add(broker)
+
+    # Groups
+
+    def _attach_groups(self, simulation: Simulation) -> None:
+        timeline = simulation.timeline
+
+        def add(seen: Any, action: str, **after: int) -> None:
+            changes = {name: (seen.member, value) for name, value in after.items()}
+            trace = self.groups[int(seen.partition)]
+            trace.add(timeline.now, action, {"m": seen.member}, **changes)
+
+        def rebalanced(_: int, seen: g.Rebalanced) -> None:
+            trace = self.groups[seen.partition]
+            after = {"generation": seen.generation, "owner": seen.owner}
+            trace.add(timeline.now, "Rebalance", {"m": seen.owner}, **after)
+
+        def join_answered(_: int, seen: g.JoinAnswered) -> None:
+            trace = self.groups[seen.partition]
+            step = trace.reserve(timeline.now, {"m": seen.member}, None)
+            self.places[seen.partition, seen.member, seen.number] = step
+
+        def joined(_: int, seen: g.Joined) -> None:
+            place = self.places.pop((seen.partition, seen.member, seen.number))
+            values = {"joined": seen.generation, "position": seen.committed, "done": seen.committed}
+            place.becomes("Join", {name: (seen.member, value) for name, value in values.items()})
+
+        def commit_received(_: int, seen: g.CommitReceived) -> None:
+            if not seen.again:
+                params = {"m": seen.commit.member, "offset": seen.commit.offset}
+                trace = self.groups[seen.partition]
+                trace.add(timeline.now, "ReceiveCommit", params, committed=seen.commit.offset)
+
+        simulation.watch(g.Rebalanced, rebalanced)
+        simulation.watch(g.JoinAnswered, join_answered)
+        simulation.watch(g.Joined, joined)
+        simulation.watch(g.Polled, lambda _, seen: add(seen, "Poll", position=seen.position))
+        simulation.watch(g.Processed, lambda _, seen: add(seen, "Process", done=seen.done))
+        simulation.watch(g.CommitSent, lambda _, seen: add(seen, "SendCommit"))
+        simulation.watch(g.CommitReceived, commit_received)
+        simulation.watch(
+            g.MemberCrashed, lambda _, seen: add(seen, "Crash", joined=0, position=0, done=0)
+        )
+
+
+def _subject(name: TopicPartition) -> str:
+    return f"{name.topic}:{name.partition}"
+
+
+def _truncation() -> dict[str, Any]:
+    everybody = frozenset((1, 2, 3))
+    return {
+        "highWatermark": [0, 0, 0],
+        "epoch": [1, 1, 1],
+        "isr": [everybody, frozenset[int](), frozenset[int]()],
+    }
+
+
+def _group() -> dict[str, Any]:
+    nothing = [0] * MEMBERS
+    return {
+        "generation": 0,
+        "owner": 0,
+        "committed": 0,
+        "joined": nothing,
+        "position": nothing,
+        "done": nothing,
+    }

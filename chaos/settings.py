@@ -1,0 +1,200 @@
+"""What one run is: how the cluster is set up, and which kinds of faults meet it.
+
+Each seed draws its own mix. A run that knows no message loss and many crashes reaches states that
+an even mixture of everything reaches rarely (swarm testing).
+"""
+
+from random import Random
+from typing import Any, cast
+
+from attrs import asdict, evolve, fields_dict, frozen
+
+from refimpl.machines.group import CommitWhen
+
+
+@frozen
+class Settings:
+    """One run's configuration, complete: together with its script of faults it is the run."""
+
+    seed: int = 0
+
+    # Topic
+    partitions: int = 2
+    min_isr: int = 2
+    elr: bool = False
+    unclean: bool = False
+
+    # Brokers
+    tick_ms: int = 20
+    fetch_timeout_ms: int = 80
+    fetch_wait_ms: int = 40
+    fetch_limit: int = 10
+    lag_ms: int = 200
+    heartbeat_ms: int = 60
+    session_ms: int = 300
+    checkpoint_ms: int = 200
+    lossy: bool = False
+    flush_ms: int = 100
+
+    # Network, when nothing is wrong
+    delay_ms: int = 1
+    jitter_ms: int = 4
+    drop: float = 0.0
+    duplicate: float = 0.0
+    stray: float = 0.0
+
+    # Producers: one for each entry of `acks`
+    acks: tuple[str, ...] = ("all",)
+    idempotence: bool = False
+    max_in_flight: int = 5
+    produce_ms: int = 20
+    request_timeout_ms: int = 150
+    delivery_timeout_ms: int = 1500
+
+    # Consumers
+    consumers: int = 2
+    commit_when: CommitWhen = "after"
+    work_ms: int = 25
+    commit_ms: int = 100
+    member_session_ms: int = 300
+    read_limit: int = 8
+
+    # Whether a broker may go down while another one is not back in sync
+    overlap: bool = True
+
+    # How long, and how wild
+    fault_ms: int = 6000
+    calm_ms: int = 20000
+    gap_ms: int = 300
+    faults: tuple[str, ...] = ()
+    events: int = 200_000
+
+    @classmethod
+    def draw(cls, seed: int, **fixed: Any) -> "Settings":
+        """The configuration that belongs to a seed, with some of it held fixed."""
+        rng = Random(seed)
+        return evolve(cls(**_drawn(seed, rng)), **fixed)
+
+    @classmethod
+    def parse(cls, name: str, text: str) -> Any:
+        """The value of one field as a user writes it.
+
+        Raises ValueError, with what was expected.
+        """
+        known = {field: of for field, of in fields_dict(cls).items() if field != "seed"}
+        if name not in known:
+            raise ValueError(f"there is no setting {name!r}; known are {', '.join(sorted(known))}")
+        default = known[name].default
+        if isinstance(default, bool):
+            if text not in ("true", "false"):
+                raise ValueError(f"{name}: expected true or false, found {text!r}")
+            return text == "true"
+        if isinstance(default, int | float):
+            try:
+                return type(default)(text)
+            except ValueError:
+                kind = "a whole number" if isinstance(default, int) else "a number"
+                raise ValueError(f"{name}: expected {kind}, found {text!r}") from None
+        return tuple(filter(None, text.split(","))) if isinstance(default, tuple) else text
+
+    @staticmethod
+    def written(value: Any) -> str:
+        """A setting as a user writes it: what `parse` reads."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        return ",".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
+
+    def check(self) -> None:
+        """Raise ValueError for a setting that makes no sense, with what was expected."""
+        for name, known in (("acks", ("0", "1", "all")), ("faults", FAULTS)):
+            for value in getattr(self, name):
+                _one_of(name, value, known)
+        _one_of("commit_when", self.commit_when, ("after", "before", "polled"))
+        _one_of("min_isr", self.min_isr, (1, 2, 3))
+        _one_of("consumers", self.consumers, (1, 2, 3))
+        _one_of("partitions", self.partitions, tuple(range(1, 10)))
+        for name, field in fields_dict(Settings).items():
+            value = getattr(self, name)
+            if name.endswith("_ms") and name not in ("delay_ms", "jitter_ms"):
+                _at_least(name, value, 1)
+            elif isinstance(field.default, int | float):
+                _at_least(name, value, 0)
+
+    def as_json(self) -> dict[str, Any]:
+        """The configuration as a script file holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Settings":
+        """Read what `as_json` wrote."""
+        known = fields_dict(cls)
+        for name, value in values.items():
+            if name not in known:
+                raise ValueError(f"there is no setting {name!r}")
+            _of_type(name, value, known[name].default)
+        lists: dict[str, Any] = {n: tuple(values[n]) for n in ("acks", "faults") if n in values}
+        settings = cls(**(values | lists))
+        settings.check()
+        return settings
+
+
+FAULTS = ("crash", "stop", "pause", "cut", "slow", "noise", "elect", "member_crash", "member_pause")
+
+
+def _of_type(name: str, value: object, like: object) -> None:
+    expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+    kind = "list" if isinstance(like, tuple) else type(like).__name__
+    if type(value).__name__ not in ((kind, "int") if kind == "float" else (kind,)):
+        words = expected.get(kind, "a list" if kind == "list" else "a string")
+        raise ValueError(f"{name}: expected {words}, found {value!r}")
+
+
+def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: expected {', '.join(map(str, known))}, found {value}")
+
+
+def _at_least(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int | float) or value < least:
+        raise ValueError(f"{name}: expected at least {least}, found {value}")
+
+
+def _drawn(seed: int, rng: Random) -> dict[str, Any]:
+    choice, chance = rng.choice, rng.random
+    session_ms = choice((120, 200, 300, 600))
+    kinds = tuple(kind for kind in FAULTS if chance() < 0.7) or ("crash",)
+    acks = ("all",) if chance() < 0.5 else ("all", choice(("all", "1", "1", "0")))
+    return {
+        "seed": seed,
+        "min_isr": choice((2, 2, 2, 1)),
+        "elr": chance() < 0.4,
+        "unclean": chance() < 0.15,
+        "tick_ms": choice((10, 20, 30)),
+        "fetch_timeout_ms": choice((40, 80, 160)),
+        "fetch_wait_ms": choice((1, 20, 20, 100)),
+        "fetch_limit": choice((1, 1, 3, 10, 50)),
+        "lag_ms": choice((60, 150, 300, 600)),
+        "session_ms": session_ms,
+        "heartbeat_ms": session_ms // choice((2, 3, 4)),
+        "checkpoint_ms": choice((50, 200, 1000)),
+        "lossy": chance() < 0.4,
+        "flush_ms": choice((100, 400, 1500, 5000)),
+        "delay_ms": choice((0, 1, 2, 5)),
+        "jitter_ms": choice((1, 3, 10, 40)),
+        "drop": choice((0.0, 0.0, 0.01, 0.05)),
+        "duplicate": choice((0.0, 0.0, 0.02, 0.1)),
+        "stray": choice((0.0, 0.0, 0.01, 0.05)),
+        "acks": acks,
+        "idempotence": chance() < 0.4,
+        "produce_ms": choice((15, 25, 50)),
+        "request_timeout_ms": choice((60, 150, 400)),
+        "delivery_timeout_ms": choice((500, 1500, 5000)),
+        "consumers": choice((1, 2, 2, 3)),
+        "commit_when": choice(("after", "after", "before", "polled")),
+        "work_ms": choice((10, 15, 25)),
+        "commit_ms": choice((40, 100, 300)),
+        "member_session_ms": choice((150, 300, 600)),
+        "overlap": chance() < 0.7,
+        "gap_ms": choice((60, 120, 250, 500)),
+        "faults": kinds,
+    }

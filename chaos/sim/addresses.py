@@ -1,0 +1,33 @@
+"""Who is who on the simulated network, and what is no message of the network.
+
+Brokers bear the spec's numbers; clients follow behind.
+"""
+
+from typing import NamedTuple
+
+CONTROLLER = 0
+BROKERS = (1, 2, 3)
+COORDINATOR = 4
+NEMESIS = 5
+PROGRESS = 6
+FIRST_CLIENT = 7
+
+TOPIC = "orders"
+
+
+class Tick(NamedTuple):
+    """A moment has come, for a node that has only one thing to do then."""
+
+
+class ProcessTimer(NamedTuple):
+    """A moment has come for a process, if it is still the one that set the timer."""
+
+    process: int
+    name: str
+
+
+class Restart(NamedTuple):
+    """A process that has ended shall start again."""
+
+
+TICK, RESTART = Tick(), Restart()

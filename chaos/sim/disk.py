@@ -1,0 +1,64 @@
+"""The cheap disk: logs in memory, with a page cache whose end may be lost in a crash."""
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from refimpl.broker.logs import Found
+from refimpl.broker.messages import TopicPartition
+from refimpl.machines.log import Log
+
+
+@define(eq=False)
+class CachedLog(Log):
+    """A log in memory of which everything below `flushed` survives a crash."""
+
+    flushed: int = 0
+
+    def truncate_to(self, end: int) -> None:
+        """What is cut off is not there to be found again."""
+        Log.truncate_to(self, end)
+        self.flushed = min(self.flushed, self.end)
+
+
+@define(eq=False)
+class MemoryLogs:
+    """The log directory of one broker, without files.
+
+    A crash keeps of what was not flushed the part `kept`, 0 to 1.
+    """
+
+    logs: dict[TopicPartition, CachedLog] = field(factory=dict[TopicPartition, CachedLog])
+    high_watermarks: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
+    closed_by: int = -1
+
+    def open(self, partition: TopicPartition) -> Found:
+        """The log, and no high watermark above its end."""
+        log = self.logs.setdefault(partition, CachedLog())
+        return Found(log, min(self.high_watermarks.get(partition, 0), log.end))
+
+    def flush(self) -> None:
+        """Write the page cache out."""
+        for log in self.logs.values():
+            log.flushed = log.end
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write the high watermarks down."""
+        self.high_watermarks.update(high_watermarks)
+
+    def close(self, broker_epoch: int) -> None:
+        """Leave the mark of a controlled shutdown."""
+        self.closed_by = broker_epoch
+
+    def clean_shutdown_epoch(self) -> int:
+        """Who left the mark, or -1; it counts once."""
+        epoch, self.closed_by = self.closed_by, -1
+        return epoch
+
+    def crashed(self, kept: float) -> "MemoryLogs":
+        """The directory as the next process finds it."""
+        logs: dict[TopicPartition, CachedLog] = {}
+        for partition, log in self.logs.items():
+            end = log.flushed + int(kept * (log.end - log.flushed))
+            logs[partition] = CachedLog(log.records[:end], flushed=end)
+        return MemoryLogs(logs, dict(self.high_watermarks), self.closed_by)

@@ -1,0 +1,154 @@
+"""Where the nodes of `refimpl.broker` run: what they output is carried out, and watched."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from chaos.sim.addresses import CONTROLLER, RESTART, ProcessTimer, Restart
+from chaos.sim.disk import MemoryLogs
+from chaos.sim.simulation import Simulation
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.controller import Controller
+from refimpl.broker.messages import (
+    AlterPartitionRequest,
+    Request,
+    Response,
+    Stopped,
+    Timer,
+    TopicPartition,
+)
+from refimpl.broker.node import Node
+
+
+@define(eq=False)
+class ControllerHost:
+    """The controller's process, which does not end here."""
+
+    simulation: Simulation
+    controller: Controller
+    paused_until: int = 0
+
+    def start(self) -> None:
+        """Set the controller's first timer."""
+        self._carry_out(self.controller.start(self.simulation.timeline.now))
+
+    def handle(self, message: Any) -> None:
+        """Let the controller have a message of the network, or a timer."""
+        if type(message) is ProcessTimer:
+            message = Timer(self.simulation.timeline.now, message.name)
+        self._carry_out(self.controller.handle(self.simulation.timeline.now, message))
+
+    def _carry_out(self, outputs: Sequence[Any]) -> None:
+        simulation = self.simulation
+        for output in outputs:
+            kind = output.__class__
+            if kind is Request or kind is Response:
+                simulation.network.send(output)
+            elif kind is Timer:
+                simulation.timeline.at(output.at_ms, CONTROLLER, ProcessTimer(0, output.name))
+            else:
+                simulation.observe(CONTROLLER, output)
+
+
+@define(eq=False)
+class BrokerHost:
+    """A broker's machine: its disk, and the process that runs on it, if one does.
+
+    `nodes` are the processes so far; a timer of an earlier one is void.
+    """
+
+    id: int
+    simulation: Simulation
+    controller: ControllerHost
+    config: BrokerConfig
+    partitions: Sequence[TopicPartition]
+    disk: MemoryLogs = field(factory=MemoryLogs)
+    nodes: list[Node] = field(factory=list[Node])
+    up: bool = False
+    paused_until: int = 0
+    down_for: int = 0
+
+    @property
+    def node(self) -> Node:
+        """The newest process."""
+        return self.nodes[-1]
+
+    def start(self) -> None:
+        """Start a process on what the disk has."""
+        simulation = self.simulation
+        self.up, self.paused_until = True, 0
+        topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
+        self.nodes.append(Node(self.id, self.config, self.disk, topics, len(self.nodes) + 1))
+        self._carry_out(self.node.start(simulation.timeline.now, self.partitions))
+
+    def handle(self, message: Any) -> None:
+        """Let the process have a message or a timer of its own; one that is down hears nothing."""
+        kind = message.__class__
+        if kind is Restart:
+            if not self.up:
+                self.start()
+        elif not self.up:
+            return
+        elif kind is not ProcessTimer:
+            self._carry_out(self.nodes[-1].handle(self.simulation.timeline.now, message))
+        elif message.process == len(self.nodes):
+            now = self.simulation.timeline.now
+            self._carry_out(self.node.handle(now, Timer(now, message.name)))
+
+    def crash(self, kept: float) -> None:
+        """The process ends, and the page cache keeps this part of what was not flushed."""
+        before = self.disk
+        self.up = False
+        self.disk = before.crashed(kept if self.simulation.settings.lossy else 1.0)
+        lost = sum(log.end for log in before.logs.values())
+        lost -= sum(log.end for log in self.disk.logs.values())
+        if lost:
+            self.simulation.counts["records lost from page caches"] += lost
+
+    def stop(self, down_for: int) -> None:
+        """Begin a controlled shutdown; the next process starts so long after it is over."""
+        self.down_for = down_for
+        self._carry_out(self.node.stop(self.simulation.timeline.now))
+
+    def _stopped(self) -> None:
+        timeline = self.simulation.timeline
+        self.node.close()
+        self.disk = self.disk.crashed(1.0)
+        self.up = False
+        self.simulation.counts["controlled shutdowns"] += 1
+        timeline.at(timeline.now + self.down_for, self.id, RESTART)
+
+    def _carry_out(self, outputs: Sequence[Any]) -> None:
+        simulation = self.simulation
+        at_once: list[Request] = []
+        for output in outputs:
+            kind = output.__class__
+            if kind is Response:
+                simulation.network.send(output)
+            elif kind is Request:
+                if type(output.body) is AlterPartitionRequest:
+                    at_once.append(output)
+                else:
+                    simulation.network.send(output)
+            elif kind is Timer:
+                timer = ProcessTimer(len(self.nodes), output.name)
+                simulation.timeline.at(output.at_ms, self.id, timer)
+            elif kind is Stopped:
+                self._stopped()
+            else:
+                simulation.observe(self.id, output)
+        for request in at_once:
+            self._ask_at_once(request)
+
+    def _ask_at_once(self, request: Request) -> None:
+        """Changing the ISR takes no time here, or does not happen."""
+        if not self.simulation.network.reaches(self.id, CONTROLLER):
+            self.node.context.partitions[request.body.partition].altering = 0
+            return
+        now, controller = self.simulation.timeline.now, self.controller.controller
+        for output in controller.handle(now, request):
+            if type(output) is Response:
+                self._carry_out(self.node.handle(now, output))
+            else:
+                self.simulation.observe(CONTROLLER, output)

@@ -1,0 +1,111 @@
+"""The network: late, twice, in another order, in one direction only, or not at all."""
+
+from collections.abc import Iterable
+from heapq import heappush
+from random import Random
+from typing import Any, TypeAlias
+
+from attrs import define, field
+
+from refimpl.broker.messages import Request, Response
+
+CALM_JITTER_MS = 5
+# How late a stray message may be: long enough for its sender to crash and to be back in sync.
+STRAY_MS = 1200
+
+Link: TypeAlias = tuple[int, int]
+Entry: TypeAlias = tuple[int, int, int, Any]
+Message: TypeAlias = Request | Response
+
+
+@define(eq=False)
+class Timeline:
+    """What will happen, in order: (when, a number that settles ties, node, message)."""
+
+    now: int = 0
+    number: int = 0
+    heap: list[Entry] = field(factory=list[Entry])
+
+    def at(self, when: int, node: int, message: Any) -> None:
+        """Let a node have a message at a time, past the network."""
+        self.number += 1
+        heappush(self.heap, (when, self.number, node, message))
+
+
+@define(eq=False)
+class Network:
+    """Links between nodes.
+
+    A pair in `cut` lets nothing through in that direction. Everything else is random, so messages
+    overtake each other as soon as there is jitter.
+    """
+
+    timeline: Timeline
+    rng: Random
+    delay_ms: int
+    jitter_ms: int
+    drop: float
+    duplicate: float
+    stray: float
+    slow: dict[Link, int] = field(factory=dict[Link, int])
+    cut: set[Link] = field(factory=set[Link])
+    cuts: dict[Link, int] = field(factory=dict[Link, int])
+    lost: int = 0
+
+    def send(self, message: Message) -> None:
+        """Carry a message from its source to its target."""
+        source, target = message[0], message[1]
+        if self.cut and (source, target) in self.cut:
+            self.lost += 1
+            return
+        random = self.rng.random
+        if self.drop and random() < self.drop:
+            self.lost += 1
+            return
+        timeline = self.timeline
+        timeline.number = number = timeline.number + 1
+        arrives = timeline.now + self.delay_ms + int(random() * self.jitter_ms)
+        if self.slow and (source, target) in self.slow:
+            arrives += self.slow[source, target]
+        if self.stray and random() < self.stray:
+            arrives += int(random() * STRAY_MS)
+        heappush(timeline.heap, (arrives, number, target, message))
+        if self.duplicate and random() < self.duplicate:
+            timeline.number += 1
+            late = STRAY_MS if random() < 0.5 else 10 + 6 * self.jitter_ms
+            arrives += int(random() * late)
+            heappush(timeline.heap, (arrives, timeline.number, target, message))
+
+    def reaches(self, one: int, other: int) -> bool:
+        """Whether two nodes can talk, in both directions, at this moment."""
+        return not self.cut or ((one, other) not in self.cut and (other, one) not in self.cut)
+
+    def cut_links(self, links: Iterable[Link]) -> None:
+        """Let nothing through on these links, until as many heals have come as cuts."""
+        for link in links:
+            self.cuts[link] = self.cuts.get(link, 0) + 1
+        self.cut = set(self.cuts)
+
+    def heal_links(self, links: Iterable[Link]) -> None:
+        """Take one cut back for each of these links."""
+        for link in links:
+            left = self.cuts.get(link, 0) - 1
+            if left > 0:
+                self.cuts[link] = left
+            else:
+                self.cuts.pop(link, None)
+        self.cut = set(self.cuts)
+
+    def slow_links(self, links: Iterable[Link], by_ms: int) -> None:
+        """Let everything on these links take longer by so much; or, by less, faster again."""
+        for link in links:
+            self.slow[link] = self.slow.get(link, 0) + by_ms
+            if self.slow[link] <= 0:
+                del self.slow[link]
+
+    def heal(self) -> None:
+        """Be a good network from now on."""
+        self.cut, self.cuts = set(), {}
+        self.drop = self.duplicate = self.stray = 0.0
+        self.slow = {}
+        self.jitter_ms = min(self.jitter_ms, CALM_JITTER_MS)

@@ -1,0 +1,264 @@
+"""One run: three brokers, a controller, a coordinator and clients, from a configuration and a
+script of faults, event by event from one heap."""
+
+import hashlib
+import traceback
+from collections import Counter
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Protocol
+
+from attrs import define
+
+from chaos import counting
+from chaos.clients.consumer import Consumer, Part
+from chaos.clients.history import History
+from chaos.clients.leaders import Leaders
+from chaos.clients.producer import Producer
+from chaos.faults.nemesis import Nemesis
+from chaos.faults.script import Script, expand
+from chaos.oracles.group import GroupOracle
+from chaos.oracles.partition import PartitionOracle
+from chaos.oracles.progress import ProgressOracle
+from chaos.oracles.violation import Violation
+from chaos.oracles.watch import GroupOracles, ReplicationOracles
+from chaos.recorder import Recorder
+from chaos.settings import Settings
+from chaos.sim.addresses import BROKERS, FIRST_CLIENT, NEMESIS, PROGRESS, TICK, TOPIC
+from chaos.sim.coordinator import CoordinatorNode
+from chaos.sim.hosts import BrokerHost, ControllerHost
+from chaos.sim.network import Network, Timeline
+from chaos.sim.simulation import Simulation
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.controller import Controlled, Controller
+from refimpl.broker.messages import TopicPartition
+from refimpl.broker.observations import Registered
+from refimpl.machines.controller import PartitionState
+from refimpl.machines.group import Coordinator, Member
+from refimpl.machines.replica import Replica
+
+
+class Node(Protocol):
+    """Whoever has messages delivered."""
+
+    paused_until: int
+
+    def handle(self, message: Any) -> None:
+        """Take a message, at the time that the timeline shows."""
+        ...
+
+
+@define(eq=False)
+class Run:
+    """A run and what came of it: `violation` is None if every promise held."""
+
+    settings: Settings
+    script: Script
+    simulation: Simulation
+    nodes: list[Node]
+    partitions: list[PartitionOracle]
+    groups: list[GroupOracle]
+    progress: ProgressOracle
+    recorder: Recorder | None
+    violation: Violation | None = None
+    events: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end and everything was read once more."""
+        return self.progress.done and not any(p.unavailable() for p in self.partitions)
+
+    @property
+    def now_ms(self) -> int:
+        """How far simulated time has come."""
+        return self.simulation.timeline.now
+
+    def go(self, hasher: Any = None) -> "Run":
+        """Run to the end, a violation, or the event budget. With a hasher, feed it every step."""
+        try:
+            self._loop(hasher)
+        except Violation as violation:
+            self.violation = violation
+        except Exception as unforeseen:  # a machine may also break in ways that nobody foresaw
+            where = traceback.extract_tb(unforeseen.__traceback__)[-1]
+            name = type(unforeseen).__name__
+            self.violation = Violation(name, f"{unforeseen} in {where.name}, line {where.lineno}")
+        return self
+
+    def _loop(self, hasher: Any) -> None:
+        timeline, progress, nodes = self.simulation.timeline, self.progress, self.nodes
+        heap, budget = timeline.heap, self.settings.events
+        events = 0
+        try:
+            while not progress.done:
+                now, _, target, message = heappop(heap)
+                timeline.now = now
+                node = nodes[target]
+                if node.paused_until > now:
+                    timeline.number += 1
+                    heappush(heap, (node.paused_until, timeline.number, target, message))
+                    continue
+                events += 1
+                if hasher is not None:
+                    hasher.update(repr((now, target, message)).encode())
+                node.handle(message)
+                if events >= budget:
+                    raise Violation("EventBudget", f"{budget} events, and no end")
+        finally:
+            self.events = events
+
+
+def build(
+    settings: Settings,
+    script: Script | None = None,
+    *,
+    events: bool = False,
+    history: bool = False,
+) -> Run:
+    """Set a run up; nothing has happened yet."""
+    script = expand(settings) if script is None else script
+    rng, timeline = Random(settings.seed * 2), Timeline()
+    network = Network(
+        *(timeline, rng, settings.delay_ms, settings.jitter_ms),
+        *(settings.drop, settings.duplicate, settings.stray),
+    )
+    simulation = Simulation(settings, rng, timeline, network, Counter())
+    simulation.history = History(timeline) if history else None
+    names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
+    controller = ControllerHost(simulation, _controller(settings, names))
+    config = _config(settings)
+    brokers = [BrokerHost(id, simulation, controller, config, names) for id in BROKERS]
+    replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in names}
+    _watch_registrations(simulation, brokers, replicas)
+    recorder = Recorder.of(replicas) if events else None
+    if recorder is not None:
+        recorder.attach(simulation)  # first of all, so that a step that breaks something is there
+    counting.attach(simulation)
+    partitions = [
+        PartitionOracle(
+            f"{TOPIC}:{name.partition}",
+            settings,
+            controller.controller.partitions[name].state,
+            replicas[name],
+            simulation.counts,
+        )
+        for name in names
+    ]
+    ReplicationOracles(dict(zip(names, partitions, strict=True))).attach(simulation)
+    coordinators = [Coordinator() for _ in names]
+    groups = [
+        GroupOracle(oracle.name, settings, oracle, group, simulation.counts)
+        for oracle, group in zip(partitions, coordinators, strict=True)
+    ]
+    GroupOracles(groups).attach(simulation)
+    consumers, producers = _clients(simulation, names)
+    clients = tuple(node.id for node in (*consumers, *producers))
+    nemesis = Nemesis(simulation, script, controller, brokers, consumers, clients)
+    progress = ProgressOracle(simulation, nemesis, partitions, groups, producers, consumers)
+    coordinator = CoordinatorNode(simulation, coordinators)
+    nodes: list[Node] = [
+        *(controller, *brokers, coordinator, nemesis, progress),
+        *(*consumers, *producers),
+    ]
+    _start(simulation, controller, brokers, nodes)
+    for broker in brokers:
+        for name, partition in broker.node.partitions.items():
+            replicas[name][broker.id] = partition.replica
+    for consumer in consumers:
+        consumer.subscribe()
+    nemesis.start()
+    progress.start()
+    return Run(settings, script, simulation, nodes, partitions, groups, progress, recorder)
+
+
+def _start(
+    simulation: Simulation,
+    controller: ControllerHost,
+    brokers: list[BrokerHost],
+    nodes: list[Node],
+) -> None:
+    controller.start()
+    for broker in brokers:
+        broker.start()
+    for number, _ in enumerate(nodes):
+        if number > BROKERS[-1] and number not in (NEMESIS, PROGRESS):
+            simulation.timeline.at(number, number, TICK)
+
+
+def _watch_registrations(
+    simulation: Simulation,
+    brokers: list[BrokerHost],
+    replicas: Mapping[TopicPartition, dict[int, Replica]],
+) -> None:
+    """Whoever watches sees a broker's new process from its registration on, when it can act."""
+
+    def registered(_: int, seen: Registered) -> None:
+        node = brokers[seen.broker - 1].nodes[seen.incarnation_id - 1]
+        for name, partition in node.partitions.items():
+            replicas[name][seen.broker] = partition.replica
+        simulation.counts["registrations"] += 1
+
+    simulation.watch(Registered, registered)
+
+
+def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
+    assignments = ((1, 2, 3), (1, 3, 2))
+    partitions = {
+        name: Controlled(
+            assignments[name.partition % 2],
+            PartitionState.create(
+                BROKERS,
+                min_isr=settings.min_isr,
+                elr_enabled=settings.elr,
+                unclean_election=settings.unclean,
+            ),
+        )
+        for name in names
+    }
+    return Controller(BROKERS, partitions, settings.session_ms)
+
+
+def _config(settings: Settings) -> BrokerConfig:
+    return BrokerConfig(
+        replica_lag_time_max_ms=settings.lag_ms,
+        replica_fetch_wait_max_ms=settings.fetch_wait_ms,
+        replica_fetch_backoff_ms=settings.tick_ms,
+        replica_socket_timeout_ms=settings.fetch_timeout_ms + settings.fetch_wait_ms,
+        replica_fetch_max_records=settings.fetch_limit,
+        replica_high_watermark_checkpoint_interval_ms=settings.checkpoint_ms,
+        log_flush_interval_ms=settings.flush_ms,
+        broker_heartbeat_interval_ms=settings.heartbeat_ms,
+    )
+
+
+def _clients(
+    simulation: Simulation, names: list[TopicPartition]
+) -> tuple[list[Consumer], list[Producer]]:
+    settings = simulation.settings
+    consumers: list[Consumer] = []
+    for index in range(settings.consumers):
+        node = FIRST_CLIENT + index
+        parts = [Part(name, Member(index + 1, settings.commit_when)) for name in names]
+        consumers.append(
+            Consumer(node, simulation, parts, Leaders(node, simulation, simulation.rng))
+        )
+    producers: list[Producer] = []
+    for index, acks in enumerate(settings.acks):
+        node = FIRST_CLIENT + settings.consumers + index
+        rng = Random(settings.seed * 2 + 3 + index)
+        leaders = Leaders(node, simulation, simulation.rng)
+        producers.append(Producer(node, index, simulation, acks, rng, leaders))
+    return consumers, producers
+
+
+def run(settings: Settings, script: Script | None = None) -> Run:
+    """Run a configuration to its end."""
+    return build(settings, script).go()
+
+
+def trace_hash(settings: Settings, script: Script | None = None) -> str:
+    """A hash over every step of a run: equal wherever and whenever the run is repeated."""
+    hasher = hashlib.blake2b(digest_size=16)
+    build(settings, script).go(hasher)
+    return hasher.hexdigest()

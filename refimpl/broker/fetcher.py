@@ -1,0 +1,145 @@
+"""The follower's side: one fetcher for each leader, with one request at a time (KIP-227).
+
+What Kafka calls ReplicaFetcherThread.
+"""
+
+from attrs import define, field
+
+from refimpl.broker.context import Context
+from refimpl.broker.messages import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    Response,
+    TopicPartition,
+)
+from refimpl.broker.observations import AnswerTaken, Ignored, Refused
+from refimpl.broker.partition import Partition
+from refimpl.broker.sessions import FetchSessionHandler
+from refimpl.errors import Refusal
+from refimpl.machines.replica import FetchAnswer
+from refimpl.machines.replica import FetchRequest as ReplicaFetch
+
+
+@define(eq=False)
+class Fetcher:
+    """The partitions that one broker leads and this one follows.
+
+    `in_flight` is the correlation id of the request that waits for its answer, and `asked` what it
+    asked of each partition; `delayed` are partitions that are left alone for a while.
+    """
+
+    leader: int
+    partitions: dict[TopicPartition, Partition] = field(factory=dict[TopicPartition, Partition])
+    session: FetchSessionHandler = field(factory=FetchSessionHandler)
+    in_flight: int = 0
+    sent_at: int = 0
+    asked: dict[TopicPartition, ReplicaFetch] = field(factory=dict[TopicPartition, ReplicaFetch])
+    delayed: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
+
+
+@define(eq=False)
+class Fetchers:
+    """All fetchers of one broker."""
+
+    context: Context
+    fetchers: dict[int, Fetcher] = field(factory=dict[int, Fetcher])
+
+    def follow(self, now: int, partition: Partition) -> None:
+        """A partition has a leader to follow."""
+        self.leave(partition)
+        leader = partition.replica.leader or 0
+        fetcher = self.fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self.fetchers[leader] = Fetcher(leader)
+        fetcher.partitions[partition.name] = partition
+        if not fetcher.in_flight:
+            self._send(now, fetcher)
+
+    def leave(self, partition: Partition) -> None:
+        """A partition is not followed any more, or somebody else is."""
+        for fetcher in self.fetchers.values():
+            fetcher.partitions.pop(partition.name, None)
+            fetcher.asked.pop(partition.name, None)
+            fetcher.delayed.pop(partition.name, None)
+
+    def retry(self, now: int) -> None:
+        """Ask again where no answer came, and where it was a refusal."""
+        for fetcher in self.fetchers.values():
+            waited = now - fetcher.sent_at
+            if fetcher.in_flight and waited > self.context.config.replica_socket_timeout_ms:
+                fetcher.in_flight = 0
+                fetcher.session.reset()
+            if not fetcher.in_flight:
+                self._send(now, fetcher)
+
+    def _send(self, now: int, fetcher: Fetcher) -> None:
+        wanted: dict[TopicPartition, FetchPartition] = {}
+        asked: dict[TopicPartition, ReplicaFetch] = {}
+        delayed = fetcher.delayed
+        for name, partition in fetcher.partitions.items():
+            if delayed and delayed.get(name, 0) > now:
+                continue
+            one = asked[name] = partition.replica.fetch_request()
+            wanted[name] = FetchPartition(name, one.end, one.epoch, one.last_epoch)
+        if not wanted:
+            return
+        config, context, session = self.context.config, self.context, fetcher.session
+        changed, forgotten = session.build(wanted)
+        fetcher.asked, fetcher.sent_at = asked, now
+        fetcher.in_flight = context.request(
+            fetcher.leader,
+            FetchRequest(
+                changed,
+                config.replica_fetch_wait_max_ms,
+                config.replica_fetch_max_records,
+                context.id,
+                context.broker_epoch,
+                session.session_id,
+                session.epoch,
+                forgotten,
+            ),
+        )
+
+    def fetched(self, now: int, response: Response) -> None:
+        """A leader has answered: take what came, and ask for more."""
+        fetcher = self.fetchers.get(response.source)
+        number = response.correlation_id
+        if fetcher is None or fetcher.in_flight != number:
+            self.context.outputs.append(Ignored("answers nobody waits for"))
+            return
+        body: FetchResponse = response.body
+        fetcher.in_flight = 0
+        fetcher.session.answered(body)
+        if body.error is not None:
+            self.context.outputs.append(Ignored(f"fetch sessions ended: {body.error}"))
+        for fetched in body.partitions:
+            asked = fetcher.asked.get(fetched.partition)
+            if asked is None:
+                self.context.outputs.append(Ignored("void answers"))
+            elif fetched.error is not None:
+                until = now + self.context.config.replica_fetch_backoff_ms
+                fetcher.delayed[fetched.partition] = until
+                self.context.outputs.append(Refused("fetching", fetched.error))
+            else:
+                self._take(fetcher.partitions[fetched.partition], asked, fetched, number)
+        self._send(now, fetcher)
+
+    def _take(
+        self, partition: Partition, asked: ReplicaFetch, fetched: FetchedPartition, number: int
+    ) -> None:
+        replica = partition.replica
+        end, high_watermark = replica.log.end, replica.high_watermark
+        answer = FetchAnswer(
+            asked.epoch, asked.end, fetched.records, fetched.high_watermark, fetched.diverging
+        )
+        try:
+            replica.take_answer(answer)
+        except Refusal:
+            self.context.outputs.append(Ignored("void answers"))
+            return
+        truncated = fetched.diverging is not None
+        self.context.outputs.append(
+            AnswerTaken(partition.name, number, truncated, end, high_watermark)
+        )

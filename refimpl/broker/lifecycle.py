@@ -1,0 +1,71 @@
+"""A broker and the controller: registration, heartbeats, controlled shutdown (KIP-631, KIP-841)."""
+
+from attrs import define
+
+from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Response,
+    Stopped,
+)
+from refimpl.broker.observations import Refused
+
+
+@define(eq=False)
+class Lifecycle:
+    """Whether this process is registered, and whether it wants to end."""
+
+    context: Context
+    previous_broker_epoch: int
+    metadata_version: int = -1
+    registering: int = 0
+    wants_to_stop: bool = False
+    stopped: bool = False
+
+    @property
+    def registered(self) -> bool:
+        """Whether the controller knows this process."""
+        return self.context.broker_epoch >= 0
+
+    def register(self) -> None:
+        """Tell the controller that a process has started; it ends what the last one had."""
+        context = self.context
+        self.registering = context.request(
+            CONTROLLER,
+            BrokerRegistrationRequest(
+                context.id, context.incarnation_id, self.previous_broker_epoch
+            ),
+        )
+
+    def answered(self, response: Response) -> bool:
+        """The controller has answered; whether this process is registered by that."""
+        body: BrokerRegistrationResponse = response.body
+        if self.registered:
+            return False
+        if body.error is not None:
+            self.context.outputs.append(Refused("BrokerRegistration", body.error))
+            return False
+        self.context.broker_epoch = body.broker_epoch
+        return True
+
+    def heartbeat(self) -> None:
+        """Say that we live, and how much of the metadata we know."""
+        context = self.context
+        context.request(
+            CONTROLLER,
+            BrokerHeartbeatRequest(
+                context.id, context.broker_epoch, self.metadata_version, self.wants_to_stop
+            ),
+        )
+
+    def heard(self, response: Response) -> None:
+        """The controller has answered a heartbeat; the process may end once it agrees."""
+        body: BrokerHeartbeatResponse = response.body
+        if body.error is not None:
+            self.context.outputs.append(Refused("BrokerHeartbeat", body.error))
+        elif body.should_shut_down and self.wants_to_stop and not self.stopped:
+            self.stopped = True
+            self.context.outputs.append(Stopped())

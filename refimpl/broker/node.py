@@ -1,0 +1,281 @@
+"""The node: one broker process without I/O.
+
+`handle(now, input)` takes a request, a response or a timer, and answers what follows from it:
+requests, responses, timers to set, and observations. Whoever hosts it carries them out, in order.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from refimpl.broker import messages as m
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.delayed import Deadlines, DelayedFetch, DelayedProduce
+from refimpl.broker.fetch import Fetches
+from refimpl.broker.fetcher import Fetchers
+from refimpl.broker.leader import Leader
+from refimpl.broker.lifecycle import Lifecycle
+from refimpl.broker.logs import LogDirectory
+from refimpl.broker.metadata import Metadata
+from refimpl.broker.observations import BecameFollower, BecameLeader, Ignored
+from refimpl.broker.partition import Partition
+from refimpl.broker.produce import Produces
+from refimpl.errors import Refusal
+from refimpl.machines.replica import Replica
+
+REGISTER, HEARTBEAT, FETCH, ISR, FLUSH, CHECKPOINT, EXPIRE = (
+    *("register", "heartbeat", "fetch", "isr", "flush", "checkpoint", "expire"),
+)
+
+
+@define(eq=False)
+class Node:
+    """One process of one broker, from its start to its end.
+
+    `min_isr` is min.insync.replicas of each topic. `incarnation_id` grows with each process.
+    """
+
+    id: int
+    config: BrokerConfig
+    logs: LogDirectory
+    min_isr: Mapping[str, int]
+    incarnation_id: int
+    context: Context = field(init=False)
+    lifecycle: Lifecycle = field(init=False)
+    metadata: Metadata = field(init=False)
+    produces: Produces = field(init=False)
+    fetches: Fetches = field(init=False)
+    leader: Leader = field(init=False)
+    fetchers: Fetchers = field(init=False)
+    deadlines: Deadlines = field(factory=Deadlines)
+    _handlers: dict[type, Callable[[int, Any], None]] = field(init=False)
+    _timers: dict[str, Callable[[int], int]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look up once who handles what."""
+        context = self.context = Context(self.id, self.config, self.incarnation_id)
+        self.lifecycle = Lifecycle(context, self.logs.clean_shutdown_epoch())
+        self.metadata = Metadata(context)
+        self.produces, self.fetches = Produces(context), Fetches(context)
+        self.leader = Leader(context, self.produces, self.fetches)
+        self.fetchers = Fetchers(context)
+        self._handlers = {
+            m.ProduceRequest: self._produce,
+            m.FetchRequest: self._fetch,
+            m.FetchResponse: self.fetchers.fetched,
+            m.MetadataRequest: lambda now, request: self.metadata.answer(request),
+            m.ListOffsetsRequest: lambda now, request: self.metadata.list_offsets(request),
+            m.OffsetForLeaderEpochRequest: (
+                lambda now, request: self.metadata.offset_for_leader_epoch(request)
+            ),
+            m.LeaderAndIsrRequest: self._leader_and_isr,
+            m.AlterPartitionResponse: self.leader.altered,
+            m.BrokerRegistrationResponse: self._registered,
+            m.BrokerHeartbeatResponse: lambda now, response: self.lifecycle.heard(response),
+        }
+        self._timers = {
+            REGISTER: self._register_again,
+            HEARTBEAT: self._heartbeat,
+            FETCH: self._retry_fetches,
+            ISR: self._shrink_isrs,
+            FLUSH: self._flush,
+            CHECKPOINT: self._checkpoint,
+        }
+
+    @property
+    def partitions(self) -> Mapping[m.TopicPartition, Partition]:
+        """The partitions that this broker has a replica of."""
+        return self.context.partitions
+
+    # In and out
+
+    def start(self, now: int, partitions: Sequence[m.TopicPartition]) -> Sequence[Any]:
+        """Open the logs of these partitions, which recovers them, and register."""
+        for name in partitions:
+            self._open(name)
+        self._register_again(now)
+        self._set(now + self.config.broker_heartbeat_interval_ms, REGISTER)
+        return self._outputs()
+
+    def stop(self, now: int) -> Sequence[Any]:
+        """Ask for a controlled shutdown; `Stopped` comes out when the controller agrees."""
+        self.lifecycle.wants_to_stop = True
+        if self.lifecycle.registered:
+            self.lifecycle.heartbeat()
+        return self._outputs()
+
+    def close(self) -> None:
+        """After `Stopped`: flush, write down the high watermarks, and leave the mark."""
+        self.logs.flush()
+        self._checkpoint(0)
+        self.logs.close(self.context.broker_epoch)
+
+    def handle(self, now: int, message: m.Input) -> Sequence[Any]:
+        """Take an input; answers outputs, in the order in which they happened."""
+        if isinstance(message, m.Timer):
+            self._timer(now, message.name)
+        elif isinstance(message, m.Response) and not self.context.is_ours(message):
+            self.context.outputs.append(Ignored("answers to an earlier process"))
+        else:
+            handler = self._handlers.get(message.body.__class__)
+            if handler is not None:
+                handler(now, message)
+        return self._outputs()
+
+    def _outputs(self) -> Sequence[Any]:
+        outputs, self.context.outputs = self.context.outputs, []
+        return outputs
+
+    def _set(self, at_ms: int, name: str) -> None:
+        self.context.outputs.append(m.Timer(at_ms, name))
+
+    # Time passes
+
+    def _timer(self, now: int, name: str) -> None:
+        if name == EXPIRE:
+            again = self.deadlines.expire(now)
+            if again is not None:
+                self._set(again, EXPIRE)
+            return
+        period = self._timers[name](now)
+        if period:
+            self._set(now + period, name)
+
+    def _register_again(self, now: int) -> int:
+        if self.lifecycle.registered:
+            return 0
+        self.lifecycle.register()
+        return self.config.broker_heartbeat_interval_ms
+
+    def _heartbeat(self, now: int) -> int:
+        self.lifecycle.heartbeat()
+        return self.config.broker_heartbeat_interval_ms
+
+    def _retry_fetches(self, now: int) -> int:
+        self.fetchers.retry(now)
+        return self.config.replica_fetch_backoff_ms
+
+    def _shrink_isrs(self, now: int) -> int:
+        self.leader.shrink_isrs(now)
+        return max(1, self.config.replica_lag_time_max_ms // 2)
+
+    def _flush(self, now: int) -> int:
+        self.logs.flush()
+        return self.config.log_flush_interval_ms
+
+    def _checkpoint(self, now: int) -> int:
+        self.logs.checkpoint(
+            {name: one.replica.high_watermark for name, one in self.partitions.items()}
+        )
+        return self.config.replica_high_watermark_checkpoint_interval_ms
+
+    # Starting
+
+    def _open(self, name: m.TopicPartition) -> Partition:
+        found = self.logs.open(name)
+        replica = Replica(
+            self.id,
+            found.log,
+            high_watermark=found.high_watermark,
+            min_isr=self.min_isr.get(name.topic, 1),
+            incarnation=self.context.broker_epoch,
+        )
+        partition = self.context.partitions[name] = Partition(name, replica)
+        return partition
+
+    def _registered(self, now: int, response: m.Response) -> None:
+        """From here on there is something to do."""
+        if not self.lifecycle.answered(response):
+            return
+        for partition in self.partitions.values():
+            partition.replica.incarnation = self.context.broker_epoch
+        config = self.config
+        for period, name in (
+            (0, HEARTBEAT),
+            (config.replica_fetch_backoff_ms, FETCH),
+            (config.replica_lag_time_max_ms // 2, ISR),
+            (config.log_flush_interval_ms, FLUSH),
+            (config.replica_high_watermark_checkpoint_interval_ms, CHECKPOINT),
+        ):
+            self._set(now + period, name)
+
+    # Requests
+
+    def _produce(self, now: int, request: m.Request) -> None:
+        grown, delayed = self.produces.produce(request)
+        for partition in grown:
+            self.leader.appended(now, partition)
+        if delayed is not None and not delayed.completed:
+            self._wait(now + request.body.timeout_ms, delayed)
+
+    def _fetch(self, now: int, request: m.Request) -> None:
+        delayed = self.fetches.fetch(now, request, self.leader.heard)
+        if delayed is not None:
+            self._wait(now + request.body.max_wait_ms, delayed)
+
+    def _wait(self, until: int, delayed: DelayedProduce | DelayedFetch) -> None:
+        def expire(now: int) -> None:
+            if isinstance(delayed, DelayedProduce):
+                self.produces.expire(delayed)
+            else:
+                self.fetches.expire(delayed)
+
+        if self.deadlines.add(until, expire):
+            self._set(until, EXPIRE)
+
+    # News of the metadata
+
+    def _leader_and_isr(self, now: int, request: m.Request) -> None:
+        """Obey what is news; whoever sent it meant this process, or nobody.
+
+        Epochs may have been skipped: only the newest decision about a partition counts.
+        """
+        body: m.LeaderAndIsrRequest = request.body
+        if request.source != CONTROLLER or body.broker_epoch != self.context.broker_epoch:
+            self.context.outputs.append(Ignored("decisions for an earlier incarnation"))
+            return
+        lifecycle = self.lifecycle
+        if body.is_full or body.metadata_version == lifecycle.metadata_version + 1:
+            lifecycle.metadata_version = max(lifecycle.metadata_version, body.metadata_version)
+        for state in body.partitions:
+            self.metadata.update(state)
+            self._decided(now, state)
+
+    def _decided(self, now: int, state: m.PartitionState) -> None:
+        decision = state.decision
+        partition = self.context.partitions.get(state.partition) or self._open(state.partition)
+        replica = partition.replica
+        led, end, high_watermark = replica.leads, replica.log.end, replica.high_watermark
+        if decision.leader is None:
+            return
+        try:
+            if decision.leader == self.id:
+                replica.become_leader(decision.epoch, decision.isr)
+            else:
+                replica.become_follower(decision.epoch, decision.leader)
+        except Refusal:
+            return
+        partition.partition_epoch = state.partition_epoch
+        if replica.leads:
+            self._now_leads(now, partition, high_watermark, led=led)
+        else:
+            self._now_follows(now, partition, end)
+
+    def _now_leads(self, now: int, partition: Partition, high_watermark: int, *, led: bool) -> None:
+        self.fetchers.leave(partition)
+        partition.lead_from(now)
+        if not led:
+            partition.sequences.rebuild(partition.replica.log)
+        self.context.outputs.append(BecameLeader(partition.name, led, high_watermark))
+        self.fetches.check(now, partition)
+        if partition.replica.log.end > partition.replica.high_watermark:
+            self.leader.advance_high_watermark(now, partition)
+
+    def _now_follows(self, now: int, partition: Partition, end: int) -> None:
+        partition.altering = 0
+        self.context.outputs.append(BecameFollower(partition.name, end))
+        self.produces.give_up(partition)
+        self.fetches.check(now, partition)
+        self.fetchers.follow(now, partition)

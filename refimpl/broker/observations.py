@@ -1,0 +1,142 @@
+"""What a node says about its own steps, for whoever watches: named after the specs' actions.
+
+Each follows the change that it names. A watcher may look at the machines as well: within one input
+no variable of a partition's spec changes twice.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from refimpl.broker.messages import RecordBatch, TopicPartition
+from refimpl.machines.controller import LeaderAndIsr
+from refimpl.machines.log import Record
+from refimpl.machines.replica import FetchRequest
+
+
+class Written(NamedTuple):
+    """A leader appended from `offset` on."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class HighWatermarkAdvanced(NamedTuple):
+    """A leader moved its high watermark."""
+
+    partition: TopicPartition
+    old: int
+    new: int
+
+
+class FetchHeard(NamedTuple):
+    """A leader heard where a follower's log ends; before, it had heard of incarnation `known`."""
+
+    partition: TopicPartition
+    number: int
+    request: FetchRequest
+    diverging: bool
+    known: int
+
+
+class FetchAnswered(NamedTuple):
+    """The leader answered a fetch that it had heard."""
+
+    partition: TopicPartition
+    number: int
+    request: FetchRequest
+
+
+class AnswerTaken(NamedTuple):
+    """A follower appended, or cut its log; before, it ended at `end`."""
+
+    partition: TopicPartition
+    number: int
+    truncated: bool
+    end: int
+    high_watermark: int
+
+
+class BecameLeader(NamedTuple):
+    """A replica leads; before, it `led` or not, and had this high watermark."""
+
+    partition: TopicPartition
+    led: bool
+    high_watermark: int
+
+
+class BecameFollower(NamedTuple):
+    """A replica follows; before, it ended at `end`."""
+
+    partition: TopicPartition
+    end: int
+
+
+class IsrAltered(NamedTuple):
+    """A leader learned that the controller took `follower` into the ISR, or out of it."""
+
+    partition: TopicPartition
+    follower: int
+    joined: bool
+
+
+class Acknowledged(NamedTuple):
+    """A leader told a producer that its batch is at this offset."""
+
+    partition: TopicPartition
+    acks: int
+    batch: RecordBatch
+    offset: int
+
+
+class RecordsRead(NamedTuple):
+    """A leader gave a consumer these records."""
+
+    partition: TopicPartition
+    offset: int
+    records: Sequence[Record]
+
+
+class Refused(NamedTuple):
+    """A node refused what it was asked, or was refused: `what` and Kafka's name of the error."""
+
+    what: str
+    error: str
+
+
+class Ignored(NamedTuple):
+    """A message that means nothing any more."""
+
+    what: str
+
+
+class Registered(NamedTuple):
+    """The controller took a process's registration; it has this broker epoch from now on."""
+
+    broker: int
+    incarnation_id: int
+    broker_epoch: int
+
+
+class Decided(NamedTuple):
+    """The controller made a decision about a partition: the spec's action and its parameters, and
+    what is in force by it."""
+
+    partition: TopicPartition
+    action: str
+    broker: int
+    successor: int
+    decision: LeaderAndIsr
+    elr: frozenset[int]
+    alive: frozenset[int]
+
+
+class SessionEnded(NamedTuple):
+    """The controller has not heard of a broker for too long."""
+
+    broker: int
+
+
+class SessionResumed(NamedTuple):
+    """The controller heard again of a broker that it had given up."""
+
+    broker: int

@@ -1,0 +1,135 @@
+"""Incremental fetch sessions (KIP-227): both sides name only what has changed.
+
+A session has an id and an epoch that grows with each request, so a request that was overtaken or
+comes twice is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field
+
+from refimpl.broker.messages import (
+    CONSUMER,
+    NEW_SESSION,
+    SESSIONLESS,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    TopicPartition,
+)
+from refimpl.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
+
+
+@define(eq=False)
+class SessionPartition:
+    """What a session remembers of one partition: the last position, and what was last answered."""
+
+    wanted: FetchPartition
+    high_watermark: int = -1
+    failed: bool = False
+
+    def answered(self, fetched: FetchedPartition) -> None:
+        """This was sent."""
+        self.high_watermark, self.failed = fetched.high_watermark, fetched.error is not None
+
+
+@define(eq=False)
+class FetchSession:
+    """A session as the answering broker keeps it."""
+
+    id: int
+    replica_id: int
+    next_epoch: int = 1
+    partitions: dict[TopicPartition, SessionPartition] = field(
+        factory=dict[TopicPartition, SessionPartition]
+    )
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what the request names."""
+        for wanted in request.partitions:
+            known = self.partitions.get(wanted.partition)
+            if known is None:
+                self.partitions[wanted.partition] = SessionPartition(wanted)
+            else:
+                known.wanted = wanted
+        for partition in request.forgotten:
+            self.partitions.pop(partition, None)
+
+
+@define(eq=False)
+class FetchSessions:
+    """All sessions of a broker: the oldest gives way when there is no room."""
+
+    slots: int
+    sessions: dict[int, FetchSession] = field(factory=dict[int, FetchSession])
+    created: int = 0
+
+    def resolve(self, request: FetchRequest) -> tuple[FetchSession | None, list[SessionPartition]]:
+        """The session that a request belongs to, and everything that it asks for.
+
+        Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch.
+        """
+        if request.session_epoch == SESSIONLESS:
+            self.sessions.pop(request.session_id, None)
+            return None, [SessionPartition(wanted) for wanted in request.partitions]
+        if request.session_epoch == NEW_SESSION:
+            session = self._create(request)
+        else:
+            session = self._next(request)
+        session.update(request)
+        return session, list(session.partitions.values())
+
+    def _create(self, request: FetchRequest) -> FetchSession:
+        """A new session; a replica has one at most."""
+        self.sessions.pop(request.session_id, None)
+        if request.replica_id != CONSUMER:
+            for session in list(self.sessions.values()):
+                if session.replica_id == request.replica_id:
+                    del self.sessions[session.id]
+        if len(self.sessions) >= self.slots:
+            del self.sessions[next(iter(self.sessions))]
+        self.created += 1
+        session = FetchSession(self.created, request.replica_id)
+        self.sessions[session.id] = session
+        return session
+
+    def _next(self, request: FetchRequest) -> FetchSession:
+        session = self.sessions.get(request.session_id)
+        if session is None or session.replica_id != request.replica_id:
+            raise FetchSessionIdNotFound
+        if request.session_epoch != session.next_epoch:
+            raise InvalidFetchSessionEpoch
+        session.next_epoch += 1
+        return session
+
+
+@define(eq=False)
+class FetchSessionHandler:
+    """A session as the asking broker keeps it."""
+
+    session_id: int = 0
+    epoch: int = NEW_SESSION
+    sent: dict[TopicPartition, FetchPartition] = field(factory=dict[TopicPartition, FetchPartition])
+
+    def build(
+        self, wanted: Mapping[TopicPartition, FetchPartition]
+    ) -> tuple[Sequence[FetchPartition], Sequence[TopicPartition]]:
+        """What the next request has to name, and what it takes out of the session."""
+        sent, self.sent = self.sent, dict(wanted)
+        if self.epoch == NEW_SESSION:
+            return tuple(wanted.values()), ()
+        changed = tuple([one for name, one in wanted.items() if sent.get(name) != one])
+        return changed, tuple([name for name in sent if name not in wanted])
+
+    def answered(self, response: FetchResponse) -> None:
+        """The answer came: the session goes on, or, after an error, a new one has to be made."""
+        if response.error is not None:
+            self.reset()
+        else:
+            self.session_id = response.session_id
+            self.epoch += 1
+
+    def reset(self) -> None:
+        """An answer is missing: nobody knows what the other side remembers."""
+        self.session_id, self.epoch, self.sent = 0, NEW_SESSION, {}
