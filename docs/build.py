@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import check_page
 import jinja2
 
 from traces.rejudge import PREDICATES
@@ -159,6 +160,7 @@ def pages() -> dict[Path, str]:
     promises = tomllib.loads((ROOT / "docs/promises.toml").read_text(encoding="utf-8"))["promise"]
     modules = sorted(path.parent.name for path in SPECS.glob("*/verdicts.toml"))
     built = {
+        "checks.md": check_page.page(),
         "promises.md": environment.from_string(PROMISES).render(
             promises=[quoted(promise) for promise in promises]
         ),

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from traces import options
+from traces.checks.catalogue import CHECKS
 from traces.engines import ENGINES, cache, judge_all
 from traces.ingest.history import Reading
 from traces.ingest.ingesting import is_ops
@@ -23,7 +24,15 @@ from traces.output import write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
 from traces.second import SMALL, ask_again
-from traces.verdict import NOT_CHECKED, VIOLATED
+from traces.verdict import ALLOWED, NOT_CHECKED, VIOLATED
+
+FAILURES = ("violated", "allowed")
+
+
+def _list_checks(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo("\n".join(f"{check.id:4}{check.title}" for check in CHECKS.values()))
+        ctx.exit()
 
 
 @click.command(short_help="Judge recorded client histories, promise by promise.")
@@ -69,6 +78,21 @@ from traces.verdict import NOT_CHECKED, VIOLATED
 )
 @click.option("--strict", is_flag=True, help="What the configuration permits is violated, too.")
 @click.option(
+    "--fail-on",
+    type=click.Choice(FAILURES),
+    default="violated",
+    show_default=True,
+    help="Exit with 1 also where something happened that the configuration allows.",
+)
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_checks,
+    help="List all promises that are checked, and exit.",
+)
+@click.option(
     "-v",
     "--verbose",
     is_flag=True,
@@ -95,6 +119,7 @@ def check(
     until: float | None,
     rejudge: bool | None,
     strict: bool,
+    fail_on: str,
     verbose: bool,
     sub_via: str,
     ww_deps: bool,
@@ -154,7 +179,8 @@ def check(
     if any(one.contradictions for one in judged):
         ctx.exit(3)
     unknown = {BAD_INPUT, NOT_CHECKED} & verdicts
-    ctx.exit(2 if unknown else 1 if VIOLATED in verdicts else 0)
+    failed = VIOLATED in verdicts or (fail_on == ALLOWED and ALLOWED in verdicts)
+    ctx.exit(2 if unknown else 1 if failed else 0)
 
 
 def unjudged(one: Judged, most: int = 8) -> Iterator[str]:

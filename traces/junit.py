@@ -7,9 +7,11 @@ from xml.etree import ElementTree as Tree
 from traces.checks.catalogue import CHECKS
 from traces.output import writable
 from traces.report import BAD_INPUT, Judged, event, event_line
+from traces.sentences import found
 from traces.verdict import ALLOWED, NOT_CHECKED, VIOLATED, Verdict
 
 _WITNESSES = 3
+_LISTED = (VIOLATED, ALLOWED)
 _COUNTED = {"failures": "failure", "errors": "error"}
 
 
@@ -18,12 +20,21 @@ def junit(judged: Sequence[Judged]) -> bytes:
     whole = Tree.Element("testsuites", name="highwater check")
     for one in judged:
         suite = Tree.SubElement(whole, "testsuite", name=writable(str(one.path)))
+        _properties(suite, one)
         _cases(suite, one)
         _count(suite)
         suite.set("skipped", str(sum(1 for _ in suite.iter("skipped"))))
     _count(whole)  # Jenkins' schema knows no `skipped` up here
     Tree.indent(whole)
     return Tree.tostring(whole, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _properties(suite: Tree.Element, one: Judged) -> None:
+    """The run's verdict and which promises were broken: what is allowed fails no case."""
+    several = Tree.SubElement(suite, "properties")
+    said = {word: [v.check for v in one.verdicts if v.verdict == word] for word in _LISTED}
+    for name, value in (("verdict", one.verdict), *((w, " ".join(said[w])) for w in _LISTED)):
+        Tree.SubElement(several, "property", name=name, value=writable(value))
 
 
 def _cases(suite: Tree.Element, one: Judged) -> None:
@@ -38,7 +49,7 @@ def _cases(suite: Tree.Element, one: Judged) -> None:
         elif verdict.verdict == NOT_CHECKED:
             _say(case, "skipped", message=verdict.reason)
         elif verdict.verdict == ALLOWED:
-            _say(case, "system-out", f"allowed: {verdict.reason}\n\n{_found(one, verdict)}")
+            _say(case, "system-out", f"{verdict.reason}\n\n{_found(one, verdict)}")
         else:
             _say(case, "system-out", f"{verdict.verdict}: {verdict.reason}")
 
@@ -57,7 +68,8 @@ def _say(case: Tree.Element, kind: str, text: str = "", **attributes: str) -> No
 def _found(one: Judged, verdict: Verdict) -> str:
     """The promise and the first few witnesses against it."""
     check = CHECKS[verdict.check]
-    lines = [check.formula, check.unless_text]
+    lines = [found(check.id, verdict.count), check.formula]
+    lines += [check.unless_text] if verdict.verdict == VIOLATED else []
     assert one.run is not None
     for number, (_, events) in enumerate(islice(verdict.witnesses, _WITNESSES), 1):
         lines += ["", f"witness {number} of {verdict.count}"]

@@ -18,11 +18,11 @@ from traces.output import write_whole
 from traces.problems import BadInput
 from traces.rejudge import Confirmed, Opinion, Refuted
 from traces.schema import NONE, Op, Outcome
+from traces.sentences import sentences
 from traces.verdict import (
     ALLOWED,
     HOLDS,
     NOT_CHECKED,
-    NOTHING,
     VIOLATED,
     Tally,
     Verdict,
@@ -179,6 +179,9 @@ def show(console: Console, one: Judged, witnesses: int = 3) -> None:
     assert one.run is not None
     for warning in one.run.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+    for sentence in sentences(one.verdicts):
+        console.print(Text(sentence), soft_wrap=True)
+    console.print()
     console.print(_table(one.verdicts))
     if one.contradictions:
         console.print(Text(_contradiction(one), style="bold red"), soft_wrap=True)
@@ -250,12 +253,13 @@ def event_line(found: dict[str, Any]) -> str:
 
 
 def _show_unchecked(console: Console, one: Judged) -> None:
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[Verdict]] = {}
     for v in one.verdicts:
         if v.verdict == NOT_CHECKED:
-            nothing = v.reason.startswith(NOTHING)
-            reasons.setdefault(NOTHING if nothing else v.reason, []).append(v.check)
+            reasons.setdefault(v.reason, []).append(v)
     if reasons:
         console.print(Text("not checked", style="dim"))
-    for reason, ids in reasons.items():
-        console.print(Text(f"  {' '.join(ids)}: {reason}", style="dim"))
+    for reason, several in reasons.items():
+        for v in several:
+            console.print(Text(f"  {v.check} {v.title}", style="dim"), soft_wrap=True)
+        console.print(Text(f"      {reason}", style="dim"), soft_wrap=True)

@@ -91,6 +91,7 @@ class Verdict:
     count: int = 0
     kinds: Mapping[str, int] = field(factory=dict[str, int])
     witnesses: tuple[tuple[int, list[Any]], ...] = ()
+    broken: int = 0  # so many of them are violations
 
 
 def judge(
@@ -120,7 +121,12 @@ def _one(run: Run, check: Check, tally: Tally, strict: bool) -> Verdict:
         tally.total - undecided,
         dict(sorted(tally.kinds.items())),
         tuple(tally.first_witnesses()),
+        _breaches(tally, strict) if verdict == VIOLATED else 0,
     )
+
+
+def _breaches(tally: Tally, strict: bool) -> int:
+    return tally.total - tally.under(*INFORMATION) if strict else tally.under(Clause.NOT)
 
 
 def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, str]:
@@ -128,8 +134,7 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
         return NOT_CHECKED, "; ".join(missing)
     if not tally.seen:
         return NOT_CHECKED, f"{NOTHING}: {check.looks_at}"
-    broken = tally.total - tally.under(*INFORMATION) if strict else tally.under(Clause.NOT)
-    if broken:
+    if broken := _breaches(tally, strict):
         return VIOLATED, _broken(run, check, tally, broken)
     if unknown := tally.under(Clause.UNKNOWN):
         return NOT_CHECKED, f"{unknown} found, and {_unknown(run, check, tally)}"
@@ -143,7 +148,7 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
 
 def _broken(run: Run, check: Check, tally: Tally, broken: int) -> str:
     promise = check.unless_text
-    rest = permitted(run, tally) if tally.total > tally.under(Clause.NOT) else ""
+    rest = permitted(run, tally, True) if tally.total > tally.under(Clause.NOT) else ""
     if undecided := tally.under(Clause.UNKNOWN):
         rest = f"{rest}; {undecided} more undecided".lstrip("; ")
     if tally.extra:
@@ -156,15 +161,17 @@ def _unknown(run: Run, check: Check, tally: Tally) -> str:
     return f"meta.json does not tell: {what}"
 
 
-def permitted(run: Run, tally: Tally) -> str:
-    """Which lines of the configuration permit how much of what was found."""
+def permitted(run: Run, tally: Tally, counted: bool = False) -> str:
+    """Which lines of the configuration permit what was found, and how much where not all of it."""
     parts: dict[str, int] = {}
     for number, n in sorted(tally.found.items()):
         clause, subject = clause_of(number)
         if clause not in (Clause.NOT, Clause.UNKNOWN):
             words = clause_text(run, clause, subject)
             parts[words] = parts.get(words, 0) + n
-    return "; ".join(f"{n} permitted by {words}" for words, n in parts.items())
+    if len(parts) == 1 and not counted:
+        return f"allowed because {next(iter(parts))}"
+    return "; ".join(f"{n:,} allowed because {words}" for words, n in parts.items())
 
 
 def clause_text(run: Run, clause: Clause, subject: int) -> str:
@@ -186,11 +193,11 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.FLUSH: f"topics.{topic}.flush_loses = true, without eligible_leader_replicas",
         Clause.IDEMPOTENCE: f"producers.{key}.idempotence = false",
         Clause.IN_FLIGHT: f"producers.{key}.max_in_flight = {producer.max_in_flight}, retried",
-        Clause.RESENT: f"{process} having sent the id in more than one call",
+        Clause.RESENT: f"{process} sent the id in more than one call",
         Clause.COMMIT_ORDER: f"consumers of group {group}: commit_order = {', '.join(orders)}",
         Clause.ISOLATION: "isolation = read_uncommitted",
-        Clause.PROGRESS: "what is slow and not wrong: progress is no promise of safety",
-        Clause.SESSION: "idempotence, which ends with the producer's session",
-        Clause.SILENCE: f"consumers.{key}.session_timeout_ms: {process} had been silent longer",
-        Clause.UNACKNOWLEDGED: "KIP-932: what is not acknowledged may be given out again",
+        Clause.PROGRESS: "it is slow and not wrong: progress is no promise of safety",
+        Clause.SESSION: "idempotence ends with the producer's session",
+        Clause.SILENCE: f"{process} was silent for longer than consumers.{key}.session_timeout_ms",
+        Clause.UNACKNOWLEDGED: "what is not acknowledged may be given out again (KIP-932)",
     }[clause]

@@ -13,6 +13,7 @@ from tests.traces.mutations import MUTATIONS, told
 from tests.traces.world import world, write
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
+from traces.sentences import FOUND, found
 
 DATA = Path(__file__).parent / "data"
 HISTORIES = DATA / "histories"
@@ -110,8 +111,41 @@ def test_strict_ends_with_one_where_the_configuration_permits(tmp_path: Path) ->
 
 def test_what_is_not_checked_is_summed_up_by_its_reason(tmp_path: Path) -> None:
     output = " ".join(run(HISTORIES / "basic.edn").output.split())
-    assert "S1 S2 S3 S4 S5 A1 A2: saw nothing to judge" in output
-    assert "L16: timestamp is missing on 3 of 3 stamped rows" in output
+    assert "S1 acquisition is exclusive" in output
+    assert "saw nothing to judge: records that a share group was given" in output
+    assert "timestamp is missing on 3 of 3 stamped rows" in output
+
+
+def test_the_first_thing_said_is_what_happened_and_how_often(tmp_path: Path) -> None:
+    lines, meta = told(world(2), MUTATIONS["lose"])
+    result = run(write(tmp_path / "lossy", lines, meta))
+    first = result.output.splitlines()[2]
+    assert first.startswith("1 acknowledged record is missing from the log at the end: would be")
+    allowed = run(DATA / "recordings" / "auto-commit").output
+    assert "440 records below the committed offset were not processed: allowed because" in allowed
+    assert "would be allowed only if" not in allowed
+
+
+def test_what_is_allowed_fails_a_run_if_asked_to() -> None:
+    path = DATA / "recordings" / "auto-commit"
+    assert run(path, "--fail-on", "violated").exit_code == 0
+    result = run(path, "--fail-on", "allowed")
+    assert result.exit_code == 1
+    assert "allowed because" in result.output
+
+
+def test_all_checks_are_listed_without_a_run() -> None:
+    result = run("--list")
+    assert result.exit_code == 0
+    assert all(f"{id} " in result.output for id in CHECKS)
+    assert "everything acknowledged is in the log at the end" in result.output
+
+
+def test_there_is_a_sentence_for_every_check() -> None:
+    assert set(FOUND) == set(CHECKS)
+    for id in CHECKS:
+        assert "{" not in found(id, 1) + found(id, 2)
+    assert found("L4", 2_732) == "2,732 acknowledged records are missing from the log at the end"
 
 
 def test_bad_input_ends_with_two_and_the_other_runs_are_judged(tmp_path: Path) -> None:

@@ -180,4 +180,4 @@ def test_a_loss_that_nothing_permits_is_not_hidden_by_one_that_acks_permit(tmp_p
     found = {v.check: v for v in judged_lines(tmp_path, lines, meta).verdicts}["L4"]
     assert (found.verdict, found.count) == ("violated", 2)
     assert found.reason.startswith("1 found; would be allowed only if producers.acks is not all")
-    assert found.reason.endswith(f"(1 permitted by producers.{other[:2]}.acks = 1)")
+    assert found.reason.endswith(f"(1 allowed because producers.{other[:2]}.acks = 1)")

@@ -46,12 +46,18 @@ def test_every_promise_is_a_case_and_says_what_was_found() -> None:
     assert {said_of(skip) for skip in skipped.values()} == {"skipped"}
     assert set(skipped) == said(one, "not checked")
     assert all(skip.message == answers[id].reason for id, skip in skipped.items())
+    told = {one.name: one.value for one in suite.properties()}
+    assert told == {"verdict": "allowed", "violated": "", "allowed": " ".join(allowed_here(one))}
     assert (suite.tests, suite.failures, suite.errors) == (len(CHECKS), 0, 0)
     assert suite.skipped == len(skipped)
     allowed = next(case for case in cases if case.name.startswith("G8 "))
     assert not allowed.is_failure
-    assert "440 permitted by consumers of group g: commit_order = auto" in allowed.system_out
+    assert "allowed because consumers of group g: commit_order = auto" in allowed.system_out
     assert "witness 1 of 440" in allowed.system_out
+
+
+def allowed_here(one: Judged) -> list[str]:
+    return [verdict.check for verdict in one.verdicts if verdict.verdict == "allowed"]
 
 
 def said_of(result: Any) -> str:
@@ -93,6 +99,8 @@ def test_several_runs_are_several_suites_and_their_sums() -> None:
 ATTRIBUTES = {
     "testsuites": ("", "name tests failures errors"),
     "testsuite": ("name tests failures errors", "skipped"),
+    "properties": ("", ""),
+    "property": ("name value", ""),
     "testcase": ("name", "classname"),
     "failure": ("", "type message"),
     "error": ("", "type message"),

@@ -86,7 +86,7 @@ def _row(verdict: Verdict) -> Row:
         found=f"{verdict.count:,}" if verdict.count else "",
         why=verdict.reason,
         formula=check.formula,
-        clause=check.unless_text,
+        clause=verdict.reason if verdict.verdict == ALLOWED else check.unless_text,
         spec=check.spec,
         witnesses=len(verdict.witnesses),
     )

@@ -1,0 +1,151 @@
+"""The page of all checks: what each asks, what it needs, when a finding is allowed, and a witness.
+
+A witness is that of the injected fault which `tests/traces/mutations` holds for the check, found by
+the check itself when the page is built.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.traces.judging import judged_lines
+from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.world import world
+from traces.checks.base import Check
+from traces.checks.catalogue import CHECKS
+from traces.ingest.evidence import FIELDS, SPOKEN
+from traces.report import Judged, event, event_line
+from traces.sentences import found as counted
+from traces.verdict import NOT_CHECKED, Verdict
+
+FAMILIES = {
+    "L": "The log of a partition",
+    "P": "Producers",
+    "T": "Transactions",
+    "C": "Consumers",
+    "G": "Consumer groups",
+    "S": "Share groups",
+    "A": "Topics",
+}
+_HEAD = """\
+# The checks
+
+All {count} promises that `highwater check` judges; `highwater check --list` prints their names.
+Built by `make docs` from the checks themselves.
+
+*Needs* are fields of a [trace](traces.md) without which the promise cannot hold: what is found
+stands, and where nothing is found the check answers *not checked*. *Cannot do without* are those
+whose absence could make a finding up: without them nothing is said. `producers` and `consumers`
+stand for their files, `producers.whole` and `consumers.whole` for files that end with `close` or
+`crash`, `one_clock` for times of one clock, `complete` and `scan` for the final reading, `lives`
+for topic ids where a topic was made again. How to record them is said
+[at the end](#how-to-record-what-a-check-needs), in the [format](traces.md), and of our
+[recorder](recorder.md). Below each check stands what it shows for an injected fault.
+"""
+_TAIL = """
+## How to record what a check needs
+
+Our [recorder](recorder.md) writes all of this that its client tells. Whoever writes lines by hand
+puts these fields on them:
+
+| in *needs* | the lines | fields |
+|---|---|---|
+"""
+# The lines that stand behind a word of `needs`, where it is not their `op`.
+_LINES = {
+    "stamped": "`send`, to topics that are asked by time",
+    "transactional": "`send` with a `transactional_id`",
+    "acked": "`send` that was answered; with acks=0 there is nothing to answer",
+    "read": "`poll` and `scan`",
+    "member": "`poll` and `process` of members of a group",
+    "assign": "`assign` and `seek`",
+    "rebalance": "`assigned`, `revoked` and `lost`",
+    "fetched": "`committed` that was answered",
+    "begin": "`txn_begin`",
+    "ending": "`txn_commit` and `txn_abort`",
+    "committing": "`txn_commit` that was answered",
+    "asked": "`list_offsets` by time",
+    "earliest": "`list_offsets` with `query` `earliest`",
+    "numbered": "`send` of producers that ever tell their producer id",
+    "sent_offsets": "`txn_offsets`",
+    "pause": "`pause` and `resume`",
+    "mark": "`poll` with `high_watermark`",
+    "stable": "`poll` with `last_stable`",
+    "placed_poll": "`poll` that returned records, of consumers that ever tell the replica",
+    "watched_poll": "`poll` that returned records, of consumers that ever tell watermarks",
+    "stable_poll": "`poll` that returned records, of consumers that ever tell stable offsets",
+    "static": "`assigned` and `commit` of members that ever tell their instance",
+    "shared": "`acquire` and `acknowledge`",
+}
+_WORDS = {**SPOKEN, "topic": "topic"}
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [_HEAD.format(count=len(CHECKS))]
+    witnesses, family = dict(_witnesses()), ""
+    for id, check in CHECKS.items():
+        if id[0] != family:
+            family = id[0]
+            lines.append(f"## {FAMILIES[family]}\n")
+        lines += [*_section(check), *witnesses.get(id, ()), ""]
+    lines.append(_TAIL.rstrip("\n"))
+    for kind, (_, names) in FIELDS.items():
+        fields = ", ".join(f"`{_WORDS.get(name, name)}`" for name in names)
+        what = _LINES.get(kind, f"`{kind}`")
+        lines.append(f"| `{kind}` | {what} | {fields} |")
+    return "\n".join(lines)
+
+
+def _section(check: Check) -> Iterator[str]:
+    about = " ".join((check.function.__doc__ or "").split())
+    yield f"### {check.id}: {check.title}\n"
+    yield f"{about}\n"
+    yield f"> {check.formula}\n"
+    yield f"- looks at: {check.looks_at}"
+    yield f"- says: “{counted(check.id, 2)}”"
+    yield f"- allowed: {f'if {check.unless}' if check.unless else 'never'}"
+    yield f"- needs: {_fields(check.needs)}"
+    yield f"- cannot do without: {_fields(check.closed)}"
+    if check.spec:
+        yield f"- specified by: `{check.spec}`"
+    if check.kinds:
+        yield f"- class in a Jepsen history: {', '.join(f'`{kind}`' for kind in check.kinds)}"
+
+
+def _fields(names: tuple[str, ...]) -> str:
+    """Evidence by kind, as `kind` field, field."""
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kind, _, field = name.partition(".")
+        kinds.setdefault(kind, []).extend([_WORDS.get(field, field)] if field else [])
+    said = [f"`{kind}` {', '.join(fields)}".rstrip() for kind, fields in kinds.items()]
+    return "; ".join(said) or "nothing"
+
+
+def _witnesses() -> Iterator[tuple[str, list[str]]]:
+    """For each check a witness, of the first injected fault that it finds."""
+    found: set[str] = set()
+    for name, mutation in MUTATIONS.items():
+        wanted = (mutation.must | mutation.tells | mutation.may) - found
+        for verdict, one in _judged(name) if wanted else ():
+            if verdict.check in wanted and verdict.witnesses and verdict.verdict != NOT_CHECKED:
+                found.add(verdict.check)
+                yield verdict.check, ["", "```", *_drawn(one, verdict.witnesses[0][1]), "```"]
+
+
+def _judged(name: str) -> Iterator[tuple[Verdict, Judged]]:
+    for seed in range(100):
+        try:
+            lines, meta = told(world(seed, steps=6), MUTATIONS[name])
+        except NotHere:
+            continue
+        with TemporaryDirectory() as folder:
+            one = judged_lines(Path(folder), lines, meta)
+        yield from ((verdict, one) for verdict in one.verdicts)
+        return
+
+
+def _drawn(one: Judged, events: list[dict[str, int]]) -> list[str]:
+    assert one.run is not None
+    return [event_line(event(one.run, row)) for row in events]
