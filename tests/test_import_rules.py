@@ -55,6 +55,16 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         ("traces/intruder.py", "import properties", "traces.intruder -> properties"),
         (
             "refimpl/machines/intruder.py",
+            "import refimpl.storage.disk",
+            "refimpl.machines.intruder -> refimpl.storage",
+        ),
+        (
+            "refimpl/storage/intruder.py",
+            "from refimpl.machines import log",
+            "refimpl.storage.intruder -> refimpl.machines",
+        ),
+        (
+            "refimpl/machines/intruder.py",
             "from refimpl.broker import node",
             "refimpl.machines.intruder -> refimpl.broker",
         ),

@@ -55,11 +55,11 @@ class Log:
             self.append(record.epoch, record.value)
 
     def slice(self, start: int, limit: int, up_to: int | None = None) -> Sequence[Record]:
-        """At most `limit` records from `start` on, but one if there is one."""
+        """At most `limit` records from `start` on, below `up_to` or the end."""
         if not self.start <= start <= self.end:
             raise OffsetOutOfRange
         first = start - self.start
-        last = first + max(limit, 1)
+        last = first + limit
         if up_to is not None:
             last = max(min(last, up_to - self.start), first)
         return self.records[first:last]

@@ -86,7 +86,7 @@ class ReplicaLog(Protocol):
 
     def slice(self, start: int, limit: int, up_to: int | None = None) -> Records:
         """Records from `start` on, below `up_to` or the end, and of them as many as the limit
-        allows, counted in records or in bytes; the first batch always.
+        allows, counted in records or in bytes; the first batch always, if the limit is not 0.
 
         Raises OffsetOutOfRange where `start` is outside of the log.
         """

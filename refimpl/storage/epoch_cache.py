@@ -46,13 +46,16 @@ class EpochCache:
         """The same, in memory.
 
         What contradicts it is dropped: later starts and later epochs belong to records that were
-        truncated.
+        truncated, or to a reign without records.
         """
         if epoch < 0 or (epoch == self.latest and start >= self.starts[-1]):
             return
-        while self.epochs and (self.epochs[-1] >= epoch or self.starts[-1] >= start):
+        while self.epochs and (self.epochs[-1] > epoch or self.starts[-1] >= start):
             self.epochs.pop()
             self.starts.pop()
+            self._changed = True
+        if epoch == self.latest:
+            return
         self.epochs.append(epoch)
         self.starts.append(start)
         self._changed = True

@@ -6,6 +6,7 @@ takes the partition, or the whole log directory, offline.
 
 from attrs import frozen
 
+from refimpl import errors
 from refimpl.errors import Refusal
 
 
@@ -57,7 +58,7 @@ class RecordListTooLarge(RefusedBatch):
     kafka_error = "RECORD_LIST_TOO_LARGE"
 
 
-class OffsetOutOfRange(RefusedBatch):
+class OffsetOutOfRange(RefusedBatch, errors.OffsetOutOfRange):
     """An offset before the log's start or behind its end."""
 
     kafka_error = "OFFSET_OUT_OF_RANGE"

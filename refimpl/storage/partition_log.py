@@ -196,7 +196,10 @@ class PartitionLog:
             self.epochs.truncate_start(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut the log to end at this offset; a log that is shorter stays as it is."""
+        """Cut the log to end at this offset; a log that is shorter keeps its records.
+
+        In any case the epochs go that start at the new end: a reign that wrote nothing (KIP-101).
+        """
         if offset < self.local.segments[0].base_offset:
             self.restart_at(offset, now_ms)
         elif offset < self.end_offset:
@@ -204,6 +207,8 @@ class PartitionLog:
             self.drop_snapshots(taken for taken in self.snapshots if taken > offset)
             self.local.truncate(offset, now_ms)
             self._ends_at(replayed(self.local, self.snapshots, self.log_start_offset, now_ms))
+        else:
+            self.epochs.truncate_end(self.end_offset)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
         """Drop everything: the leader's log begins behind the end of ours, or we lost track."""

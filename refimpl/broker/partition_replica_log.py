@@ -1,0 +1,126 @@
+"""Kafka's files as the log of a replica: `ReplicaLog` on top of `PartitionLog`."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import overload
+
+from attrs import define
+
+from refimpl.broker.memory_records import Decode, MemoryRecords, opened, the_bytes
+from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, EpochEnd, Record
+from refimpl.storage.batch import Buffer
+from refimpl.storage.partition_log import PartitionLog
+
+_ANY_EPOCH = 2**31 - 1
+
+
+@define(eq=False)
+class PartitionReplicaLog:
+    """A `ReplicaLog` whose records are batches of bytes in segments on a disk.
+
+    `now_ms` is asked whenever the log needs the time. A limit is counted in units of `unit` bytes:
+    1 for Kafka's max.bytes; where all batches have one size, that size counts records.
+    """
+
+    log: PartitionLog
+    now_ms: Callable[[], int]
+    decode: Decode = the_bytes
+    unit: int = 1
+
+    @property
+    def start(self) -> int:
+        """The log start offset."""
+        return self.log.log_start_offset
+
+    @property
+    def end(self) -> int:
+        """The log end offset."""
+        return self.log.local.end_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch in the log, -1 for none."""
+        epochs = self.log.epochs.epochs
+        return epochs[-1] if epochs else UNDEFINED_EPOCH
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records from `start` on, read and opened where somebody looks."""
+        return _Opened(self)
+
+    def append(self, epoch: int, batch: Buffer) -> int:
+        """Append a producer's batches as the leader of this epoch; where the first record is."""
+        return self.log.append_as_leader(batch, epoch, self.now_ms()).first_offset
+
+    def extend(self, records: MemoryRecords) -> None:
+        """Append what a leader answered, offsets and epochs and all.
+
+        That no batch is of a newer epoch than the leader's, Replica knows by the answer's epoch.
+        """
+        if records.data:
+            self.log.append_as_follower(records.data, _ANY_EPOCH, self.now_ms())
+
+    def slice(self, start: int, limit: int, up_to: int | None = None) -> MemoryRecords:
+        """Batches from the one that holds `start`, below `up_to` or the end, within the limit."""
+        data = self.log.read(start, limit * self.unit, up_to if limit > 0 else start)
+        return MemoryRecords(data, start, self.decode)
+
+    def assign_epoch(self, epoch: int) -> None:
+        """The reign of this replica in this epoch begins, on disk before this returns."""
+        self.log.epochs.assign(epoch, self.log.local.end_offset)
+
+    def end_of(self, epoch: int) -> EpochEnd:
+        """OffsetForLeaderEpoch, as the epoch cache answers it."""
+        found = self.log.end_offset_for_epoch(epoch)
+        return UNDEFINED if found is None else EpochEnd._make(found)
+
+    def start_of(self, epoch: int) -> int:
+        """Where the records of this epoch, or of the next one in the log, start; else the end."""
+        cache = self.log.epochs
+        index = bisect_left(cache.epochs, epoch)
+        return cache.starts[index] if index < len(cache.starts) else self.log.local.end_offset
+
+    def truncate_to(self, end: int) -> None:
+        """Cut the log to end here, or before it where a batch would be split."""
+        self.log.truncate_to(end, self.now_ms())
+
+    def advance_start(self, start: int) -> None:
+        """DeleteRecords: the caller knows that all before `start` is replicated."""
+        self.log.advance_high_watermark(start)
+        self.log.advance_log_start(start)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything, to go on at this offset."""
+        self.log.restart_at(offset, self.now_ms())
+
+
+@define(eq=False)
+class _Opened(Sequence[Record]):
+    """The records of a log, one per offset, as far as they are looked at."""
+
+    source: PartitionReplicaLog
+
+    def __len__(self) -> int:
+        return self.source.end - self.source.start
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        if isinstance(index, slice):
+            first, last, step = index.indices(len(self))
+            return self._read(first, last)[::step]
+        number = range(len(self))[index]
+        return self._read(number, number + 1)[0]
+
+    def _read(self, first: int, last: int) -> list[Record]:
+        log, decode = self.source.log, self.source.decode
+        first, last = first + log.log_start_offset, last + log.log_start_offset
+        found: list[Record] = []
+        while first < last and (data := log.read(first, 1 if last - first == 1 else 1 << 20)):
+            for offset, header, value in opened(data):
+                if first <= offset < last:
+                    found.append(Record(header.leader_epoch, decode(header, value)))
+                first = max(first, offset + 1)
+        return found
