@@ -13,7 +13,10 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 def cache_folder() -> Path:
     """The folder for everything that can be generated again."""
-    return Path(os.environ.get("HIGHWATER_CACHE") or CHECKOUT / "build")
+    if (named := os.environ.get("HIGHWATER_CACHE")) or (CHECKOUT / "pyproject.toml").is_file():
+        return Path(named or CHECKOUT / "build")
+    # Installed: what is generated does not belong among the packages.
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "highwater"
 
 
 @frozen

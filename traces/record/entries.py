@@ -7,11 +7,11 @@ and those of delivery reports and of polls are packed numbers; everything else i
 import struct
 from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
-from attrs import define, field
 
 Line = dict[str, Any]
 
@@ -50,13 +50,13 @@ def entries(journal: Path) -> Iterator[Line]:
     yield from Entries(journal).new()
 
 
-@define
+@dataclass(slots=True)
 class Entries:
     """The entries of a journal that may still be written."""
 
     journal: Path
     _at: int = 0
-    _contexts: dict[int, Line] = field(factory=dict[int, Line])
+    _contexts: dict[int, Line] = field(default_factory=dict[int, Line])
 
     def new(self) -> Iterator[Line]:
         """Those that were written since the last time, as far as they are whole."""

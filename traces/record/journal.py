@@ -14,11 +14,10 @@ import mmap
 import os
 import time
 import warnings
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
-
-from attrs import define, field
 
 from traces.record.entries import REPORT, REPORTED, SEND, SENT
 
@@ -37,7 +36,7 @@ class RecordingStoppedWarning(UserWarning):
     """The disk is full, or the file is gone: the application goes on, its recording does not."""
 
 
-@define
+@dataclass(slots=True)
 class Journal:
     """Entries appended to a mapped file, by any thread."""
 
@@ -47,9 +46,9 @@ class Journal:
     _start: int = 0
     _size: int = 0
     _at: int = 0
-    _lock: Lock = field(factory=Lock)
+    _lock: Lock = field(default_factory=Lock)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

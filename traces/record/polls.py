@@ -2,10 +2,9 @@
 
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-
-from attrs import define, field
 
 from traces.record.entries import NO_ID, POLL, POLLED
 from traces.record.process import Process
@@ -15,15 +14,15 @@ Fields = dict[str, Any]
 Told = tuple[str, int, int, Any, Any, int | None, int | None]
 
 
-@define
+@dataclass(slots=True)
 class Polls:
     """The polls of one process. What they share, and each partition, has its number."""
 
     process: Process
     _about: Fields | None = None
     _about_number: int = 0
-    _places: dict[tuple[str, int], int] = field(factory=dict[tuple[str, int], int])
-    _numbers: "count[int]" = field(factory=lambda: count(1))
+    _places: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    _numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     def write(
         self, messages: Iterable[Told], about: Fields, seq: int, invoked: int, returned: int

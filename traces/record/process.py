@@ -8,13 +8,13 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import orjson
-from attrs import define, field
 
 from traces.record.journal import SUFFIX, Journal
 
@@ -25,7 +25,7 @@ now = time.monotonic_ns
 COUNTER_BITS = 33
 
 
-@define
+@dataclass(slots=True)
 class Process:
     """One incarnation of one client, and its journal."""
 
@@ -34,11 +34,11 @@ class Process:
     first_id: int
     settle: Callable[[Path], object]
     #: The next place in the program. A message whose id we make is called after its place.
-    next_seq: Callable[[], int] = field(factory=lambda: count().__next__)
+    next_seq: Callable[[], int] = field(default_factory=lambda: count().__next__)
     #: Writes down what is not yet, before the last line.
     before_end: Callable[[], None] | None = None
     _ended: bool = False
-    _lock: Lock = field(factory=Lock)
+    _lock: Lock = field(default_factory=Lock)
 
     def call(self, op: str, **fields: Any) -> int:
         """A call is being made; returns its place in the program."""

@@ -11,11 +11,11 @@ import heapq
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import orjson
-from attrs import define, field, frozen
 
 from traces.record.entries import DamagedError, Line, entries
 from traces.record.journal import SUFFIX
@@ -32,7 +32,7 @@ class NotAJournalError(Exception):
     """A file with the suffix of a journal, and something else inside."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Settled:
     """A process file that a journal became, and how its journal ended."""
 
@@ -62,12 +62,12 @@ def settle(journal: Path) -> Settled:
     return Settled(file, survey.calls, len(survey.unanswered), survey.ended)
 
 
-@define
+@dataclass(slots=True)
 class _Survey:
     """What only the whole journal tells."""
 
     head: Line
-    unanswered: set[int] = field(factory=set[int])
+    unanswered: set[int] = field(default_factory=set[int])
     calls: int = 0
     last_seq: int = -1
     last_ns: int = 0

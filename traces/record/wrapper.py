@@ -2,9 +2,8 @@
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Self
-
-from attrs import frozen
 
 from traces.record.digest import digest
 from traces.record.ids import Id, IdOf, id_in, text
@@ -15,13 +14,13 @@ from traces.record.process import Process, now
 Fields = dict[str, Any]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Told:
     """What the application told about the recording of one client."""
 
     process: Process
     id_of: IdOf | None = None
-    configured: Mapping[str, Any] = {}
+    configured: Mapping[str, Any] = field(default_factory=dict[str, Any])
     hashes: bool = False
 
 
