@@ -58,7 +58,7 @@ chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
 validate: java setup ## Ask TLC about recorded protocol events: ARGS="EVENTS..."
 	$(HIGHWATER) validate $(ARGS)
 
-check: java setup ## Judge recorded client histories: ARGS="PATH..."
+check: setup ## Judge recorded client histories: ARGS="PATH..."
 	$(HIGHWATER) check $(ARGS)
 
 docs: setup ## Build the pages that quote specs and code

@@ -20,7 +20,7 @@ from traces.ingest.inputs import read_input
 from traces.ingest.run import read_trace
 from traces.junit import junit
 from traces.modes import MODES
-from traces.output import write_whole
+from traces.output import standard_output, write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
 from traces.second import SMALL, ask_again
@@ -157,7 +157,7 @@ def check(
     if rejudge is not False:
         for one in judged:
             ask_again(one, always=rejudge is True, compacted=cleanup_policy == "compact")
-    console = Console()
+    console = standard_output()
     for one in judged:
         wrong = one.verdict in (VIOLATED, BAD_INPUT) or one.contradictions
         if verbose or len(judged) == 1 or wrong:
@@ -237,7 +237,7 @@ def _watch(
     if others or not path.is_dir():
         raise click.UsageError("--watch follows one run: give it the folder that is written to")
     watch = Watch(path, strict)
-    if not Loop(watch, Console(), json_file, until).run():
+    if not Loop(watch, standard_output(), json_file, until).run():
         ctx.exit(1 if watch.violated else 2 if watch.folder.meta_problem else 0)
 
 

@@ -2,9 +2,10 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import Progress
@@ -12,6 +13,11 @@ from rich.progress import Progress
 from traces.arrow import pq
 from traces.modes import asked, find_here, find_in_spark, is_quick
 from traces.report import Judged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from traces.spark import Files
 
 ENGINES = ("auto", "local", "spark")
 # Spark takes as long to start as the kernels take for so many rows.
@@ -60,6 +66,8 @@ def _here(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
 
 def _in_spark(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
     try:
+        from pyspark.errors import PySparkException
+
         from traces.session import session
         from traces.spark import read_ops
     except ModuleNotFoundError as missing:
@@ -76,15 +84,39 @@ def _in_spark(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
             table = judged[number].table(number)
             if number in histories:
                 found += find_here(table, {number: few[number]}, quick=False)
-                continue
-            pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
-        with session() as spark:
+            else:
+                pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
+        with _refusals(PySparkException), session() as spark:
             if few.keys() - histories:
-                found += find_in_spark(read_ops(spark, folder), few, quick)
+                found += find_in_spark(_sent(spark, folder), few, quick)
             for number, run in written.items():  # its rows do not know its number
                 rows = find_in_spark(read_ops(spark, *run.parts), {0: run.context}, quick)
                 found += [row | {"run": number} for row in rows]
     return found
+
+
+def _sent(spark: "SparkSession", folder: str) -> "DataFrame | Files":
+    """The operations in a folder of this machine, where the workers of a session find them."""
+    from traces.spark import read_ops
+
+    local = str(spark.conf.get("spark.master", "")).startswith("local")
+    return read_ops(spark, folder) if local else spark.createDataFrame(pq.read_table(folder))
+
+
+class FailedJobError(click.ClickException):
+    """A job that did not come to its end says nothing of any promise."""
+
+    exit_code = 2
+
+
+@contextmanager
+def _refusals(failed: type[Exception]) -> Generator[None]:
+    """What Spark refuses, in a line, and never as a verdict."""
+    try:
+        yield
+    except failed as error:
+        line = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise FailedJobError(f"the Spark job failed, so nothing was judged: {line}") from error
 
 
 def cache() -> str | None:

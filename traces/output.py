@@ -2,11 +2,39 @@
 
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
 
 # What XML 1.0 has no way to write, not even escaped. Ids and names of a trace may hold it.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+_PADDING = re.compile(" +$", re.MULTILINE)
+_WIDE = 100_000
+
+
+class _Unpadded:
+    """A stream for tables that are not padded to the width of their widest line."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._stream.write(_PADDING.sub("", text))
+        return len(text)
+
+
+def standard_output() -> Console:
+    """The console of a verb: lines are wrapped for a terminal, and for nobody else."""
+    console = Console()
+    return console if console.is_terminal else Console(file=_Unpadded(sys.stdout), width=_WIDE)
 
 
 def writable(text: str) -> str:

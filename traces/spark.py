@@ -58,19 +58,20 @@ def find(
     checks: Iterable[str] | None = None,
     buckets: int | None = None,
     keep: Keep | None = None,
-    limits: Limits = LIMITS,
+    limits: Limits | None = LIMITS,
 ) -> DataFrame:
     """All findings of all checks, or of these, in all runs of `ops`; lazy, and few rows.
 
     All rows of a partition, group or producer fall into one of so many buckets. A task holds one
     bucket at a time, so more buckets mean less memory. A partition of more rows than the `limits`
-    say is cut into blocks, each a bucket of its own; `ops` are looked at at once to find such.
+    say is cut into blocks, each a bucket of its own; `ops` are looked at at once to find such, but
+    for no limits.
     `keep` leaves rows out of files while they are read; of a DataFrame `where` does that.
     """
     mine = chosen(checks)
     columns = {scope: columns_of(scope, checks, contexts) for scope, checks in mine.items()}
     names = tuple(dict.fromkeys(name for several in columns.values() for name in several))
-    cuts = cuts_of(ops, contexts, limits, keep) if "partition" in mine else Cuts()
+    cuts = cuts_of(ops, contexts, limits, keep) if limits and "partition" in mine else Cuts()
     packer = Packer(columns, buckets or _buckets(ops), cuts)
     packed = over(ops, packer, names, PARCELS_DDL, keep)
     gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")

@@ -40,7 +40,7 @@ def splits_of(paths: Iterable[str]) -> tuple[Split, ...]:
     Of several folders that `highwater ingest` made each is a run, numbered as they come: in its own
     rows each is run 0. Raises `BadInput` where there are none, or a file holds something else.
     """
-    found = [one for path in paths for one in _files(path)]
+    found = [one for path in paths for one in _files(_absolute(path))]
     roots = list(dict.fromkeys(root for _, root in found if root is not None))
     runs = {root: number for number, root in enumerate(roots)} if len(roots) > 1 else {}
     with ThreadPoolExecutor(16) as pool:
@@ -135,6 +135,11 @@ def _files(path: str) -> list[tuple[str, str | None]]:
         (f"{prefix}{name}", f"{prefix}{parent}" if parent in roots else None)
         for name, parent in zip(names, parents, strict=True)
     ]
+
+
+def _absolute(path: str) -> str:
+    """The path from the root: a worker has another working directory."""
+    return path if "://" in path or path.startswith("file:") else str(Path(path).absolute())
 
 
 def _shown(name: str, folder: str) -> bool:

@@ -13,6 +13,7 @@ from traces.importers import otel, verifiable
 from traces.importers.identify import UnknownPlace, identify
 from traces.importers.writer import Imported
 from traces.meta import Topic
+from traces.output import standard_output
 from traces.problems import BadInput
 
 BAD_INPUT = 2
@@ -168,7 +169,7 @@ def _run(out: Path, make: Callable[[], Imported]) -> None:
         raise Refusal(f"{bad.count} problems, nothing was written\n{bad}") from None
     except OSError as error:
         raise Refusal(f"{error.filename}: {error.strerror}; nothing was written") from None
-    _tell(Console(), out, imported)
+    _tell(standard_output(), out, imported)
 
 
 def _tell(console: Console, out: Path, imported: Imported) -> None:
