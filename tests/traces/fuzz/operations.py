@@ -34,6 +34,7 @@ class _Run:
     logs: dict[int, list[tuple[int, int]]] = field(factory=dict[int, list[tuple[int, int]]])
     ends: dict[int, int] = field(factory=dict[int, int])
     values: int = 0
+    aborted: set[int] = field(factory=set[int])
     now: int = 0
     operations: list[Operation] = field(factory=list[Operation])
 
@@ -56,10 +57,13 @@ class _Run:
         self.logs.setdefault(key, []).append((offset, self.values))
         return ["send", key, offset, self.values]
 
-    def poll(self, positions: dict[int, int], most: int) -> Step:
+    def poll(self, process: int, positions: dict[int, int], most: int) -> Step:
+        """A reader with an odd number is given nothing of an aborted transaction."""
+        hidden = self.aborted if process % 2 else set[int]()
         given: dict[int, list[list[int]]] = {}
         for key in sorted(positions):
-            found = [[o, v] for o, v in self.logs.get(key, []) if o >= positions[key]]
+            stored = [(o, v) for o, v in self.logs.get(key, []) if v not in hidden]
+            found = [[o, v] for o, v in stored if o >= positions[key]]
             found = found[: self.random.randint(0, most)]
             if found:
                 given[key] = found
@@ -67,8 +71,9 @@ class _Run:
         return ["poll", given]
 
 
-def run(random: Random) -> list[Operation]:
-    """A run that keeps its promises."""
+def run(random: Random, transactions: float = 0.1, aborts: float = 0.0) -> list[Operation]:
+    """A run that keeps its promises; such a share of its operations are transactions, and such a
+    share of those abort."""
     w, keys = _Run(random), list(range(1, random.randint(2, 3)))
     at = {process: dict.fromkeys(keys, 0) for process in (10, 11)}
     grouped = random.random() < 0.5
@@ -80,13 +85,16 @@ def run(random: Random) -> list[Operation]:
         if dice < 0.4:
             sent = [w.send(random.choice(keys)) for _ in range(random.randint(1, 2))]
             w.operation(producer, "send", sent)
-        elif dice < 0.5:
+        elif dice < 0.4 + transactions:
             steps = [w.send(random.choice(keys)) for _ in range(random.randint(1, 2))]
             if random.random() < 0.5:
                 steps.append(["poll", {}])
-            w.operation(producer + 20, "txn", steps)
+            made = w.operation(producer + 20, "txn", steps)
+            if aborts and random.random() < aborts:
+                made.kind = "fail"
+                w.aborted |= {s[3] for s in steps if s[0] == "send"}
         elif dice < 0.9:
-            polls = [w.poll(at[reader], 3) for _ in range(random.choice((1, 1, 1, 2)))]
+            polls = [w.poll(reader, at[reader], 3) for _ in range(random.choice((1, 1, 1, 2)))]
             w.operation(reader, "poll", polls, **more)
             if grouped and random.random() < 0.3:
                 w.operations[-1].more["committed"] = dict(at[reader])
@@ -94,8 +102,11 @@ def run(random: Random) -> list[Operation]:
             w.operation(reader, "assign", []).listed = list(keys)
     w.now += 20
     for process in at:
-        while any(o >= at[process][k] for k in keys for o, _ in w.logs.get(k, [])):
-            w.operation(process, "poll", [w.poll(at[process], 8)], **more_of(grouped))
+        hidden = w.aborted if process % 2 else set[int]()
+        while any(
+            o >= at[process][k] and v not in hidden for k in keys for o, v in w.logs.get(k, [])
+        ):
+            w.operation(process, "poll", [w.poll(process, at[process], 8)], **more_of(grouped))
     return w.operations
 
 
@@ -103,8 +114,10 @@ def more_of(grouped: bool) -> dict[str, Any]:
     return {"group": "g", "generation": 1} if grouped else {}
 
 
-def corrupt(random: Random, operations: list[Operation]) -> None:
-    """Up to four corruptions, in place."""
+def corrupt(random: Random, operations: list[Operation], again: bool = False) -> None:
+    """Up to four corruptions, in place; with `again` applications may send a record once more."""
+    while again and random.random() < 0.4:
+        _send_again(random, operations)
     for _ in range(random.randint(0, 4)):
         _CORRUPTIONS[random.randrange(len(_CORRUPTIONS))](random, operations)
     _mend(operations)
@@ -119,6 +132,17 @@ def _offset(random: Random, operations: list[Operation]) -> None:
     if sends:
         _, step = random.choice(sends)
         step[2] = max(0, (step[2] or 0) + random.choice((-2, -1, 1, 2)))
+
+
+def _send_again(random: Random, operations: list[Operation]) -> None:
+    sends = _with(operations, "send")
+    if sends:
+        one, step = random.choice(sends)
+        began = one.ret + random.randint(1, 30)
+        known = random.choice((None, (step[2] or 0) + random.randint(1, 4)))
+        kind, process = random.choice(("ok", "info", "fail")), random.randint(0, 3)
+        steps = [["send", step[1], known, step[3]]]
+        operations.append(Operation(process, "send", kind, began, began + 3, steps))
 
 
 def _forget_offset(random: Random, operations: list[Operation]) -> None:
@@ -267,5 +291,5 @@ def _mend(operations: list[Operation]) -> None:
         for step in one.steps:
             if step[0] == "poll":
                 step[1] = {key: several for key, several in step[1].items() if several}
-            elif one.kind != "ok":
+            elif one.kind == "info" or (one.kind == "fail" and one.f != "txn"):
                 step[2] = None  # who was not answered does not know
