@@ -44,6 +44,8 @@ class Binding(ABC):
     """
 
     module: ClassVar[str]
+    variant: ClassVar[str] = ""
+    """What the machines stand on, if it is something that states cannot be loaded into."""
     knobs: ClassVar[Mapping[str, Value]]
     """Constants whose value is what the machines implement."""
     projection: ClassVar[Mapping[str, Callable[[Any], Value]]]
@@ -60,7 +62,9 @@ class Binding(ABC):
     @classmethod
     def actions(cls) -> dict[str, tuple[str, ...]]:
         """The actions that have a method, with its parameters."""
-        own = {k: f for k, f in vars(cls).items() if inspect.isfunction(f) and k[0] != "_"}
+        bindings = [one for one in reversed(cls.__mro__) if issubclass(one, Binding)][1:]
+        methods = {name: value for one in bindings for name, value in vars(one).items()}
+        own = {k: f for k, f in methods.items() if inspect.isfunction(f) and k[0] != "_"}
         return {
             pascal_case(name): tuple(p for p in list(inspect.signature(f).parameters)[1:])
             for name, f in own.items()

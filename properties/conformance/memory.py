@@ -4,6 +4,8 @@ The exhaustive check tries many steps from one state, and must know that a refus
 nothing, wherever it might have. So it remembers objects and their contents rather than asking the
 abstraction, which sees only what the spec sees: a stale cache behind it would go unnoticed.
 
+A class that says OPAQUE is looked at from outside only: it is found when two machines share it.
+
 On the way an object that can be reached twice shows. If two machines share it, a step of one is
 secretly a step of the other.
 """
@@ -45,6 +47,9 @@ class Memory:
             inner = thing
         elif id(thing) in known:
             self.shared.append(thing)
+            return
+        elif getattr(kind, "OPAQUE", False):
+            known.add(id(thing))
             return
         elif kind is list:
             inner = thing

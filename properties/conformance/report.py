@@ -17,6 +17,8 @@ from properties.conformance.walks import Run, shorten, stroll, tour
 
 #: The largest graphs, in edges, of which the tour and Hypothesis are asked.
 SMALL = 60_000
+#: The same for machines that no state can be loaded into; of larger ones only walks are made.
+SMALL_ON_DISK = 10_000
 
 
 @frozen
@@ -105,7 +107,11 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
     """
     report = Report(scope)
     methods = [_exhaustively, _strolling]
-    if scope.graph.edge_count <= SMALL:
+    if scope.binding.variant:
+        methods = [_strolling]
+        if scope.graph.edge_count <= SMALL_ON_DISK:
+            methods.insert(0, _touring)
+    elif scope.graph.edge_count <= SMALL:
         methods += [_touring, _searching]
     for method in methods:
         started = time.process_time()

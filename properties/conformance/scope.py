@@ -34,7 +34,7 @@ class Scope:
 
     @property
     def name(self) -> str:
-        return f"{self.binding.module}/{self.cfg}"
+        return " ".join(filter(None, (f"{self.binding.module}/{self.cfg}", self.binding.variant)))
 
     def system(self) -> Binding:
         """The machines in their initial state, made anew."""

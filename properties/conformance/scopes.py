@@ -25,3 +25,6 @@ def load(chosen: list[tuple[str, str]], tree: SpecTree | None = None) -> Iterato
         check_names(module(name).binding)
     for name, cfg in chosen:
         yield Scope.of(module(name).binding, cfg, tree)
+        on_disk = module(name).on_disk
+        if on_disk is not None and cfg in module(name).table(tree).scopes.disk:
+            yield Scope.of(on_disk, cfg, tree)

@@ -28,6 +28,8 @@ class Module:
 
     The known bugs of each are in `properties/mutants/machines`, in a file of the same name.
     """
+    on_disk: type[Binding] | None = None
+    """The same binding on Kafka's files, for real paths only: no state is loaded into it."""
     recorded: str | None = None
     """The subject of the traces that the simulator records of this module, None if it does not."""
 
@@ -43,7 +45,11 @@ class Module:
 @cache
 def modules() -> Mapping[str, Module]:
     """Every descriptor in this folder, by the name of its TLA+ module."""
-    files = [one.name for one in iter_modules(folder.__path__) if one.name != "descriptor"]
+    files = [
+        one.name
+        for one in iter_modules(folder.__path__)
+        if one.name not in ("descriptor", "on_disk")
+    ]
     found = [import_module(f"{folder.__name__}.{name}").MODULE for name in files]
     return {module.name: module for module in found}
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction, each, of
 from properties.modules.descriptor import Module
+from properties.modules.on_disk import LogOnDisk, ReplicaOnDisk
 from properties.tla import Value
 from refimpl.errors import InvalidRequest
 from refimpl.machines.controller import PartitionState
@@ -43,11 +44,14 @@ class DurableIsr(Binding):
             elr_enabled=self.elr_enabled,
             unclean_election=self.unclean,
         )
-        self.replicas = tuple([Replica(id, min_isr=self.min_isr) for id in self.ids])
+        self.replicas = tuple([self._replica(id) for id in self.ids])
         self.crashed: frozenset[int] = frozenset()
         self.acked: tuple[int, ...] = ()
         self.written = self.crashes = self.elections = 0
         self._tell(self.ids)
+
+    def _replica(self, id: int) -> Replica:
+        return Replica(id, min_isr=self.min_isr)
 
     def _tell(self, brokers: tuple[int, ...]) -> None:
         """What the controller decided reaches those who run at once."""
@@ -106,7 +110,7 @@ class DurableIsr(Binding):
 
     def fetch(self, f: int, l: int) -> None:
         leader, follower = self.replicas[l - 1], self.replicas[f - 1]
-        if follower.leader != l or follower.log == leader.log:
+        if follower.leader != l or follower.log.records[:] == leader.log.records[:]:
             raise OtherAction
         request = follower.fetch_request()
         rounds = self.max_records if self._common(f, l) < follower.log.end else 1
@@ -230,7 +234,18 @@ DurableIsr.projection = {
     "elections": lambda c: c.elections,
 }
 
+
+class DurableIsrOnDisk(DurableIsr):
+    """The same, on Kafka's files."""
+
+    variant = "on disk"
+
+    def _replica(self, id: int) -> Replica:
+        return ReplicaOnDisk(id, log=LogOnDisk.new(), min_isr=self.min_isr)
+
+
 MODULE = Module(
     binding=DurableIsr,
+    on_disk=DurableIsrOnDisk,
     machines=("log", "replica", "controller"),
 )

@@ -23,6 +23,7 @@ from properties.conformance.binding import (
     each,
 )
 from properties.modules.descriptor import Module
+from properties.modules.on_disk import LogOnDisk, ReplicaOnDisk
 from properties.tla import Rec, Value
 from refimpl.errors import InvalidRequest, Refusal
 from refimpl.machines.controller import LeaderAndIsr, PartitionState, first_live
@@ -54,7 +55,7 @@ class Truncation(Binding):
         self.lossy: str = constants["Lossy"]
         self.late_fetches: bool = constants["LateFetches"]
         self.state = PartitionState.create(self.ids)
-        self.replicas = tuple(Replica(id) for id in self.ids)
+        self.replicas = tuple(self._replica(id) for id in self.ids)
         self.replicas[0].become_leader(1, self.state.isr)
         for replica in self.replicas[1:]:
             replica.become_follower(1, 1)
@@ -63,6 +64,9 @@ class Truncation(Binding):
         self.late: set[FetchRequest] = set()
         self.lost: dict[int, FetchAnswer] = {}
         self.committed: tuple[int, ...] = ()
+
+    def _replica(self, id: int) -> Replica:
+        return Replica(id)
 
     # The leader
 
@@ -312,8 +316,19 @@ Truncation.projection = {
     "committed": lambda c: c.committed,
 }
 
+
+class TruncationOnDisk(Truncation):
+    """The same, on Kafka's files."""
+
+    variant = "on disk"
+
+    def _replica(self, id: int) -> Replica:
+        return ReplicaOnDisk(id, log=LogOnDisk.new())
+
+
 MODULE = Module(
     binding=Truncation,
+    on_disk=TruncationOnDisk,
     machines=("log", "replica", "controller"),
     recorded="orders:{partition}",
 )

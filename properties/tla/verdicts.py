@@ -74,6 +74,8 @@ class Scopes:
 
     conform: tuple[str, ...] = ()
     """By `highwater conform`: each that the machines can be set up for."""
+    disk: tuple[str, ...] = ()
+    """Of those, where the machines are run on Kafka's files as well."""
     mutants: tuple[str, ...] = ()
     """Where bugs of the machines are looked for: together they hold every rule."""
     tour: tuple[str, ...] = ()

@@ -1,0 +1,116 @@
+"""Replicas whose log is Kafka's files, and whose restarts are what recovery makes of them.
+
+A binding that is put on disk is the same binding. Only its replicas differ: they write batches, and
+`restart(checkpoint, kept)` is a crash after which the disk has the first `kept` batches, half of
+the next one and a replication-offset-checkpoint that says `checkpoint`. Where the log ends then,
+what its epochs are and where the high watermark stands is for the storage to say, not for the
+machine: the conformance check compares it with the spec.
+"""
+
+from ast import literal_eval
+from functools import cache
+from typing import ClassVar
+
+from attrs import define, field
+
+from refimpl.broker.partition_replica_log import PartitionReplicaLog
+from refimpl.machines.replica import Replica
+from refimpl.storage.batch import BatchHeader, Record, encode_batch
+from refimpl.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk import MemoryDisk
+from refimpl.storage.log_dir import LogDir, folder_name
+from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.segment import LOG
+
+PARTITION = "orders", 0
+CONFIG = LogConfig()
+NOW_MS = 0
+#: How many bytes each value takes, so that all batches have one size and a limit counts records.
+WIDTH = 16
+
+
+@cache
+def batch_of(value: object) -> bytes:
+    """A batch with this value alone."""
+    return encode_batch([Record(0, NOW_MS, None, repr(value).ljust(WIDTH).encode())])
+
+
+@cache
+def _value(content: bytes) -> object:
+    return literal_eval(content.decode().rstrip())
+
+
+def value_of(header: BatchHeader, content: bytes | None) -> object:
+    """The value again, from a record's bytes."""
+    return _value(content or b"None")
+
+
+SIZE = len(batch_of(0))
+
+
+@define(eq=False)
+class LogOnDisk(PartitionReplicaLog):
+    """A log in files of its own directory, on a disk that is only memory."""
+
+    OPAQUE: ClassVar = True
+
+    directory: LogDir = field(kw_only=True)
+    disk: MemoryDisk = field(kw_only=True)
+    crashing: bool = field(default=False, init=False)
+
+    @classmethod
+    def new(cls) -> "LogOnDisk":
+        """An empty log."""
+        disk = MemoryDisk()
+        directory = LogDir.open(disk, NOW_MS, CONFIG)
+        log = directory.create(PARTITION, bytes(16), NOW_MS)
+        return cls(log, lambda: NOW_MS, value_of, SIZE, directory=directory, disk=disk)
+
+    def append(self, epoch: int, batch: object) -> int:
+        """Append a value as a batch."""
+        return super().append(epoch, batch_of(batch))
+
+    def truncate_to(self, end: int) -> None:
+        """Cut the log; in a crash, lose what is behind `end`, and recover."""
+        if self.crashing:
+            self._recover(end)
+        else:
+            super().truncate_to(end)
+
+    def crash(self, checkpoint: int) -> None:
+        """The process ends: high watermarks were last written down when ours stood here."""
+        write_offsets(self.directory.disk, HIGH_WATERMARKS, {PARTITION: checkpoint})
+        self.crashing = True
+
+    def _recover(self, kept: int) -> None:
+        """Start again on a disk that has the first `kept` batches, and half of the next one.
+
+        What was flushed is lost only with the disk: then its recovery point is none.
+        """
+        content = self.disk.files[f"{folder_name(PARTITION)}/{0:020d}{LOG}"]
+        if kept < self.log.local.recovery_point:
+            write_offsets(self.disk, RECOVERY_POINTS, {PARTITION: 0})
+        del content[kept * SIZE + (SIZE // 2) * (kept < self.end) :]
+        self.directory = LogDir.open(self.disk, NOW_MS, CONFIG)
+        self.log = self.directory.log(PARTITION)
+        self.crashing = False
+
+    @property
+    def recovered(self) -> PartitionLog:
+        """What recovery found."""
+        return self.log
+
+
+@define
+class ReplicaOnDisk(Replica):
+    """A replica that restarts with what its storage recovers."""
+
+    def restart(self, checkpoint: int, kept: int) -> None:
+        """Crash; the guard is the machine's, the log and the high watermark are the storage's."""
+        log = self.log
+        assert isinstance(log, LogOnDisk)
+        if 0 <= checkpoint <= min(self.high_watermark, kept) and kept <= log.end:
+            log.crash(checkpoint)
+        super().restart(checkpoint, kept)
+        self.high_watermark = log.recovered.high_watermark
