@@ -19,7 +19,7 @@ from crc32c import crc32c
 from rich.console import Console
 from rich.table import Table
 
-from refimpl.storage.batch import Record, encode_batch
+from refimpl.storage.batch import Record, batches, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import replace_file
 from refimpl.storage.files import FileDisk
@@ -151,6 +151,16 @@ def rows(root: Path) -> list[tuple[str, str, str, str]]:
     add("append 512 batches of 1 MiB", f"{ours:.2f} s", f"{bare:.2f} s: {bare / ours:.0%}", "60%")
     ours, bare = compare_appends(root, 16 * 1024, 16_384)
     add("append batches of 16 KiB", f"{16_384 / ours:,.0f}/s", f"{bare / ours:.0%}", "30,000/s")
+    single = encode_batch([Record(0, NOW_MS, b"key", bytes(100))])
+    directory, log = new_log(root / "single")
+    each = best_of(lambda: append(log, single, 20_000)) / 20_000 * 1e6
+    add("append a batch of one record", f"{each:.1f} µs", "", "4.5 µs: Kafka")
+    fetched = single * 5_000
+    each = best_of(lambda: [*batches(fetched)]) / 5_000 * 1e6
+    add("read the header of a batch of one record", f"{each:.2f} µs", "", "0.2 µs: Kafka")
+    remove(root / "single", directory)
+    for names in (0, 2):
+        add_decoding(names, add)
     for size in (MIB, 16 * 1024):
         add_recovery(root / f"big-{size}", size, add)
     config_open = many_segments(root / "many", 10_000)
@@ -160,6 +170,23 @@ def rows(root: Path) -> list[tuple[str, str, str, str]]:
     opened = cpu_seconds(lambda: LogDir.open(disk, NOW_MS, CONFIG))
     add("open 10,000 segments, after a crash", f"{opened:.2f} s", "", "")
     return found
+
+
+def best_of(work: Callable[[], object]) -> float:
+    """Processor seconds of the best of five."""
+    return min(cpu_seconds(work) for _ in range(5))
+
+
+def add_decoding(names: int, add: Callable[[str, str, str, str], None]) -> None:
+    """Records decoded in a second, by the library and by ours in Python."""
+    headers = tuple((f"h{n}", b"1") for n in range(names))
+    many = [Record(n, NOW_MS + n, b"key-%d" % n, bytes(100), headers) for n in range(1_000)]
+    batch = encode_batch(many)
+    small = [encode_batch(many[n : n + 50]) for n in range(0, 1_000, 50)]
+    library = 10_000 / best_of(lambda: [[*decode_records(batch)] for _ in range(10)])
+    ours = 10_000 / best_of(lambda: [[*decode_records(b)] for b in small * 10])
+    what = f"decode records with {names} headers"
+    add(what, f"{library:,.0f}/s", f"{ours:,.0f}/s in batches of 50", "")
 
 
 def add_recovery(root: Path, size: int, add: Callable[[str, str, str, str], None]) -> None:

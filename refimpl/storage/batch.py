@@ -7,20 +7,20 @@ compaction only.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from attrs import frozen
 from crc32c import crc32c
 
 from refimpl.storage.compression import Codec, compress, decompress
 from refimpl.storage.errors import CorruptBatch, UnsupportedForMessageFormat
+from refimpl.storage.record import Header, Record
+from refimpl.storage.record_library import WORTH_IT, decoded
 from refimpl.storage.varint import decode_varint, encode_varint
 
 Buffer = bytes | bytearray | memoryview
-Header = tuple[str, bytes | None]
 
 #: base offset, batch length, leader epoch, magic, CRC, attributes, last offset delta, base
 #: timestamp, max timestamp, producer id, producer epoch, base sequence, record count
@@ -116,15 +116,11 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
 
-@frozen
-class Record:
-    """One record as a consumer sees it; without a value it is a tombstone."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
+#: `BatchHeader._make` without its check of the length, which the struct has made.
+_new = cast(
+    "Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]",
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
+)
 
 
 def codec_of(attributes: int) -> Codec:
@@ -146,8 +142,8 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     if magic == MAGIC:
         if len(data) - position < HEADER_SIZE:
             raise CorruptBatch(f"only {len(data) - position} bytes of a header of {HEADER_SIZE}")
-        header = BatchHeader._make(_HEADER.unpack_from(data, position))
-        if header.length < HEADER_SIZE - LOG_OVERHEAD:
+        header = _new(BatchHeader, _HEADER.unpack_from(data, position))
+        if header[1] < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatch(f"a length of {header.length}, less than the header")
         return header
     if magic in (0, 1):
@@ -273,6 +269,11 @@ def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
     header = read_header(data, position)
     payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
     body = decompress(header.codec, payload)
+    if header.record_count >= WORTH_IT:
+        records = decoded(_uncompressed(header, body))
+        if records is not None:
+            yield from records
+            return
     place = 0
     for _ in range(header.record_count):
         record, place = _decode_record(body, place, header)
@@ -281,17 +282,25 @@ def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
         raise CorruptBatch(f"{len(body) - place} bytes behind {header.record_count} records")
 
 
+def _uncompressed(header: BatchHeader, body: bytes) -> bytes:
+    """The same batch with its records as they are; the CRC stays what it was."""
+    length = HEADER_SIZE - LOG_OVERHEAD + len(body)
+    fields = header._replace(length=length, attributes=header.attributes & ~_CODEC)
+    return _HEADER.pack(*fields) + body
+
+
 def batches(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch in a run of whole batches."""
-    position = 0
-    while position < len(data):
+    position, end = 0, len(data)
+    while position < end:
         header = read_header(data, position)
-        if position + header.size > len(data):
+        following = position + LOG_OVERHEAD + header[1]
+        if following > end:
             raise CorruptBatch(
-                f"a batch of {header.size} bytes at byte {position}, where {len(data)} bytes end"
+                f"a batch of {header.size} bytes at byte {position}, where {end} bytes end"
             )
         yield position, header
-        position += header.size
+        position = following
 
 
 def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:

@@ -105,7 +105,8 @@ class PartitionLog:
         if config.compression_type is not None:
             data, found = with_codec(data, found, config.compression_type, config)
         append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-        view, staged, offset = memoryview(data), Staged(), self.end_offset
+        view, offset = memoryview(data), self.end_offset
+        staged: Staged | None = None
         batches: list[BatchHeader] = []
         parts: list[Buffer] = []
         for position, header in found:
@@ -121,6 +122,7 @@ class PartitionLog:
             if append_time:
                 header = header._replace(max_timestamp=now_ms)
             if header.producer_id != NO_PRODUCER:
+                staged = staged or Staged()
                 batch = view[position : position + header.size]
                 self._stage(staged, header, batch, origin, transaction_version)
             parts += (head, view[position + len(head) : position + header.size])
@@ -287,12 +289,12 @@ class PartitionLog:
         self,
         batches: list[BatchHeader],
         parts: list[Buffer],
-        staged: Staged,
+        staged: Staged | None,
         size: int,
         now_ms: int,
     ) -> int:
         first, last = batches[0], batches[-1]
-        timestamp = max(header.max_timestamp for header in batches)
+        timestamp = max([header.max_timestamp for header in batches])
         if self.local.active.must_roll(size, timestamp, last.last_offset, now_ms):
             self.roll(now_ms, first.base_offset)
         for header in batches:
@@ -301,7 +303,7 @@ class PartitionLog:
             elif header.leader_epoch != self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
         self.local.append(batches, parts)
-        if staged.producers:
+        if staged is not None and staged.producers:
             for aborted in self.producers.commit(staged, self.end_offset):
                 self.local.active.txn_index.append(aborted)
         self.producers.end_offset = self.end_offset

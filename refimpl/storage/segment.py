@@ -44,6 +44,17 @@ class Segment:
     _first_timestamp: int | None = field(default=None, init=False)
     _since_index: int = field(default=0, init=False)
     _dirty: bool = field(default=False, init=False)
+    _path: str = field(default="", init=False)
+    #: How long it may grow; its name decides the jitter, which Kafka draws.
+    _most_ms: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Name the file, and take `segment.jitter.ms` off `segment.ms`."""
+        self._path = f"{self.folder}/{file_name(self.base_offset, LOG)}"
+        self._most_ms = most = self.config.max_segment_ms
+        jitter = min(self.config.segment_jitter_ms, most)
+        if jitter > 0:
+            self._most_ms = most - crc32(self._path.encode()) % jitter
 
     @classmethod
     def open(
@@ -83,11 +94,11 @@ class Segment:
     @property
     def path(self) -> str:
         """The `.log` file."""
-        return f"{self.folder}/{file_name(self.base_offset, LOG)}"
+        return self._path
 
     def append(self, batches: Sequence[BatchHeader], parts: Sequence[Buffer]) -> None:
         """Write batches that are placed already, then what the indexes should know of them."""
-        self.disk.append(self.path, *parts)
+        self.disk.append(self._path, *parts)
         self._dirty = True
         for header in batches:
             self.index(self.size, header)
@@ -96,7 +107,8 @@ class Segment:
     def index(self, position: int, header: BatchHeader) -> None:
         """Take note of a batch, and of its place once per `index.interval.bytes`."""
         last_offset = header.last_offset
-        if header.max_timestamp > self.largest_timestamp()[0]:
+        largest = self._largest or self.largest_timestamp()
+        if header.max_timestamp > largest[0]:
             self._largest = header.max_timestamp, last_offset
         if position == 0:
             self._first_timestamp = header.max_timestamp
@@ -146,7 +158,7 @@ class Segment:
         full = self.config.segment_index_bytes
         return (
             self.size > self.config.segment_bytes - size
-            or (self.size > 0 and self._waited_ms(timestamp, now_ms) > self._most_ms())
+            or (self.size > 0 and self._waited_ms(timestamp, now_ms) > self._most_ms)
             or self.offset_index.is_full(full)
             or self.time_index.is_full(full)
             or last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
@@ -286,12 +298,6 @@ class Segment:
         for _, header in self.headers(self._start(offset)):
             if header.max_timestamp > timestamp:
                 timestamp, offset = self._largest = header.max_timestamp, header.last_offset
-
-    def _most_ms(self) -> int:
-        """How long the segment may grow; its name decides the jitter, which Kafka draws."""
-        most = self.config.max_segment_ms
-        jitter = min(self.config.segment_jitter_ms, most)
-        return most - crc32(self.path.encode()) % jitter if jitter > 0 else most
 
     def _waited_ms(self, timestamp: int, now_ms: int) -> int:
         if self._first_timestamp is None:

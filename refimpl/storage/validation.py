@@ -39,6 +39,7 @@ def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) 
     found = list(batches(data))
     if not found:
         raise InvalidRecord("no batch at all")
+    stamped_by_producer = config.message_timestamp_type is TimestampType.CREATE_TIME
     for position, header in found:
         if header.magic != MAGIC:
             raise UnsupportedForMessageFormat(f"format {header.magic} is not written any more")
@@ -46,7 +47,7 @@ def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) 
         if not crc_matches(data, header, position):
             raise CorruptBatch(f"the CRC of the batch at byte {position} does not match")
         _check_claims(header, origin)
-        if config.message_timestamp_type is TimestampType.CREATE_TIME:
+        if stamped_by_producer:
             _check_clock(header, config, now_ms)
     return found
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,9 @@ from refimpl.storage.batch import (
     read_header,
 )
 from refimpl.storage.compression import Codec
+from refimpl.storage.errors import CorruptBatch
 from refimpl.storage.legacy import decode_messages
+from refimpl.storage.record_library import WORTH_IT
 from tests.refimpl.storage.independent import (
     Producer,
     legacy_read_by_others,
@@ -122,3 +125,36 @@ def test_others_number_what_a_broker_has_placed_as_we_do(
     ours_read = [message.record for message in decode_messages(data)]
     assert ours_read == legacy_read_by_others(bytes(data), 1)
     assert ours_read[0].offset == base
+
+
+@given(
+    runs_of_records(),
+    codecs,
+    st.booleans(),
+    st.none() | st.integers(0, 2**40),
+    st.none() | st.integers(0, 2**40),
+)
+def test_a_large_batch_is_decoded_alike_by_the_library_and_by_us(
+    some: list[Record], codec: Codec, broken: bool, horizon: int | None, stamped: int | None
+) -> None:
+    """Large batches are handed over; names that are no UTF-8, and damage, stay ours."""
+    many = [
+        evolve(one, offset=n * len(some) + one.offset)
+        for n in range(-(-WORTH_IT // len(some)))
+        for one in some
+    ]
+    data = bytearray(
+        encode_batch(many, codec=codec, delete_horizon_ms=horizon, append_time_ms=stamped)
+    )
+    if broken:
+        data[-1] ^= 0x55
+    results: list[object] = []
+    for most in (WORTH_IT, 2**31):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("refimpl.storage.batch.WORTH_IT", most)
+            try:
+                results.append(list(decode_records(data)))
+            except CorruptBatch as refused:
+                results.append(refused.why)
+    assert results[0] == results[1]
+    assert broken or [one.value for one in many] == [one.value for one in decode_records(data)]
