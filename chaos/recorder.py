@@ -17,7 +17,8 @@ from chaos.sim.simulation import Simulation
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
 from refimpl.events import Header, Json
-from refimpl.machines.replica import FetchRequest, Replica
+from refimpl.machines.messages import FetchRequest
+from refimpl.machines.replica import Replica
 from refimpl.projection import TRUNCATION_REPLICA
 
 # Members of a group, at most: those that a run does without never join.

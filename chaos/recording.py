@@ -45,6 +45,8 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
         "CheckIncarnation": True,
         "LateFetches": True,
         "ResetFollowers": "always",
+        "LateAnswers": False,
+        "NumberFetches": True,
     }
     longest = max(len(group.processed) for group in run.groups)
     group: dict[str, Json] = {

@@ -1,60 +1,69 @@
 """Refusals: what a machine answers when an action's guard is false.
 
-A refused action has changed nothing. Each carries the name under which Kafka's clients know it;
-only the wire turns it into an error code.
+A refused action has changed nothing. Every guard has a class of its own, whose fields are the
+values that disagreed; `kafka_error` is the name under which Kafka's clients know it, which several
+guards may share. Only the wire turns that name into a code.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar, cast
+
+from attrs import fields, frozen, has
 
 
 class Refusal(Exception):
-    """A guard was false.
-
-    The machine is as it was.
-    """
+    """A guard was false, and the machine is as it was."""
 
     kafka_error: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+    says: ClassVar[str] = ""
+    """The reason, with a place for each field."""
 
     def __str__(self) -> str:
-        """The error's name as Kafka's clients know it."""
-        return self.kafka_error
+        """Kafka's name for it, and the values that disagreed."""
+        kind = type(self)
+        if not has(kind) or not self.says:
+            return self.kafka_error
+        values = {one.name: _shown(getattr(self, one.name)) for one in fields(kind)}
+        return f"{self.kafka_error}: {self.says.format(**values)}"
 
 
-class NotLeaderOrFollower(Refusal):
-    """This replica does not have the role that the request asks of it."""
+def _shown(value: Any) -> str:
+    """A set in order, for messages are compared; anything else as it is."""
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(map(str, sorted(cast("frozenset[Any]", value)))) + "}"
+    return "nobody" if value is None else str(value)
 
-    kafka_error = "NOT_LEADER_OR_FOLLOWER"
 
-
+@frozen
 class FencedLeaderEpoch(Refusal):
-    """The other side stands in an older leader epoch (KIP-320)."""
+    """The sender stands in an older leader epoch (KIP-320)."""
 
     kafka_error = "FENCED_LEADER_EPOCH"
+    says = "the request of {sender} is of leader epoch {asked}, and here it is {here}"
+    sender: int
+    asked: int
+    here: int
 
 
-class UnknownLeaderEpoch(Refusal):
-    """The other side stands in a newer leader epoch, which we were not told of yet
-    (KIP-320)."""
-
-    kafka_error = "UNKNOWN_LEADER_EPOCH"
-
-
+@frozen
 class StaleBrokerEpoch(Refusal):
     """The sender has restarted since: its earlier incarnation no longer counts (KIP-380,
     KIP-903)."""
 
     kafka_error = "STALE_BROKER_EPOCH"
+    says = "broker {broker} is here in incarnation {here}, and this is of {asked}"
+    broker: int
+    asked: int
+    here: int
 
 
-class NotEnoughReplicas(Refusal):
-    """The ISR is smaller than min.insync.replicas, so acks=all cannot be promised."""
+class InvalidRequest(Refusal):
+    """The action does not fit the state."""
 
-    kafka_error = "NOT_ENOUGH_REPLICAS"
+    kafka_error = "INVALID_REQUEST"
 
 
 class IneligibleReplica(Refusal):
-    """A replica that is not alive, or not in this incarnation, cannot join the ISR (KIP-841,
-    KIP-903)."""
+    """A replica that is not alive, or not in this incarnation, cannot join the ISR."""
 
     kafka_error = "INELIGIBLE_REPLICA"
 
@@ -65,51 +74,67 @@ class EligibleLeadersNotAvailable(Refusal):
     kafka_error = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
 
 
-class InvalidRequest(Refusal):
-    """The action does not fit the state: nothing to advance, nobody to remove, an answer nobody
-    waits for."""
-
-    kafka_error = "INVALID_REQUEST"
-
-
 class OffsetOutOfRange(Refusal):
-    """An offset outside of the log, or an epoch of which it knows no end (KIP-320)."""
+    """A log has no such offset, or knows no end of such an epoch."""
 
     kafka_error = "OFFSET_OUT_OF_RANGE"
 
 
-class IllegalGeneration(Refusal):
-    """The member's generation is over; somebody else may own the partition now."""
+@frozen
+class OutsideLog(OffsetOutOfRange):
+    """An offset before the log's start or behind its end."""
 
-    kafka_error = "ILLEGAL_GENERATION"
-
-
-class UnknownMember(Refusal):
-    """The group does not know this member as the partition's owner."""
-
-    kafka_error = "UNKNOWN_MEMBER_ID"
+    says = "offset {offset}, of a log from {start} to {end}"
+    offset: int
+    start: int
+    end: int
 
 
-class OvertakenCommit(Refusal):
-    """A later commit of the same member arrived first; this one's connection is gone."""
+@frozen
+class BeyondTheLog(InvalidRequest):
+    """The length is not one of a prefix."""
 
-    kafka_error = "NETWORK_EXCEPTION"
+    says = "{length} records, of a log with {end}"
+    length: int
+    end: int
 
 
+@frozen
+class LossNotAllowed(InvalidRequest):
+    """The configuration promises that nothing is lost."""
+
+    says = "cut to {length} records, where no loss is allowed"
+    length: int
+
+
+# ------------------------------------------------------------------------------ brokers
+
+
+@frozen
 class UnknownTopicOrPartition(Refusal):
     """This broker has no such partition."""
 
     kafka_error = "UNKNOWN_TOPIC_OR_PARTITION"
+    says = "there is no {partition} here"
+    partition: object
 
 
+@frozen
 class FetchSessionIdNotFound(Refusal):
     """The fetch session is not known, or no longer (KIP-227)."""
 
     kafka_error = "FETCH_SESSION_ID_NOT_FOUND"
+    says = "there is no fetch session {session}"
+    session: int
 
 
+@frozen
 class InvalidFetchSessionEpoch(Refusal):
     """Not the request of the fetch session that comes next: overtaken, or there for the second
     time (KIP-227)."""
 
     kafka_error = "INVALID_FETCH_SESSION_EPOCH"
+    says = "request {asked} of fetch session {session}, and {expected} comes next"
+    session: int
+    asked: int
+    expected: int

@@ -22,9 +22,11 @@ M = TypeVar("M")
 Projection: TypeAlias = Mapping[str, Callable[[M], Any]]
 
 
-def by_replica(numbers: Mapping[int, int], replicas: tuple[int, ...]) -> tuple[int, ...]:
-    """What is known of each replica, as a sequence; 0 for those of which nothing is known."""
-    return tuple([numbers.get(r, 0) for r in replicas])
+def by_replica(
+    numbers: Mapping[int, int], replicas: tuple[int, ...], nothing: int = 0
+) -> tuple[int, ...]:
+    """What is known of each replica, as a sequence; `nothing` for those of which nothing is."""
+    return tuple([numbers.get(r, nothing) for r in replicas])
 
 
 # A log is to Truncation the leader epochs of its records, to DurableIsr their numbers.
@@ -42,7 +44,7 @@ DURABLE_ISR_REPLICA: Projection[Replica] = {
 }
 
 DURABLE_ISR_CONTROLLER: Projection[PartitionState] = {
-    "up": lambda s: s.alive,
+    "up": lambda s: s.brokers.alive,
     "isr": lambda s: s.isr,
     "elr": lambda s: s.elr,
     "leader": lambda s: s.leader or 0,

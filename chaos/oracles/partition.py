@@ -16,9 +16,10 @@ from refimpl.broker.messages import RecordBatch
 from refimpl.broker.observations import Decided
 from refimpl.errors import Refusal
 from refimpl.machines.abstract_log import AbstractLog
-from refimpl.machines.controller import LeaderAndIsr, PartitionState
+from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Record
-from refimpl.machines.replica import FetchRequest, Replica
+from refimpl.machines.messages import FetchRequest, LeaderAndIsr
+from refimpl.machines.replica import Replica
 
 
 @define(eq=False)
@@ -181,20 +182,21 @@ class PartitionOracle:
         """Something that a leader waits for has happened: what all in sync have is committed."""
         if not leader.leads or len(leader.isr) < leader.min_isr:
             return
-        ends = [leader.ends.get(member, 0) for member in leader.isr if member != leader.id]
+        members = leader.maximal_isr
+        ends = [leader.ends.get(member, 0) for member in members if member != leader.id]
         least = min(ends, default=leader.log.end)
         if leader.high_watermark < least <= leader.log.end:
             raise self._broken(
                 "Progress",
                 f"leader {leader.id} stays at high watermark {leader.high_watermark}, "
-                f"and all of {sorted(leader.isr)} have {least}",
+                f"and all of {sorted(members)} have {least}",
             )
 
     def _elected_unclean(self) -> None:
         """Somebody leads of whom nothing is known: what it lacks is lost."""
         if not self.settings.unclean:
             raise self._broken("UncleanElection", "it is not enabled")
-        self._suspend("unclean elections", self.decision.epoch)
+        self._suspend("unclean elections", self.decision.leader_epoch)
 
     def registered(self, replica: Replica) -> None:
         """A broker is back with what its disk kept."""
@@ -204,7 +206,7 @@ class PartitionOracle:
             return
         if not (self._last_may_lose and isr == frozenset((replica.id,))):
             raise self._broken("CommittedInIsr", f"replica {replica.id} is in sync, and lost some")
-        self._suspend("last in-sync replicas that lost records", self.decision.epoch + 1)
+        self._suspend("last in-sync replicas that lost records", self.decision.leader_epoch + 1)
 
     def acked(self, replica: Replica, offset: int, value: object) -> None:
         """A producer is told that its record is safe."""

@@ -73,8 +73,8 @@ class ProgressOracle:
         if state.leader is None:
             return "nobody leads"
         leader = oracle.replicas[state.leader]
-        if not leader.leads or leader.epoch != state.epoch:
-            return f"leader {state.leader} does not know that it leads in epoch {state.epoch}"
+        if not leader.leads or leader.epoch != state.leader_epoch:
+            return f"leader {state.leader} does not know that it leads in {state.leader_epoch}"
         if len(state.isr) < len(BROKERS):
             return f"only {sorted(state.isr)} are in sync"
         if leader.high_watermark < leader.log.end:

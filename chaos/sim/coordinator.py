@@ -22,8 +22,9 @@ from chaos.sim.group_messages import (
 )
 from chaos.sim.simulation import Simulation
 from refimpl.broker.messages import Request, Response
-from refimpl.errors import OvertakenCommit, Refusal
+from refimpl.errors import Refusal
 from refimpl.machines.group import Coordinator
+from refimpl.machines.group_errors import OvertakenCommit
 
 
 @define(eq=False)

@@ -144,11 +144,12 @@ class BrokerHost:
     def _ask_at_once(self, request: Request) -> None:
         """Changing the ISR takes no time here, or does not happen."""
         if not self.simulation.network.reaches(self.id, CONTROLLER):
-            self.node.context.partitions[request.body.partition].altering = 0
-            return
+            return  # it stays pending, and is sent again
         now, controller = self.simulation.timeline.now, self.controller.controller
         for output in controller.handle(now, request):
             if type(output) is Response:
                 self._carry_out(self.node.handle(now, output))
+            elif type(output) is Request:
+                self.simulation.network.send(output)
             else:
                 self.simulation.observe(CONTROLLER, output)

@@ -34,6 +34,7 @@ from refimpl.broker.config import BrokerConfig
 from refimpl.broker.controller import Controlled, Controller
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import Registered
+from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
@@ -204,11 +205,13 @@ def _watch_registrations(
 
 def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
     assignments = ((1, 2, 3), (1, 3, 2))
+    registry = BrokerRegistry(dict.fromkeys(BROKERS, 0), frozenset(BROKERS))
     partitions = {
         name: Controlled(
             assignments[name.partition % 2],
             PartitionState.create(
                 BROKERS,
+                registry,
                 min_isr=settings.min_isr,
                 elr_enabled=settings.elr,
                 unclean_election=settings.unclean,
@@ -216,7 +219,7 @@ def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
         )
         for name in names
     }
-    return Controller(BROKERS, partitions, settings.session_ms)
+    return Controller(BROKERS, registry, partitions, settings.session_ms)
 
 
 def _config(settings: Settings) -> BrokerConfig:

@@ -8,16 +8,21 @@ and asks the leader as it would be had it heard from everybody (`_informed`).
 # Parameters are named as in the spec, where a leader is `l`.
 # ruff: noqa: E741
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import ClassVar
+
+from attrs import evolve
 
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction, each, of
 from properties.modules.descriptor import Module
 from properties.modules.on_disk import LogOnDisk, ReplicaOnDisk
 from properties.tla import Value
-from refimpl.errors import InvalidRequest
+from refimpl.errors import Refusal
+from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Log, Record
+from refimpl.machines.messages import AlterPartitionRequest
 from refimpl.machines.replica import Replica
 from refimpl.projection import DURABLE_ISR_CONTROLLER, DURABLE_ISR_REPLICA
 
@@ -55,33 +60,20 @@ class DurableIsr(Binding):
 
     def _tell(self, brokers: tuple[int, ...]) -> None:
         """What the controller decided reaches those who run at once."""
-        now = self.state.decision
         for r in brokers:
-            if now.leader is None or r not in self.state.alive:
-                continue
-            if r == now.leader:
-                self.replicas[r - 1].become_leader(now.epoch, now.isr)
-            else:
-                self.replicas[r - 1].become_follower(now.epoch, now.leader)
+            if r in self.state.brokers.alive:
+                with suppress(Refusal):  # no news, or that nobody leads
+                    self.replicas[r - 1].told(self.state.decision)
 
-    def _informed(self, l: int, followers: Iterable[int]) -> Replica:
-        """The leader as it would be had it heard from these followers, and led for ever.
+    def _informed(self, l: int, ends: Mapping[int, int]) -> Replica:
+        """The leader as it would be had it led for ever and heard of these ends.
 
         Led for ever, because the start of its epoch stands in for what may have been acknowledged
         before it, and here it knows that.
         """
         leader = self.replicas[l - 1]
-        return Replica(
-            id=l,
-            log=leader.log,
-            high_watermark=len(self.acked),
-            epoch=0,
-            leader=leader.leader,
-            isr=leader.isr,
-            ends={f: self._common(f, l) for f in followers},
-            up=leader.up,
-            min_isr=self.min_isr,
-        )
+        known = {"ends": dict(ends), "seen": {}, "newest": {}}
+        return evolve(leader, high_watermark=len(self.acked), epoch=0, **known)
 
     def _common(self, f: int, l: int) -> int:
         """How much of f's log, from its start, is in the leader's too."""
@@ -103,7 +95,8 @@ class DurableIsr(Binding):
 
     def acknowledge(self, l: int) -> None:
         """One record at a time, as producers are told; the high watermark may be further on."""
-        leader = self._informed(l, self.replicas[l - 1].isr - {l})
+        followers = self.replicas[l - 1].isr - {l}
+        leader = self._informed(l, {f: self._common(f, l) for f in followers})
         leader.advance_high_watermark()
         told = leader.log.records[: len(self.acked) + 1]
         self.acked = tuple([_number(record) for record in told])
@@ -123,24 +116,28 @@ class DurableIsr(Binding):
     # The controller
 
     def shrink_isr(self, l: int, f: int) -> None:
-        leader = self.replicas[l - 1]
-        isr = leader.shrink_isr(f)
-        self.state.shrink_isr(l, leader.epoch, f)
-        leader.adopt_isr(isr)
+        self._alter_partition(l, self.replicas[l - 1].isr_without(f))
 
     def expand_isr(self, l: int, f: int) -> None:
         leader, follower = self.replicas[l - 1], self.replicas[f - 1]
-        isr = self._informed(l, (f,)).expand_isr(f)
-        if self._common(f, l) < follower.log.end:
-            raise InvalidRequest  # it has to cut first, so its fetch would not be counted
-        self.state.expand_isr(l, leader.epoch, f, follower.incarnation)
-        leader.adopt_isr(isr)
+        informed = self._informed(l, {})
+        with suppress(Refusal):
+            informed.answer_fetch(evolve(follower.next_fetch(), epoch=0), 0)
+        request = evolve(informed.isr_with(f), leader_epoch=leader.epoch)
+        self.state.check(request)
+        leader.answer_fetch(follower.fetch_request(), 0)  # now it has really heard from it
+        self._alter_partition(l, request)
+
+    def _alter_partition(self, l: int, request: AlterPartitionRequest) -> None:
+        """The leader asks, the controller agrees, and the leader learns it, in one step."""
+        self.state.check(request)
+        leader = self.replicas[l - 1]
+        leader.pending = request
+        leader.take_isr_answer(request, self.state.alter_partition(request))
 
     def _elects(self) -> None:
         if self.elections >= self.max_elections:
             raise Bound
-        if self.state.leader is not None:
-            raise OtherAction  # the leadership is moved only when it is vacant
 
     def elect(self, r: int) -> None:
         self._elects()
@@ -159,8 +156,8 @@ class DurableIsr(Binding):
     def _gone(self, r: int, kept: int) -> None:
         if self.crashes >= self.max_crashes:
             raise Bound
-        leader = self.state.leader
-        if self.state.fence(r, leader if leader != r else None):
+        self.state.brokers.fence(r)
+        if self.state.remove(r):
             self._tell(self.ids)
         self.replicas[r - 1].restart(0, kept)
         self.crashes += 1
@@ -176,21 +173,23 @@ class DurableIsr(Binding):
         self._gone(r, self.replicas[r - 1].log.end)
 
     def restart(self, r: int) -> None:
-        self.state.register(
-            r,
-            crashed=self.detect_crash and r in self.crashed,
-            incarnation=self.replicas[r - 1].incarnation,
-        )
+        self.state.brokers.register(r, self.replicas[r - 1].incarnation)
+        self.state.brokers.unfence(r)
+        self.state.register(r, crashed=self.detect_crash and r in self.crashed)
         self.crashed -= {r}
-        self._tell((r,))
+        self._tell(self.ids)
 
     def load(self, state: Mapping[str, Value]) -> None:
         """Each record was written in an epoch of its own: the spec does not say, and this fits."""
+        epochs = dict.fromkeys(self.ids, 0)
+        for r in frozenset(self.ids) - state["up"]:
+            epochs[r] = -1  # it restarts as a newer incarnation than the one that was registered
         self.state = PartitionState(
-            epoch=state["written"] + 1,
+            leader_epoch=state["written"] + 1,
             leader=state["leader"] or None,
             isr=state["isr"],
-            alive=state["up"],
+            replicas=frozenset(self.ids),
+            brokers=BrokerRegistry(epochs, state["up"]),
             elr=state["elr"],
             min_isr=self.min_isr,
             elr_enabled=self.elr_enabled,
@@ -203,14 +202,14 @@ class DurableIsr(Binding):
 
     def _loaded(self, r: int, log: tuple[int, ...]) -> Replica:
         now = self.state.decision
-        up = now.leader is not None and r in self.state.alive
+        up = now.leader is not None and r in self.state.brokers.alive
         records = Log([Record(number, number) for number in log])
         if up and now.leader == r:
-            records.assign_epoch(now.epoch)
+            records.assign_epoch(now.leader_epoch)
         return Replica(
             id=r,
             log=records,
-            epoch=now.epoch,
+            epoch=now.leader_epoch,
             leader=now.leader if up else None,
             isr=now.isr if up and now.leader == r else frozenset(),
             up=up,
@@ -247,5 +246,5 @@ class DurableIsrOnDisk(DurableIsr):
 MODULE = Module(
     binding=DurableIsr,
     on_disk=DurableIsrOnDisk,
-    machines=("log", "replica", "controller"),
+    machines=("log", "replica", "controller", "brokers"),
 )

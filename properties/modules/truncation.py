@@ -1,9 +1,8 @@
 """Truncation: replicas of one partition, and the controller's record of it.
 
 The controller's decisions reach replicas late, so the binding keeps all of them, as the spec does.
-It keeps the requests under way whose sender has moved on, and the ghost `committed`. Answers that
-were lost it keeps as well, and brings them too late: the spec says that they are void, and so has
-nothing to say about them.
+It keeps the requests under way whose sender has moved on, the answers that may come again, and the
+ghost `committed`.
 """
 
 # Parameters are named as in the spec, where a leader is `l`.
@@ -25,11 +24,18 @@ from properties.conformance.binding import (
 from properties.modules.descriptor import Module
 from properties.modules.on_disk import LogOnDisk, ReplicaOnDisk
 from properties.tla import Rec, Value
-from refimpl.errors import InvalidRequest, Refusal
-from refimpl.machines.controller import LeaderAndIsr, PartitionState, first_live
+from refimpl.errors import Refusal
+from refimpl.machines.brokers import BrokerRegistry
+from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Log, Record
-from refimpl.machines.replica import FetchAnswer, FetchRequest, Replica
-from refimpl.machines.replica_log import UNDEFINED_EPOCH
+from refimpl.machines.messages import (
+    AlterPartitionRequest,
+    FetchRequest,
+    FetchResponse,
+    LeaderAndIsr,
+)
+from refimpl.machines.replica import Replica
+from refimpl.machines.replica_log import UNDEFINED_EPOCH, EpochEnd
 from refimpl.projection import TRUNCATION_REPLICA, by_replica
 
 
@@ -43,26 +49,28 @@ class Truncation(Binding):
         "CheckIncarnation": True,
         "Unclean": False,
         "ResetFollowers": "always",
+        "NumberFetches": True,
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.ids = tuple(range(1, constants["N"] + 1))
-        self.nobody = (0,) * len(self.ids)
+        self.nobody, self.unheard = (0,) * len(self.ids), (-1,) * len(self.ids)
         self.max_records: int = constants["MaxRecords"]
         self.max_epoch: int = constants["MaxEpoch"]
         self.max_fetch: int = constants["MaxFetch"]
         self.max_restarts: int = constants["MaxRestarts"]
         self.lossy: str = constants["Lossy"]
         self.late_fetches: bool = constants["LateFetches"]
+        self.late_answers: bool = constants["LateAnswers"]
         self.state = PartitionState.create(self.ids)
         self.replicas = tuple(self._replica(id) for id in self.ids)
-        self.replicas[0].become_leader(1, self.state.isr)
-        for replica in self.replicas[1:]:
-            replica.become_follower(1, 1)
+        for replica in self.replicas:
+            replica.told(self.state.decision)
         self.decisions: dict[int, LeaderAndIsr] = {}  # by epoch, as they were made
         self._record()
         self.late: set[FetchRequest] = set()
-        self.lost: dict[int, FetchAnswer] = {}
+        self.answers: dict[Rec, FetchResponse] = {}
+        self.earlier: dict[int, FetchRequest] = {}  # of each follower, the last but one
         self.committed: tuple[int, ...] = ()
 
     def _replica(self, id: int) -> Replica:
@@ -84,59 +92,64 @@ class Truncation(Binding):
 
     def shrink_isr(self, l: int, f: int) -> None:
         leader = self.replicas[l - 1]
-        isr = leader.shrink_isr(f)
-        self.state.shrink_isr(l, leader.epoch, f)
-        leader.adopt_isr(isr)
-        self._record()
+        self.state.check(leader.isr_without(f))
+        self._alter_partition(leader, leader.shrink_isr(f))
 
     def expand_isr(self, l: int, f: int) -> None:
         leader = self.replicas[l - 1]
-        isr = leader.expand_isr(f)
-        self.state.expand_isr(l, leader.epoch, f, leader.seen.get(f, 0))
-        leader.adopt_isr(isr)
+        self.state.check(leader.isr_with(f))
+        self._alter_partition(leader, leader.expand_isr(f))
+
+    def _alter_partition(self, leader: Replica, request: AlterPartitionRequest) -> None:
+        """The leader asks, the controller agrees, and the leader learns it, in one step: what lies
+        between is for AlterPartition to tell. A request that is refused is no step."""
+        leader.take_isr_answer(request, self.state.alter_partition(request))
         self._record()
 
     # A follower and its leader
 
-    def _request(self, f: int, l: int) -> tuple[FetchRequest, bool]:
-        """What f asks of l, and whether their logs agree, before anybody has changed."""
-        follower = self.replicas[f - 1]
+    def _agree(self, f: int, l: int) -> bool:
+        """Whether the logs agree, in a fetch of f that l would answer."""
+        follower, leader = self.replicas[f - 1], self.replicas[l - 1]
         if follower.leader != l:
             raise OtherAction
-        request = follower.fetch_request()
-        leaves = self.replicas[l - 1].diverging(request.end, request.last_epoch)
-        return request, leaves is None
+        request = follower.next_fetch()
+        leader.check_fetch(request)
+        return leader.diverging(request.end, request.last_epoch) is None
 
-    def _deliver(self, f: int, answer: FetchAnswer) -> None:
-        """Bring an answer, and bring it again: a second copy must change nothing."""
-        self.replicas[f - 1].take_answer(answer)
-        with suppress(Refusal):
-            self.replicas[f - 1].take_answer(answer)
-
-    def _deliver_lost(self, r: int) -> None:
-        """An answer that comes after its follower has moved on to a new epoch is void."""
-        lost = self.lost.pop(r, None)
-        if lost is not None:
+    def _ask(self, f: int, l: int) -> FetchResponse:
+        """f asks and l answers; then copies of this fetch and the one before come, and are void."""
+        leader, request = self.replicas[l - 1], self.replicas[f - 1].fetch_request()
+        answer = leader.answer_fetch(request, self.max_fetch)
+        if self.late_answers:
+            self.answers[_answer(f, answer)] = answer
+        for copy in (request, self.earlier.get(f, request)):
             with suppress(Refusal):
-                self.replicas[r - 1].take_answer(lost)
+                leader.answer_fetch(copy, self.max_fetch)
+        self.earlier[f] = request
+        return answer
 
     def fetch(self, f: int, l: int) -> None:
-        request, agrees = self._request(f, l)
-        if not agrees:
+        if not self._agree(f, l):
             raise OtherAction
-        self._deliver(f, self.replicas[l - 1].answer_fetch(request, self.max_fetch))
+        self.replicas[f - 1].take_answer(self._ask(f, l))
 
     def fetch_lost(self, f: int, l: int) -> None:
-        request, agrees = self._request(f, l)
-        if not agrees:
+        if not self._agree(f, l):
             raise OtherAction
-        self.lost[f] = self.replicas[l - 1].answer_fetch(request, self.max_fetch)
+        self._ask(f, l)
+        self.replicas[f - 1].fetch_request()  # it gives up and asks anew, which is lost as well
 
     def truncate(self, f: int, l: int) -> None:
-        request, agrees = self._request(f, l)
-        if agrees:
+        if self._agree(f, l):
             raise OtherAction
-        self._deliver(f, self.replicas[l - 1].answer_fetch(request, self.max_fetch))
+        self.replicas[f - 1].take_answer(self._ask(f, l))
+
+    def late_answer(self, f: int, choice: int) -> None:
+        answers = [rec for rec in self.answers if rec["to"] == f]
+        if choice >= len(answers):
+            raise NoSuchChoice
+        self.replicas[f - 1].take_answer(self.answers[answers[choice]])
 
     def late_fetch(self, f: int, l: int, choice: int) -> None:
         if not self.late:
@@ -156,7 +169,7 @@ class Truncation(Binding):
         """What a follower asked for last may still reach its leader after it has moved on."""
         if not self.late_fetches or not replica.up or replica.leads:
             return set()
-        return {replica.fetch_request()}
+        return {replica.next_fetch()}
 
     def _told(self, e: int) -> LeaderAndIsr:
         if e not in self.decisions:
@@ -165,54 +178,45 @@ class Truncation(Binding):
 
     def become_leader(self, r: int, e: int) -> None:
         decision = self._told(e)
-        if decision.leader != r:
-            raise OtherAction
         left_behind = self._left_behind(self.replicas[r - 1])
-        self.replicas[r - 1].become_leader(e, decision.isr)
+        self.replicas[r - 1].become_leader(decision)
         self.late |= left_behind
-        self._deliver_lost(r)
 
     def become_follower(self, r: int, e: int) -> None:
         decision = self._told(e)
-        if decision.leader is None:
-            raise OtherAction
         left_behind = self._left_behind(self.replicas[r - 1])
-        self.replicas[r - 1].become_follower(e, decision.leader)
+        self.replicas[r - 1].become_follower(decision)
         self.late |= left_behind
-        self._deliver_lost(r)
 
     # The controller
 
     def _record(self) -> None:
-        self.decisions[self.state.epoch] = self.state.decision
+        self.decisions[self.state.leader_epoch] = self.state.decision
 
     def _decide(self) -> None:
-        if self.state.epoch >= self.max_epoch:
+        if self.state.leader_epoch >= self.max_epoch:
             raise Bound
 
     def elect(self, r: int) -> None:
         self._decide()
-        self.state.elect(r)
+        if self.state.leader is None:
+            self.state.elect(r)
+        else:
+            self.state.move_leader(r)
         self._record()
 
     def fence(self, b: int, r: int) -> None:
+        """The broker is heard of again at once: the spec knows no sessions."""
         self._decide()
-        decided = self.state.fence(b, r)
-        self.state.unfence(b)  # heard of again at once: the spec knows no sessions
-        if not decided:
-            raise InvalidRequest
+        if not self.state.fence(b, r):
+            raise OtherAction  # it was not in the ISR: nothing to decide
         self._record()
 
     def go_offline(self, b: int) -> None:
         self._decide()
         if self.max_restarts == 0:
             raise Environment
-        if first_live(self.ids, self.state.isr - {b}, self.state.alive) is not None:
-            raise OtherAction  # there is a successor: this is Fence
-        decided = self.state.fence(b, None)
-        self.state.unfence(b)
-        if not decided:
-            raise InvalidRequest
+        self.state.go_offline(b)
         self._record()
 
     def elect_unclean(self, r: int) -> None:
@@ -232,25 +236,29 @@ class Truncation(Binding):
             raise Environment
         left_behind = self._left_behind(replica)
         replica.restart(checkpoint, kept)
-        self.lost.pop(r, None)  # its connection ended with it
         self.late |= left_behind
         # Its session ends and begins within the step, before the controller decides anything.
-        self.state.alive -= {r}
-        self.state.register(r, crashed=False, incarnation=replica.incarnation)
+        self.state.brokers.fence(r)
+        self.state.brokers.register(r, replica.incarnation)
+        self.state.brokers.unfence(r)
+        self.state.register(r, crashed=False)
 
     def load(self, state: Mapping[str, Value]) -> None:
         self.decisions = dict(_decisions(state["leaderAndIsr"]))
         now = self.decisions[len(self.decisions)]
+        members = frozenset(self.ids)
         self.state = PartitionState(
-            epoch=now.epoch,
+            leader_epoch=now.leader_epoch,
             leader=now.leader,
             isr=now.isr,
-            alive=frozenset(self.ids),
-            incarnations=_some(state["incarnation"]),
+            replicas=members,
+            brokers=BrokerRegistry({r: state["incarnation"][r - 1] for r in self.ids}, members),
+            partition_epoch=now.partition_epoch,
         )
         self.replicas = tuple(self._loaded(state, r) for r in self.ids)
-        self.lost = {}
         self.late = set(map(_fetch_request, state["late"]))
+        self.answers = {rec: _response(rec) for rec in state["answers"]}
+        self.earlier = {}
         self.committed = state["committed"]
 
     def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
@@ -258,37 +266,57 @@ class Truncation(Binding):
         log = Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])])
         if up and self.decisions[epoch].leader == r:
             log.assign_epoch(epoch)
+        ends = {f: end for f, end in enumerate(state["ends"][r - 1], start=1) if end >= 0}
         return Replica(
             id=r,
             log=log,
             high_watermark=state["highWatermark"][r - 1],
             epoch=epoch,
+            partition_epoch=epoch,
             leader=self.decisions[epoch].leader if up else None,
             isr=state["isr"][r - 1],
-            ends=_some(state["ends"][r - 1]),
-            seen=_some(state["seen"][r - 1]),
+            ends=ends,
+            seen={f: state["seen"][r - 1][f - 1] for f in ends},
             incarnation=state["incarnation"][r - 1],
+            asked=1,
             up=up,
         )
 
 
 @cache
 def _decisions(made: tuple[Rec, ...]) -> Mapping[int, LeaderAndIsr]:
+    """The spec has no partition epochs; one that grows with the leader epoch fits."""
     return {
-        e: LeaderAndIsr(e, one["leader"] or None, one["isr"]) for e, one in enumerate(made, start=1)
+        e: LeaderAndIsr(e, one["leader"] or None, one["isr"], e)
+        for e, one in enumerate(made, start=1)
     }
 
 
 @cache
 def _fetch_request(m: Rec) -> FetchRequest:
-    return FetchRequest(
-        m["from"], m["incarnation"], m["epoch"], m["end"], m["last"] or UNDEFINED_EPOCH
+    last = m["last"] or UNDEFINED_EPOCH
+    return FetchRequest(m["from"], m["incarnation"], 1, m["epoch"], m["end"], last)
+
+
+@cache
+def _response(a: Rec) -> FetchResponse:
+    """The answer to a fetch that its follower, just loaded, does not wait for."""
+    records = [Record(e, (e, offset)) for offset, e in enumerate(a["records"], start=a["start"])]
+    diverging = EpochEnd(*a["diverging"]) if a["diverging"] else None
+    return FetchResponse(0, 1, a["epoch"], a["start"], records, a["highWatermark"], diverging)
+
+
+def _answer(to: int, answer: FetchResponse) -> Rec:
+    """What an answer says, in the spec's words, where an epoch without an end is 0."""
+    leaves = answer.diverging
+    return Rec.of(
+        to=to,
+        epoch=answer.epoch,
+        start=answer.start,
+        records=tuple([record.epoch for record in answer.records]),
+        highWatermark=answer.high_watermark if leaves is None else 0,
+        diverging=() if leaves is None else (leaves.epoch if leaves.end else 0, leaves.end),
     )
-
-
-def _some(numbers: tuple[int, ...]) -> dict[int, int]:
-    """Numbers by replica, without those that say nothing."""
-    return {r: number for r, number in enumerate(numbers, start=1) if number}
 
 
 @cache
@@ -305,7 +333,7 @@ def _request(m: FetchRequest) -> Rec:
 Truncation.projection = {
     **each(TRUNCATION_REPLICA, lambda c: c.replicas),
     "ends": lambda c: tuple(
-        [by_replica(r.ends, c.ids) if r.ends else c.nobody for r in c.replicas]
+        [by_replica(r.ends, c.ids, -1) if r.ends else c.unheard for r in c.replicas]
     ),
     "seen": lambda c: tuple(
         [by_replica(r.seen, c.ids) if r.seen else c.nobody for r in c.replicas]
@@ -313,6 +341,7 @@ Truncation.projection = {
     "up": lambda c: frozenset([r.id for r in c.replicas if r.up]),
     "leaderAndIsr": lambda c: tuple([_decision(d.leader, d.isr) for d in c.decisions.values()]),
     "late": lambda c: frozenset([_request(m) for m in c.late]),
+    "answers": lambda c: frozenset(c.answers),
     "committed": lambda c: c.committed,
 }
 
@@ -329,6 +358,6 @@ class TruncationOnDisk(Truncation):
 MODULE = Module(
     binding=Truncation,
     on_disk=TruncationOnDisk,
-    machines=("log", "replica", "controller"),
+    machines=("log", "replica", "controller", "brokers"),
     recorded="orders:{partition}",
 )

@@ -18,8 +18,10 @@ from refimpl.broker.observations import (
     SessionEnded,
     SessionResumed,
 )
-from refimpl.errors import FencedLeaderEpoch, Refusal
+from refimpl.errors import Refusal
+from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState, first_live
+from refimpl.machines.messages import AlterPartitionRequest
 
 SESSIONS = "sessions"
 NOBODY = 0
@@ -31,7 +33,6 @@ class Session:
 
     incarnation_id: int
     broker_epoch: int
-    heard: int
 
 
 @define(eq=False)
@@ -40,7 +41,6 @@ class Controlled:
 
     assignment: tuple[int, ...]
     state: PartitionState
-    partition_epoch: int = 0
 
 
 @define(eq=False)
@@ -52,6 +52,7 @@ class Controller:
     """
 
     brokers: Sequence[int]
+    registry: BrokerRegistry
     partitions: Mapping[m.TopicPartition, Controlled]
     session_timeout_ms: int
     sessions: dict[int, Session] = field(factory=dict[int, Session])
@@ -89,7 +90,7 @@ class Controller:
 
     def alive(self, broker: int) -> bool:
         """Whether a broker has a session."""
-        return any(broker in one.state.alive for one in self.partitions.values())
+        return broker in self.registry.alive
 
     def _outputs(self) -> Sequence[Any]:
         outputs, self.outputs = self.outputs, []
@@ -105,8 +106,8 @@ class Controller:
         self.outputs.append(m.Timer(now + max(10, self.session_timeout_ms // 6), SESSIONS))
 
     def _end_sessions(self, now: int) -> None:
-        for broker, session in self.sessions.items():
-            if now - session.heard > self.session_timeout_ms and self.alive(broker):
+        for broker in self.registry.silent(now, self.session_timeout_ms):
+            if broker in self.sessions:
                 self.outputs.append(SessionEnded(broker))
                 self._fence(broker)
 
@@ -126,34 +127,36 @@ class Controller:
         self._fence(broker)
         self.broker_epochs += 1
         previous = session.broker_epoch if session is not None else -1
-        self.sessions[broker] = Session(body.incarnation_id, self.broker_epochs, now)
+        self.sessions[broker] = Session(body.incarnation_id, self.broker_epochs)
         self.outputs.append(Registered(broker, body.incarnation_id, self.broker_epochs))
         crashed = session is not None and body.previous_broker_epoch != previous
         self._respond(request, m.BrokerRegistrationResponse(None, self.broker_epochs))
+        if self.alive(broker):  # of a new cluster: nobody else had this id
+            self.registry.fence(broker)
+        self.registry.register(broker, self.broker_epochs)
+        self.registry.heartbeat(broker, self.broker_epochs, now)
+        self.registry.unfence(broker)
         for name, one in self.partitions.items():
-            if broker not in one.state.alive:
-                one.state.register(broker, crashed=crashed, incarnation=self.broker_epochs)
-            else:
-                one.state.incarnations[broker] = self.broker_epochs
+            one.state.register(broker, crashed=crashed)
             self._find_leader(name, one)
         self._tell_all(broker)
 
     def _heartbeat(self, now: int, request: m.Request) -> None:
         body: m.BrokerHeartbeatRequest = request.body
-        broker, session = body.broker_id, self.sessions.get(body.broker_id)
-        if session is None or session.broker_epoch != body.broker_epoch:
+        broker = body.broker_id
+        try:
+            self.registry.heartbeat(broker, body.broker_epoch, now)
+        except Refusal as refusal:
             self.outputs.append(Ignored("heartbeats of an earlier incarnation"))
-            self._respond(request, m.BrokerHeartbeatResponse("STALE_BROKER_EPOCH", False))
+            self._respond(request, m.BrokerHeartbeatResponse(refusal.kafka_error, False))
             return
-        session.heard = now
         if body.want_shut_down:
             self._fence(broker)
             self._respond(request, m.BrokerHeartbeatResponse(None, True))
             return
         if not self.alive(broker):
             self.outputs.append(SessionResumed(broker))
-            for one in self.partitions.values():
-                one.state.unfence(broker)
+            self.registry.unfence(broker)
             for name, one in self.partitions.items():
                 self._find_leader(name, one)
         self._respond(request, m.BrokerHeartbeatResponse(None, False))
@@ -166,20 +169,24 @@ class Controller:
         """A broker is gone, or starts again: another one has to do what it did."""
         if not self.alive(broker) or broker not in self.sessions:
             return
+        self.registry.fence(broker)
         for name, one in self.partitions.items():
             self._fence_one(name, one, broker)
             self._find_leader(name, one)
 
     def _fence_one(self, name: m.TopicPartition, one: Controlled, broker: int) -> None:
         state = one.state
-        keeps = state.leader not in (broker, None)
-        others = state.isr - {broker}
-        successor = (
-            state.leader if keeps else first_live(one.assignment, others, state.alive - {broker})
-        )
-        if state.fence(broker, successor):
-            action = "Fence" if others else "GoOffline"
-            self._decided(name, one, action, broker, successor or NOBODY)
+        others, successor = state.isr - {broker}, state.leader
+        if successor == broker:
+            successor = first_live(one.assignment, others, self.registry.active)
+        if state.leader is None:
+            if state.remove(broker):
+                self._decided(name, one, "Remove", broker)
+        elif successor is None:
+            state.go_offline(broker)
+            self._decided(name, one, "GoOffline", broker)
+        elif state.fence(broker, successor):
+            self._decided(name, one, "Fence", broker, successor)
 
     def _find_leader(self, name: m.TopicPartition, one: Controlled) -> None:
         """Where nobody leads, let one of the ISR; else of the ELR; else, if allowed, anyone."""
@@ -188,11 +195,11 @@ class Controller:
             return
         try:
             for candidates in (state.isr, state.elr):
-                broker = first_live(one.assignment, candidates, state.alive)
+                broker = first_live(one.assignment, candidates, self.registry.active)
                 if broker is not None:
                     self._elect(name, one, broker)
                     return
-            broker = first_live(one.assignment, frozenset(one.assignment), state.alive)
+            broker = first_live(one.assignment, frozenset(one.assignment), self.registry.active)
             if broker is not None and state.unclean_election:
                 state.elect_unclean(broker)
                 self._decided(name, one, "ElectUnclean", broker)
@@ -201,8 +208,11 @@ class Controller:
 
     def _elect(self, name: m.TopicPartition, one: Controlled, broker: int) -> None:
         """Let this one lead; raises a refusal if it may not."""
-        in_isr = broker in one.state.isr
-        one.state.elect(broker)
+        state, in_isr = one.state, broker in one.state.isr
+        if state.leader is None:
+            state.elect(broker)
+        else:
+            state.move_leader(broker)
         self._decided(name, one, "Elect" if in_isr else "ElectEligible", broker)
 
     def _elect_leaders(self, now: int, request: m.Request) -> None:
@@ -219,29 +229,30 @@ class Controller:
         """A leader asks for another ISR: a conditional update (KIP-497)."""
         body: m.AlterPartitionRequest = request.body
         one = self.partitions[body.partition]
-        error = None
-        try:
-            self._alter(body, one)
-        except Refusal as refusal:
-            error = refusal.kafka_error
-        state = one.state
+        state, isr, known = one.state, one.state.isr, one.state.partition_epoch
+        asked = AlterPartitionRequest(
+            body.broker_id,
+            body.broker_epoch,
+            body.leader_epoch,
+            body.partition_epoch,
+            tuple(body.new_isr),
+        )
+        answer = state.alter_partition(asked)
+        for follower in sorted(isr ^ state.isr):
+            action = "ExpandIsr" if follower in state.isr else "ShrinkIsr"
+            self._observe(body.partition, one, action, body.broker_id, follower)
         self._respond(
             request,
             m.AlterPartitionResponse(
-                body.partition, error, state.epoch, one.partition_epoch, state.isr
+                body.partition,
+                answer.error,
+                answer.leader_epoch,
+                answer.partition_epoch,
+                answer.isr,
             ),
         )
-
-    def _alter(self, body: m.AlterPartitionRequest, one: Controlled) -> None:
-        state, new = one.state, dict(body.new_isr)
-        if (body.broker_id, body.leader_epoch) != (state.leader, state.epoch):
-            raise FencedLeaderEpoch
-        for follower in sorted(state.isr - new.keys()):
-            state.shrink_isr(body.broker_id, body.leader_epoch, follower)
-            self._observe(body.partition, one, "ShrinkIsr", body.broker_id, follower)
-        for follower in sorted(new.keys() - state.isr):
-            state.expand_isr(body.broker_id, body.leader_epoch, follower, new[follower])
-            self._observe(body.partition, one, "ExpandIsr", body.broker_id, follower)
+        if state.partition_epoch != known:
+            self._publish(body.partition, one)
 
     def _decided(
         self,
@@ -251,10 +262,13 @@ class Controller:
         broker: int,
         successor: int = NOBODY,
     ) -> None:
-        one.partition_epoch += 1
-        self.metadata_version += 1
         self._observe(name, one, action, broker, successor)
-        state = m.PartitionState(name, one.state.decision, one.partition_epoch)
+        self._publish(name, one)
+
+    def _publish(self, name: m.TopicPartition, one: Controlled) -> None:
+        """A partition has changed: that is the next version of the metadata."""
+        self.metadata_version += 1
+        state = m.PartitionState(name, one.state.decision, one.state.partition_epoch)
         for broker_id in self.brokers:
             self._tell(broker_id, (state,), is_full=False)
 
@@ -263,14 +277,14 @@ class Controller:
     ) -> None:
         state = one.state
         self.outputs.append(
-            Decided(name, action, broker, successor, state.decision, state.elr, state.alive)
+            Decided(name, action, broker, successor, state.decision, state.elr, self.registry.alive)
         )
 
     # News
 
     def _tell_all(self, broker: int) -> None:
         states = [
-            m.PartitionState(name, one.state.decision, one.partition_epoch)
+            m.PartitionState(name, one.state.decision, one.state.partition_epoch)
             for name, one in self.partitions.items()
         ]
         self._tell(broker, tuple(states), is_full=True)

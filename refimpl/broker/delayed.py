@@ -18,7 +18,7 @@ from refimpl.broker.messages import (
 )
 from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSession, SessionPartition
-from refimpl.machines.replica import FetchRequest
+from refimpl.machines.messages import FetchRequest
 
 
 @define(eq=False)

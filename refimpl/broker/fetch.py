@@ -23,13 +23,12 @@ from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSessions, SessionPartition
 from refimpl.errors import (
     FencedLeaderEpoch,
-    NotLeaderOrFollower,
-    OffsetOutOfRange,
+    OutsideLog,
     Refusal,
-    UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from refimpl.machines.replica import FetchRequest as ReplicaFetch
+from refimpl.machines.messages import FetchRequest as ReplicaFetch
+from refimpl.machines.replica_errors import NotLeader, UnknownLeaderEpoch
 
 Heard = Callable[[int, Partition, int, int], None]
 """What is done once a follower was heard: (now, partition, follower, its end)."""
@@ -92,7 +91,7 @@ class Fetches:
         wanted = part.remembered.wanted
         try:
             if part.partition is None:
-                raise UnknownTopicOrPartition
+                raise UnknownTopicOrPartition(wanted.partition)
             self._hear_one(now, request, part, part.partition, heard)
         except Refusal as refusal:
             self.context.outputs.append(Refused("Fetch", refusal.kafka_error))
@@ -107,16 +106,13 @@ class Fetches:
         asked = ReplicaFetch(
             follower,
             body.replica_epoch,
+            number,
             wanted.current_leader_epoch,
             wanted.fetch_offset,
             wanted.last_fetched_epoch,
         )
-        incarnation, newest = partition.newest_fetch.get(follower, (-1, -1))
-        if body.replica_epoch == incarnation and number <= newest:
-            raise OvertakenFetch
         known = replica.seen.get(follower, 0)
         answer = replica.answer_fetch(asked, 0)
-        partition.newest_fetch[follower] = body.replica_epoch, number
         diverging = answer.diverging
         name = partition.name
         self.context.outputs.append(FetchHeard(name, number, asked, diverging is not None, known))
@@ -154,7 +150,7 @@ class Fetches:
         partition = part.partition
         try:
             if partition is None:
-                raise UnknownTopicOrPartition
+                raise UnknownTopicOrPartition(part.remembered.wanted.partition)
             if part.asked is None:
                 return self._for_consumer(partition, part.remembered, limit)
             return self._for_follower(partition, part.asked, limit)
@@ -168,9 +164,9 @@ class Fetches:
         """What comes next, if we still are the leader that heard it."""
         replica = partition.replica
         if not replica.leads:
-            raise NotLeaderOrFollower
+            raise NotLeader(replica.id, replica.epoch, replica.leader)
         if asked.epoch != replica.epoch:
-            raise FencedLeaderEpoch
+            raise FencedLeaderEpoch(asked.replica, asked.epoch, replica.epoch)
         records = replica.log.slice(asked.end, limit)
         return FetchedPartition(partition.name, None, replica.high_watermark, records)
 
@@ -182,7 +178,7 @@ class Fetches:
         must_stand_in(partition, wanted.current_leader_epoch)
         high_watermark, offset = replica.high_watermark, wanted.fetch_offset
         if not 0 <= offset <= replica.log.end:
-            raise OffsetOutOfRange
+            raise OutsideLog(offset, replica.log.start, replica.log.end)
         limit = min(limit, high_watermark - offset)
         records = replica.log.slice(offset, limit) if limit > 0 else ()
         if records:
@@ -194,14 +190,8 @@ def must_stand_in(partition: Partition, leader_epoch: int) -> None:
     """Raise a refusal unless we lead, in the leader epoch that the client knows of, if any."""
     replica = partition.replica
     if not replica.leads:
-        raise NotLeaderOrFollower
+        raise NotLeader(replica.id, replica.epoch, replica.leader)
     if leader_epoch >= 0 and leader_epoch < replica.epoch:
-        raise FencedLeaderEpoch
+        raise FencedLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)
     if leader_epoch > replica.epoch:
-        raise UnknownLeaderEpoch
-
-
-class OvertakenFetch(Refusal):
-    """A newer fetch of the same follower came first."""
-
-    kafka_error = "INVALID_FETCH_SESSION_EPOCH"
+        raise UnknownLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)

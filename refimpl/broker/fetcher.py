@@ -18,8 +18,8 @@ from refimpl.broker.observations import AnswerTaken, Ignored, Refused
 from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSessionHandler
 from refimpl.errors import Refusal
-from refimpl.machines.replica import FetchAnswer
-from refimpl.machines.replica import FetchRequest as ReplicaFetch
+from refimpl.machines.messages import FetchRequest as ReplicaFetch
+from refimpl.machines.messages import FetchResponse as ReplicaResponse
 
 
 @define(eq=False)
@@ -117,7 +117,7 @@ class Fetchers:
         for fetched in body.partitions:
             asked = fetcher.asked.get(fetched.partition)
             if asked is None:
-                self.context.outputs.append(Ignored("void answers"))
+                self.context.outputs.append(Ignored("answers nobody waits for"))
             elif fetched.error is not None:
                 until = now + self.context.config.replica_fetch_backoff_ms
                 fetcher.delayed[fetched.partition] = until
@@ -131,13 +131,19 @@ class Fetchers:
     ) -> None:
         replica = partition.replica
         end, high_watermark = replica.log.end, replica.high_watermark
-        answer = FetchAnswer(
-            asked.epoch, asked.end, fetched.records, fetched.high_watermark, fetched.diverging
+        answer = ReplicaResponse(
+            asked.incarnation,
+            asked.number,
+            asked.epoch,
+            asked.end,
+            fetched.records,
+            fetched.high_watermark,
+            fetched.diverging,
         )
         try:
             replica.take_answer(answer)
         except Refusal:
-            self.context.outputs.append(Ignored("void answers"))
+            self.context.outputs.append(Ignored("answers nobody waits for"))
             return
         truncated = fetched.diverging is not None
         self.context.outputs.append(

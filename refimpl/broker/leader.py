@@ -13,6 +13,8 @@ from refimpl.broker.observations import HighWatermarkAdvanced, Ignored, IsrAlter
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.errors import Refusal
+from refimpl.machines.messages import AlterPartitionRequest as Asked
+from refimpl.machines.messages import AlterPartitionResponse as Answer
 
 
 @define(eq=False)
@@ -29,7 +31,7 @@ class Leader:
         partition.heard(now, follower, end)
         if replica.log.end > replica.high_watermark:
             self.advance_high_watermark(now, partition)
-        if follower not in replica.isr and not partition.altering:
+        if follower not in replica.isr and replica.pending is None:
             self._expand_isr(partition, follower)
 
     def appended(self, now: int, partition: Partition) -> None:
@@ -57,53 +59,62 @@ class Leader:
         """Take out who was not caught up for replica.lag.time.max.ms, one at a time."""
         since = now - self.context.config.replica_lag_time_max_ms
         for partition in self.context.partitions.values():
-            if not partition.replica.leads or partition.altering:
+            replica = partition.replica
+            if not replica.leads:
+                continue
+            if replica.pending is not None:  # no answer yet: it may be lost
+                self._alter(partition, replica.pending)
                 continue
             for follower in partition.laggards(since)[:1]:
-                self._alter(partition, partition.replica.shrink_isr(follower))
+                self._alter(partition, replica.shrink_isr(follower))
 
     def _expand_isr(self, partition: Partition, follower: int) -> None:
         try:
-            isr = partition.replica.expand_isr(follower)
+            request = partition.replica.expand_isr(follower)
         except Refusal:
             return
-        self._alter(partition, isr)
+        self._alter(partition, request)
 
-    def _alter(self, partition: Partition, isr: frozenset[int]) -> None:
-        """Put a new ISR to the controller, naming the incarnations that we heard of (KIP-903)."""
-        replica = partition.replica
-        members = tuple([(member, replica.seen.get(member, -1)) for member in sorted(isr)])
+    def _alter(self, partition: Partition, asked: Asked) -> None:
+        """Put the change of the ISR that is pending to the controller, perhaps once more."""
         context = self.context
-        partition.altering = context.requests + 1
+        partition.altering[context.requests + 1] = asked
         context.request(
             CONTROLLER,
             AlterPartitionRequest(
-                context.id,
-                context.broker_epoch,
+                asked.broker_id,
+                asked.broker_epoch,
                 partition.name,
-                replica.epoch,
-                partition.partition_epoch,
-                members,
+                asked.leader_epoch,
+                asked.partition_epoch,
+                asked.new_isr,
             ),
         )
 
     def altered(self, now: int, response: Response) -> None:
         """The controller has answered."""
-        answer: AlterPartitionResponse = response.body
-        partition = self.context.partitions[answer.partition]
-        replica = partition.replica
-        if partition.altering != response.correlation_id or not replica.leads:
+        body: AlterPartitionResponse = response.body
+        partition = self.context.partitions[body.partition]
+        replica, asked = partition.replica, partition.altering.get(response.correlation_id)
+        if asked is None or asked != replica.pending:
             self.context.outputs.append(Ignored("AlterPartition answers nobody waits for"))
             return
-        partition.altering = 0
-        if answer.error is not None:
-            self.context.outputs.append(Refused("AlterPartition", answer.error))
-            return
+        if body.error is not None:
+            self.context.outputs.append(Refused("AlterPartition", body.error))
         old = replica.isr
-        replica.adopt_isr(answer.isr)
-        partition.partition_epoch = answer.partition_epoch
-        for follower in sorted(old ^ answer.isr):
-            joined = follower in answer.isr
+        answer = Answer(body.error, replica.id, body.leader_epoch, body.isr, body.partition_epoch)
+        try:
+            replica.take_isr_answer(asked, answer)
+        except Refusal:
+            return
+        self.settled(now, partition, old)
+
+    def settled(self, now: int, partition: Partition, old: frozenset[int]) -> None:
+        """The ISR, which was `old`, is settled: whoever waited for it may go on."""
+        replica = partition.replica
+        partition.altering = {}
+        for follower in sorted(old ^ replica.isr):
+            joined = follower in replica.isr
             self.context.outputs.append(IsrAltered(partition.name, follower, joined))
         if replica.log.end > replica.high_watermark:
             self.advance_high_watermark(now, partition)

@@ -8,8 +8,8 @@ wire; here an error is the name that Kafka's clients know, or None.
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from refimpl.machines.controller import LeaderAndIsr
 from refimpl.machines.log import Record
+from refimpl.machines.messages import LeaderAndIsr
 from refimpl.machines.replica_log import EpochEnd
 
 CONSUMER = -1

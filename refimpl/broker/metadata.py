@@ -42,7 +42,7 @@ class Metadata:
                 name,
                 "LEADER_NOT_AVAILABLE" if decision.leader is None else None,
                 -1 if decision.leader is None else decision.leader,
-                decision.epoch,
+                decision.leader_epoch,
                 decision.isr,
             )
             for name, decision, _ in self.states.values()
@@ -79,6 +79,6 @@ class Metadata:
     def _led(self, name: TopicPartition, leader_epoch: int) -> Replica:
         partition = self.context.partitions.get(name)
         if partition is None:
-            raise UnknownTopicOrPartition
+            raise UnknownTopicOrPartition(name)
         must_stand_in(partition, leader_epoch)
         return partition.replica

@@ -248,17 +248,14 @@ class Node:
         partition = self.context.partitions.get(state.partition) or self._open(state.partition)
         replica = partition.replica
         led, end, high_watermark = replica.leads, replica.log.end, replica.high_watermark
-        if decision.leader is None:
-            return
+        epoch, isr = replica.epoch, replica.isr
         try:
-            if decision.leader == self.id:
-                replica.become_leader(decision.epoch, decision.isr)
-            else:
-                replica.become_follower(decision.epoch, decision.leader)
+            replica.told(decision)
         except Refusal:
             return
-        partition.partition_epoch = state.partition_epoch
-        if replica.leads:
+        if replica.epoch == epoch and replica.leads:
+            self.leader.settled(now, partition, isr)
+        elif replica.leads:
             self._now_leads(now, partition, high_watermark, led=led)
         else:
             self._now_follows(now, partition, end)
@@ -274,7 +271,7 @@ class Node:
             self.leader.advance_high_watermark(now, partition)
 
     def _now_follows(self, now: int, partition: Partition, end: int) -> None:
-        partition.altering = 0
+        partition.altering = {}
         self.context.outputs.append(BecameFollower(partition.name, end))
         self.produces.give_up(partition)
         self.fetches.check(now, partition)

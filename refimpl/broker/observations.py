@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from refimpl.broker.messages import RecordBatch, TopicPartition
-from refimpl.machines.controller import LeaderAndIsr
 from refimpl.machines.log import Record
-from refimpl.machines.replica import FetchRequest
+from refimpl.machines.messages import FetchRequest, LeaderAndIsr
 
 
 class Written(NamedTuple):

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.sequences import Sequences
+from refimpl.machines.messages import AlterPartitionRequest
 from refimpl.machines.replica import Replica
 
 if TYPE_CHECKING:
@@ -22,15 +23,12 @@ class Partition:
     name: TopicPartition
     replica: Replica
     sequences: Sequences = field(factory=Sequences)
-    partition_epoch: int = 0
 
     # As leader: when each follower was last at our log end, and its last fetch: (when, our end)
     caught_up: dict[int, int] = field(factory=dict[int, int])
     last_fetch: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
-    #: The newest fetch of each follower: (incarnation, number)
-    newest_fetch: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
-    #: The AlterPartition request that has no answer yet
-    altering: int = 0
+    #: The sendings of the ISR change that is pending, by correlation id
+    altering: dict[int, AlterPartitionRequest] = field(factory=dict[int, AlterPartitionRequest])
     #: acks=all batches that wait for the high watermark, in the order of their offsets
     waiting_batches: deque[WaitingBatch] = field(factory=lambda: deque["WaitingBatch"]())
     #: Fetches that wait for records
@@ -40,7 +38,7 @@ class Partition:
         """A leader's clocks start with its epoch."""
         self.caught_up = dict.fromkeys(self.replica.isr, now)
         self.last_fetch = {}
-        self.altering = 0
+        self.altering = {}
 
     def heard(self, now: int, follower: int, end: int) -> None:
         """A follower has fetched from `end`: it is caught up now, or was at its last fetch.

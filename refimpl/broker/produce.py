@@ -16,7 +16,8 @@ from refimpl.broker.messages import (
 )
 from refimpl.broker.observations import Acknowledged, Ignored, Refused, Written
 from refimpl.broker.partition import Partition
-from refimpl.errors import NotLeaderOrFollower, Refusal
+from refimpl.errors import Refusal
+from refimpl.machines.replica_errors import NotLeader
 
 ALL = -1
 
@@ -54,7 +55,7 @@ class Produces:
         """Whether the batch was there before, and its offset."""
         replica, idempotent = partition.replica, batch.producer_id >= 0
         if not replica.leads:
-            raise NotLeaderOrFollower
+            raise NotLeader(replica.id, replica.epoch, replica.leader)
         if idempotent:
             known = partition.sequences.offset_of(batch)
             if known is not None:
@@ -85,7 +86,7 @@ class Produces:
         while partition.waiting_batches:
             waiting = partition.waiting_batches.popleft()
             if not waiting.produce.completed:
-                self._refuse(waiting.produce, partition.name, NotLeaderOrFollower.kafka_error)
+                self._refuse(waiting.produce, partition.name, NotLeader.kafka_error)
 
     def expire(self, delayed: DelayedProduce) -> None:
         """The time-out is over; what was appended may still be committed."""

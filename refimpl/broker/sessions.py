@@ -97,9 +97,9 @@ class FetchSessions:
     def _next(self, request: FetchRequest) -> FetchSession:
         session = self.sessions.get(request.session_id)
         if session is None or session.replica_id != request.replica_id:
-            raise FetchSessionIdNotFound
+            raise FetchSessionIdNotFound(request.session_id)
         if request.session_epoch != session.next_epoch:
-            raise InvalidFetchSessionEpoch
+            raise InvalidFetchSessionEpoch(session.id, request.session_epoch, session.next_epoch)
         session.next_epoch += 1
         return session
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from attrs import define, field
 
-from refimpl.errors import InvalidRequest
+from refimpl.errors import BeyondTheLog, LossNotAllowed
 
 
 @define
@@ -27,13 +27,15 @@ class AbstractLog:
     def observe(self, reader: int, length: int) -> None:
         """Show a reader a prefix; any one, for the replica that answers may lag."""
         if not 0 <= length <= len(self.committed):
-            raise InvalidRequest
+            raise BeyondTheLog(length, len(self.committed))
         self.views[reader] = tuple(self.committed[:length])
 
     def lose(self, length: int) -> None:
         """Lose the end of the log, where that is allowed, and move back who saw it."""
-        if not self.loss_allowed or not 0 <= length < len(self.committed):
-            raise InvalidRequest
+        if not self.loss_allowed:
+            raise LossNotAllowed(length)
+        if not 0 <= length < len(self.committed):
+            raise BeyondTheLog(length, len(self.committed))
         del self.committed[length:]
         self.views = {reader: view[:length] for reader, view in self.views.items()}
 

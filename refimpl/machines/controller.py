@@ -1,45 +1,40 @@
 """What the controller keeps of one partition, and how it decides.
 
-Spec: `leaderAndIsr` in Truncation, DurableIsr.
+Specs: `leaderAndIsr` in Truncation, `isr`, `elr` and `leader` in DurableIsr, AlterPartition.
 """
 
 from collections.abc import Iterable
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from refimpl.errors import (
-    EligibleLeadersNotAvailable,
-    FencedLeaderEpoch,
-    IneligibleReplica,
-    InvalidRequest,
+from refimpl.errors import FencedLeaderEpoch, IneligibleReplica, Refusal
+from refimpl.machines import controller_errors as errors
+from refimpl.machines.brokers import BrokerRegistry
+from refimpl.machines.messages import (
+    UNKNOWN_EPOCH,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    LeaderAndIsr,
 )
-
-
-@frozen
-class LeaderAndIsr:
-    """A decision: who leads in this leader epoch, and who was in sync when it was made."""
-
-    epoch: int
-    leader: int | None
-    isr: frozenset[int]
 
 
 @define
 class PartitionState:
     """One partition at the controller.
 
-    Every change of the leader, and every broker taken out, is a new epoch.     `elr` holds,
-    with KIP-966, who left the ISR while it was below min.insync.replicas: they have everything
-    that     was acknowledged, unless they crashed. `alive` are the brokers with a session,
-    `incarnations` their number of     restarts.
+    Every change raises the partition epoch. Every change of the leader, and every broker taken
+    out, is a new leader epoch as well. `elr` holds, with KIP-966, who left the ISR while it was
+    below min.insync.replicas: they have everything that was acknowledged, unless they crashed.
+    Who is alive, the registry of brokers knows, which all partitions share.
     """
 
-    epoch: int
+    leader_epoch: int
     leader: int | None
     isr: frozenset[int]
-    alive: frozenset[int]
+    replicas: frozenset[int]
+    brokers: BrokerRegistry = field(factory=BrokerRegistry)
+    partition_epoch: int = 0
     elr: frozenset[int] = frozenset()
-    incarnations: dict[int, int] = field(factory=dict[int, int])
     min_isr: int = 1
     elr_enabled: bool = False
     unclean_election: bool = False
@@ -48,18 +43,26 @@ class PartitionState:
     def create(
         cls,
         assignment: Iterable[int],
+        brokers: BrokerRegistry | None = None,
         *,
         min_isr: int = 1,
         elr_enabled: bool = False,
         unclean_election: bool = False,
     ) -> "PartitionState":
-        """A new partition: the first replica of the assignment leads, and all are in sync."""
+        """A new partition: the first replica of the assignment leads, and all are in sync.
+
+        Without a registry the replicas are all the brokers that there are, in their first
+        incarnation.
+        """
         replicas = tuple(assignment)
+        members = frozenset(replicas)
         return cls(
-            epoch=1,
+            leader_epoch=1,
             leader=replicas[0],
-            isr=frozenset(replicas),
-            alive=frozenset(replicas),
+            isr=members,
+            replicas=members,
+            brokers=brokers or BrokerRegistry(dict.fromkeys(replicas, 0), members),
+            partition_epoch=1,
             min_isr=min_isr,
             elr_enabled=elr_enabled,
             unclean_election=unclean_election,
@@ -68,105 +71,187 @@ class PartitionState:
     @property
     def decision(self) -> LeaderAndIsr:
         """What is in force, as brokers are told it."""
-        return LeaderAndIsr(self.epoch, self.leader, self.isr)
+        return LeaderAndIsr(self.leader_epoch, self.leader, self.isr, self.partition_epoch)
 
     # Asked by the leader
 
-    def shrink_isr(self, leader: int, epoch: int, follower: int) -> None:
-        """Take a lagging follower out of the ISR, for the leader of the current epoch only."""
-        self._must_be_current(leader, epoch)
-        if follower == leader or follower not in self.isr:
-            raise InvalidRequest
-        self.isr, self.elr = self.isr - {follower}, self._elr_without(follower)
+    def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Change the ISR as the leader asks, or say why not (KIP-497).
 
-    def expand_isr(self, leader: int, epoch: int, follower: int, incarnation: int) -> None:
-        """Let a follower that caught up back in, if it is alive and has not restarted since."""
-        self._must_be_current(leader, epoch)
-        if follower in self.isr:
-            raise InvalidRequest
-        if follower not in self.alive or incarnation != self.incarnations.get(follower, 0):
-            raise IneligibleReplica
-        self.isr = self.isr | {follower}
-        self.elr = frozenset() if len(self.isr) >= self.min_isr else self.elr - {follower}
+        What is in force already is confirmed, whoever asks again (KAFKA-14144). A refusal for the
+        sake of a replica raises the partition epoch: the leader will go back to the ISR that it
+        had, and no copy of its request, still under way, may be accepted after that.
+        """
+        try:
+            self.check(request)
+        except Refusal as refusal:
+            if isinstance(refusal, IneligibleReplica):
+                self.partition_epoch += 1
+            return self._response(refusal.kafka_error)
+        if request.isr != self.isr:
+            self._alter(request.isr)
+        return self._response(None)
+
+    def check(self, request: AlterPartitionRequest) -> None:
+        """Refuse a change of the ISR that is out of date, or not for this leader to ask.
+
+        Nobody joins who is fenced or shutting down (KIP-841), or whose log was caught up in an
+        earlier incarnation (KIP-903).
+        """
+        leader = request.broker_id
+        self.brokers.check(leader, request.broker_epoch)
+        if request.leader_epoch > self.leader_epoch:
+            raise errors.NotController(
+                leader, "leader epoch", request.leader_epoch, self.leader_epoch
+            )
+        if request.partition_epoch > self.partition_epoch:
+            raise errors.NotController(
+                leader, "partition epoch", request.partition_epoch, self.partition_epoch
+            )
+        if request.leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(leader, request.leader_epoch, self.leader_epoch)
+        if leader != self.leader:
+            raise errors.NotTheLeader(leader, self.leader)
+        if request.isr == self.isr:
+            return
+        if request.partition_epoch < self.partition_epoch:
+            raise errors.InvalidUpdateVersion(request.partition_epoch, self.partition_epoch)
+        if leader not in request.isr or not request.isr <= self.replicas:
+            raise errors.InvalidIsr(request.isr, leader, self.replicas)
+        self._must_be_eligible(request.new_isr)
+
+    def _must_be_eligible(self, members: Iterable[tuple[int, int]]) -> None:
+        for broker, epoch in members:
+            if broker not in self.brokers.active:
+                raise errors.InactiveReplica(broker, self.brokers.active)
+            here = self.brokers.epochs[broker]
+            if epoch not in (here, UNKNOWN_EPOCH):
+                raise errors.RestartedReplica(broker, epoch, here)
 
     # Decided here
 
     def elect(self, broker: int) -> None:
-        """Let one of the ISR lead, or, if none of it is alive, one of the ELR (KIP-966)."""
-        if broker not in self.alive:
-            raise EligibleLeadersNotAvailable
-        if broker not in self.isr and (self.isr & self.alive or broker not in self.elr):
-            raise EligibleLeadersNotAvailable
+        """Where nobody leads, let one of the ISR lead, or, if none of it is alive, one of the ELR
+        (KIP-966)."""
+        if self.leader is not None:
+            raise errors.ElectionNotNeeded(self.leader)
+        self._must_be_active(broker)
+        if broker not in self.isr and (self.isr & self.brokers.active or broker not in self.elr):
+            raise errors.NotEligible(broker, self.isr, self.elr, self.brokers.active)
         self._decide(broker, self.isr | {broker}, self.elr - {broker})
+
+    def move_leader(self, broker: int) -> None:
+        """Let another of the ISR lead, as in a preferred election; or the leader, anew, after it
+        has restarted."""
+        if self.leader is None:
+            raise errors.NoLeaderToReplace(broker)
+        self._must_be_active(broker)
+        if broker not in self.isr:
+            raise errors.NotEligible(broker, self.isr, self.elr, self.brokers.active)
+        self._decide(broker, self.isr, self.elr)
 
     def elect_unclean(self, broker: int) -> None:
         """Let a broker lead that may lack acknowledged records.
 
         Only where the topic allows it, and nobody who has them is there.
         """
-        if not self.unclean_election or broker not in self.alive:
-            raise EligibleLeadersNotAvailable
-        if (self.isr | self.elr) & self.alive:
-            raise EligibleLeadersNotAvailable
+        if not self.unclean_election:
+            raise errors.UncleanElectionDisabled(broker)
+        self._must_be_active(broker)
+        eligible = (self.isr | self.elr) & self.brokers.active
+        if eligible:
+            raise errors.CleanElectionPossible(broker, eligible)
         self._decide(broker, frozenset({broker}), frozenset())
 
-    def fence(self, broker: int, successor: int | None) -> bool:
+    def fence(self, broker: int, successor: int) -> bool:
         """A broker is gone: take it out of the ISR, and let `successor` lead.
 
-        Whether that was a decision.         Before KIP-966 the last member of the ISR stays in
-        it, whatever it may have lost. A leader that is not the         one who is gone goes on
-        leading.
+        Whether that was a decision. A leader that is not the one who is gone goes on leading.
         """
-        if broker not in self.alive:
-            raise InvalidRequest
-        keeps_leader = self.leader not in (broker, None)
-        if keeps_leader and successor != self.leader:
-            raise InvalidRequest
-        if successor is not None and (
-            successor not in self.isr - {broker} or successor not in self.alive
-        ):
-            raise EligibleLeadersNotAvailable
-        self.alive = self.alive - {broker}
+        if self.leader is None:
+            raise errors.NoLeaderToReplace(successor)
+        if self.leader not in (broker, successor):
+            raise errors.LeaderStays(broker, self.leader, successor)
+        others = self.brokers.active - {broker}
+        if successor not in self.isr & others:
+            raise errors.NotEligible(successor, self.isr - {broker}, frozenset(), others)
         if broker not in self.isr:
             return False
-        isr, elr = self.isr - {broker}, self._elr_without(broker)
-        if not isr and not self.elr_enabled:
-            isr = self.isr
-        if (successor, isr, elr) == (self.leader, self.isr, self.elr):
-            return False
-        self._decide(successor, isr, elr)
+        self._decide(successor, *self._without(broker))
         return True
 
-    def register(self, broker: int, *, crashed: bool, incarnation: int) -> None:
+    def go_offline(self, broker: int) -> None:
+        """The leader is gone, and nobody else of the ISR is there: nobody leads."""
+        if self.leader is None:
+            raise errors.AlreadyOffline(broker)
+        if self.leader != broker:
+            raise errors.LeaderStays(broker, self.leader, broker)
+        others = (self.isr - {broker}) & self.brokers.active
+        if others:
+            raise errors.SuccessorAvailable(broker, others)
+        self._decide(None, *self._without(broker))
+
+    def remove(self, broker: int) -> bool:
+        """A broker is gone, and nobody succeeds it yet: if it led, nobody leads until `elect`.
+
+        Whether that was a decision. Kafka's controller on ZooKeeper went this way, by an offline
+        partition.
+        """
+        if broker not in self.isr:
+            return False
+        isr, elr = self._without(broker)
+        leader = None if self.leader == broker else self.leader
+        if (leader, isr, elr) == (self.leader, self.isr, self.elr):
+            return False
+        self._decide(leader, isr, elr)
+        return True
+
+    def register(self, broker: int, *, crashed: bool) -> None:
         """A broker is back.
 
         If it crashed it may have lost records, and is no longer eligible (KAFKA-18635).
         """
-        if broker in self.alive:
-            raise InvalidRequest
-        self.alive = self.alive | {broker}
-        self.incarnations[broker] = incarnation
-        if crashed:
+        if crashed and broker in self.elr:
             self.elr = self.elr - {broker}
+            self.partition_epoch += 1
 
-    def unfence(self, broker: int) -> None:
-        """A broker whose session had ended is heard of again, in the same incarnation."""
-        if broker in self.alive:
-            raise InvalidRequest
-        self.alive = self.alive | {broker}
+    def _alter(self, isr: frozenset[int]) -> None:
+        self.isr, self.elr = isr, self._elr_with(isr)
+        self.partition_epoch += 1
 
     def _decide(self, leader: int | None, isr: frozenset[int], elr: frozenset[int]) -> None:
-        self.epoch += 1
+        self.leader_epoch += 1
+        self.partition_epoch += 1
         self.leader, self.isr, self.elr = leader, isr, elr
 
-    def _elr_without(self, broker: int) -> frozenset[int]:
-        if self.elr_enabled and len(self.isr - {broker}) < self.min_isr:
-            return self.elr | {broker}
-        return frozenset()
+    def _without(self, broker: int) -> tuple[frozenset[int], frozenset[int]]:
+        """The ISR and the ELR after a broker is gone.
 
-    def _must_be_current(self, leader: int, epoch: int) -> None:
-        if leader != self.leader or epoch != self.epoch:
-            raise FencedLeaderEpoch
+        Before KIP-966 the last member of the ISR stays in it, whatever it may have lost.
+        """
+        isr = self.isr - {broker}
+        if not isr and not self.elr_enabled:
+            isr = self.isr
+        return isr, self._elr_with(isr)
+
+    def _elr_with(self, isr: frozenset[int]) -> frozenset[int]:
+        """The ELR beside this ISR.
+
+        While the ISR is below its minimum nothing is acknowledged, so those who leave it hold
+        everything that was (KIP-966).
+        """
+        if not self.elr_enabled or len(isr) >= self.min_isr:
+            return frozenset()
+        return (self.elr | self.isr) - isr
+
+    def _must_be_active(self, broker: int) -> None:
+        if broker not in self.brokers.active:
+            raise errors.NotAlive(broker, self.brokers.active)
+
+    def _response(self, error: str | None) -> AlterPartitionResponse:
+        return AlterPartitionResponse(
+            error, self.leader, self.leader_epoch, self.isr, self.partition_epoch
+        )
 
 
 def first_live(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from refimpl.errors import IllegalGeneration, InvalidRequest, OvertakenCommit, UnknownMember
+from refimpl.machines import group_errors as errors
 
 CommitWhen = Literal["after", "before", "polled"]
 
@@ -43,17 +43,18 @@ class Coordinator:
     def receive_commit(self, commit: OffsetCommit) -> None:
         """Take a commit of the current generation, unless a later one has overtaken it."""
         if commit.generation != self.generation:
-            raise IllegalGeneration
+            raise errors.IllegalGeneration(commit.generation, self.generation)
         sender = (commit.member, commit.generation)
-        if commit.offset < self.received.get(sender, 0):
-            raise OvertakenCommit
+        newest = self.received.get(sender, 0)
+        if commit.offset < newest:
+            raise errors.OvertakenCommit(commit.member, commit.offset, newest)
         self.received[sender] = commit.offset
         self.committed = commit.offset
 
     def join(self, member: int) -> tuple[int, int]:
         """Tell the partition's owner its generation and where to start."""
         if member != self.owner:
-            raise UnknownMember
+            raise errors.UnknownMember(member, self.owner)
         return self.generation, self.committed
 
 
@@ -78,7 +79,7 @@ class Member:
     def join(self, generation: int, committed: int) -> None:
         """Start, in a generation that is news, where the group's committed offset says."""
         if generation <= self.last:
-            raise IllegalGeneration
+            raise errors.IllegalGeneration(generation, self.last)
         self.generation = self.last = generation
         self.position = self.done = committed
         self.sent = self.answered = 0
@@ -86,8 +87,10 @@ class Member:
     def poll(self, log_end: int) -> int:
         """Hand out the next record, once the one before is processed, and return its offset."""
         self._must_be_joined()
-        if self.position != self.done or self.position >= log_end:
-            raise InvalidRequest
+        if self.position != self.done:
+            raise errors.NotProcessedYet(self.position, self.done)
+        if self.position >= log_end:
+            raise errors.EndOfLog(self.position, log_end)
         self.position += 1
         return self.position - 1
 
@@ -98,9 +101,9 @@ class Member:
         """
         self._must_be_joined()
         if self.done >= self.position:
-            raise InvalidRequest
+            raise errors.NothingHandedOut(self.position, self.done)
         if self.commit_when == "before" and self.answered != self.position:
-            raise InvalidRequest
+            raise errors.CommitNotAnswered(self.position, self.answered)
         self.done = self.position
         return self.done - 1
 
@@ -109,7 +112,7 @@ class Member:
         self._must_be_joined()
         offset = self.done if self.commit_when == "after" else self.position
         if offset == 0 or offset == self.sent:
-            raise InvalidRequest
+            raise errors.NothingToSend(offset, self.sent)
         self.sent = offset
         return OffsetCommit(self.id, self.generation, offset)
 
@@ -118,8 +121,10 @@ class Member:
 
         An answer of another generation is void.
         """
-        if commit.member != self.id or commit.generation != self.generation:
-            raise IllegalGeneration
+        if commit.member != self.id:
+            raise errors.ForeignAnswer(self.id, commit.member)
+        if commit.generation != self.generation:
+            raise errors.IllegalGeneration(commit.generation, self.generation)
         self.answered = max(self.answered, commit.offset)
 
     def crash(self) -> None:
@@ -129,4 +134,4 @@ class Member:
 
     def _must_be_joined(self) -> None:
         if self.generation == 0:
-            raise UnknownMember
+            raise errors.NotJoined(self.id)

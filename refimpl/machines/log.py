@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
-from refimpl.errors import OffsetOutOfRange
+from refimpl.errors import OutsideLog
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, EpochEnd, Record
 
 __all__ = ["Log", "Record"]
@@ -57,7 +57,7 @@ class Log:
     def slice(self, start: int, limit: int, up_to: int | None = None) -> Sequence[Record]:
         """At most `limit` records from `start` on, below `up_to` or the end."""
         if not self.start <= start <= self.end:
-            raise OffsetOutOfRange
+            raise OutsideLog(start, self.start, self.end)
         first = start - self.start
         last = first + limit
         if up_to is not None:
@@ -110,7 +110,7 @@ class Log:
         if start <= self.start:
             return
         if start > self.end:
-            raise OffsetOutOfRange
+            raise OutsideLog(start, self.start, self.end)
         del self.records[: start - self.start]
         self.start = start
         spanning = bisect_right(self._starts, start) - 1

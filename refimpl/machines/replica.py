@@ -1,57 +1,26 @@
 """One replica of one partition: leader, follower, or waiting to be told.
 
-Spec: Truncation, with Rule = "kip320". Methods are the spec's actions. A fetch is one step there
-and three here, for messages travel: `fetch_request` at the follower, `answer_fetch` at the leader,
-`take_answer` at the follower again.
+Specs: Truncation, with Rule = "kip320", and AlterPartition. Methods are the specs' actions. A fetch
+is one step in Truncation and three here, for messages travel: `fetch_request` at the follower,
+`answer_fetch` at the leader, `take_answer` at the follower again.
 """
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from refimpl.errors import (
-    FencedLeaderEpoch,
-    InvalidRequest,
-    NotEnoughReplicas,
-    NotLeaderOrFollower,
-    OffsetOutOfRange,
-    StaleBrokerEpoch,
-    UnknownLeaderEpoch,
-)
+from refimpl.errors import FencedLeaderEpoch, OutsideLog, StaleBrokerEpoch
+from refimpl.machines import replica_errors as errors
 from refimpl.machines.log import Log
-from refimpl.machines.replica_log import (
-    UNDEFINED,
-    UNDEFINED_EPOCH,
-    Batch,
-    EpochEnd,
-    Records,
-    ReplicaLog,
+from refimpl.machines.messages import (
+    UNKNOWN_EPOCH,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderAndIsr,
 )
+from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Batch, EpochEnd, ReplicaLog
 
-
-@frozen
-class FetchRequest:
-    """What a follower asks: from its log end, naming the epochs by which the leader can tell
-    whether they agree."""
-
-    replica: int
-    incarnation: int
-    epoch: int
-    end: int
-    last_epoch: int
-
-
-@frozen
-class FetchAnswer:
-    """What the leader of `epoch` has from `start` on; or, if the logs differ, where to cut.
-
-    `diverging` is the leader's largest epoch not above the follower's last, and where it ends
-    (KIP-595's answer to KIP-279's question).
-    """
-
-    epoch: int
-    start: int
-    records: Records
-    high_watermark: int
-    diverging: EpochEnd | None = None
+INELIGIBLE_REPLICA = "INELIGIBLE_REPLICA"
 
 
 @define
@@ -59,17 +28,27 @@ class Replica:
     """One replica.
 
     Only its own actions change it, and a refused action changes nothing.
+
+    As a leader it keeps of each follower the log end and the incarnation of the newest fetch that
+    agreed with its log (`ends`, `seen`), and the number of the newest one at all (`newest`).
+    `pending` is the change of the ISR that was put to the controller. As a follower it counts its
+    fetches (`asked`) and knows which one waits for its answer (`awaited`, 0 for none).
     """
 
     id: int
     log: ReplicaLog = field(factory=Log)
     high_watermark: int = 0
     epoch: int = 0
+    partition_epoch: int = 0
     leader: int | None = None
     isr: frozenset[int] = frozenset()
+    pending: AlterPartitionRequest | None = None
     ends: dict[int, int] = field(factory=dict[int, int])
     seen: dict[int, int] = field(factory=dict[int, int])
+    newest: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
     incarnation: int = 0
+    asked: int = 0
+    awaited: int = 0
     up: bool = False
     min_isr: int = 1
 
@@ -86,7 +65,13 @@ class Replica:
         """Where the leader's own epoch starts: behind all older records."""
         return self.log.start_of(self.epoch)
 
-    # The leader
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Whoever may be in the ISR, as far as the leader can know: who is in it, and whom it
+        asked in (KIP-497)."""
+        return self.isr if self.pending is None else self.isr | self.pending.isr
+
+    # The leader and its followers
 
     def write(self, batch: Batch, *, acks_all: bool = True) -> int:
         """Append what a producer sent in our epoch, and return the offset of its first record.
@@ -96,111 +81,179 @@ class Replica:
         """
         self._must_lead()
         if acks_all and len(self.isr) < self.min_isr:
-            raise NotEnoughReplicas
+            raise errors.NotEnoughReplicas(self.isr, self.min_isr)
         return self.log.append(self.epoch, batch)
 
     def advance_high_watermark(self) -> int:
-        """Move the high watermark to the least log end in the ISR, and return it.
+        """Move the high watermark to the least log end in the maximal ISR, and return it.
 
-        The leader knows the ends only from fetches. Below min.insync.replicas the high watermark
-        stays: what it passed would be called committed on too few copies (KIP-966).
+        The leader knows the ends only from fetches. Whom it asked into the ISR may be elected
+        before it learns that the controller agreed, so the high watermark waits for them too
+        (KIP-497). Below min.insync.replicas it stays: what it passed would be called committed on
+        too few copies (KIP-966).
         """
         self._must_lead()
         if len(self.isr) < self.min_isr:
-            raise NotEnoughReplicas
+            raise errors.NotEnoughReplicas(self.isr, self.min_isr)
         new = self.log.end
-        for member in self.isr:
+        for member in self.maximal_isr:
             if member != self.id and self.ends.get(member, 0) < new:
                 new = self.ends.get(member, 0)
         if new <= self.high_watermark:
-            raise InvalidRequest
+            raise errors.NothingToCommit(self.maximal_isr, new, self.high_watermark)
         self.high_watermark = new
         return new
 
-    def shrink_isr(self, follower: int) -> frozenset[int]:
-        """The ISR without a lagging follower, to be put to the controller.
-
-        Lagging is a matter of time (replica.lag.time.max.ms), which is not known here.
-        """
-        self._must_lead()
-        if follower == self.id or follower not in self.isr:
-            raise InvalidRequest
-        return self.isr - {follower}
-
-    def expand_isr(self, follower: int) -> frozenset[int]:
-        """The ISR with a follower that caught up, to be put to the controller.
-
-        The high watermark alone would not do: after an election it may trail what the last
-        leader committed, but that lies below the start of our epoch (KAFKA-7128).
-        """
-        self._must_lead()
-        end = self.ends.get(follower, 0)
-        if follower in self.isr or end < self.high_watermark or end < self.epoch_start:
-            raise InvalidRequest
-        return self.isr | {follower}
-
-    def adopt_isr(self, isr: frozenset[int]) -> None:
-        """The controller has accepted the ISR that we put to it."""
-        self._must_lead()
-        self.isr = isr
-
-    def answer_fetch(self, request: FetchRequest, limit: int) -> FetchAnswer:
-        """Answer a follower, and learn how far it is.
+    def check_fetch(self, request: FetchRequest) -> None:
+        """Refuse a fetch that must not be answered.
 
         Nobody of another leader epoch is served (KIP-320), and no earlier incarnation of a
-        follower that restarted: what it claims to have it may have lost (KIP-903).
+        follower that restarted: what it claims to have it may have lost (KIP-903). A fetch
+        counts once, and not after a later one.
         """
         self._must_lead()
         if request.epoch < self.epoch:
-            raise FencedLeaderEpoch
+            raise FencedLeaderEpoch(request.replica, request.epoch, self.epoch)
         if request.epoch > self.epoch:
-            raise UnknownLeaderEpoch
-        if request.incarnation < self.seen.get(request.replica, 0):
-            raise StaleBrokerEpoch
+            raise errors.UnknownLeaderEpoch(request.replica, request.epoch, self.epoch)
+        seen = self.seen.get(request.replica, 0)
+        if request.incarnation < seen:
+            raise StaleBrokerEpoch(request.replica, request.incarnation, seen)
+        incarnation, number = self.newest.get(request.replica, (0, 0))
+        if request.incarnation == incarnation and request.number <= number:
+            raise errors.OvertakenFetch(request.replica, request.number, number)
+
+    def answer_fetch(self, request: FetchRequest, limit: int) -> FetchResponse:
+        """Answer a follower with at most `limit` records, and learn how far it is."""
+        self.check_fetch(request)
+        follower, named = request.replica, (request.incarnation, request.number)
         leaves = self.diverging(request.end, request.last_epoch)
+        self.newest[follower] = max(self.newest.get(follower, (0, 0)), named)
         if leaves is not None:
-            return FetchAnswer(self.epoch, request.end, (), self.high_watermark, leaves)
-        self.ends[request.replica] = request.end
-        self.seen[request.replica] = request.incarnation
+            return FetchResponse(*named, self.epoch, request.end, (), self.high_watermark, leaves)
+        self.ends[follower] = request.end
+        self.seen[follower] = request.incarnation
         records = self.log.slice(request.end, limit)
-        return FetchAnswer(self.epoch, request.end, records, self.high_watermark)
+        return FetchResponse(*named, self.epoch, request.end, records, self.high_watermark)
 
     def diverging(self, end: int, last_epoch: int) -> EpochEnd | None:
         """Where a log that ends here with this epoch leaves ours (KIP-595), None for a prefix.
 
         A log without epochs has nothing to compare: what it had is deleted, and was committed.
-        Where we cannot know, the epoch is above ours or the end outside of our log, that is
-        OffsetOutOfRange.
+        Where we cannot know, since the epoch is above ours or the end outside of our log, the
+        answer is OFFSET_OUT_OF_RANGE.
         """
         if last_epoch != UNDEFINED_EPOCH:
             ours = self.log.end_of(last_epoch)
-            if ours == UNDEFINED or end < self.log.start:
-                raise OffsetOutOfRange
+            if ours == UNDEFINED:
+                raise errors.UndefinedEpoch(last_epoch, self.log.latest_epoch)
+            if end < self.log.start:
+                raise OutsideLog(end, self.log.start, self.log.end)
             if ours.epoch < last_epoch or ours.end < end:
                 return ours
         if not self.log.start <= end <= self.log.end:
-            raise OffsetOutOfRange
+            raise OutsideLog(end, self.log.start, self.log.end)
         return None
+
+    # The leader and the controller
+
+    def isr_without(self, follower: int) -> AlterPartitionRequest:
+        """The request to take a lagging follower out of the ISR.
+
+        Lagging is a matter of time (replica.lag.time.max.ms), which is not known here.
+        """
+        self._must_lead()
+        self._must_be_settled()
+        if follower == self.id:
+            raise errors.LeaderStaysInIsr(self.id)
+        if follower not in self.isr:
+            raise errors.NotInIsr(follower, self.isr)
+        return self._request(self.isr - {follower})
+
+    def isr_with(self, follower: int) -> AlterPartitionRequest:
+        """The request to let a follower that caught up into the ISR.
+
+        Caught up means a fetch in this epoch that agreed with our log. The high watermark alone
+        would not do: after an election it may trail what the last leader committed, but that lies
+        below the start of our epoch (KAFKA-7128).
+        """
+        self._must_lead()
+        self._must_be_settled()
+        if follower in self.isr:
+            raise errors.AlreadyInIsr(follower, self.isr)
+        end = self.ends.get(follower, -1)
+        if end < self.high_watermark or end < self.epoch_start:
+            raise errors.NotCaughtUp(follower, end, self.high_watermark, self.epoch_start)
+        return self._request(self.isr | {follower})
+
+    def shrink_isr(self, follower: int) -> AlterPartitionRequest:
+        """Ask the controller to take a follower out; until it answers nothing else is asked."""
+        self.pending = self.isr_without(follower)
+        return self.pending
+
+    def expand_isr(self, follower: int) -> AlterPartitionRequest:
+        """Ask the controller to let a follower in; the high watermark waits for it from now on."""
+        self.pending = self.isr_with(follower)
+        return self.pending
+
+    def take_isr_answer(
+        self, request: AlterPartitionRequest, response: AlterPartitionResponse
+    ) -> None:
+        """The controller's answer to a request of ours.
+
+        An ISR that it accepted is ours from now on. A replica that it finds ineligible leaves the
+        maximal ISR again. That is safe because a refusal raises the partition epoch, so that no
+        copy of the request can be accepted later, and because only the answer to what is pending
+        counts. Other errors settle nothing: the request may have been accepted before, and only
+        news of the partition can tell.
+        """
+        if not self.leads or request != self.pending:
+            pending = self.pending and self.pending.partition_epoch
+            raise errors.NoChangePending(request.partition_epoch, pending)
+        if response.error not in (None, INELIGIBLE_REPLICA):
+            raise errors.StaysPending(response.error, request.isr)
+        if response.leader_epoch != self.epoch or response.partition_epoch < self.partition_epoch:
+            raise self._old(response.leader_epoch, response.partition_epoch)
+        if response.error is None:
+            self.isr = response.isr
+        self.partition_epoch = response.partition_epoch
+        self.pending = None
 
     # A follower
 
-    def fetch_request(self) -> FetchRequest:
-        """Ask the leader for what comes next."""
+    def next_fetch(self) -> FetchRequest:
+        """What this follower would ask now, without asking it."""
         if not self.up or self.leader is None or self.leader == self.id:
-            raise NotLeaderOrFollower
+            raise errors.NotFollower(self.id, self.epoch, self.leader)
         return FetchRequest(
-            self.id, self.incarnation, self.epoch, self.log.end, self.log.latest_epoch
+            self.id,
+            self.incarnation,
+            self.asked + 1,
+            self.epoch,
+            self.log.end,
+            self.log.latest_epoch,
         )
 
-    def take_answer(self, answer: FetchAnswer) -> None:
+    def fetch_request(self) -> FetchRequest:
+        """Ask the leader for what comes next; what was asked before is given up."""
+        request = self.next_fetch()
+        self.asked = self.awaited = request.number
+        return request
+
+    def take_answer(self, answer: FetchResponse) -> None:
         """Append what came, or cut what the leader does not have.
 
-        An answer that we no longer wait for is void.
+        Only the answer to our newest request counts, and once. A second copy of an answer may say
+        "cut" when what it cuts has long been copied again, and is committed.
         """
-        if not self.up or self.leader == self.id or answer.epoch != self.epoch:
-            raise FencedLeaderEpoch
-        if answer.start != self.log.end:
-            raise InvalidRequest
+        if not self.awaited or (answer.incarnation, answer.number) != (
+            self.incarnation,
+            self.awaited,
+        ):
+            raise errors.AnswerNotAwaited(
+                self.id, self.incarnation, self.awaited, answer.incarnation, answer.number
+            )
+        self.awaited = 0
         if answer.diverging is not None:
             epoch, end = answer.diverging
             ours = self.log.end_of(epoch)
@@ -211,7 +264,16 @@ class Replica:
 
     # Being told
 
-    def become_leader(self, epoch: int, isr: frozenset[int]) -> None:
+    def told(self, decision: LeaderAndIsr) -> None:
+        """Obey a decision of the controller, if it is news."""
+        if decision.leader != self.id:
+            self.become_follower(decision)
+        elif self.leads and decision.leader_epoch == self.epoch:
+            self.adopt_isr(decision)
+        else:
+            self.become_leader(decision)
+
+    def become_leader(self, decision: LeaderAndIsr) -> None:
         """Lead, if told to by a newer epoch than our own.
 
         Newer even after a restart: our high watermark fell back to a checkpoint, and the start
@@ -219,24 +281,41 @@ class Replica:
         where it is; it may trail the one that the last leader reached, because a follower
         learns of progress one fetch late. The log knows of the epoch from here on, before its
         first record: whoever asks where an older epoch ended is told so.
-        """
-        if epoch <= self.epoch:
-            raise FencedLeaderEpoch
-        self._adopt(epoch, self.id, isr)
-        self.log.assign_epoch(epoch)
 
-    def become_follower(self, epoch: int, leader: int) -> None:
+        What we knew of followers ends with every epoch, even if we led the one before: others may
+        have led in between, of whom we were not told.
+        """
+        if decision.leader != self.id:
+            raise errors.NotItsRole(self.id, "lead", decision.leader_epoch, decision.leader)
+        if decision.leader_epoch <= self.epoch:
+            raise self._old(decision.leader_epoch, decision.partition_epoch)
+        self._adopt(decision, decision.isr)
+        self.log.assign_epoch(decision.leader_epoch)
+
+    def become_follower(self, decision: LeaderAndIsr) -> None:
         """Follow, if told to by a newer epoch; after a restart also by our own.
 
         What to cut, the first fetch tells. A reign of ours in which nothing was written leaves no
         epoch behind: no record bears it, so it says nothing about our log.
         """
-        if epoch < self.epoch or (self.up and epoch == self.epoch):
-            raise FencedLeaderEpoch
-        if leader == self.id:
-            raise InvalidRequest
-        self._adopt(epoch, leader, frozenset())
+        if decision.leader is None or decision.leader == self.id:
+            raise errors.NotItsRole(self.id, "follow", decision.leader_epoch, decision.leader)
+        if decision.leader_epoch < self.epoch or (self.up and decision.leader_epoch == self.epoch):
+            raise self._old(decision.leader_epoch, decision.partition_epoch)
+        self._adopt(decision, frozenset())
         self.log.truncate_to(self.log.end)
+
+    def adopt_isr(self, decision: LeaderAndIsr) -> None:
+        """The ISR of our own epoch has changed.
+
+        Only a higher partition epoch settles a request that is pending: at the same one it may
+        still be accepted.
+        """
+        self._must_lead()
+        if decision.leader_epoch != self.epoch or decision.partition_epoch <= self.partition_epoch:
+            raise self._old(decision.leader_epoch, decision.partition_epoch)
+        self.isr, self.partition_epoch = decision.isr, decision.partition_epoch
+        self.pending = None
 
     def restart(self, checkpoint: int, kept: int) -> None:
         """Come back with what the disk kept and the last checkpoint's high watermark.
@@ -244,23 +323,45 @@ class Replica:
         A role only the controller gives, by a decision made after this.
         """
         if not (0 <= checkpoint <= min(self.high_watermark, kept) and kept <= self.log.end):
-            raise InvalidRequest
+            raise errors.ImpossibleRestart(checkpoint, kept, self.log.end, self.high_watermark)
         self.log.truncate_to(kept)
         self.high_watermark = checkpoint
         self.up = False
         self.leader = None
-        self.isr = frozenset()
-        self.ends, self.seen = {}, {}
+        self.partition_epoch = self.asked = 0
+        self._forget(frozenset())
         self.incarnation += 1
 
-    def _adopt(self, epoch: int, leader: int, isr: frozenset[int]) -> None:
-        self.epoch, self.leader, self.isr, self.up = epoch, leader, isr, True
-        self.ends, self.seen = {}, {}
+    def _adopt(self, decision: LeaderAndIsr, isr: frozenset[int]) -> None:
+        self.epoch, self.leader = decision.leader_epoch, decision.leader
+        self.partition_epoch, self.up = decision.partition_epoch, True
+        self._forget(isr)
+
+    def _forget(self, isr: frozenset[int]) -> None:
+        """Begin anew with this ISR: nothing is known of followers, asked or awaited."""
+        self.isr, self.pending, self.awaited = isr, None, 0
+        self.ends, self.seen, self.newest = {}, {}, {}
 
     def _cut(self, end: int) -> None:
         self.log.truncate_to(end)
         self.high_watermark = min(self.high_watermark, self.log.end)
 
+    def _request(self, isr: frozenset[int]) -> AlterPartitionRequest:
+        epochs = {**self.seen, self.id: self.incarnation}
+        members = tuple([(r, epochs.get(r, UNKNOWN_EPOCH)) for r in sorted(isr)])
+        return AlterPartitionRequest(
+            self.id, self.incarnation, self.epoch, self.partition_epoch, members
+        )
+
+    def _old(self, leader_epoch: int, partition_epoch: int) -> errors.OldDecision:
+        return errors.OldDecision(
+            self.id, leader_epoch, partition_epoch, self.epoch, self.partition_epoch
+        )
+
+    def _must_be_settled(self) -> None:
+        if self.pending is not None:
+            raise errors.ChangePending(self.pending.isr)
+
     def _must_lead(self) -> None:
         if not (self.up and self.leader == self.id):
-            raise NotLeaderOrFollower
+            raise errors.NotLeader(self.id, self.epoch, self.leader)

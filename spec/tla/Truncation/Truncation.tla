@@ -11,8 +11,10 @@
 (* taken back: leaderAndIsr holds one decision per leader epoch. A fetch is *)
 (* one step at the time the leader answers it. That is exact although       *)
 (* messages travel: between asking and learning the answer a follower does  *)
-(* nothing that others could see, unless it moves on to a new epoch; then   *)
-(* its answer is void (FetchLost) and its request comes late (LateFetch).   *)
+(* nothing that others could see, unless it gives up and asks again, or     *)
+(* moves on to a new epoch; then the answer is void (FetchLost), and the    *)
+(* request may come late (LateFetch). An answer may also come a second time *)
+(* (LateAnswer): what it says was true once.                                *)
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
@@ -27,7 +29,9 @@ CONSTANTS
     Lossy,            \* who may lose the end of its log at a restart, see below
     CheckIncarnation, \* KIP-903: the ISR admits nobody on the word of an earlier incarnation
     LateFetches,      \* requests may arrive after their sender has moved on
-    ResetFollowers    \* when a leader forgets what it knew of its followers, see below
+    ResetFollowers,   \* when a leader forgets what it knew of its followers, see below
+    LateAnswers,      \* answers may arrive again, at any later step
+    NumberFetches     \* a follower takes the answer to its newest fetch only, and once
 
 (* Rule, in the order of history:                                           *)
 (*   "hw"            cut to the own high watermark (KAFKA-1211)             *)
@@ -59,23 +63,29 @@ VARIABLES
     leaderAndIsr,  \* the controller's decisions, one per leader epoch, the last one in force
     up,            \* replicas that have a role; a restarted one waits to be told
     late,          \* requests under way whose sender has moved on
+    answers,       \* answers that may arrive (again)
     incarnation,   \* per replica: how often it has restarted
     seen,          \* per leader: the incarnation that told it each follower's end
     committed      \* ghost: what was below a leader's high watermark once
 
-vars == <<log, highWatermark, epoch, isr, ends, leaderAndIsr, up, late, incarnation, seen, committed>>
+vars == <<log, highWatermark, epoch, isr, ends, leaderAndIsr, up, late, answers, incarnation, seen, committed>>
 
 Nobody == [r \in Replicas |-> 0]
+
+(* Of a follower that has not fetched in this epoch no end is known. *)
+Nothing == 0 - 1
+Unheard == [r \in Replicas |-> Nothing]
 
 Init ==
     /\ log = [r \in Replicas |-> <<>>]
     /\ highWatermark = [r \in Replicas |-> 0]
     /\ epoch = [r \in Replicas |-> 1]
     /\ isr = [r \in Replicas |-> IF r = 1 THEN Replicas ELSE {}]
-    /\ ends = [r \in Replicas |-> Nobody]
+    /\ ends = [r \in Replicas |-> Unheard]
     /\ leaderAndIsr = <<[leader |-> 1, isr |-> Replicas]>>
     /\ up = Replicas
     /\ late = {}
+    /\ answers = {}
     /\ incarnation = Nobody
     /\ seen = [r \in Replicas |-> Nobody]
     /\ committed = <<>>
@@ -134,13 +144,24 @@ LeavesBehind(f) ==
                       end |-> LogEnd(f), last |-> LastEpoch(f)]}
     ELSE late
 
+(* What l answers to f: records, or where to cut. It may come again, later. *)
+Answer(f, l) ==
+    LET end == Min({LogEnd(l), LogEnd(f) + MaxFetch})
+    IN  [to |-> f, epoch |-> epoch[l], start |-> LogEnd(f),
+         records |-> IF Diverges(f, l) THEN <<>> ELSE SubSeq(log[l], LogEnd(f) + 1, end),
+         highWatermark |-> IF Diverges(f, l) THEN 0 ELSE highWatermark[l],
+         diverging |-> IF Diverges(f, l)
+                       THEN <<EpochAtOrBelow(l, LastEpoch(f)), EndOf(l, LastEpoch(f))>> ELSE <<>>]
+Answered(f, l) ==
+    /\ answers' = IF LateAnswers THEN answers \cup {Answer(f, l)} ELSE answers
+
 -----------------------------------------------------------------------------
 (* The leader *)
 
 Write(l) ==
     /\ Leads(l) /\ LogEnd(l) < MaxRecords
     /\ log' = [log EXCEPT ![l] = Append(@, epoch[l])]
-    /\ UNCHANGED <<highWatermark, epoch, isr, ends, leaderAndIsr, up, late, incarnation, seen, committed>>
+    /\ UNCHANGED <<highWatermark, epoch, isr, ends, leaderAndIsr, up, late, answers, incarnation, seen, committed>>
 
 (* The high watermark is the least log end in the ISR, as far as the leader *)
 (* knows, and only a fetch tells it: it learns one round late.              *)
@@ -149,14 +170,14 @@ AdvanceHighWatermark(l) ==
     IN  /\ Leads(l) /\ new > highWatermark[l]
         /\ highWatermark' = [highWatermark EXCEPT ![l] = new]
         /\ committed' = IF new > Len(committed) THEN Take(log[l], new) ELSE committed
-        /\ UNCHANGED <<log, epoch, isr, ends, leaderAndIsr, up, late, incarnation, seen>>
+        /\ UNCHANGED <<log, epoch, isr, ends, leaderAndIsr, up, late, answers, incarnation, seen>>
 
 (* A leader changes the ISR with the controller, or not at all: the         *)
 (* conditional update fails when a newer epoch has begun.                   *)
 AlterIsr(l, new) ==
     /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![Current].isr = new]
     /\ isr' = [isr EXCEPT ![l] = new]
-    /\ UNCHANGED <<log, highWatermark, epoch, ends, up, late, incarnation, seen, committed>>
+    /\ UNCHANGED <<log, highWatermark, epoch, ends, up, late, answers, incarnation, seen, committed>>
 
 (* Lagging is a matter of time (replica.lag.time.max.ms): any follower may. *)
 ShrinkIsr(l, f) ==
@@ -164,7 +185,8 @@ ShrinkIsr(l, f) ==
     /\ AlterIsr(l, isr[l] \ {f})
 
 (* A follower returns when it has reached the high watermark and, as this   *)
-(* may trail after an election, the start of the leader's epoch.            *)
+(* may trail after an election, the start of the leader's epoch. It shows   *)
+(* that by a fetch in this epoch that agrees with the leader's log.         *)
 ExpandIsr(l, f) ==
     /\ Leads(l) /\ epoch[l] = Current /\ f \notin isr[l]
     /\ ends[l][f] >= highWatermark[l]
@@ -187,6 +209,7 @@ Fetch(f, l) ==
        IN  /\ log' = [log EXCEPT ![f] = @ \o SubSeq(log[l], LogEnd(f) + 1, n)]
            /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({highWatermark[l], n})]
     /\ Heard(f, l, LogEnd(f), incarnation[f])
+    /\ Answered(f, l)
     /\ UNCHANGED <<epoch, isr, leaderAndIsr, up, late, incarnation, committed>>
 
 (* The same, but the answer does not arrive. *)
@@ -194,6 +217,7 @@ FetchLost(f, l) ==
     /\ CanFetch(f, l) /\ LogEnd(f) <= LogEnd(l)
     /\ Rule \in {"kip320", "kip320nofence"} => ~Diverges(f, l)
     /\ Heard(f, l, LogEnd(f), incarnation[f])
+    /\ Answered(f, l)
     /\ UNCHANGED <<log, highWatermark, epoch, isr, leaderAndIsr, up, late, incarnation, committed>>
 
 (* The logs differ: the answer is where to cut, and nothing is appended.    *)
@@ -201,6 +225,7 @@ Truncate(f, l) ==
     /\ Rule \in {"kip320", "kip320nofence"}
     /\ CanFetch(f, l) /\ Diverges(f, l)
     /\ Cut(f, CutByAnswer(f, l))
+    /\ Answered(f, l)
     /\ UNCHANGED <<epoch, isr, ends, leaderAndIsr, up, late, incarnation, seen, committed>>
 
 (* A request of an epoch that its sender has left. The leader of that epoch *)
@@ -213,7 +238,22 @@ LateFetch(f, l) ==
         /\ IF Agrees(l, m.end, m.last)
            THEN Heard(f, l, m.end, m.incarnation)
            ELSE UNCHANGED <<ends, seen>>
-    /\ UNCHANGED <<log, highWatermark, epoch, isr, leaderAndIsr, up, incarnation, committed>>
+    /\ UNCHANGED <<log, highWatermark, epoch, isr, leaderAndIsr, up, answers, incarnation, committed>>
+
+(* An answer comes again, or after its fetch was given up. That it is of    *)
+(* this epoch, and begins at the log's end, does not make it true: what it  *)
+(* cuts may have been copied again since. So fetches are numbered, and only *)
+(* the answer to the newest one counts, once.                               *)
+LateAnswer(f) ==
+    /\ ~NumberFetches
+    /\ \E a \in answers :
+        /\ a.to = f /\ a.epoch = epoch[f] /\ a.start = LogEnd(f)
+        /\ IF a.diverging # <<>>
+           THEN Cut(f, Min({a.diverging[2], EndOf(f, a.diverging[1])}))
+           ELSE LET end == LogEnd(f) + Len(a.records)
+                IN  /\ log' = [log EXCEPT ![f] = @ \o a.records]
+                    /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({a.highWatermark, end})]
+    /\ UNCHANGED <<epoch, isr, ends, leaderAndIsr, up, late, answers, incarnation, seen, committed>>
 
 -----------------------------------------------------------------------------
 (* Being told *)
@@ -233,7 +273,7 @@ KeepsFollowers(r, e) ==
 
 Forget(r, knownIsr) ==
     /\ isr' = [isr EXCEPT ![r] = knownIsr]
-    /\ ends' = [ends EXCEPT ![r] = Nobody]
+    /\ ends' = [ends EXCEPT ![r] = Unheard]
     /\ seen' = [seen EXCEPT ![r] = Nobody]
 
 Adopt(r, e, knownIsr) ==
@@ -249,14 +289,14 @@ Adopt(r, e, knownIsr) ==
 BecomeLeader(r, e) ==
     /\ IsNews(r, e) /\ leaderAndIsr[e].leader = r
     /\ Adopt(r, e, leaderAndIsr[e].isr)
-    /\ UNCHANGED <<log, highWatermark, leaderAndIsr, incarnation, committed>>
+    /\ UNCHANGED <<log, highWatermark, leaderAndIsr, answers, incarnation, committed>>
 
 BecomeFollower(r, e) ==
     /\ IsNews(r, e) \/ IsReminder(r, e)
     /\ leaderAndIsr[e].leader \notin {r, None}
     /\ Cut(r, CutWhenTold(r, leaderAndIsr[e].leader))
     /\ Adopt(r, e, {})
-    /\ UNCHANGED <<leaderAndIsr, incarnation, committed>>
+    /\ UNCHANGED <<leaderAndIsr, answers, incarnation, committed>>
 
 -----------------------------------------------------------------------------
 (* The controller *)
@@ -264,7 +304,7 @@ BecomeFollower(r, e) ==
 Decide(leader, newIsr) ==
     /\ Current < MaxEpoch
     /\ leaderAndIsr' = Append(leaderAndIsr, [leader |-> leader, isr |-> newIsr])
-    /\ UNCHANGED <<log, highWatermark, epoch, isr, ends, up, late, incarnation, seen, committed>>
+    /\ UNCHANGED <<log, highWatermark, epoch, isr, ends, up, late, answers, incarnation, seen, committed>>
 
 (* Preferred leader, or the same one again after its return. *)
 Elect(r) ==
@@ -305,7 +345,7 @@ Restart(r, checkpoint, kept) ==
     /\ up' = up \ {r}
     /\ late' = LeavesBehind(r)
     /\ incarnation' = [incarnation EXCEPT ![r] = @ + 1]
-    /\ UNCHANGED <<epoch, leaderAndIsr, committed>>
+    /\ UNCHANGED <<epoch, leaderAndIsr, answers, committed>>
 
 Next ==
     \/ \E l \in Replicas : Write(l)
@@ -316,6 +356,7 @@ Next ==
     \/ \E f, l \in Replicas : FetchLost(f, l)
     \/ \E f, l \in Replicas : Truncate(f, l)
     \/ \E f, l \in Replicas : LateFetch(f, l)
+    \/ \E f \in Replicas : LateAnswer(f)
     \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeLeader(r, e)
     \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeFollower(r, e)
     \/ \E r \in Replicas : Elect(r)
@@ -343,7 +384,7 @@ TypeOK ==
     /\ highWatermark \in [Replicas -> 0..MaxRecords]
     /\ epoch \in [Replicas -> 1..MaxEpoch]
     /\ isr \in [Replicas -> SUBSET Replicas]
-    /\ ends \in [Replicas -> [Replicas -> 0..MaxRecords]]
+    /\ ends \in [Replicas -> [Replicas -> Nothing..MaxRecords]]
     /\ \A e \in 1..Current : leaderAndIsr[e].leader \in Replicas \cup {None}
     /\ up \subseteq Replicas
 
@@ -382,4 +423,6 @@ NeverStaleLeader == \A l \in Replicas : Leads(l) => epoch[l] = Current
 NeverCommitsInNewEpoch ==
     \A r \in Replicas : highWatermark[r] > 0 => log[r][highWatermark[r]] = 1
 NeverCountsLateFetch == \A m \in late : m.end = 0
+NeverLateCut ==
+    \A a \in answers : a.diverging # <<>> /\ a.epoch = epoch[a.to] => LogEnd(a.to) < a.start
 =============================================================================

@@ -21,11 +21,12 @@ InRange ==
     /\ highWatermark \in [Replicas -> 0..MaxRecords]
     /\ epoch \in [Replicas -> 1..MaxEpoch]
     /\ isr \in [Replicas -> SUBSET Replicas]
-    /\ ends \in [Replicas -> [Replicas -> 0..MaxRecords]]
+    /\ ends \in [Replicas -> [Replicas -> Nothing..MaxRecords]]
     /\ leaderAndIsr \in SeqOf([leader : (IF MaxRestarts = 0 THEN 1 ELSE 0)..N,
                               isr : SUBSET Replicas], 1, MaxEpoch)
     /\ up \in SUBSET Replicas
     /\ late \in SUBSET Requests
+    /\ answers \in SUBSET {}
     /\ incarnation \in [Replicas -> 0..MaxRestarts]
     /\ seen \in [Replicas -> [Replicas -> 0..MaxRestarts]]
     /\ committed \in SeqOf(1..MaxEpoch, 0, MaxRecords)
@@ -36,7 +37,7 @@ InRange ==
 EpochsDecided == \A r \in Replicas : epoch[r] <= Current
 LeaderInIsr == \A e \in Passed : Leader(e) \in Isr(e)
 LeaderKnowsIsr == \A l \in Replicas : Leads(l) => isr[l] = Isr(epoch[l])
-NobodyRestarts == up = Replicas /\ late = {}
+NobodyRestarts == up = Replicas /\ late = {} /\ answers = {}
 
 -----------------------------------------------------------------------------
 (* Logs *)
@@ -81,7 +82,7 @@ SomebodyMovedOn ==
 JoinedLater ==
     \A e \in Passed : \A d \in 1..(e - 1) : \A r \in Isr(e) \ Isr(d) :
         epoch[r] <= d =>
-            \A l \in Replicas : (Leads(l) /\ epoch[l] <= d) => Reach(l) = 0
+            \A l \in Replicas : (Leads(l) /\ epoch[l] <= d) => Reach(l) <= 0
 
 (* A deposed leader commits nothing that its successors lack.               *)
 SuccessorsHaveReach ==

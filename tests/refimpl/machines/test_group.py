@@ -132,7 +132,7 @@ def test_offset_zero_is_not_committed_and_offset_one_is() -> None:
 
 def test_answers_count_for_the_member_and_generation_that_asked() -> None:
     member = joined()
-    assert refused(member, "take_answer", OffsetCommit(2, 2, 4)) == "ILLEGAL_GENERATION"
+    assert refused(member, "take_answer", OffsetCommit(2, 2, 4)) == "UNKNOWN_MEMBER_ID"
     assert refused(member, "take_answer", OffsetCommit(1, 1, 4)) == "ILLEGAL_GENERATION"
     member.take_answer(OffsetCommit(1, 2, 4))
     member.take_answer(OffsetCommit(1, 2, 3))

@@ -1,0 +1,93 @@
+"""What replicas and the controller say to each other, under Kafka's names.
+
+Spec: Fetch in Truncation; requests and answers in AlterPartition.
+"""
+
+from attrs import frozen
+
+from refimpl.machines.replica_log import EpochEnd, Records
+
+UNKNOWN_EPOCH = -1
+"""The broker epoch of a member of the ISR from which the leader has not heard (KIP-903)."""
+
+
+@frozen
+class FetchRequest:
+    """What a follower asks: from its log end, naming the epochs by which the leader can tell
+    whether they agree.
+
+    `number` counts the requests of this incarnation; the answer bears it too.
+    """
+
+    replica: int
+    incarnation: int
+    number: int
+    epoch: int
+    end: int
+    last_epoch: int
+
+
+@frozen
+class FetchResponse:
+    """What the leader of `epoch` has from `start` on; or, if the logs differ, where to cut.
+
+    `diverging` is the leader's largest epoch not above the follower's last, and where it ends
+    (KIP-595's answer to KIP-279's question). `incarnation` and `number` say which request this
+    answers.
+    """
+
+    incarnation: int
+    number: int
+    epoch: int
+    start: int
+    records: Records
+    high_watermark: int
+    diverging: EpochEnd | None = None
+
+
+@frozen
+class LeaderAndIsr:
+    """A decision of the controller: who leads in this leader epoch, and who is in sync.
+
+    The partition epoch grows with every change, the leader epoch with those of the controller's
+    own (KIP-497).
+    """
+
+    leader_epoch: int
+    leader: int | None
+    isr: frozenset[int]
+    partition_epoch: int = 0
+
+
+@frozen
+class AlterPartitionRequest:
+    """A leader's wish to change the ISR, on condition that nothing else has changed (KIP-497).
+
+    `new_isr` holds each member with the broker epoch under which the leader heard from it
+    (KIP-903), in order.
+    """
+
+    broker_id: int
+    broker_epoch: int
+    leader_epoch: int
+    partition_epoch: int
+    new_isr: tuple[tuple[int, int], ...]
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """The members alone."""
+        return frozenset([member for member, _ in self.new_isr])
+
+
+@frozen
+class AlterPartitionResponse:
+    """The partition as the controller has it after the request, and why it refused, if it did.
+
+    `error` is Kafka's name of the reason, None for none.
+    """
+
+    error: str | None
+    leader_id: int | None
+    leader_epoch: int
+    isr: frozenset[int]
+    partition_epoch: int

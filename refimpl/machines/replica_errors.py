@@ -1,0 +1,202 @@
+"""What a replica refuses, guard by guard."""
+
+from attrs import frozen
+
+from refimpl.errors import InvalidRequest, OffsetOutOfRange, Refusal
+
+
+@frozen
+class NotLeader(Refusal):
+    """The request is for a leader, and this replica does not believe to be one."""
+
+    kafka_error = "NOT_LEADER_OR_FOLLOWER"
+    says = "replica {replica} does not lead: in leader epoch {epoch} that is {leader}"
+    replica: int
+    epoch: int
+    leader: int | None
+
+
+@frozen
+class NotFollower(Refusal):
+    """The action is a follower's, and this replica follows nobody."""
+
+    kafka_error = "NOT_LEADER_OR_FOLLOWER"
+    says = "replica {replica} follows nobody: the leader of epoch {epoch} is {leader}"
+    replica: int
+    epoch: int
+    leader: int | None
+
+
+@frozen
+class UnknownLeaderEpoch(Refusal):
+    """The sender stands in a newer leader epoch, of which we were not told yet (KIP-320)."""
+
+    kafka_error = "UNKNOWN_LEADER_EPOCH"
+    says = "the request of {sender} is of leader epoch {asked}, and here it is still {here}"
+    sender: int
+    asked: int
+    here: int
+
+
+@frozen
+class OldDecision(Refusal):
+    """A decision of the controller that is not newer than the one that is obeyed already."""
+
+    kafka_error = "STALE_CONTROLLER_EPOCH"
+    says = (
+        "replica {replica} was told of leader epoch {asked}, partition epoch {partition_epoch}, "
+        "and knows of leader epoch {here}, partition epoch {known}"
+    )
+    replica: int
+    asked: int
+    partition_epoch: int
+    here: int
+    known: int
+
+
+@frozen
+class NotItsRole(Refusal):
+    """A replica is told to take a role that the decision gives to somebody else."""
+
+    kafka_error = "NOT_LEADER_OR_FOLLOWER"
+    says = "replica {replica} is told to {role} in leader epoch {epoch}, which {leader} leads"
+    replica: int
+    role: str
+    epoch: int
+    leader: int | None
+
+
+@frozen
+class NotEnoughReplicas(Refusal):
+    """The ISR is smaller than min.insync.replicas, so acks=all cannot be promised."""
+
+    kafka_error = "NOT_ENOUGH_REPLICAS"
+    says = "{isr} are in sync, and min.insync.replicas is {min_isr}"
+    isr: frozenset[int]
+    min_isr: int
+
+
+@frozen
+class NothingToCommit(InvalidRequest):
+    """Somebody in the maximal ISR has no more than what is committed."""
+
+    says = "the least log end in {isr} is {least}, and the high watermark is {high_watermark}"
+    isr: frozenset[int]
+    least: int
+    high_watermark: int
+
+
+@frozen
+class UndefinedEpoch(OffsetOutOfRange):
+    """A log tells no end of an epoch above its latest (KIP-320)."""
+
+    says = "asked where epoch {epoch} ends, of a log whose latest epoch is {latest}"
+    epoch: int
+    latest: int
+
+
+@frozen
+class OvertakenFetch(Refusal):
+    """This fetch was here already, or a later one: what it says is out of date."""
+
+    kafka_error = "INVALID_FETCH_SESSION_EPOCH"
+    says = "fetch {number} of replica {replica} comes after its fetch {newest}"
+    replica: int
+    number: int
+    newest: int
+
+
+@frozen
+class AnswerNotAwaited(InvalidRequest):
+    """The answer to a request that was given up, answered before, or asked by who we were."""
+
+    says = (
+        "replica {replica} waits in incarnation {incarnation} for the answer to fetch {awaited} "
+        "(0: to none), and this one answers fetch {number} of incarnation {asked_in}"
+    )
+    replica: int
+    incarnation: int
+    awaited: int
+    asked_in: int
+    number: int
+
+
+@frozen
+class ImpossibleRestart(InvalidRequest):
+    """A disk keeps a prefix of the log, and its checkpoint names a high watermark of the past."""
+
+    says = (
+        "a restart with checkpoint {checkpoint} and {kept} records kept, "
+        "of a log that ends at {end} with high watermark {high_watermark}"
+    )
+    checkpoint: int
+    kept: int
+    end: int
+    high_watermark: int
+
+
+@frozen
+class LeaderStaysInIsr(InvalidRequest):
+    """A leader does not leave the ISR by a wish of its own."""
+
+    says = "{leader} leads, and cannot leave the ISR"
+    leader: int
+
+
+@frozen
+class NotInIsr(InvalidRequest):
+    """Who is not in the ISR cannot leave it."""
+
+    says = "replica {replica} is not in the ISR {isr}"
+    replica: int
+    isr: frozenset[int]
+
+
+@frozen
+class AlreadyInIsr(InvalidRequest):
+    """Who is in the ISR cannot join it."""
+
+    says = "replica {replica} is in the ISR {isr} already"
+    replica: int
+    isr: frozenset[int]
+
+
+@frozen
+class NotCaughtUp(InvalidRequest):
+    """A follower joins at the high watermark and at the start of the epoch, not before
+    (KAFKA-7128)."""
+
+    says = (
+        "replica {replica} ends at {end}; the high watermark is {high_watermark}, "
+        "and the leader's epoch starts at {epoch_start}"
+    )
+    replica: int
+    end: int
+    high_watermark: int
+    epoch_start: int
+
+
+@frozen
+class ChangePending(InvalidRequest):
+    """One change of the ISR at a time (KIP-497)."""
+
+    says = "the ISR {isr} is put to the controller, and not answered yet"
+    isr: frozenset[int]
+
+
+@frozen
+class NoChangePending(InvalidRequest):
+    """The answer to a change of the ISR that is settled, or that was never asked for."""
+
+    says = "an answer to partition epoch {answered}; what is pending is {pending}"
+    answered: int
+    pending: int | None
+
+
+@frozen
+class StaysPending(Refusal):
+    """The controller refused in a way that settles nothing: only newer metadata does."""
+
+    says = "the controller says {error}; the ISR {isr} stays pending"
+    error: str
+    isr: frozenset[int]

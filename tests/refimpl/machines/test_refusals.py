@@ -1,0 +1,53 @@
+"""A refusal names its guard, and carries the values that disagreed."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from attrs import fields, has
+
+import refimpl.machines
+from refimpl import errors
+from refimpl.machines import controller_errors, group_errors, replica_errors
+
+FOLDER = Path(refimpl.machines.__file__).parent
+BROKER = FOLDER.parent / "broker"
+CLASSES = [
+    kind
+    for module in (errors, replica_errors, controller_errors, group_errors)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, errors.Refusal) and has(kind)
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_a_refusal_says_every_value_that_it_carries(kind: type[errors.Refusal]) -> None:
+    names = [one.name for one in fields(kind)]
+    values = {name: f"<{name}>" for name in names}
+    told = str(kind(**values))
+    assert told.startswith(f"{kind.kafka_error}: ")
+    assert [name for name in names if values[name] not in told] == []
+
+
+def test_sets_are_told_in_order_and_nobody_by_a_word() -> None:
+    refused = controller_errors.NotEligible(3, frozenset({2, 1}), frozenset(), frozenset({3}))
+    assert str(refused).endswith("the ISR is {1, 2}, the ELR {}, active are {3}")
+    assert "that is nobody" in str(replica_errors.NotLeader(1, 4, None))
+
+
+@pytest.mark.parametrize(
+    "file",
+    sorted([*FOLDER.glob("*.py"), *BROKER.glob("*.py")]),
+    ids=lambda file: f"{file.parent.name}-{file.name}",
+)
+def test_no_machine_raises_without_values(file: Path) -> None:
+    raised = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Raise)]
+    assert [node.lineno for node in raised if not isinstance(node.exc, ast.Call)] == []
+
+
+def test_each_refusal_is_raised_by_some_machine() -> None:
+    """Whatever nobody raises says nothing, and whatever two guards raise does not name one."""
+    files = [*FOLDER.glob("*.py"), *BROKER.glob("*.py")]
+    source = "\n".join(file.read_text() for file in files)
+    unused = [kind.__name__ for kind in CLASSES if f"{kind.__name__}(" not in source]
+    assert unused == []

@@ -1,0 +1,312 @@
+"""A replica alone, guard by guard: what no scope of a spec can tell from the guard behind it."""
+
+import pytest
+
+from refimpl.errors import FencedLeaderEpoch, Refusal, StaleBrokerEpoch
+from refimpl.machines import replica_errors as errors
+from refimpl.machines.log import Log, Record
+from refimpl.machines.messages import (
+    UNKNOWN_EPOCH,
+    AlterPartitionResponse,
+    FetchRequest,
+    LeaderAndIsr,
+)
+from refimpl.machines.replica import Replica
+
+EVERYBODY = frozenset({1, 2, 3})
+
+
+def leader(epoch: int = 1, isr: frozenset[int] = EVERYBODY, *epochs: int) -> Replica:
+    """Replica 1, leading, with records of these epochs."""
+    replica = Replica(1, Log([Record(e, i) for i, e in enumerate(epochs)]))
+    replica.told(LeaderAndIsr(epoch, 1, isr, epoch))
+    return replica
+
+
+def follower(id: int = 2, epoch: int = 1, *epochs: int) -> Replica:
+    replica = Replica(id, Log([Record(e, i) for i, e in enumerate(epochs)]))
+    replica.told(LeaderAndIsr(epoch, 1, EVERYBODY, epoch))
+    return replica
+
+
+def fetch(to: Replica, by: Replica, limit: int = 10) -> None:
+    by.take_answer(to.answer_fetch(by.fetch_request(), limit))
+
+
+def answer(
+    error: str | None, isr: frozenset[int], partition_epoch: int, epoch: int = 1
+) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error, 1, epoch, isr, partition_epoch)
+
+
+# ------------------------------------------------------------------------------ fetches
+
+
+def test_a_second_copy_of_an_answer_cuts_nothing_that_was_copied_again() -> None:
+    first, second = leader(2, EVERYBODY, 2), follower(2, 2, 1)
+    request = second.fetch_request()
+    cut = first.answer_fetch(request, 10)
+    second.take_answer(cut)
+    assert second.log.end == 0
+    fetch(first, second)
+    fetch(first, second)
+    assert first.ends[2] == second.log.end == cut.start == 1
+    with pytest.raises(errors.AnswerNotAwaited, match=r"waits .* for the answer to fetch 0"):
+        second.take_answer(cut)
+    assert second.log.end == 1
+
+
+def test_the_answer_to_a_fetch_that_was_given_up_is_void() -> None:
+    first, second = leader(1, EVERYBODY, 1), follower()
+    late = first.answer_fetch(second.fetch_request(), 10)
+    newest = second.fetch_request()
+    with pytest.raises(errors.AnswerNotAwaited, match=r"fetch 2 .* answers fetch 1"):
+        second.take_answer(late)
+    second.take_answer(first.answer_fetch(newest, 10))
+    assert second.log.end == 1
+
+
+def test_the_answer_to_an_earlier_incarnation_is_void_though_its_number_fits() -> None:
+    first, second = leader(1, EVERYBODY, 1), follower()
+    before = first.answer_fetch(second.fetch_request(), 10)
+    second.restart(0, 0)
+    second.told(LeaderAndIsr(1, 1, EVERYBODY, 1))
+    assert second.fetch_request().number == before.number
+    with pytest.raises(errors.AnswerNotAwaited, match=r"incarnation 1 .* incarnation 0"):
+        second.take_answer(before)
+
+
+def test_a_change_of_role_ends_the_wait() -> None:
+    first, second = leader(1, EVERYBODY, 1), follower()
+    late = first.answer_fetch(second.fetch_request(), 10)
+    second.told(LeaderAndIsr(2, 3, EVERYBODY, 2))
+    with pytest.raises(errors.AnswerNotAwaited):
+        second.take_answer(late)
+
+
+def test_a_fetch_counts_once_and_not_after_a_later_one() -> None:
+    first, second = leader(1, EVERYBODY, 1), follower()
+    old = second.fetch_request()
+    second.take_answer(first.answer_fetch(old, 10))
+    fetch(first, second)
+    for copy in (old, second.next_fetch().__class__(2, 0, 2, 1, 1, 1)):
+        with pytest.raises(errors.OvertakenFetch):
+            first.answer_fetch(copy, 10)
+    assert first.ends[2] == 1
+
+
+def test_the_numbers_of_a_new_incarnation_begin_anew() -> None:
+    first, second = leader(1, EVERYBODY, 1), follower()
+    for _ in range(3):
+        fetch(first, second)
+    second.restart(0, 0)
+    second.told(LeaderAndIsr(1, 1, EVERYBODY, 1))
+    fetch(first, second)
+    assert second.log.end == 1
+    assert (first.seen[2], first.newest[2]) == (1, (1, 1))
+
+
+def test_fetches_of_other_epochs_and_earlier_incarnations_are_told_apart() -> None:
+    first = leader(2)
+    first.seen[2] = 1
+    with pytest.raises(FencedLeaderEpoch, match="of 2 is of leader epoch 1, and here it is 2"):
+        first.check_fetch(FetchRequest(2, 1, 1, 1, 0, 0))
+    with pytest.raises(errors.UnknownLeaderEpoch, match="leader epoch 3, and here it is still 2"):
+        first.check_fetch(FetchRequest(2, 1, 1, 3, 0, 0))
+    with pytest.raises(StaleBrokerEpoch, match="broker 2 is here in incarnation 1"):
+        first.check_fetch(FetchRequest(2, 0, 1, 2, 0, 0))
+
+
+# ------------------------------------------------------------------------------ the ISR
+
+
+def test_a_leader_does_not_leave_its_isr_and_nobody_leaves_who_is_not_in_it() -> None:
+    first = leader(1, frozenset({1, 2}))
+    with pytest.raises(errors.LeaderStaysInIsr):
+        first.isr_without(1)
+    with pytest.raises(errors.NotInIsr, match=r"replica 3 is not in the ISR \{1, 2\}"):
+        first.isr_without(3)
+    with pytest.raises(errors.AlreadyInIsr):
+        first.isr_with(2)
+
+
+def test_nobody_joins_unheard() -> None:
+    with pytest.raises(errors.NotCaughtUp, match="replica 3 ends at -1"):
+        leader(1, frozenset({1, 2})).isr_with(3)
+
+
+def test_nobody_joins_on_a_fetch_that_differs() -> None:
+    first, third = leader(2, frozenset({1}), 2), follower(3, 2, 1)
+    first.answer_fetch(third.fetch_request(), 10)
+    with pytest.raises(errors.NotCaughtUp):
+        first.isr_with(3)
+
+
+def test_nobody_joins_below_the_high_watermark_or_the_start_of_the_epoch() -> None:
+    first, third = leader(2, frozenset({1}), 1, 1), follower(3, 2)
+    first.answer_fetch(third.fetch_request(), 10)
+    with pytest.raises(errors.NotCaughtUp, match=r"the high watermark is 0, .* starts at 2"):
+        first.isr_with(3)
+    first = leader(1, frozenset({1}), 1)
+    first.advance_high_watermark()
+    first.answer_fetch(follower(3).fetch_request(), 10)
+    with pytest.raises(errors.NotCaughtUp, match=r"the high watermark is 1, .* starts at 0"):
+        first.isr_with(3)
+
+
+def expanding() -> Replica:
+    """A leader that has asked follower 3 in, and has one record more than it."""
+    first, third = leader(1, frozenset({1})), follower(3)
+    fetch(first, third)
+    first.expand_isr(3)
+    first.write("a")
+    return first
+
+
+def test_a_request_names_who_was_heard_in_which_incarnation() -> None:
+    first = leader(1, frozenset({1, 2}))
+    third = Replica(3, incarnation=4)
+    third.told(LeaderAndIsr(1, 1, EVERYBODY, 1))
+    fetch(first, third)
+    assert first.expand_isr(3).new_isr == ((1, 0), (2, UNKNOWN_EPOCH), (3, 4))
+
+
+def test_the_high_watermark_waits_for_whom_the_leader_asked_in() -> None:
+    first = expanding()
+    with pytest.raises(errors.NothingToCommit, match=r"in \{1, 3\} is 0"):
+        first.advance_high_watermark()
+
+
+def test_one_change_at_a_time() -> None:
+    first = expanding()
+    for ask in (first.shrink_isr, first.expand_isr):
+        with pytest.raises(errors.ChangePending, match=r"\{1, 3\} is put to the controller"):
+            ask(3)
+
+
+def test_a_member_that_is_asked_out_counts_until_the_controller_agrees() -> None:
+    first = leader(1, frozenset({1, 3}))
+    first.write("a")
+    request = first.shrink_isr(3)
+    with pytest.raises(errors.NothingToCommit):
+        first.advance_high_watermark()
+    first.take_isr_answer(request, answer(None, frozenset({1}), 2))
+    assert first.advance_high_watermark() == 1
+
+
+def test_an_accepted_change_is_ours_and_a_replica_that_is_refused_leaves_again() -> None:
+    for error, isr in ((None, frozenset({1, 3})), ("INELIGIBLE_REPLICA", frozenset({1}))):
+        first = expanding()
+        assert first.pending is not None
+        first.take_isr_answer(first.pending, answer(error, isr, 2))
+        assert (first.isr, first.partition_epoch, first.pending) == (isr, 2, None)
+
+
+@pytest.mark.parametrize(
+    "error", ["FENCED_LEADER_EPOCH", "INVALID_UPDATE_VERSION", "NOT_CONTROLLER", "INVALID_REQUEST"]
+)
+def test_other_errors_settle_nothing(error: str) -> None:
+    first = expanding()
+    assert first.pending is not None
+    with pytest.raises(errors.StaysPending, match=error):
+        first.take_isr_answer(first.pending, answer(error, frozenset({1}), 2))
+    assert first.maximal_isr == {1, 3}
+
+
+def test_only_the_answer_to_what_is_pending_counts() -> None:
+    first = expanding()
+    request = first.pending
+    assert request is not None
+    first.take_isr_answer(request, answer("INELIGIBLE_REPLICA", frozenset({1}), 2))
+    with pytest.raises(errors.NoChangePending, match="what is pending is nobody"):
+        first.take_isr_answer(request, answer(None, frozenset({1, 3}), 3))
+    again = first.expand_isr(3)
+    with pytest.raises(errors.NoChangePending, match="partition epoch 1; what is pending is 2"):
+        first.take_isr_answer(request, answer(None, frozenset({1, 3}), 3))
+    assert first.pending == again
+
+
+def test_an_answer_of_another_epoch_or_an_older_partition_epoch_is_void() -> None:
+    for partition_epoch, epoch in ((0, 1), (2, 2)):
+        first = expanding()
+        assert first.pending is not None
+        late = answer(None, frozenset({1, 3}), partition_epoch, epoch)
+        with pytest.raises(errors.OldDecision):
+            first.take_isr_answer(first.pending, late)
+
+
+def test_only_a_newer_partition_epoch_settles_what_is_pending() -> None:
+    first = expanding()
+    with pytest.raises(errors.OldDecision, match=r"partition epoch 1, and knows .* epoch 1"):
+        first.told(LeaderAndIsr(1, 1, frozenset({1}), 1))
+    assert first.maximal_isr == {1, 3}
+    first.told(LeaderAndIsr(1, 1, frozenset({1}), 2))
+    assert (first.maximal_isr, first.partition_epoch) == ({1}, 2)
+
+
+def test_below_min_isr_nothing_is_committed_or_promised() -> None:
+    first = leader(1, frozenset({1}))
+    first.min_isr = 2
+    with pytest.raises(errors.NotEnoughReplicas, match=r"\{1\} are in sync"):
+        first.write("a")
+    first.write("a", acks_all=False)
+    with pytest.raises(errors.NotEnoughReplicas):
+        first.advance_high_watermark()
+
+
+# ------------------------------------------------------------------------------ being told
+
+
+def test_a_role_is_taken_only_by_whom_the_decision_names() -> None:
+    replica = Replica(1)
+    with pytest.raises(errors.NotItsRole, match="told to lead in leader epoch 1, which 2 leads"):
+        replica.become_leader(LeaderAndIsr(1, 2, EVERYBODY))
+    for nobody in (1, None):
+        with pytest.raises(errors.NotItsRole, match="told to follow"):
+            replica.become_follower(LeaderAndIsr(1, nobody, EVERYBODY))
+    with pytest.raises(errors.NotFollower):
+        replica.fetch_request()
+
+
+def test_what_a_leader_knew_of_followers_ends_with_an_epoch_that_it_missed() -> None:
+    first, second = leader(1, EVERYBODY, 1), follower()
+    fetch(first, second)
+    fetch(first, second)
+    first.told(LeaderAndIsr(3, 1, frozenset({1, 2}), 3))
+    assert (first.ends, first.seen, first.newest) == ({}, {}, {})
+    with pytest.raises(errors.NothingToCommit):
+        first.advance_high_watermark()
+
+
+def test_a_leader_that_restarted_does_not_lead_on_and_a_follower_follows_on() -> None:
+    for replica, news in ((leader(1), 1), (follower(2), 1)):
+        with pytest.raises(errors.OldDecision):
+            replica.told(LeaderAndIsr(news, 1, EVERYBODY, 1))
+        replica.restart(0, 0)
+    first, second = leader(1), follower(2)
+    first.restart(0, 0)
+    second.restart(0, 0)
+    with pytest.raises(errors.OldDecision):
+        first.told(LeaderAndIsr(1, 1, EVERYBODY, 1))
+    second.told(LeaderAndIsr(1, 1, EVERYBODY, 1))
+    assert second.up
+
+
+@pytest.mark.parametrize(("checkpoint", "kept"), [(-1, 0), (1, 1), (0, 2)])
+def test_a_restart_keeps_a_prefix(checkpoint: int, kept: int) -> None:
+    with pytest.raises(errors.ImpossibleRestart):
+        leader(1, EVERYBODY, 1).restart(checkpoint, kept)
+
+
+def test_a_refused_action_changes_nothing() -> None:
+    first = expanding()
+    before = repr(first)
+    for refused in (
+        lambda: first.shrink_isr(3),
+        lambda: first.told(LeaderAndIsr(1, 2, EVERYBODY, 9)),
+        lambda: first.fetch_request(),
+        lambda: first.restart(5, 5),
+    ):
+        with pytest.raises(Refusal):
+            refused()
+    assert repr(first) == before
