@@ -25,6 +25,15 @@ def stamped(process: str, id: int, offset: int | None, time: int, **more: Any) -
     return process, "send", {"records": [record(id, offset, timestamp=time)], **more}
 
 
+def dumped(place: int, one: Any, **batch: Any) -> Any:
+    return "d0#0", "dump", {"replica": 1, "records": [one], "seq": place, **batch}
+
+
+def dump_end(end: int) -> Any:
+    told = {"high_watermark": {"t:0": end}, "log_start": {"t:0": 0}}
+    return "d0#0", "dump", {"replica": 1, "offsets": {"t:0": end}, **told}
+
+
 CASES: dict[str, tuple[str, list[Any], str]] = {
     "a record that was sent again later is in no producer's order": (
         "P1",
@@ -73,6 +82,18 @@ CASES: dict[str, tuple[str, list[Any], str]] = {
             scan(record(2, 0), end=1),
         ],
         "violated",
+    ),
+    "a batch without a producer id is in no session, and undoes none": (
+        "P2",
+        [
+            sent("p0#0", 1, 0, producer_id=7, producer_epoch=0),
+            sent("p0#0", 2, 1, producer_id=-1, producer_epoch=-1),
+            dumped(0, record(1, 0, sequence=0), producer_id=7, producer_epoch=0),
+            dumped(1, record(2, 1, sequence=0), producer_id=-1, producer_epoch=-1),
+            dump_end(2),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "holds",
     ),
     "a transaction may poll what another call had sent": (
         "T5",

@@ -103,8 +103,8 @@ def _listed(columns: Columns) -> Bools:
 
 
 def _numbered(columns: Columns) -> Bools:
-    """Sends of producers that ever tell their producer id."""
-    return _ops(columns, Op.SEND)
+    """Sends of producers that ever tell their producer id, but for those that have none."""
+    return _ops(columns, Op.SEND) & ((columns["flags"] & Flag.NO_PRODUCER) == 0)
 
 
 def _sent_offsets(columns: Columns) -> Bools:

@@ -51,7 +51,8 @@ class Of:
     def sequenced(self) -> Bools:
         """Dumped records of idempotent producers: what tells one of the three tells all."""
         known = [self.columns[name] != NONE for name in ("pid", "pepoch", "sequence")]
-        return self.calls(Op.DUMP) & (known[0] | known[1] | known[2])
+        told = self.columns["flags"] & Flag.NO_PRODUCER == 0
+        return self.calls(Op.DUMP) & told & (known[0] | known[1] | known[2])
 
     @property
     def ok(self) -> Bools:

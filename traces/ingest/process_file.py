@@ -151,6 +151,8 @@ class Reader:
             shape = self._shapes[key] = _shape(key)
             if shape is None:
                 return False
+        if call.get("producer_id") == NONE:  # says that there is none: needs a closer look
+            return False
         words = shape.words(call)
         word = shape.known.get(words)
         if word is None:
@@ -214,6 +216,8 @@ class Reader:
         fields |= {column: call.get(name) for name, column in _INTS.items()}
         if fields.get("group") is None:
             fields["generation"] = None
+        if call.get("producer_id") == NONE:
+            fields["flags"] = (fields["flags"] or 0) | Flag.NO_PRODUCER
         self._rarely(call, op, fields)
         return fields
 
