@@ -1,5 +1,6 @@
 """`highwater ingest`: make the table of operations, once, of runs that are too large for memory."""
 
+import errno
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from traces.ingest.topic import REJECTED, State, follow
 from traces.ingest.whole import Map
 from traces.problems import BadInput, Problem
 
+_OF_THE_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -153,7 +155,8 @@ def one(
         return ingest(path, out, size, over, tick)
     except OSError as error:
         what = error.strerror or str(error)
-        raise BadInput([Problem(str(error.filename or path), None, "", what)], 1) from error
+        where = error.filename or (out if error.errno in _OF_THE_OUTPUT else path)
+        raise BadInput([Problem(str(where), None, "", what)], 1) from error
 
 
 def _places(runs: list[Path], out: Path) -> Iterator[tuple[Path, Path]]:

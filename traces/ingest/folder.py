@@ -41,6 +41,7 @@ Columns = dict[str, Ints]
 ROW_GROUP = 500_000
 _BELOW = ("_pieces", "_raw", "_ids", "_extra")
 RUN = "run.json"
+_HALF = ".[pr_][aun]*.*"  # of part-*, run.json and _names.json
 # Nearly all values are different: a dictionary of them would be built and thrown away.
 _MANY = ("seq", "offset", "id", "inv", "ret", "timestamp", "sequence", "key", "hash", "end_inv")
 _WRITING: Mapping[str, Any] = {
@@ -61,9 +62,12 @@ class Ops:
     path: Path
 
     def prepare(self) -> None:
-        """Make it, if it is not there."""
+        """Make it, if it is not there, and remove what somebody was writing who was killed."""
         for below in (*_BELOW, "_run"):
             (self.path / below).mkdir(parents=True, exist_ok=True)
+        for below in (*_BELOW, "_run", ""):
+            for half in (self.path / below).glob(".*" if below else _HALF):
+                half.unlink(missing_ok=True)
 
     def part(self, piece: Piece, kind: str = "") -> Path:
         """Where the rows of a piece are."""

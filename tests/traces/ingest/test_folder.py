@@ -1,5 +1,6 @@
 """The folder of operations: the same as reading into memory, resumed after any crash, refused."""
 
+import errno
 import json
 import os
 import shutil
@@ -291,3 +292,32 @@ def test_two_files_of_one_process_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         ingest(tmp_path, tmp_path / "ops")
     assert str(caught.value) == "p0#0.ndjson: process: 'p0#0' has a file already: other.ndjson"
+
+
+def test_what_was_half_written_when_somebody_was_killed_goes(tmp_path: Path) -> None:
+    w = world(1)
+    run, out = write(tmp_path / "run", w.lines, w.meta), tmp_path / "ops"
+    ingest(run, out)
+    halves = [".part-a.parquet.1f", ".run.json.x", "._names.json.x", "_raw/.a.parquet.1f"]
+    halves += ["_pieces/.a.json.x", "_ids/.a", "_extra/.a", "_run/.meta.json.x"]
+    for half in halves:
+        (out / half).write_bytes(b"half")
+    (out / ".keep").write_bytes(b"somebody else's")
+    ingest(run, out)
+    assert {str(p.relative_to(out)) for p in out.rglob(".*")} == {".keep"}
+
+
+def test_a_full_disk_is_the_fault_of_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = world(1)
+    run, out = write(tmp_path / "run", w.lines, w.meta), tmp_path / "ops"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("traces.ingest.folder.write_parquet", full)
+    arguments = [str(run), "--out", str(out), "--jobs", "1"]
+    result = CliRunner().invoke(ingest_, arguments)
+    assert result.exit_code == 2
+    assert f"{out}: {os.strerror(errno.ENOSPC)}" in result.output
