@@ -35,7 +35,7 @@ SOMETIMES: Mapping[str, str] = {
     "last in-sync replicas that lost records": "the last in-sync replica losing records",
     "allowed losses": "a committed record lost where that is allowed",
     "sessions resumed": "a broker that was given up and comes back",
-    "answers nobody waits for": "an answer to a fetch that was given up",
+    "void answers": "an answer of an epoch that is over",
     "Fetch refused: INVALID_FETCH_SESSION_EPOCH": "a fetch that was overtaken",
     "Fetch refused: FENCED_LEADER_EPOCH": "a fetch of an older epoch",
     "Fetch refused: UNKNOWN_LEADER_EPOCH": "a fetch of a newer epoch",

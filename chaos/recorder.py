@@ -31,8 +31,8 @@ class Replication:
 
     trace: Trace
     replicas: Mapping[int, Replica]
-    #: Where fetches stand, by follower and number, until their answers are taken
-    places: dict[tuple[int, int], Step] = field(factory=dict[tuple[int, int], Step])
+    #: Where fetches stand, by follower, incarnation and number, until their answers are taken
+    places: dict[tuple[int, int, int], Step] = field(factory=dict[tuple[int, int, int], Step])
     late: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]])
     #: Replicas that have not been told of anything: the spec begins when they have
     untold: set[int] = field(factory=lambda: set(BROKERS))
@@ -60,7 +60,7 @@ class Replication:
         if self._is_current(request):
             otherwise = None if seen.diverging else "FetchLost"
             step = self.trace.reserve(now, params, otherwise)
-            self.places[request.replica, seen.number] = step
+            self.places[_place(request)] = step
             return
         late = request.replica, request.incarnation, request.epoch
         if late not in self.late:  # a second one of the same changes nothing, and is no step
@@ -70,15 +70,15 @@ class Replication:
     def answered(self, now: int, who: int, seen: o.FetchAnswered) -> None:
         """An answer that waited is a step of its own: it tells of what came in between."""
         follower = seen.request.replica
-        place = self.places.get((follower, seen.number))
+        place = self.places.get(_place(seen.request))
         if place is None or place is self.trace.steps[-1] or not self._is_current(seen.request):
             return
         step = self.trace.reserve(now, {"f": follower, "l": who}, "FetchLost")
-        self.places[follower, seen.number] = step
+        self.places[_place(seen.request)] = step
 
     def taken(self, who: int, seen: o.AnswerTaken) -> None:
         """A follower appended, or cut its log."""
-        place = self.places.pop((who, seen.number), None)
+        place = self.places.pop((who, self.replicas[who].incarnation, seen.number), None)
         if place is not None:
             action = "Truncate" if seen.truncated else "Fetch"
             place.becomes(action, self.changes(who, "highWatermark"))
@@ -231,6 +231,10 @@ class Recorder:
         simulation.watch(
             g.MemberCrashed, lambda _, seen: add(seen, "Crash", joined=0, position=0, done=0)
         )
+
+
+def _place(request: FetchRequest) -> tuple[int, int, int]:
+    return request.replica, request.incarnation, request.number
 
 
 def _subject(name: TopicPartition) -> str:

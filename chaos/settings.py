@@ -32,6 +32,7 @@ class Settings:
     lag_ms: int = 200
     heartbeat_ms: int = 60
     session_ms: int = 300
+    isr_at_once: bool = False
     checkpoint_ms: int = 200
     lossy: bool = False
     flush_ms: int = 100
@@ -176,6 +177,7 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "lag_ms": choice((60, 150, 300, 600)),
         "session_ms": session_ms,
         "heartbeat_ms": session_ms // choice((2, 3, 4)),
+        "isr_at_once": chance() < 0.2,
         "checkpoint_ms": choice((50, 200, 1000)),
         "lossy": chance() < 0.4,
         "flush_ms": choice((100, 400, 1500, 5000)),

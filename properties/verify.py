@@ -63,8 +63,11 @@ def stages(work: Path) -> tuple[Stage, ...]:
         Stage("chaos", "no fault breaks a promise", ("chaos", "--seeds", str(CHAOS_SEEDS))),
         Stage(
             "record",
-            "the same runs, written down",
-            ("chaos", "--seeds", str(TRACED_SEEDS), "--out", str(runs), "--events", str(events)),
+            "runs written down, with an ISR that changes at once, as in Truncation",
+            (
+                *("chaos", "--seeds", str(TRACED_SEEDS), "--config", "isr_at_once=true"),
+                *("--out", str(runs), "--events", str(events)),
+            ),
         ),
         Stage(
             "validate", "what the brokers did is a behaviour of the spec", ("validate", str(events))

@@ -105,36 +105,3 @@ class LossNotAllowed(InvalidRequest):
 
     says = "cut to {length} records, where no loss is allowed"
     length: int
-
-
-# ------------------------------------------------------------------------------ brokers
-
-
-@frozen
-class UnknownTopicOrPartition(Refusal):
-    """This broker has no such partition."""
-
-    kafka_error = "UNKNOWN_TOPIC_OR_PARTITION"
-    says = "there is no {partition} here"
-    partition: object
-
-
-@frozen
-class FetchSessionIdNotFound(Refusal):
-    """The fetch session is not known, or no longer (KIP-227)."""
-
-    kafka_error = "FETCH_SESSION_ID_NOT_FOUND"
-    says = "there is no fetch session {session}"
-    session: int
-
-
-@frozen
-class InvalidFetchSessionEpoch(Refusal):
-    """Not the request of the fetch session that comes next: overtaken, or there for the second
-    time (KIP-227)."""
-
-    kafka_error = "INVALID_FETCH_SESSION_EPOCH"
-    says = "request {asked} of fetch session {session}, and {expected} comes next"
-    session: int
-    asked: int
-    expected: int

@@ -182,14 +182,13 @@ class PartitionOracle:
         """Something that a leader waits for has happened: what all in sync have is committed."""
         if not leader.leads or len(leader.isr) < leader.min_isr:
             return
-        members = leader.maximal_isr
-        ends = [leader.ends.get(member, 0) for member in members if member != leader.id]
+        ends = [leader.ends.get(member, 0) for member in leader.maximal_isr if member != leader.id]
         least = min(ends, default=leader.log.end)
         if leader.high_watermark < least <= leader.log.end:
             raise self._broken(
                 "Progress",
                 f"leader {leader.id} stays at high watermark {leader.high_watermark}, "
-                f"and all of {sorted(members)} have {least}",
+                f"and all of {sorted(leader.maximal_isr)} have {least}",
             )
 
     def _elected_unclean(self) -> None:

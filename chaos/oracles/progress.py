@@ -74,7 +74,9 @@ class ProgressOracle:
             return "nobody leads"
         leader = oracle.replicas[state.leader]
         if not leader.leads or leader.epoch != state.leader_epoch:
-            return f"leader {state.leader} does not know that it leads in {state.leader_epoch}"
+            return (
+                f"leader {state.leader} does not know that it leads in epoch {state.leader_epoch}"
+            )
         if len(state.isr) < len(BROKERS):
             return f"only {sorted(state.isr)} are in sync"
         if leader.high_watermark < leader.log.end:

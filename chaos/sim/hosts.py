@@ -12,6 +12,7 @@ from refimpl.broker.config import BrokerConfig
 from refimpl.broker.controller import Controller
 from refimpl.broker.messages import (
     AlterPartitionRequest,
+    AlterPartitionResponse,
     Request,
     Response,
     Stopped,
@@ -19,6 +20,7 @@ from refimpl.broker.messages import (
     TopicPartition,
 )
 from refimpl.broker.node import Node
+from refimpl.machines.messages import AlterPartitionResponse as AlterPartitionOutcome
 
 
 @define(eq=False)
@@ -122,12 +124,13 @@ class BrokerHost:
     def _carry_out(self, outputs: Sequence[Any]) -> None:
         simulation = self.simulation
         at_once: list[Request] = []
+        takes_no_time = simulation.settings.isr_at_once
         for output in outputs:
             kind = output.__class__
             if kind is Response:
                 simulation.network.send(output)
             elif kind is Request:
-                if type(output.body) is AlterPartitionRequest:
+                if takes_no_time and output.body.__class__ is AlterPartitionRequest:
                     at_once.append(output)
                 else:
                     simulation.network.send(output)
@@ -142,14 +145,23 @@ class BrokerHost:
             self._ask_at_once(request)
 
     def _ask_at_once(self, request: Request) -> None:
-        """Changing the ISR takes no time here, or does not happen."""
-        if not self.simulation.network.reaches(self.id, CONTROLLER):
-            return  # it stays pending, and is sent again
+        """Let a change of the ISR take no time, as it does in Truncation, or not happen."""
         now, controller = self.simulation.timeline.now, self.controller.controller
+        body: AlterPartitionRequest = request.body
+        if not self.simulation.network.reaches(self.id, CONTROLLER):
+            change = body.change
+            outcome = AlterPartitionOutcome(
+                *("INELIGIBLE_REPLICA", change.broker_id, change.leader_epoch),
+                *(change.isr, change.partition_epoch),
+            )
+            answer = AlterPartitionResponse(body.partition, outcome)
+            response = Response(CONTROLLER, self.id, request.correlation_id, answer)
+            self._carry_out(self.node.handle(now, response))
+            return
         for output in controller.handle(now, request):
-            if type(output) is Response:
+            if output.__class__ is Response:
                 self._carry_out(self.node.handle(now, output))
-            elif type(output) is Request:
+            elif output.__class__ is Request:
                 self.simulation.network.send(output)
             else:
                 self.simulation.observe(CONTROLLER, output)

@@ -219,13 +219,13 @@ def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
         )
         for name in names
     }
-    return Controller(BROKERS, registry, partitions, settings.session_ms)
+    return Controller(registry, BROKERS, partitions, settings.session_ms)
 
 
 def _config(settings: Settings) -> BrokerConfig:
     return BrokerConfig(
         replica_lag_time_max_ms=settings.lag_ms,
-        replica_fetch_wait_max_ms=settings.fetch_wait_ms,
+        replica_fetch_wait_max_ms=min(settings.fetch_wait_ms, settings.lag_ms // 3),
         replica_fetch_backoff_ms=settings.tick_ms,
         replica_socket_timeout_ms=settings.fetch_timeout_ms + settings.fetch_wait_ms,
         replica_fetch_max_records=settings.fetch_limit,

@@ -21,41 +21,35 @@ from refimpl.broker.observations import (
 from refimpl.errors import Refusal
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState, first_live
-from refimpl.machines.messages import AlterPartitionRequest
 
 SESSIONS = "sessions"
 NOBODY = 0
 
 
 @define(eq=False)
-class Session:
-    """What the controller knows of a broker's process."""
-
-    incarnation_id: int
-    broker_epoch: int
-
-
-@define(eq=False)
 class Controlled:
-    """One partition: its replicas in the order of preference, and its state."""
+    """One partition: its replicas in the order of preference, its state, and the partition epoch
+    that brokers were told of last."""
 
     assignment: tuple[int, ...]
     state: PartitionState
+    published: int = 1
 
 
 @define(eq=False)
 class Controller:
-    """Decides with one `PartitionState` for each partition, and tells brokers by message.
+    """Decides with one `PartitionState` for each partition and one registry of brokers, and tells
+    brokers by message.
 
     A decision goes to all brokers as the next version of the metadata; to who seems to have missed
-    one, all of the metadata.
+    one, all of the metadata. `processes` is the incarnation id behind each broker epoch.
     """
 
-    brokers: Sequence[int]
     registry: BrokerRegistry
+    brokers: Sequence[int]
     partitions: Mapping[m.TopicPartition, Controlled]
     session_timeout_ms: int
-    sessions: dict[int, Session] = field(factory=dict[int, Session])
+    processes: dict[int, int] = field(factory=dict[int, int])
     broker_epochs: int = 0
     metadata_version: int = 0
     requests: int = 0
@@ -86,11 +80,10 @@ class Controller:
             handler = self._handlers.get(kind)
             if handler is not None:
                 handler(now, message)
+        for name, one in self.partitions.items():
+            if one.published != one.state.partition_epoch:
+                self._publish(name, one)
         return self._outputs()
-
-    def alive(self, broker: int) -> bool:
-        """Whether a broker has a session."""
-        return broker in self.registry.alive
 
     def _outputs(self) -> Sequence[Any]:
         outputs, self.outputs = self.outputs, []
@@ -107,9 +100,8 @@ class Controller:
 
     def _end_sessions(self, now: int) -> None:
         for broker in self.registry.silent(now, self.session_timeout_ms):
-            if broker in self.sessions:
-                self.outputs.append(SessionEnded(broker))
-                self._fence(broker)
+            self.outputs.append(SessionEnded(broker))
+            self._fence(broker)
 
     def _register(self, now: int, request: m.Request) -> None:
         """A process has started: end what its predecessor had, then take it in.
@@ -117,25 +109,25 @@ class Controller:
         The same process may ask again, and is told the same; an older one is refused (KIP-631).
         """
         body: m.BrokerRegistrationRequest = request.body
-        broker, session = body.broker_id, self.sessions.get(body.broker_id)
-        if session is not None and session.incarnation_id >= body.incarnation_id:
-            same = session.incarnation_id == body.incarnation_id
+        broker, known = body.broker_id, self.processes.get(body.broker_id, 0)
+        previous = self.registry.epochs.get(broker, -1)
+        if body.incarnation_id <= known:
+            same = body.incarnation_id == known
             error = None if same else "DUPLICATE_BROKER_REGISTRATION"
-            epoch = session.broker_epoch if same else -1
-            self._respond(request, m.BrokerRegistrationResponse(error, epoch))
+            self._respond(request, m.BrokerRegistrationResponse(error, previous if same else -1))
             return
-        self._fence(broker)
+        if known:
+            self._fence(broker)
+        elif broker in self.registry.alive:
+            self.registry.fence(broker)  # a broker of which the first process was waited for
         self.broker_epochs += 1
-        previous = session.broker_epoch if session is not None else -1
-        self.sessions[broker] = Session(body.incarnation_id, self.broker_epochs)
-        self.outputs.append(Registered(broker, body.incarnation_id, self.broker_epochs))
-        crashed = session is not None and body.previous_broker_epoch != previous
-        self._respond(request, m.BrokerRegistrationResponse(None, self.broker_epochs))
-        if self.alive(broker):  # of a new cluster: nobody else had this id
-            self.registry.fence(broker)
+        self.processes[broker] = body.incarnation_id
         self.registry.register(broker, self.broker_epochs)
         self.registry.heartbeat(broker, self.broker_epochs, now)
         self.registry.unfence(broker)
+        self.outputs.append(Registered(broker, body.incarnation_id, self.broker_epochs))
+        self._respond(request, m.BrokerRegistrationResponse(None, self.broker_epochs))
+        crashed = known > 0 and body.previous_broker_epoch != previous
         for name, one in self.partitions.items():
             one.state.register(broker, crashed=crashed)
             self._find_leader(name, one)
@@ -143,23 +135,24 @@ class Controller:
 
     def _heartbeat(self, now: int, request: m.Request) -> None:
         body: m.BrokerHeartbeatRequest = request.body
-        broker = body.broker_id
+        broker, registry = body.broker_id, self.registry
         try:
-            self.registry.heartbeat(broker, body.broker_epoch, now)
+            fenced = registry.heartbeat(broker, body.broker_epoch, now)
+            if body.want_shut_down:
+                registry.shut_down(broker, body.broker_epoch)
         except Refusal as refusal:
             self.outputs.append(Ignored("heartbeats of an earlier incarnation"))
             self._respond(request, m.BrokerHeartbeatResponse(refusal.kafka_error, False))
             return
-        if body.want_shut_down:
+        if broker in registry.leaving:
             self._fence(broker)
-            self._respond(request, m.BrokerHeartbeatResponse(None, True))
-            return
-        if not self.alive(broker):
+        elif fenced:
             self.outputs.append(SessionResumed(broker))
-            self.registry.unfence(broker)
+            registry.unfence(broker)
             for name, one in self.partitions.items():
                 self._find_leader(name, one)
-        self._respond(request, m.BrokerHeartbeatResponse(None, False))
+        leaving = broker in registry.leaving
+        self._respond(request, m.BrokerHeartbeatResponse(None, leaving))
         if body.metadata_version < self.metadata_version:
             self._tell_all(broker)
 
@@ -167,7 +160,7 @@ class Controller:
 
     def _fence(self, broker: int) -> None:
         """A broker is gone, or starts again: another one has to do what it did."""
-        if not self.alive(broker) or broker not in self.sessions:
+        if broker not in self.registry.alive or broker not in self.processes:
             return
         self.registry.fence(broker)
         for name, one in self.partitions.items():
@@ -176,8 +169,9 @@ class Controller:
 
     def _fence_one(self, name: m.TopicPartition, one: Controlled, broker: int) -> None:
         state = one.state
-        others, successor = state.isr - {broker}, state.leader
-        if successor == broker:
+        successor = state.leader
+        if successor in (broker, None):
+            others = state.isr - {broker}
             successor = first_live(one.assignment, others, self.registry.active)
         if state.leader is None:
             if state.remove(broker):
@@ -208,11 +202,11 @@ class Controller:
 
     def _elect(self, name: m.TopicPartition, one: Controlled, broker: int) -> None:
         """Let this one lead; raises a refusal if it may not."""
-        state, in_isr = one.state, broker in one.state.isr
-        if state.leader is None:
-            state.elect(broker)
+        in_isr = broker in one.state.isr
+        if one.state.leader is None:
+            one.state.elect(broker)
         else:
-            state.move_leader(broker)
+            one.state.move_leader(broker)
         self._decided(name, one, "Elect" if in_isr else "ElectEligible", broker)
 
     def _elect_leaders(self, now: int, request: m.Request) -> None:
@@ -229,30 +223,12 @@ class Controller:
         """A leader asks for another ISR: a conditional update (KIP-497)."""
         body: m.AlterPartitionRequest = request.body
         one = self.partitions[body.partition]
-        state, isr, known = one.state, one.state.isr, one.state.partition_epoch
-        asked = AlterPartitionRequest(
-            body.broker_id,
-            body.broker_epoch,
-            body.leader_epoch,
-            body.partition_epoch,
-            tuple(body.new_isr),
-        )
-        answer = state.alter_partition(asked)
-        for follower in sorted(isr ^ state.isr):
-            action = "ExpandIsr" if follower in state.isr else "ShrinkIsr"
-            self._observe(body.partition, one, action, body.broker_id, follower)
-        self._respond(
-            request,
-            m.AlterPartitionResponse(
-                body.partition,
-                answer.error,
-                answer.leader_epoch,
-                answer.partition_epoch,
-                answer.isr,
-            ),
-        )
-        if state.partition_epoch != known:
-            self._publish(body.partition, one)
+        before = one.state.isr
+        outcome = one.state.alter_partition(body.change)
+        for follower in sorted(before ^ one.state.isr):
+            action = "ExpandIsr" if follower in one.state.isr else "ShrinkIsr"
+            self._observe(body.partition, one, action, body.change.broker_id, follower)
+        self._respond(request, m.AlterPartitionResponse(body.partition, outcome))
 
     def _decided(
         self,
@@ -265,13 +241,6 @@ class Controller:
         self._observe(name, one, action, broker, successor)
         self._publish(name, one)
 
-    def _publish(self, name: m.TopicPartition, one: Controlled) -> None:
-        """A partition has changed: that is the next version of the metadata."""
-        self.metadata_version += 1
-        state = m.PartitionState(name, one.state.decision, one.state.partition_epoch)
-        for broker_id in self.brokers:
-            self._tell(broker_id, (state,), is_full=False)
-
     def _observe(
         self, name: m.TopicPartition, one: Controlled, action: str, broker: int, successor: int
     ) -> None:
@@ -282,18 +251,23 @@ class Controller:
 
     # News
 
+    def _publish(self, name: m.TopicPartition, one: Controlled) -> None:
+        """Tell all brokers of a partition that has changed."""
+        self.metadata_version += 1
+        one.published = one.state.partition_epoch
+        state = m.PartitionState(name, one.state.decision)
+        for broker in self.brokers:
+            self._tell(broker, (state,), is_full=False)
+
     def _tell_all(self, broker: int) -> None:
         states = [
-            m.PartitionState(name, one.state.decision, one.state.partition_epoch)
-            for name, one in self.partitions.items()
+            m.PartitionState(name, one.state.decision) for name, one in self.partitions.items()
         ]
         self._tell(broker, tuple(states), is_full=True)
 
     def _tell(self, broker: int, states: Sequence[m.PartitionState], *, is_full: bool) -> None:
-        session = self.sessions.get(broker)
-        if session is not None:
+        if broker in self.processes:
             self.requests += 1
-            news = m.LeaderAndIsrRequest(
-                session.broker_epoch, self.metadata_version, states, is_full
-            )
+            epoch = self.registry.epochs[broker]
+            news = m.LeaderAndIsrRequest(epoch, self.metadata_version, states, is_full)
             self.outputs.append(m.Request(CONTROLLER, broker, self.requests, news))

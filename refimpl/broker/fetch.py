@@ -10,6 +10,7 @@ from attrs import define, field
 
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedFetch, FetchPart
+from refimpl.broker.errors import NotLeader, UnknownTopicOrPartition
 from refimpl.broker.messages import (
     CONSUMER,
     NEW_SESSION,
@@ -21,14 +22,9 @@ from refimpl.broker.messages import (
 from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead, Refused
 from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSessions, SessionPartition
-from refimpl.errors import (
-    FencedLeaderEpoch,
-    OutsideLog,
-    Refusal,
-    UnknownTopicOrPartition,
-)
+from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
-from refimpl.machines.replica_errors import NotLeader, UnknownLeaderEpoch
+from refimpl.machines.replica_errors import UnknownLeaderEpoch
 
 Heard = Callable[[int, Partition, int, int], None]
 """What is done once a follower was heard: (now, partition, follower, its end)."""
@@ -91,7 +87,7 @@ class Fetches:
         wanted = part.remembered.wanted
         try:
             if part.partition is None:
-                raise UnknownTopicOrPartition(wanted.partition)
+                raise UnknownTopicOrPartition(self.context.id, wanted.partition)
             self._hear_one(now, request, part, part.partition, heard)
         except Refusal as refusal:
             self.context.outputs.append(Refused("Fetch", refusal.kafka_error))
@@ -101,7 +97,7 @@ class Fetches:
         self, now: int, request: Request, part: FetchPart, partition: Partition, heard: Heard
     ) -> None:
         body: FetchRequest = request.body
-        wanted, number = part.remembered.wanted, request.correlation_id
+        wanted, number = part.remembered.wanted, part.remembered.number
         follower, replica = body.replica_id, partition.replica
         asked = ReplicaFetch(
             follower,
@@ -115,7 +111,7 @@ class Fetches:
         answer = replica.answer_fetch(asked, 0)
         diverging = answer.diverging
         name = partition.name
-        self.context.outputs.append(FetchHeard(name, number, asked, diverging is not None, known))
+        self.context.outputs.append(FetchHeard(name, asked, diverging is not None, known))
         part.asked = asked
         if diverging is not None:
             part.decided = FetchedPartition(name, None, answer.high_watermark, (), diverging)
@@ -136,8 +132,7 @@ class Fetches:
             results.append(result)
             part.remembered.answered(result)
             if part.asked is not None and result.error is None:
-                number = request.correlation_id
-                answered.append(FetchAnswered(result.partition, number, part.asked))
+                answered.append(FetchAnswered(result.partition, part.asked))
         if not results and not must_answer:
             return False
         fetch.completed = True
@@ -150,7 +145,7 @@ class Fetches:
         partition = part.partition
         try:
             if partition is None:
-                raise UnknownTopicOrPartition(part.remembered.wanted.partition)
+                raise UnknownTopicOrPartition(self.context.id, part.remembered.wanted.partition)
             if part.asked is None:
                 return self._for_consumer(partition, part.remembered, limit)
             return self._for_follower(partition, part.asked, limit)
@@ -164,7 +159,7 @@ class Fetches:
         """What comes next, if we still are the leader that heard it."""
         replica = partition.replica
         if not replica.leads:
-            raise NotLeader(replica.id, replica.epoch, replica.leader)
+            raise NotLeader(replica.id, partition.name)
         if asked.epoch != replica.epoch:
             raise FencedLeaderEpoch(asked.replica, asked.epoch, replica.epoch)
         records = replica.log.slice(asked.end, limit)
@@ -177,7 +172,7 @@ class Fetches:
         replica, wanted = partition.replica, session_partition.wanted
         must_stand_in(partition, wanted.current_leader_epoch)
         high_watermark, offset = replica.high_watermark, wanted.fetch_offset
-        if not 0 <= offset <= replica.log.end:
+        if not replica.log.start <= offset <= replica.log.end:
             raise OutsideLog(offset, replica.log.start, replica.log.end)
         limit = min(limit, high_watermark - offset)
         records = replica.log.slice(offset, limit) if limit > 0 else ()
@@ -190,8 +185,8 @@ def must_stand_in(partition: Partition, leader_epoch: int) -> None:
     """Raise a refusal unless we lead, in the leader epoch that the client knows of, if any."""
     replica = partition.replica
     if not replica.leads:
-        raise NotLeader(replica.id, replica.epoch, replica.leader)
-    if leader_epoch >= 0 and leader_epoch < replica.epoch:
+        raise NotLeader(replica.id, partition.name)
+    if 0 <= leader_epoch < replica.epoch:
         raise FencedLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)
     if leader_epoch > replica.epoch:
         raise UnknownLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)

@@ -19,7 +19,7 @@ from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSessionHandler
 from refimpl.errors import Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
-from refimpl.machines.messages import FetchResponse as ReplicaResponse
+from refimpl.machines.messages import FetchResponse as ReplicaAnswer
 
 
 @define(eq=False)
@@ -82,7 +82,7 @@ class Fetchers:
             if delayed and delayed.get(name, 0) > now:
                 continue
             one = asked[name] = partition.replica.fetch_request()
-            wanted[name] = FetchPartition(name, one.end, one.epoch, one.last_epoch)
+            wanted[name] = FetchPartition(name, one.end, one.epoch, one.last_epoch, one.number)
         if not wanted:
             return
         config, context, session = self.context.config, self.context, fetcher.session
@@ -117,35 +117,28 @@ class Fetchers:
         for fetched in body.partitions:
             asked = fetcher.asked.get(fetched.partition)
             if asked is None:
-                self.context.outputs.append(Ignored("answers nobody waits for"))
+                self.context.outputs.append(Ignored("void answers"))
             elif fetched.error is not None:
                 until = now + self.context.config.replica_fetch_backoff_ms
                 fetcher.delayed[fetched.partition] = until
                 self.context.outputs.append(Refused("fetching", fetched.error))
             else:
-                self._take(fetcher.partitions[fetched.partition], asked, fetched, number)
+                self._take(fetcher.partitions[fetched.partition], asked, fetched)
         self._send(now, fetcher)
 
-    def _take(
-        self, partition: Partition, asked: ReplicaFetch, fetched: FetchedPartition, number: int
-    ) -> None:
+    def _take(self, partition: Partition, asked: ReplicaFetch, fetched: FetchedPartition) -> None:
         replica = partition.replica
         end, high_watermark = replica.log.end, replica.high_watermark
-        answer = ReplicaResponse(
-            asked.incarnation,
-            asked.number,
-            asked.epoch,
-            asked.end,
-            fetched.records,
-            fetched.high_watermark,
-            fetched.diverging,
+        answer = ReplicaAnswer(
+            *(asked.incarnation, asked.number, asked.epoch, asked.end),
+            *(fetched.records, fetched.high_watermark, fetched.diverging),
         )
         try:
             replica.take_answer(answer)
         except Refusal:
-            self.context.outputs.append(Ignored("answers nobody waits for"))
+            self.context.outputs.append(Ignored("void answers"))
             return
         truncated = fetched.diverging is not None
         self.context.outputs.append(
-            AnswerTaken(partition.name, number, truncated, end, high_watermark)
+            AnswerTaken(partition.name, asked.number, truncated, end, high_watermark)
         )

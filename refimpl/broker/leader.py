@@ -1,6 +1,6 @@
 """The leader's side of a partition: commit, keep the ISR, and release who waits for either."""
 
-from attrs import define
+from attrs import define, field
 
 from refimpl.broker.context import CONTROLLER, Context
 from refimpl.broker.fetch import Fetches
@@ -9,12 +9,11 @@ from refimpl.broker.messages import (
     AlterPartitionResponse,
     Response,
 )
-from refimpl.broker.observations import HighWatermarkAdvanced, Ignored, IsrAltered, Refused
+from refimpl.broker.observations import HighWatermarkAdvanced, IsrAltered, Refused
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.errors import Refusal
-from refimpl.machines.messages import AlterPartitionRequest as Asked
-from refimpl.machines.messages import AlterPartitionResponse as Answer
+from refimpl.machines import messages as machines
 
 
 @define(eq=False)
@@ -24,6 +23,10 @@ class Leader:
     context: Context
     produces: Produces
     fetches: Fetches
+    #: AlterPartition requests without an answer, by correlation id
+    asked: dict[int, machines.AlterPartitionRequest] = field(
+        factory=dict[int, machines.AlterPartitionRequest]
+    )
 
     def heard(self, now: int, partition: Partition, follower: int, end: int) -> None:
         """A follower has shown how far it is: something may be committed, it may be in sync."""
@@ -32,12 +35,12 @@ class Leader:
         if replica.log.end > replica.high_watermark:
             self.advance_high_watermark(now, partition)
         if follower not in replica.isr and replica.pending is None:
-            self._expand_isr(partition, follower)
+            self._expand_isr(now, partition, follower)
 
     def appended(self, now: int, partition: Partition) -> None:
         """New records: followers may have them, and a leader alone in the ISR commits them."""
         replica = partition.replica
-        if len(replica.isr) == 1:
+        if len(replica.maximal_isr) == 1:
             self.advance_high_watermark(now, partition)
         self.fetches.check(now, partition)
 
@@ -55,65 +58,55 @@ class Leader:
 
     # The ISR
 
-    def shrink_isrs(self, now: int) -> None:
-        """Take out who was not caught up for replica.lag.time.max.ms, one at a time."""
+    def keep_isrs(self, now: int) -> None:
+        """Take out who was not caught up for replica.lag.time.max.ms, one at a time; and ask again
+        for what has no answer."""
         since = now - self.context.config.replica_lag_time_max_ms
         for partition in self.context.partitions.values():
             replica = partition.replica
             if not replica.leads:
                 continue
-            if replica.pending is not None:  # no answer yet: it may be lost
-                self._alter(partition, replica.pending)
+            if replica.pending is not None:
+                if now - partition.altered_at > self.context.config.broker_heartbeat_interval_ms:
+                    self._ask(now, partition, replica.pending)
                 continue
             for follower in partition.laggards(since)[:1]:
-                self._alter(partition, replica.shrink_isr(follower))
+                self._ask(now, partition, replica.shrink_isr(follower))
 
-    def _expand_isr(self, partition: Partition, follower: int) -> None:
+    def _expand_isr(self, now: int, partition: Partition, follower: int) -> None:
         try:
-            request = partition.replica.expand_isr(follower)
+            change = partition.replica.expand_isr(follower)
         except Refusal:
             return
-        self._alter(partition, request)
+        self._ask(now, partition, change)
 
-    def _alter(self, partition: Partition, asked: Asked) -> None:
-        """Put the change of the ISR that is pending to the controller, perhaps once more."""
-        context = self.context
-        partition.altering[context.requests + 1] = asked
-        context.request(
-            CONTROLLER,
-            AlterPartitionRequest(
-                asked.broker_id,
-                asked.broker_epoch,
-                partition.name,
-                asked.leader_epoch,
-                asked.partition_epoch,
-                asked.new_isr,
-            ),
-        )
+    def _ask(self, now: int, partition: Partition, change: machines.AlterPartitionRequest) -> None:
+        """Put a change of the ISR to the controller (KIP-497)."""
+        partition.altered_at = now
+        number = self.context.request(CONTROLLER, AlterPartitionRequest(partition.name, change))
+        self.asked[number] = change
 
     def altered(self, now: int, response: Response) -> None:
         """The controller has answered."""
-        body: AlterPartitionResponse = response.body
-        partition = self.context.partitions[body.partition]
-        replica, asked = partition.replica, partition.altering.get(response.correlation_id)
-        if asked is None or asked != replica.pending:
-            self.context.outputs.append(Ignored("AlterPartition answers nobody waits for"))
-            return
-        if body.error is not None:
-            self.context.outputs.append(Refused("AlterPartition", body.error))
-        old = replica.isr
-        answer = Answer(body.error, replica.id, body.leader_epoch, body.isr, body.partition_epoch)
+        answer: AlterPartitionResponse = response.body
+        partition = self.context.partitions[answer.partition]
+        change, outcome = self.asked.pop(response.correlation_id, None), answer.outcome
+        if outcome.error is not None:
+            self.context.outputs.append(Refused("AlterPartition", outcome.error))
+        replica = partition.replica
+        isr = replica.isr
         try:
-            replica.take_isr_answer(asked, answer)
+            if change is not None:
+                replica.take_isr_answer(change, outcome)
         except Refusal:
             return
-        self.settled(now, partition, old)
+        self.settled(now, partition, isr)
 
-    def settled(self, now: int, partition: Partition, old: frozenset[int]) -> None:
-        """The ISR, which was `old`, is settled: whoever waited for it may go on."""
+    def settled(self, now: int, partition: Partition, isr: frozenset[int]) -> None:
+        """The ISR is no longer what it was: who left it is not waited for, and it may be large
+        enough again."""
         replica = partition.replica
-        partition.altering = {}
-        for follower in sorted(old ^ replica.isr):
+        for follower in sorted(isr ^ replica.isr):
             joined = follower in replica.isr
             self.context.outputs.append(IsrAltered(partition.name, follower, joined))
         if replica.log.end > replica.high_watermark:

@@ -8,9 +8,9 @@ wire; here an error is the name that Kafka's clients know, or None.
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from refimpl.machines.log import Record
+from refimpl.machines import messages as machines
 from refimpl.machines.messages import LeaderAndIsr
-from refimpl.machines.replica_log import EpochEnd
+from refimpl.machines.replica_log import EpochEnd, Record
 
 CONSUMER = -1
 """The replica id of a Fetch that no replica sends."""
@@ -99,13 +99,15 @@ class FetchPartition(NamedTuple):
     """Read on from `fetch_offset`.
 
     A replica names the leader epochs that it stands in and that its log ends with, by which the
-    leader can tell whether their logs agree (KIP-320, KIP-595). -1 is "not said".
+    leader can tell whether their logs agree (KIP-320, KIP-595); -1 is "not said". `number` counts
+    a replica's fetches of this partition, and goes on by itself in a session.
     """
 
     partition: TopicPartition
     fetch_offset: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    number: int = 0
 
 
 class FetchRequest(NamedTuple):
@@ -229,24 +231,17 @@ class BrokerHeartbeatResponse(NamedTuple):
 
 
 class AlterPartitionRequest(NamedTuple):
-    """A leader wants another ISR (KIP-497); each member with its broker epoch (KIP-903)."""
+    """A leader asks for another ISR (KIP-497)."""
 
-    broker_id: int
-    broker_epoch: int
     partition: TopicPartition
-    leader_epoch: int
-    partition_epoch: int
-    new_isr: Sequence[tuple[int, int]]
+    change: machines.AlterPartitionRequest
 
 
 class AlterPartitionResponse(NamedTuple):
-    """What is in force now."""
+    """What is in force now, and why that is not what was asked for, if it is not."""
 
     partition: TopicPartition
-    error: str | None
-    leader_epoch: int
-    partition_epoch: int
-    isr: frozenset[int]
+    outcome: machines.AlterPartitionResponse
 
 
 class PartitionState(NamedTuple):
@@ -254,7 +249,6 @@ class PartitionState(NamedTuple):
 
     partition: TopicPartition
     decision: LeaderAndIsr
-    partition_epoch: int
 
 
 class LeaderAndIsrRequest(NamedTuple):

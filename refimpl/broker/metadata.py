@@ -3,6 +3,7 @@
 from attrs import define, field
 
 from refimpl.broker.context import Context
+from refimpl.broker.errors import UnknownTopicOrPartition
 from refimpl.broker.fetch import must_stand_in
 from refimpl.broker.messages import (
     EARLIEST,
@@ -16,7 +17,7 @@ from refimpl.broker.messages import (
     Request,
     TopicPartition,
 )
-from refimpl.errors import Refusal, UnknownTopicOrPartition
+from refimpl.errors import Refusal
 from refimpl.machines.replica import Replica
 
 
@@ -32,7 +33,7 @@ class Metadata:
     def update(self, state: PartitionState) -> None:
         """Take over what is newer."""
         known = self.states.get(state.partition)
-        if known is None or state.partition_epoch > known.partition_epoch:
+        if known is None or state.decision.partition_epoch > known.decision.partition_epoch:
             self.states[state.partition] = state
 
     def answer(self, request: Request) -> None:
@@ -45,7 +46,7 @@ class Metadata:
                 decision.leader_epoch,
                 decision.isr,
             )
-            for name, decision, _ in self.states.values()
+            for name, decision in self.states.values()
         ]
         self.context.respond(request, MetadataResponse(tuple(partitions)))
 
@@ -79,6 +80,6 @@ class Metadata:
     def _led(self, name: TopicPartition, leader_epoch: int) -> Replica:
         partition = self.context.partitions.get(name)
         if partition is None:
-            raise UnknownTopicOrPartition(name)
+            raise UnknownTopicOrPartition(self.context.id, name)
         must_stand_in(partition, leader_epoch)
         return partition.replica

@@ -79,7 +79,7 @@ class Node:
             REGISTER: self._register_again,
             HEARTBEAT: self._heartbeat,
             FETCH: self._retry_fetches,
-            ISR: self._shrink_isrs,
+            ISR: self._keep_isrs,
             FLUSH: self._flush,
             CHECKPOINT: self._checkpoint,
         }
@@ -157,8 +157,8 @@ class Node:
         self.fetchers.retry(now)
         return self.config.replica_fetch_backoff_ms
 
-    def _shrink_isrs(self, now: int) -> int:
-        self.leader.shrink_isrs(now)
+    def _keep_isrs(self, now: int) -> int:
+        self.leader.keep_isrs(now)
         return max(1, self.config.replica_lag_time_max_ms // 2)
 
     def _flush(self, now: int) -> int:
@@ -244,16 +244,15 @@ class Node:
             self._decided(now, state)
 
     def _decided(self, now: int, state: m.PartitionState) -> None:
-        decision = state.decision
         partition = self.context.partitions.get(state.partition) or self._open(state.partition)
         replica = partition.replica
         led, end, high_watermark = replica.leads, replica.log.end, replica.high_watermark
         epoch, isr = replica.epoch, replica.isr
         try:
-            replica.told(decision)
+            replica.told(state.decision)
         except Refusal:
             return
-        if replica.epoch == epoch and replica.leads:
+        if led and replica.epoch == epoch:
             self.leader.settled(now, partition, isr)
         elif replica.leads:
             self._now_leads(now, partition, high_watermark, led=led)
@@ -271,7 +270,6 @@ class Node:
             self.leader.advance_high_watermark(now, partition)
 
     def _now_follows(self, now: int, partition: Partition, end: int) -> None:
-        partition.altering = {}
         self.context.outputs.append(BecameFollower(partition.name, end))
         self.produces.give_up(partition)
         self.fetches.check(now, partition)

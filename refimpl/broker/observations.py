@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from refimpl.broker.messages import RecordBatch, TopicPartition
-from refimpl.machines.log import Record
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr
+from refimpl.machines.replica_log import Record
 
 
 class Written(NamedTuple):
@@ -31,7 +31,6 @@ class FetchHeard(NamedTuple):
     """A leader heard where a follower's log ends; before, it had heard of incarnation `known`."""
 
     partition: TopicPartition
-    number: int
     request: FetchRequest
     diverging: bool
     known: int
@@ -41,7 +40,6 @@ class FetchAnswered(NamedTuple):
     """The leader answered a fetch that it had heard."""
 
     partition: TopicPartition
-    number: int
     request: FetchRequest
 
 

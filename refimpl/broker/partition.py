@@ -9,7 +9,6 @@ from attrs import define, field
 
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.sequences import Sequences
-from refimpl.machines.messages import AlterPartitionRequest
 from refimpl.machines.replica import Replica
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ class Partition:
     # As leader: when each follower was last at our log end, and its last fetch: (when, our end)
     caught_up: dict[int, int] = field(factory=dict[int, int])
     last_fetch: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
-    #: The sendings of the ISR change that is pending, by correlation id
-    altering: dict[int, AlterPartitionRequest] = field(factory=dict[int, AlterPartitionRequest])
+    #: When the pending change of the ISR was last put to the controller
+    altered_at: int = 0
     #: acks=all batches that wait for the high watermark, in the order of their offsets
     waiting_batches: deque[WaitingBatch] = field(factory=lambda: deque["WaitingBatch"]())
     #: Fetches that wait for records
@@ -38,7 +37,6 @@ class Partition:
         """A leader's clocks start with its epoch."""
         self.caught_up = dict.fromkeys(self.replica.isr, now)
         self.last_fetch = {}
-        self.altering = {}
 
     def heard(self, now: int, follower: int, end: int) -> None:
         """A follower has fetched from `end`: it is caught up now, or was at its last fetch.

@@ -6,6 +6,7 @@ from attrs import define
 
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedProduce, WaitingBatch
+from refimpl.broker.errors import NotLeader
 from refimpl.broker.messages import (
     ProducedPartition,
     ProduceRequest,
@@ -17,7 +18,6 @@ from refimpl.broker.messages import (
 from refimpl.broker.observations import Acknowledged, Ignored, Refused, Written
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
-from refimpl.machines.replica_errors import NotLeader
 
 ALL = -1
 
@@ -55,7 +55,7 @@ class Produces:
         """Whether the batch was there before, and its offset."""
         replica, idempotent = partition.replica, batch.producer_id >= 0
         if not replica.leads:
-            raise NotLeader(replica.id, replica.epoch, replica.leader)
+            raise NotLeader(replica.id, partition.name)
         if idempotent:
             known = partition.sequences.offset_of(batch)
             if known is not None:

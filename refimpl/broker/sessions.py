@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
+from refimpl.broker.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from refimpl.broker.messages import (
     CONSUMER,
     NEW_SESSION,
@@ -18,7 +19,6 @@ from refimpl.broker.messages import (
     FetchResponse,
     TopicPartition,
 )
-from refimpl.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 
 
 @define(eq=False)
@@ -26,6 +26,7 @@ class SessionPartition:
     """What a session remembers of one partition: the last position, and what was last answered."""
 
     wanted: FetchPartition
+    number: int = 0
     high_watermark: int = -1
     failed: bool = False
 
@@ -47,12 +48,14 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Take over what the request names."""
+        for known in self.partitions.values():
+            known.number += 1
         for wanted in request.partitions:
             known = self.partitions.get(wanted.partition)
             if known is None:
-                self.partitions[wanted.partition] = SessionPartition(wanted)
+                self.partitions[wanted.partition] = SessionPartition(wanted, wanted.number)
             else:
-                known.wanted = wanted
+                known.wanted, known.number = wanted, wanted.number
         for partition in request.forgotten:
             self.partitions.pop(partition, None)
 
@@ -119,7 +122,13 @@ class FetchSessionHandler:
         sent, self.sent = self.sent, dict(wanted)
         if self.epoch == NEW_SESSION:
             return tuple(wanted.values()), ()
-        changed = tuple([one for name, one in wanted.items() if sent.get(name) != one])
+        changed = tuple(
+            [
+                one
+                for name, one in wanted.items()
+                if name not in sent or sent[name][:-1] != one[:-1]  # numbers go on by themselves
+            ]
+        )
         return changed, tuple([name for name in sent if name not in wanted])
 
     def answered(self, response: FetchResponse) -> None:

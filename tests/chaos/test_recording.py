@@ -14,7 +14,13 @@ from chaos.sim.simulator import Run, build
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    settings = {"fault_ms": 2500, "unclean": False, "lossy": False, "elr": False}
+    settings = {
+        "fault_ms": 2500,
+        "isr_at_once": True,
+        "unclean": False,
+        "lossy": False,
+        "elr": False,
+    }
     return build(Settings.draw(4, **settings), events=True, history=True).go()
 
 
