@@ -57,6 +57,7 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
         "CommitWhen": run.settings.commit_when,
         "Fence": True,
         "Fifo": True,
+        "Dropped": "none",
     }
     names = [oracle.name for oracle in run.partitions]
     return dict.fromkeys(names, truncation) | dict.fromkeys([f"g/{n}" for n in names], group)

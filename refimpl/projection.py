@@ -48,6 +48,7 @@ DURABLE_ISR_CONTROLLER: Projection[PartitionState] = {
     "isr": lambda s: s.isr,
     "elr": lambda s: s.elr,
     "leader": lambda s: s.leader or 0,
+    "lastKnown": lambda s: s.last_known or 0,
 }
 
 CONSUMER_COMMIT_COORDINATOR: Projection[Coordinator] = {

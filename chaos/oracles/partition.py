@@ -173,7 +173,7 @@ class PartitionOracle:
                 f"{leader} leads, {sorted(isr)} are in sync, {sorted(seen.alive)} run",
             )
         if isr & elr:
-            raise self._broken("TypeOK", f"{sorted(isr & elr)} in the ISR and the ELR")
+            raise self._broken("ElrOutsideIsr", f"{sorted(isr & elr)} in the ISR and the ELR")
         if seen.action == "ElectUnclean":
             self._elected_unclean()
         self._isr_holds_committed()

@@ -19,17 +19,17 @@ from typing import Any, NoReturn
 import click
 import orjson
 from attrs import define, field
-from brokers import (
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from examples.brokers import (
     Node,
     NotInTimeError,
     cluster,
     elect_preferred_leader,
     until,
 )
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from tests.kafka.judge import NoMavenError
 from tests.kafka.judge import jars as maven_jars
 from traces.record import recorded

@@ -1,6 +1,5 @@
 """A scope: one configuration of a spec, its whole graph, and the machines bound to it."""
 
-import re
 from collections.abc import Mapping
 
 from attrs import field, frozen
@@ -43,5 +42,4 @@ class Scope:
 
 def constants_of(config: Config) -> dict[str, Value]:
     """The constants of a configuration, as values."""
-    pairs = re.split(r"(\w+)\s*=", config.sections.get("CONSTANTS", ""))[1:]
-    return {name: parse(text) for name, text in zip(pairs[::2], pairs[1::2], strict=True)}
+    return {name: parse(text) for name, text in config.assigned().items()}

@@ -14,7 +14,7 @@ class AbsLog(Binding):
     """The oracle itself: one machine, so there is nothing to compose."""
 
     module = "AbsLog"
-    knobs: ClassVar = {}
+    knobs: ClassVar = {"Dropped": "none"}
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.readers: tuple[int, ...] = tuple(sorted(constants["Readers"]))

@@ -17,7 +17,7 @@ class ConsumerCommit(Binding):
     """One coordinator, members 1..M, and a network that delivers late or never."""
 
     module = "ConsumerCommit"
-    knobs: ClassVar = {"Fence": True, "Fifo": True}
+    knobs: ClassVar = {"Fence": True, "Fifo": True, "Dropped": "none"}
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.ids = tuple(range(1, constants["M"] + 1))

@@ -31,28 +31,31 @@ class DurableIsr(Binding):
     """Brokers 1..N with one replica each, and the controller."""
 
     module = "DurableIsr"
-    knobs: ClassVar = {}
+    knobs: ClassVar = {"Dropped": "none"}
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.ids = tuple(range(1, constants["N"] + 1))
         self.min_isr: int = constants["MinIsr"]
         self.max_records: int = constants["MaxRecords"]
         self.max_crashes: int = constants["MaxCrashes"]
+        self.max_stops: int = constants["MaxStops"]
         self.max_elections: int = constants["MaxElections"]
         self.elr_enabled: bool = constants["Elr"]
         self.detect_crash: bool = constants["DetectCrash"]
         self.flush_each: bool = constants["FlushEach"]
         self.unclean: bool = constants["Unclean"]
+        self.last_known_leader: bool = constants["LastKnownLeader"]
         self.state = PartitionState.create(
             self.ids,
             min_isr=self.min_isr,
             elr_enabled=self.elr_enabled,
             unclean_election=self.unclean,
+            last_known_leader=self.last_known_leader,
         )
         self.replicas = tuple([self._replica(id) for id in self.ids])
         self.crashed: frozenset[int] = frozenset()
         self.acked: tuple[int, ...] = ()
-        self.written = self.crashes = self.elections = 0
+        self.written = self.crashes = self.stops = self.elections = 0
         self._tell(self.ids)
 
     def _replica(self, id: int) -> Replica:
@@ -145,6 +148,12 @@ class DurableIsr(Binding):
         self.elections += 1
         self._tell(self.ids)
 
+    def elect_last_known(self, r: int) -> None:
+        self._elects()
+        self.state.elect_last_known(r)
+        self.elections += 1
+        self._tell(self.ids)
+
     def elect_unclean(self, r: int) -> None:
         self._elects()
         self.state.elect_unclean(r)
@@ -154,23 +163,26 @@ class DurableIsr(Binding):
     # The environment
 
     def _gone(self, r: int, kept: int) -> None:
-        if self.crashes >= self.max_crashes:
-            raise Bound
         self.state.brokers.fence(r)
         if self.state.remove(r):
             self._tell(self.ids)
         self.replicas[r - 1].restart(0, kept)
-        self.crashes += 1
 
     def crash(self, r: int, kept: int) -> None:
         end = self.replicas[r - 1].log.end
         if kept > end or (self.flush_each and kept < end):
             raise Environment
+        if self.crashes >= self.max_crashes:
+            raise Bound
         self._gone(r, kept)
+        self.crashes += 1
         self.crashed |= {r}
 
     def stop(self, r: int) -> None:
+        if self.stops >= self.max_stops:
+            raise Bound
         self._gone(r, self.replicas[r - 1].log.end)
+        self.stops += 1
 
     def restart(self, r: int) -> None:
         self.state.brokers.register(r, self.replicas[r - 1].incarnation)
@@ -194,11 +206,13 @@ class DurableIsr(Binding):
             min_isr=self.min_isr,
             elr_enabled=self.elr_enabled,
             unclean_election=self.unclean,
+            last_known_leader=self.last_known_leader,
+            last_known=state["lastKnown"] or None,
         )
         self.replicas = tuple([self._loaded(r, log) for r, log in enumerate(state["log"], start=1)])
         self.crashed, self.acked = state["crashed"], state["acked"]
         self.written, self.crashes = state["written"], state["crashes"]
-        self.elections = state["elections"]
+        self.stops, self.elections = state["stops"], state["elections"]
 
     def _loaded(self, r: int, log: tuple[int, ...]) -> Replica:
         now = self.state.decision
@@ -230,6 +244,7 @@ DurableIsr.projection = {
     "acked": lambda c: c.acked,
     "written": lambda c: c.written,
     "crashes": lambda c: c.crashes,
+    "stops": lambda c: c.stops,
     "elections": lambda c: c.elections,
 }
 

@@ -14,6 +14,7 @@ from properties.tla.processes import stop_all
 from properties.tla.replay import with_arguments
 from properties.tla.specs import Config, SpecTree
 from properties.tla.tlc import QUICK_STATES, Tlc
+from properties.tla.twins import check_twins
 from properties.tla.verdicts import (
     ApalacheCheck,
     Difference,
@@ -75,7 +76,10 @@ def jobs(targets: Sequence[str], tree: SpecTree, apalache: bool = False) -> list
     tables: dict[str, Table] = {}
     for target in targets or tree.modules():
         module, _, cfg = target.partition("/")
-        table = tables.setdefault(module, load(module, tree))
+        if module not in tables:
+            tables[module] = load(module, tree)
+            check_twins(tables[module], tree)
+        table = tables[module]
         rows = [table.row(cfg)] if cfg else table.verdicts
         for row in rows:
             symbolic = [row.apalache] if apalache and row.apalache else []

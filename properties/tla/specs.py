@@ -123,6 +123,11 @@ class Config:
         """The constants that get a value here."""
         return re.findall(r"(\w+)\s*=", self.sections.get("CONSTANTS", ""))
 
+    def assigned(self) -> dict[str, str]:
+        """The constants and the text of their values."""
+        pairs = re.split(r"(\w+)\s*=", self.sections.get("CONSTANTS", ""))[1:]
+        return {name: text.strip() for name, text in zip(pairs[::2], pairs[1::2], strict=True)}
+
     def replaced(self) -> list[str]:
         """The names, constants or not, that stand for another definition here (`<-`)."""
         return re.findall(r"(\w+)\s*<-", self.sections.get("CONSTANTS", ""))

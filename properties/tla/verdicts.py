@@ -104,6 +104,8 @@ class Table:
     path: Path
     verdicts: tuple[Verdict, ...]
     diagram: Diagram
+    rules: tuple[str, ...] = ()
+    """The constants that are rules or settings; the others are bounds and faults."""
     scopes: Scopes = Scopes()
     guards: Guards = Guards()
     mutants: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
@@ -173,6 +175,7 @@ def load(module: str, tree: SpecTree) -> Table:
         path,
         verdicts,
         _diagram(path, data),
+        tuple(_typed(data, "rules", list, f"{path}: ", [])),
         _scopes(path, data, verdicts),
         _guards(path, data),
         {name: tuple(_typed(mutants, name, list, f"{path}: [mutants]: ")) for name in mutants},

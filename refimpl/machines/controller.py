@@ -25,7 +25,8 @@ class PartitionState:
     Every change raises the partition epoch. Every change of the leader, and every broker taken
     out, is a new leader epoch as well. `elr` holds, with KIP-966, who left the ISR while it was
     below min.insync.replicas: they have everything that was acknowledged, unless they crashed.
-    Who is alive, the registry of brokers knows, which all partitions share.
+    Who is alive, the registry of brokers knows, which all partitions share. `last_known` is who
+    led last, while nobody leads and `last_known_leader` allows its election (Kafka 4.x).
     """
 
     leader_epoch: int
@@ -38,6 +39,8 @@ class PartitionState:
     min_isr: int = 1
     elr_enabled: bool = False
     unclean_election: bool = False
+    last_known_leader: bool = False
+    last_known: int | None = None
 
     @classmethod
     def create(
@@ -48,6 +51,7 @@ class PartitionState:
         min_isr: int = 1,
         elr_enabled: bool = False,
         unclean_election: bool = False,
+        last_known_leader: bool = False,
     ) -> "PartitionState":
         """A new partition: the first replica of the assignment leads, and all are in sync.
 
@@ -66,6 +70,7 @@ class PartitionState:
             min_isr=min_isr,
             elr_enabled=elr_enabled,
             unclean_election=unclean_election,
+            last_known_leader=last_known_leader,
         )
 
     @property
@@ -150,6 +155,17 @@ class PartitionState:
             raise errors.NotEligible(broker, self.isr, self.elr, self.brokers.active)
         self._decide(broker, self.isr, self.elr)
 
+    def elect_last_known(self, broker: int) -> None:
+        """Let the last leader lead again when nobody is in sync or eligible any more.
+
+        All of them have crashed, so it may lack acknowledged records. Kafka 4.x does this even
+        where unclean election is off (PartitionChangeBuilder.canElectLastKnownLeader).
+        """
+        self._must_be_active(broker)
+        if broker != self.last_known or self.isr | self.elr:
+            raise errors.NotEligible(broker, self.isr, self.elr, self.brokers.active)
+        self._decide(broker, frozenset({broker}), frozenset())
+
     def elect_unclean(self, broker: int) -> None:
         """Let a broker lead that may lack acknowledged records.
 
@@ -222,6 +238,10 @@ class PartitionState:
     def _decide(self, leader: int | None, isr: frozenset[int], elr: frozenset[int]) -> None:
         self.leader_epoch += 1
         self.partition_epoch += 1
+        if leader is not None:
+            self.last_known = None
+        elif self.leader is not None and self.last_known_leader:
+            self.last_known = self.leader
         self.leader, self.isr, self.elr = leader, isr, elr
 
     def _without(self, broker: int) -> tuple[frozenset[int], frozenset[int]]:

@@ -27,7 +27,7 @@ FOUND = [
     ("writes_in_the_last_records_epoch", "OneLeaderPerEpoch"),
     ("leads_in_an_older_epoch", "EpochsAscend"),
     ("elects_from_outside", "LeaderInIsr"),
-    ("leader_stays_in_the_elr", "TypeOK"),
+    ("leader_stays_in_the_elr", "ElrOutsideIsr"),
     ("crash_goes_undetected", "CommittedInIsr"),
     ("never_elects_from_the_elr", "Progress"),
     ("zombies_commit", "CommitFenced"),

@@ -12,7 +12,12 @@ CONSTANTS
     Readers,      \* whoever looks at the log
     Records,      \* what can be written into it
     MaxLength,    \* a bound for the model
-    LossAllowed   \* TRUE where the configuration permits that committed records vanish
+    LossAllowed,  \* TRUE where the configuration permits that committed records vanish
+    Dropped       \* the rule that is left out, "none" as it should be
+
+(* Dropped: "prefix", a reader sees something of its own; "suffix", what is  *)
+(* lost is replaced in the same step.                                       *)
+ASSUME Dropped \in {"none", "prefix", "suffix"}
 
 VARIABLES
     committed,    \* the log
@@ -30,17 +35,23 @@ Commit(record) ==
     /\ committed' = Append(committed, record)
     /\ UNCHANGED views
 
+Seen(length) ==
+    IF Dropped = "prefix" THEN [i \in 1..length |-> 0] ELSE Take(committed, length)
+
 (* A reader looks: at any prefix, for the replica that answers may lag.     *)
 Observe(reader, length) ==
     /\ length <= Len(committed)
-    /\ views' = [views EXCEPT ![reader] = Take(committed, length)]
+    /\ views' = [views EXCEPT ![reader] = Seen(length)]
     /\ UNCHANGED committed
+
+Left(length) ==
+    IF Dropped = "suffix" THEN Append(Take(committed, length), 0) ELSE Take(committed, length)
 
 (* The end of the log is lost; readers who saw it are moved back.           *)
 Lose(length) ==
     /\ LossAllowed
     /\ length < Len(committed)
-    /\ committed' = Take(committed, length)
+    /\ committed' = Left(length)
     /\ views' = [reader \in Readers |->
                     Take(views[reader], Min({length, Len(views[reader])}))]
 
@@ -49,22 +60,24 @@ Next ==
     \/ \E reader \in Readers, length \in 0..MaxLength : Observe(reader, length)
     \/ \E length \in 0..MaxLength : Lose(length)
 
-Spec == Init /\ [][Next]_vars
+Steps == Init /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
-(* What every refinement promises. The steps above are one way to keep it;  *)
-(* a module with larger steps (a high watermark that jumps) keeps it too.   *)
+(* What every refinement promises: Spec, as a whole. The steps above are    *)
+(* one way to keep it; a module with larger steps (a high watermark that    *)
+(* jumps) keeps it too.                                                     *)
 
 (* No reader sees what the log does not hold. *)
 ViewsArePrefixes == \A reader \in Readers : IsPrefix(views[reader], committed)
 
-(* What is committed stays, in its place. *)
-AppendOnly == [][IsPrefix(committed, committed')]_committed
+(* What is committed stays, in its place. Where loss is allowed the log may *)
+(* also shrink, but is never rewritten.                                     *)
+Grows == IsPrefix(committed, committed')
+Shrinks == LossAllowed /\ IsPrefix(committed', committed)
 
-(* Where loss is allowed the log may also shrink, but is never rewritten.   *)
-Evolves ==
-    [][ IsPrefix(committed, committed')
-        \/ (LossAllowed /\ IsPrefix(committed', committed)) ]_committed
+Spec == Init /\ [][(Grows \/ Shrinks) /\ ViewsArePrefixes']_vars
+
+AppendOnly == [][Grows]_committed
 
 -----------------------------------------------------------------------------
 (* Probes: states that must be reachable, or the promises say nothing.      *)

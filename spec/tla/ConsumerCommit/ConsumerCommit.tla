@@ -16,7 +16,8 @@ CONSTANTS
     MaxProcessed,  \* bound: how often a record is processed
     CommitWhen,    \* when the application commits, see below
     Fence,         \* the coordinator refuses commits of an old generation
-    Fifo           \* a commit that was overtaken by a later one of its member is void
+    Fifo,          \* a commit that was overtaken by a later one of its member is void
+    Dropped        \* the rule that is left out, "none" as it should be
 
 (* CommitWhen:                                                              *)
 (*   "after"   process, then commit what was processed (at least once)      *)
@@ -25,6 +26,10 @@ CONSTANTS
 (*   "polled"  commit what was polled, and do not wait: automatic commits,  *)
 (*             while another thread still processes                         *)
 ASSUME CommitWhen \in {"after", "before", "polled"}
+
+(* Dropped: "owner", anybody may join; "start", who joins goes on where it  *)
+(* was; "once", a member may join again in the same generation.             *)
+ASSUME Dropped \in {"none", "owner", "start", "once"}
 
 Members == 1..M
 Records == 1..LogEnd
@@ -78,14 +83,17 @@ ReceiveCommit(m, offset) ==
 -----------------------------------------------------------------------------
 (* A member *)
 
+Assigned(m) == owner = m \/ (Dropped = "owner" /\ generation > 0)
+News(m) == last[m] < generation \/ (Dropped = "once" /\ joined[m] < generation)
+
 (* It learns that the partition is its own, and starts where the group's    *)
 (* committed offset tells it to.                                            *)
 Join(m) ==
-    /\ owner = m /\ last[m] < generation
+    /\ Assigned(m) /\ News(m)
     /\ joined' = [joined EXCEPT ![m] = generation]
     /\ last' = [last EXCEPT ![m] = generation]
-    /\ position' = [position EXCEPT ![m] = committed]
-    /\ done' = [done EXCEPT ![m] = committed]
+    /\ position' = [position EXCEPT ![m] = IF Dropped = "start" THEN @ ELSE committed]
+    /\ done' = [done EXCEPT ![m] = IF Dropped = "start" THEN @ ELSE committed]
     /\ UNCHANGED <<generation, owner, committed, requests, processed>>
 
 (* The next record, once the one before is processed. *)
@@ -142,16 +150,14 @@ Spec == Init /\ [][Next]_vars
 Progress == \A m \in Members :
     /\ WF_vars(Join(m)) /\ WF_vars(Poll(m)) /\ WF_vars(Process(m)) /\ WF_vars(SendCommit(m))
     /\ \A offset \in Records : WF_vars(ReceiveCommit(m, offset))
+Unheard == Init /\ [][Next /\ (\A m \in Members : ~Crash(m))]_vars
+           /\ WF_vars(\E m \in Members : Rebalance(m))
+           /\ \A m \in Members : WF_vars(Join(m)) /\ WF_vars(Poll(m)) /\ WF_vars(Process(m))
 Calm == Init /\ [][Next /\ (\A m \in Members : ~Crash(m))]_vars
         /\ WF_vars(\E m \in Members : Rebalance(m)) /\ Progress
 
 -----------------------------------------------------------------------------
 (* Promises: the partition's readers are the group's members. *)
-
-TypeOK ==
-    /\ owner \in Members \cup {Nobody}
-    /\ committed \in 0..LogEnd
-    /\ \A m \in Members : done[m] <= position[m] /\ position[m] <= LogEnd
 
 (* Nothing that the group has passed was left unprocessed. *)
 AtLeastOnce == \A o \in Records : o <= committed => processed[o] >= 1
@@ -170,15 +176,26 @@ CommittedMonotoneInGeneration ==
 (* generation is the owner.                                                 *)
 OneOwner == \A m \in Members : (joined[m] = generation /\ generation > 0) => m = owner
 
+(* The owner never goes back behind what the group has passed.              *)
+OwnerNotBehind ==
+    \A m \in Members : (joined[m] = generation /\ generation > 0) => position[m] >= committed
+
+(* A member is in a generation once: who comes back is somebody else.       *)
+JoinsOnce == [][\A m \in Members : joined'[m] > joined[m] => joined'[m] > last[m]]_joined
+
 (* Liveness, under Calm: everything is committed in the end. *)
 AllCommitted == <>(committed = LogEnd)
 
-(* The group's committed prefix is a log that only grows.                   *)
+(* What was processed, from the start, is a log that only grows; the group  *)
+(* is its reader, and its committed offset is how far it has read.          *)
+Passed == CHOOSE n \in 0..LogEnd :
+    /\ \A o \in 1..n : processed[o] >= 1
+    /\ n < LogEnd => processed[n + 1] = 0
 Abs == INSTANCE AbsLog WITH
-    Readers <- Members, MaxLength <- LogEnd, LossAllowed <- FALSE,
-    committed <- [o \in 1..committed |-> o],
-    views <- [m \in Members |-> <<>>]
-AppendOnly == Abs!AppendOnly
+    Readers <- {"group"}, MaxLength <- LogEnd, LossAllowed <- FALSE, Dropped <- "none",
+    committed <- [o \in 1..Passed |-> o],
+    views <- [reader \in {"group"} |-> [o \in 1..committed |-> o]]
+Refines == Abs!Spec
 
 -----------------------------------------------------------------------------
 (* Probes *)

@@ -17,6 +17,11 @@ InRange ==
                             offset : 1..LogEnd, answered : BOOLEAN]
     /\ processed \in [Records -> 0..MaxProcessed]
 
+TypeOK ==
+    /\ owner \in Members \cup {Nobody}
+    /\ committed \in 0..LogEnd
+    /\ \A m \in Members : done[m] <= position[m] /\ position[m] <= LogEnd
+
 -----------------------------------------------------------------------------
 (* Who owns the partition *)
 

@@ -14,11 +14,19 @@ CONSTANTS
     MinIsr,          \* min.insync.replicas
     MaxRecords,      \* bound: records written
     MaxCrashes,      \* bound: crashes
+    MaxStops,        \* bound: controlled stops
     MaxElections,    \* bound: elections
     Elr,             \* KIP-966
     DetectCrash,     \* KAFKA-18635: a broker that crashed is told from one that was stopped
     FlushEach,       \* log.flush.interval.messages=1: every append reaches the disk at once
-    Unclean          \* unclean.leader.election.enable
+    Unclean,         \* unclean.leader.election.enable
+    LastKnownLeader, \* Kafka 4.x: with ISR and ELR empty the last leader may lead again
+    Dropped          \* the rule that is left out, "none" as it should be
+
+(* Dropped: "joinIsr", who is elected from the ELR does not enter the ISR;  *)
+(* "leaveElr", nor leaves the ELR; "keepElr", the others of the ELR are     *)
+(* forgotten with an election; "crashIsOver", a crash is remembered for ever*)
+ASSUME Dropped \in {"none", "joinIsr", "leaveElr", "keepElr", "crashIsOver"}
 
 Replicas == 1..N
 None == 0
@@ -28,20 +36,21 @@ VARIABLES
     up,         \* brokers that run
     isr, elr,   \* what the controller keeps: in sync, and eligible though not in sync
     leader,
+    lastKnown,  \* who led last, while nobody leads; kept where it may be elected again
     crashed,    \* brokers that are down and may have lost records
     acked,      \* ghost: the records that producers were told are safe
-    written, crashes, elections   \* bounds
+    written, crashes, stops, elections   \* bounds
 
-vars == <<log, up, isr, elr, leader, crashed, acked, written, crashes, elections>>
+vars == <<log, up, isr, elr, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
 
 Init ==
     /\ log = [r \in Replicas |-> <<>>]
     /\ up = Replicas
     /\ isr = Replicas /\ elr = {}
-    /\ leader = 1
+    /\ leader = 1 /\ lastKnown = None
     /\ crashed = {}
     /\ acked = <<>>
-    /\ written = 0 /\ crashes = 0 /\ elections = 0
+    /\ written = 0 /\ crashes = 0 /\ stops = 0 /\ elections = 0
 
 -----------------------------------------------------------------------------
 (* The leader *)
@@ -52,7 +61,7 @@ Write(l) ==
     /\ written < MaxRecords
     /\ written' = written + 1
     /\ log' = [log EXCEPT ![l] = Append(@, written + 1)]
-    /\ UNCHANGED <<up, isr, elr, leader, crashed, acked, crashes, elections>>
+    /\ UNCHANGED <<up, isr, elr, leader, lastKnown, crashed, acked, crashes, stops, elections>>
 
 (* What the whole ISR has is safe, as far as the ISR is large enough.       *)
 Acknowledge(l) ==
@@ -61,7 +70,7 @@ Acknowledge(l) ==
         /\ Len(log[l]) > Len(acked)
         /\ \A r \in isr : IsPrefix(next, log[r])
         /\ acked' = next
-        /\ UNCHANGED <<log, up, isr, elr, leader, crashed, written, crashes, elections>>
+        /\ UNCHANGED <<log, up, isr, elr, leader, lastKnown, crashed, written, crashes, stops, elections>>
 
 (* A follower copies the next record, or cuts what the leader does not have.*)
 Fetch(f, l) ==
@@ -69,7 +78,7 @@ Fetch(f, l) ==
     /\ log' = [log EXCEPT ![f] =
                   IF IsPrefix(@, log[l]) THEN Take(log[l], Len(@) + 1)
                   ELSE Take(@, CommonPrefix(@, log[l]))]
-    /\ UNCHANGED <<up, isr, elr, leader, crashed, acked, written, crashes, elections>>
+    /\ UNCHANGED <<up, isr, elr, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
 
 -----------------------------------------------------------------------------
 (* The controller *)
@@ -81,26 +90,39 @@ ElrWithout(r) == IF Elr /\ Cardinality(isr \ {r}) < MinIsr THEN elr \cup {r} ELS
 ShrinkIsr(l, f) ==
     /\ leader = l /\ f \in isr \ {l}
     /\ isr' = isr \ {f} /\ elr' = ElrWithout(f)
-    /\ UNCHANGED <<log, up, leader, crashed, acked, written, crashes, elections>>
+    /\ UNCHANGED <<log, up, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
 
 ExpandIsr(l, f) ==
     /\ leader = l /\ f \in up \ isr
     /\ IsPrefix(log[f], log[l]) /\ Len(log[f]) >= Len(acked)
     /\ isr' = isr \cup {f}
     /\ elr' = IF Cardinality(isr') >= MinIsr THEN {} ELSE elr \ {f}
-    /\ UNCHANGED <<log, up, leader, crashed, acked, written, crashes, elections>>
+    /\ UNCHANGED <<log, up, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
 
 Lead(r, newIsr, newElr) ==
     /\ leader = None /\ elections < MaxElections
-    /\ leader' = r /\ isr' = newIsr /\ elr' = newElr
+    /\ leader' = r /\ isr' = newIsr /\ elr' = newElr /\ lastKnown' = None
     /\ elections' = elections + 1
-    /\ UNCHANGED <<log, up, crashed, acked, written, crashes>>
+    /\ UNCHANGED <<log, up, crashed, acked, written, crashes, stops>>
+
+IsrWith(r) == IF Dropped = "joinIsr" THEN isr ELSE isr \cup {r}
+ElrAfter(r) ==
+    CASE Dropped = "leaveElr" -> elr
+      [] Dropped = "keepElr"  -> {}
+      [] OTHER                -> elr \ {r}
 
 (* From the ISR, or, if none of it is there, from the ELR. *)
 Elect(r) ==
     /\ r \in up
     /\ r \in isr \/ (isr \cap up = {} /\ r \in elr)
-    /\ Lead(r, isr \cup {r}, elr \ {r})
+    /\ Lead(r, IsrWith(r), ElrAfter(r))
+
+(* Kafka 4.x: nobody is in sync or eligible, because all of them crashed.   *)
+(* The last leader may lead again, whatever it has lost, even where unclean *)
+(* election is off.                                                         *)
+ElectLastKnown(r) ==
+    /\ r \in up /\ isr \cup elr = {} /\ r = lastKnown
+    /\ Lead(r, {r}, {})
 
 (* Nobody who could have everything is there: availability over consistency.*)
 ElectUnclean(r) ==
@@ -115,6 +137,7 @@ Gone(r, newLog, nowCrashed) ==
     /\ r \in up /\ up' = up \ {r}
     /\ log' = newLog
     /\ leader' = IF leader = r THEN None ELSE leader
+    /\ lastKnown' = IF LastKnownLeader /\ leader = r THEN r ELSE lastKnown
     \* before KIP-966 the last member of the ISR stays in it, whatever it lost
     /\ isr' = IF isr = {r} /\ ~Elr THEN isr ELSE isr \ {r}
     /\ elr' = IF r \in isr THEN ElrWithout(r) ELSE elr
@@ -123,21 +146,23 @@ Gone(r, newLog, nowCrashed) ==
 
 (* Power fails: any suffix that was not flushed may be gone. *)
 Crash(r, kept) ==
-    /\ crashes < MaxCrashes /\ crashes' = crashes + 1
+    /\ crashes < MaxCrashes /\ crashes' = crashes + 1 /\ UNCHANGED stops
     /\ kept <= Len(log[r]) /\ (FlushEach => kept = Len(log[r]))
     /\ Gone(r, [log EXCEPT ![r] = Take(@, kept)], crashed \cup {r})
 
-(* A controlled stop flushes. It counts as a crash only for the bound.      *)
+(* A controlled stop flushes. *)
 Stop(r) ==
-    /\ crashes < MaxCrashes /\ crashes' = crashes + 1
+    /\ stops < MaxStops /\ stops' = stops + 1 /\ UNCHANGED crashes
     /\ Gone(r, log, crashed)
+
+StillCrashed(r) == IF Dropped = "crashIsOver" THEN crashed ELSE crashed \ {r}
 
 (* Registration. Who crashed is no longer eligible: it may lack records.    *)
 Restart(r) ==
     /\ r \notin up /\ up' = up \cup {r}
-    /\ crashed' = crashed \ {r}
+    /\ crashed' = StillCrashed(r)
     /\ elr' = IF DetectCrash /\ r \in crashed THEN elr \ {r} ELSE elr
-    /\ UNCHANGED <<log, isr, leader, acked, written, crashes, elections>>
+    /\ UNCHANGED <<log, isr, leader, lastKnown, acked, written, crashes, stops, elections>>
 
 Next ==
     \/ \E l \in Replicas : Write(l)
@@ -146,6 +171,7 @@ Next ==
     \/ \E l, f \in Replicas : ShrinkIsr(l, f)
     \/ \E l, f \in Replicas : ExpandIsr(l, f)
     \/ \E r \in Replicas : Elect(r)
+    \/ \E r \in Replicas : ElectLastKnown(r)
     \/ \E r \in Replicas : ElectUnclean(r)
     \/ \E r \in Replicas, kept \in 0..MaxRecords : Crash(r, kept)
     \/ \E r \in Replicas : Stop(r)
@@ -156,10 +182,18 @@ Spec == Init /\ [][Next]_vars
 -----------------------------------------------------------------------------
 (* Promises *)
 
-TypeOK ==
-    /\ up \subseteq Replicas /\ isr \subseteq Replicas /\ elr \subseteq Replicas
-    /\ isr \cap elr = {}
-    /\ leader \in Replicas \cup {None}
+(* Who is in sync is not merely eligible. *)
+ElrOutsideIsr == isr \cap elr = {}
+
+(* Who runs is no longer counted as crashed, and so not barred for ever.    *)
+CrashIsOver == crashed \cap up = {}
+
+(* Availability: an eligible replica stays so, until it is in sync, the ISR *)
+(* is large enough without it, or it comes back from a crash.               *)
+ElrKept ==
+    [][\A r \in elr : \/ r \in elr' \cup isr'
+                      \/ Cardinality(isr') >= MinIsr
+                      \/ r \in crashed \ crashed']_<<isr, elr, crashed>>
 
 (* Whoever leads has every acknowledged record. *)
 AckedSurvives == leader # None => IsPrefix(acked, log[leader])
@@ -174,17 +208,18 @@ LeaderInIsr == leader # None => leader \in isr /\ leader \in up
 (* as much of it as the leader has.                                         *)
 Abs == INSTANCE AbsLog WITH
     Readers <- Replicas, Records <- 1..MaxRecords, MaxLength <- MaxRecords,
-    LossAllowed <- Unclean,
+    LossAllowed <- Unclean, Dropped <- "none",
     committed <- acked,
     views <- [r \in Replicas |->
                  IF r = leader THEN Take(log[r], Min({Len(log[r]), Len(acked)})) ELSE <<>>]
 
 ViewsArePrefixes == Abs!ViewsArePrefixes
-AppendOnly == Abs!AppendOnly
+Refines == Abs!Spec
 
 -----------------------------------------------------------------------------
 (* Probes *)
 NeverElectedFromElr == [][\A r \in elr : leader' # r]_leader
 NeverOffline == ~(leader = None /\ up # {} /\ (isr \cup elr) \cap up = {})
+NeverElectsLastKnown == [][leader' # None => leader' # lastKnown]_leader
 NeverRefusesWrites == leader # None => Cardinality(isr) >= MinIsr
 =============================================================================

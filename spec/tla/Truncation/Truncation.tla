@@ -405,7 +405,7 @@ CommittedInIsr == \A r \in Decided.isr : IsPrefix(committed, log[r])
 (* is below its high watermark.                                             *)
 Abs == INSTANCE AbsLog WITH
     Readers <- Replicas, Records <- 1..MaxEpoch, MaxLength <- MaxRecords,
-    LossAllowed <- Unclean,
+    LossAllowed <- Unclean, Dropped <- "none",
     views <- [r \in Replicas |-> Take(log[r], highWatermark[r])]
 
 ViewsArePrefixes == Abs!ViewsArePrefixes
