@@ -37,10 +37,9 @@ _VIOLATIONS = pa.schema(
     [*_FOUND.items(), ("witness", pa.list_(pa.struct(list(_EVENT.items()))))],
 )
 _SQL = {"int64": "bigint"}
-VIOLATIONS_DDL = ", ".join(f"{name} {_SQL.get(str(t), str(t))}" for name, t in _FOUND.items())
-VIOLATIONS_DDL += ", witness array<struct<"
-VIOLATIONS_DDL += ", ".join(f"`{name}`: {_SQL.get(str(t), str(t))}" for name, t in _EVENT.items())
-VIOLATIONS_DDL += ">>"
+_FOUND_DDL = ", ".join(f"{name} {_SQL.get(str(t), str(t))}" for name, t in _FOUND.items())
+_EVENT_DDL = ", ".join(f"`{name}`: {_SQL.get(str(t), str(t))}" for name, t in _EVENT.items())
+VIOLATIONS_DDL = f"{_FOUND_DDL}, witness array<struct<{_EVENT_DDL}>>"
 
 
 @frozen

@@ -201,14 +201,14 @@ def _names(whole: "_Object") -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
-def _misspelt(name: str, value: Any) -> str:
+def _misspelt(name: str, value: str | int) -> str:
     """What was expected of a setting, if it cannot have this value."""
     if type(value) is int and value < (least := _AT_LEAST.get(name, 0)):
         return f"expected at least {least}"
     if name in _CHOICES and value not in _CHOICES[name]:
         return f"expected one of {', '.join(_CHOICES[name])}"
     words = _LISTS.get(name)
-    if words and not all(word.strip() in words for word in value.split(",")):
+    if words and not all(word.strip() in words for word in str(value).split(",")):
         return f"expected one or more of {', '.join(words)}"
     return ""
 

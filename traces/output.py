@@ -5,7 +5,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console
 
@@ -34,7 +34,11 @@ class _Unpadded:
 def standard_output() -> Console:
     """The console of a verb: lines are wrapped for a terminal, and for nobody else."""
     console = Console()
-    return console if console.is_terminal else Console(file=_Unpadded(sys.stdout), width=_WIDE)
+    return (
+        console
+        if console.is_terminal
+        else Console(file=cast("IO[str]", _Unpadded(sys.stdout)), width=_WIDE)
+    )
 
 
 def writable(text: str) -> str:

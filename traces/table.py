@@ -158,7 +158,7 @@ def _in_file(column: Ints) -> Ints:
     if cache is not None:
         os.makedirs(cache, exist_ok=True)
     with tempfile.TemporaryFile(prefix="highwater-", dir=cache) as file:
-        file.write(memoryview(np.ascontiguousarray(column)).cast("B"))
+        file.write(np.ascontiguousarray(column).data.cast("B"))
         file.flush()
         return np.asarray(np.memmap(file, np.int64, "r+", shape=column.shape))
 

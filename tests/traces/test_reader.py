@@ -399,7 +399,7 @@ def test_writing_and_reading_a_world_twice_gives_the_same_rows(tmp_path: Path) -
 
 
 def timed(seq: int, made: int | None, returned: int | None, clock: str | None = None) -> Line:
-    times = {"invoked_ns": made, "returned_ns": returned, "clock": clock}
+    times: dict[str, Any] = {"invoked_ns": made, "returned_ns": returned, "clock": clock}
     return line(seq, **{name: value for name, value in times.items() if value is not None})
 
 

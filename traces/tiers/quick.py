@@ -48,7 +48,8 @@ def answers(told: Told, contexts: Mapping[int, Context]) -> Iterator[Answer]:
     """What the summaries of some places say; those of one place are all here."""
     for (run, topic, partition), mine in told.groups("run", "topic", "partition"):
         if partition == NOWHERE and topic == ORDER:
-            found, seen = [(DISORDER, NONE)] if wholes.in_disorder(mine) else [], []
+            found = [(DISORDER, NONE)] if wholes.in_disorder(mine) else []
+            seen = list[tuple[str, int]]()
         elif partition == NOWHERE:
             doubts = wholes.doubtful_groups if topic == GROUPS else wholes.doubtful_producers
             found, seen = list(doubts(mine)), wholes.seen(mine)

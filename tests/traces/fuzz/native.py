@@ -21,8 +21,9 @@ def trace(random: Random, operations: list[Operation]) -> tuple[Lines, dict[str,
     keys = sorted({k for one in operations for k in _keys(one)} | {1})
     end = max((one.ret for one in operations), default=0) + 100
     asked = {"query": "earliest", "offsets": {f"t{key}:0": 0 for key in keys}}
-    first = {"process": "scan-read_uncommitted#0", "seq": 0, "op": "list_offsets", "outcome": "ok"}
-    lines[first["process"]] = [first | {"invoked_ns": end, "returned_ns": end} | asked]
+    scan = "scan-read_uncommitted#0"
+    first: Line = {"process": scan, "seq": 0, "op": "list_offsets", "outcome": "ok"}
+    lines[scan] = [first | {"invoked_ns": end, "returned_ns": end} | asked]
     for isolation in ("read_uncommitted", "read_committed"):
         _scan(random, lines, operations, keys, end, isolation)
     for mine in lines.values():
