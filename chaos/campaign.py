@@ -26,6 +26,7 @@ SOMETIMES: Mapping[str, str] = {
     "ShrinkIsr": "a follower that lags",
     "ExpandIsr": "a follower that is back in sync",
     "truncations": "a follower that cuts its log",
+    "recoveries from files": "a log recovered from its files",
     "leaders that lead again": "a leader that missed the epoch of another one",
     "controlled shutdowns": "a controlled shutdown",
     "registrations": "a broker that starts",

@@ -35,6 +35,7 @@ class Settings:
     isr_at_once: bool = False
     checkpoint_ms: int = 200
     lossy: bool = False
+    files: bool = False
     flush_ms: int = 100
 
     # Network, when nothing is wrong
@@ -199,4 +200,5 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "overlap": chance() < 0.7,
         "gap_ms": choice((60, 120, 250, 500)),
         "faults": kinds,
+        "files": chance() < 0.125,
     }

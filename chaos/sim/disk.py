@@ -32,6 +32,11 @@ class MemoryLogs:
     high_watermarks: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
     closed_by: int = -1
 
+    @property
+    def records(self) -> int:
+        """How many records all logs have."""
+        return sum(log.end for log in self.logs.values())
+
     def open(self, partition: TopicPartition) -> Found:
         """The log, and no high watermark above its end."""
         log = self.logs.setdefault(partition, CachedLog())

@@ -7,6 +7,7 @@ from attrs import define, field
 
 from chaos.sim.addresses import CONTROLLER, RESTART, ProcessTimer, Restart
 from chaos.sim.disk import MemoryLogs
+from chaos.sim.files import FileLogs
 from chaos.sim.simulation import Simulation
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.controller import Controller
@@ -65,7 +66,7 @@ class BrokerHost:
     controller: ControllerHost
     config: BrokerConfig
     partitions: Sequence[TopicPartition]
-    disk: MemoryLogs = field(factory=MemoryLogs)
+    disk: MemoryLogs | FileLogs
     nodes: list[Node] = field(factory=list[Node])
     up: bool = False
     paused_until: int = 0
@@ -80,6 +81,8 @@ class BrokerHost:
         """Start a process on what the disk has."""
         simulation = self.simulation
         self.up, self.paused_until = True, 0
+        if simulation.settings.files and self.nodes:
+            simulation.counts["recoveries from files"] += 1
         topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
         self.nodes.append(Node(self.id, self.config, self.disk, topics, len(self.nodes) + 1))
         self._carry_out(self.node.start(simulation.timeline.now, self.partitions))
@@ -103,8 +106,7 @@ class BrokerHost:
         before = self.disk
         self.up = False
         self.disk = before.crashed(kept if self.simulation.settings.lossy else 1.0)
-        lost = sum(log.end for log in before.logs.values())
-        lost -= sum(log.end for log in self.disk.logs.values())
+        lost = before.records - self.disk.records
         if lost:
             self.simulation.counts["records lost from page caches"] += lost
 

@@ -27,6 +27,8 @@ from chaos.recorder import Recorder
 from chaos.settings import Settings
 from chaos.sim.addresses import BROKERS, FIRST_CLIENT, NEMESIS, PROGRESS, TICK, TOPIC
 from chaos.sim.coordinator import CoordinatorNode
+from chaos.sim.disk import MemoryLogs
+from chaos.sim.files import ONE_SEGMENT, SMALL_SEGMENTS, FileLogs
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Network, Timeline
 from chaos.sim.simulation import Simulation
@@ -129,7 +131,9 @@ def build(
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
     controller = ControllerHost(simulation, _controller(settings, names))
     config = _config(settings)
-    brokers = [BrokerHost(id, simulation, controller, config, names) for id in BROKERS]
+    brokers = [
+        BrokerHost(id, simulation, controller, config, names, _disk(simulation)) for id in BROKERS
+    ]
     replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in names}
     _watch_registrations(simulation, brokers, replicas)
     recorder = Recorder.of(replicas) if events else None
@@ -185,6 +189,13 @@ def _start(
     for number, _ in enumerate(nodes):
         if number > BROKERS[-1] and number not in (NEMESIS, PROGRESS):
             simulation.timeline.at(number, number, TICK)
+
+
+def _disk(simulation: Simulation) -> MemoryLogs | FileLogs:
+    settings = simulation.settings
+    if not settings.files:
+        return MemoryLogs()
+    return FileLogs(simulation.timeline, ONE_SEGMENT if settings.isr_at_once else SMALL_SEGMENTS)
 
 
 def _watch_registrations(

@@ -175,7 +175,7 @@ class Fetches:
         if not replica.log.start <= offset <= replica.log.end:
             raise OutsideLog(offset, replica.log.start, replica.log.end)
         limit = min(limit, high_watermark - offset)
-        records = replica.log.slice(offset, limit) if limit > 0 else ()
+        records = replica.log.slice(offset, limit, high_watermark) if limit > 0 else ()
         if records:
             self.context.outputs.append(RecordsRead(partition.name, offset, records))
         return FetchedPartition(partition.name, None, high_watermark, records)

@@ -40,6 +40,12 @@ def test_without_elr_the_last_in_sync_replica_may_lose_what_was_committed() -> N
     assert tally.counts["allowed losses"] > 0
 
 
+def test_kafkas_files_on_a_disk_that_tears_writes_keep_every_promise() -> None:
+    tally = campaign(range(8), files=True, lossy=True)
+    assert tally.counts["recoveries from files"] > 0
+    assert tally.counts["records lost from page caches"] > 0
+
+
 def test_an_unclean_election_may_lose_what_was_committed() -> None:
     tally = campaign(range(40), lossy=False, unclean=True)
     assert tally.counts["unclean elections"] > 0
