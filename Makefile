@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify test lint pytest format spec prove conform mutants chaos validate check \
-	docs test-browser test-kafka soak bench lock clean
+	docs test-browser test-kafka test-cluster soak bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,8 +75,11 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
 	$(BIN)/pytest -m kafka tests/kafka $(ARGS)
 
+test-cluster: java setup ## Judge on a standalone cluster of Spark, and kill a worker of it
+	$(BIN)/pytest -m cluster tests/traces/test_cluster.py $(ARGS)
+
 soak: java setup ## Run the property tests with thousands of examples, on fresh seeds
-	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark and not kafka" $(ARGS)
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark and not kafka and not cluster" $(ARGS)
 
 bench: java setup ## Measure, in CPU seconds and against a yardstick in the same run
 	for bench in bench/bench_*.py; do $(BIN)/python $$bench $(ARGS) || exit 1; done
