@@ -188,3 +188,14 @@ def test_a_worker_may_die_in_the_middle(cluster: Cluster, tmp_path: Path) -> Non
 def pythons(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
     below = psutil.Process(worker.pid).children(recursive=True)
     return [process for process in below if "python" in process.name()]
+
+
+def test_a_job_that_fails_is_no_verdict(cluster: Cluster, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "run")
+    ingest(tmp_path / "run", tmp_path / "ops")
+    for part in (tmp_path / "ops").glob("part-*.parquet"):
+        content = bytearray(part.read_bytes())
+        content[8:4096] = bytes(4088)  # the pages, and not what says where they are
+        part.write_bytes(content)
+    code, said = cluster.check("ops", cwd=tmp_path)
+    assert (code, "nothing was judged" in said) == (2, True), said
