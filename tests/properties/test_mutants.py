@@ -265,9 +265,9 @@ def test_a_generated_mutant_is_in_the_machine_and_comes_out_again() -> None:
     assert mutant.place.startswith("refimpl/machines/log.py:")
     log = Log()
     with mutant.applied():
-        log.append(Record(1, "a"))
+        log.append(1, "a")
     assert log.records == []
-    log.append(Record(1, "a"))
+    log.append(1, "a")
     assert log.end == 1
 
 

@@ -1,0 +1,292 @@
+"""AlterPartition: a leader's requests for another ISR, and the controller that answers them.
+
+The binding keeps every request and every answer, and may bring each again at any later step. A
+follower that restarts is told its old epoch again at once: the spec gives it no time in between.
+"""
+
+# Parameters are named as in the spec, where a leader is `l`.
+# ruff: noqa: E741
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from properties.conformance.binding import (
+    Binding,
+    Bound,
+    Environment,
+    NoSuchChoice,
+    OtherAction,
+    each,
+)
+from properties.tla import Rec, Value
+from refimpl.errors import IneligibleReplica
+from refimpl.machines.brokers import BrokerRegistry
+from refimpl.machines.controller import PartitionState
+from refimpl.machines.log import Log, Record
+from refimpl.machines.messages import (
+    UNKNOWN_EPOCH,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    FetchResponse,
+    LeaderAndIsr,
+)
+from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
+from refimpl.projection import TRUNCATION_REPLICA, by_replica
+
+REPLICA = ("log", "highWatermark", "epoch", "isr", "incarnation")
+OUTCOMES = {None: "done", INELIGIBLE_REPLICA: "ineligible"}
+NO_REQUEST = Rec.of(partitionEpoch=0, isr=frozenset())
+
+
+class AlterPartition(Binding):
+    """Replicas 1..N and the controller, and whatever they ever said about the ISR."""
+
+    module = "AlterPartition"
+    knobs: ClassVar = {
+        "MaximalIsr": True,
+        "OnePending": True,
+        "CheckPartitionEpoch": True,
+        "CheckAlive": True,
+        "CheckIncarnation": True,
+        "CheckEpochStart": True,
+        "MatchAnswer": True,
+        "RaiseOnRefusal": True,
+        "NewerOnly": True,
+        "GiveUp": False,
+        "FenceRaisesEpoch": True,
+    }
+
+    def __init__(self, constants: Mapping[str, Value]) -> None:
+        self.ids = tuple(range(1, constants["N"] + 1))
+        self.max_records: int = constants["MaxRecords"]
+        self.max_epoch: int = constants["MaxEpoch"]
+        self.max_partition_epoch: int = constants["MaxPartitionEpoch"]
+        self.max_restarts: int = constants["MaxRestarts"]
+        self.state = PartitionState.create(self.ids)
+        self.replicas = tuple(Replica(id) for id in self.ids)
+        for replica in self.replicas:
+            replica.told(self.state.decision)
+        self.leaders = {1: 1}  # by leader epoch
+        self.requests: dict[Rec, AlterPartitionRequest] = {}
+        self.answers: dict[Rec, tuple[AlterPartitionRequest, AlterPartitionResponse]] = {}
+        self.committed: tuple[int, ...] = ()
+
+    # The leader and its followers
+
+    def write(self, l: int) -> None:
+        leader = self.replicas[l - 1]
+        if leader.log.end >= self.max_records:
+            raise Bound
+        leader.write((leader.epoch, leader.log.end))
+
+    def advance_high_watermark(self, l: int) -> None:
+        leader = self.replicas[l - 1]
+        new = leader.advance_high_watermark()
+        if new > len(self.committed):
+            self.committed = tuple([record.epoch for record in leader.log.records[:new]])
+
+    def _agree(self, f: int, l: int) -> bool:
+        """Whether the logs agree, in a fetch of f that l would answer."""
+        follower, leader = self.replicas[f - 1], self.replicas[l - 1]
+        if follower.leader != l:
+            raise OtherAction
+        request = follower.next_fetch()
+        leader.check_fetch(request)
+        return leader.diverging(request.end, request.last_epoch) is None
+
+    def _answer(self, f: int, l: int) -> FetchResponse:
+        return self.replicas[l - 1].answer_fetch(self.replicas[f - 1].fetch_request(), 1)
+
+    def fetch(self, f: int, l: int) -> None:
+        if not self._agree(f, l):
+            raise OtherAction
+        self.replicas[f - 1].take_answer(self._answer(f, l))
+
+    def truncate(self, f: int, l: int) -> None:
+        if self._agree(f, l):
+            raise OtherAction
+        self.replicas[f - 1].take_answer(self._answer(f, l))
+
+    # The ISR
+
+    def shrink_isr(self, l: int, f: int) -> None:
+        request = self.replicas[l - 1].shrink_isr(f)
+        self.requests[_request(request, self.ids)] = request
+
+    def expand_isr(self, l: int, f: int) -> None:
+        request = self.replicas[l - 1].expand_isr(f)
+        self.requests[_request(request, self.ids)] = request
+
+    def alter_partition(self, l: int, choice: int) -> None:
+        """Errors other than INELIGIBLE_REPLICA change nothing on either side, and are no step."""
+        asked = [rec for rec in self.requests if rec["leader"] == l]
+        if choice >= len(asked):
+            raise NoSuchChoice
+        rec = asked[choice]
+        request = self.requests[rec]
+        changes = request.isr != self.state.isr
+        try:
+            self.state.check(request)
+        except IneligibleReplica:
+            changes = True
+        if changes:
+            self._bounded(0)
+        response = self.state.alter_partition(request)
+        self.answers[_response(rec, response)] = request, response
+
+    def take_isr_answer(self, l: int, choice: int) -> None:
+        answers = [rec for rec in self.answers if rec["to"]["leader"] == l]
+        if choice >= len(answers):
+            raise NoSuchChoice
+        self.replicas[l - 1].take_isr_answer(*self.answers[answers[choice]])
+
+    def forget(self, l: int) -> None:
+        raise Environment  # nobody forgets what may still be accepted
+
+    def told(self, r: int) -> None:
+        self.replicas[r - 1].told(self.state.decision)
+
+    # The controller on its own
+
+    def _bounded(self, by: int) -> None:
+        if (
+            self.state.partition_epoch >= self.max_partition_epoch
+            or self.state.leader_epoch + by > self.max_epoch
+        ):
+            raise Bound
+
+    def fence(self, b: int, r: int) -> None:
+        if b in self.state.isr:
+            self._bounded(1)
+            self.state.fence(b, r)
+            self.leaders[self.state.leader_epoch] = r
+        elif b != r:
+            raise OtherAction
+        self.state.brokers.fence(b)
+
+    def elect(self, r: int) -> None:
+        self._bounded(1)
+        if r == self.state.leader:
+            raise OtherAction  # the same leader anew
+        self.state.move_leader(r)
+        self.leaders[self.state.leader_epoch] = r
+
+    def restart(self, r: int) -> None:
+        replica = self.replicas[r - 1]
+        if replica.incarnation >= self.max_restarts:
+            raise Bound
+        if r in self.state.brokers.alive or r in self.state.isr or replica.leads:
+            raise Environment
+        known = LeaderAndIsr(
+            replica.epoch, self.leaders[replica.epoch], frozenset(), replica.partition_epoch
+        )
+        replica.restart(0, 0)
+        replica.told(known)
+
+    def unfence(self, r: int) -> None:
+        self.state.brokers.register(r, self.replicas[r - 1].incarnation)
+        self.state.brokers.unfence(r)
+        self.state.register(r, crashed=False)
+
+    def load(self, state: Mapping[str, Value]) -> None:
+        now, ids = state["state"], self.ids
+        self.state = PartitionState(
+            leader_epoch=now["epoch"],
+            leader=now["leader"],
+            isr=now["isr"],
+            replicas=frozenset(ids),
+            brokers=BrokerRegistry({r: state["registered"][r - 1] for r in ids}, state["alive"]),
+            partition_epoch=now["partitionEpoch"],
+        )
+        self.leaders = {1: 1, now["epoch"]: now["leader"]}
+        self.requests = {rec: _asked(rec, state) for rec in state["requests"]}
+        self.answers = {}
+        for rec in state["answers"]:
+            outcome = None if rec["outcome"] == "done" else INELIGIBLE_REPLICA
+            to = rec["to"]
+            response = AlterPartitionResponse(
+                outcome, to["leader"], to["epoch"], rec["isr"], rec["partitionEpoch"]
+            )
+            self.answers[rec] = _asked(to, state), response
+        self.replicas = tuple(self._loaded(state, r) for r in ids)
+        self.committed = state["committed"]
+
+    def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
+        epoch, pending = state["epoch"][r - 1], state["pending"][r - 1]
+        log = Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])])
+        if state["isr"][r - 1]:
+            log.assign_epoch(epoch)
+        return Replica(
+            id=r,
+            log=log,
+            high_watermark=state["highWatermark"][r - 1],
+            epoch=epoch,
+            partition_epoch=state["partitionEpoch"][r - 1],
+            leader=r if state["isr"][r - 1] else self.leaders[epoch],
+            isr=state["isr"][r - 1],
+            pending=None if pending == NO_REQUEST else _asked(pending, state),
+            ends=_known(state["ends"][r - 1]),
+            seen=_known(state["seen"][r - 1]),
+            incarnation=state["incarnation"][r - 1],
+            asked=1,
+            up=True,
+        )
+
+
+def _known(numbers: tuple[int, ...]) -> dict[int, int]:
+    """Numbers by replica, of those that were heard."""
+    return {r: number for r, number in enumerate(numbers, start=1) if number >= 0}
+
+
+def _asked(m: Rec, state: Mapping[str, Value]) -> AlterPartitionRequest:
+    """A request from its record; a leader does not restart in its epoch, so its own incarnation is
+    the one that it has, or void anyway."""
+    leader = m["leader"]
+    own = state["incarnation"][leader - 1]
+    members = tuple(
+        [(r, own if r == leader else m["incarnations"][r - 1]) for r in sorted(m["isr"])]
+    )
+    return AlterPartitionRequest(leader, own, m["epoch"], m["partitionEpoch"], members)
+
+
+def _request(m: AlterPartitionRequest, ids: tuple[int, ...]) -> Rec:
+    """A request in the spec's words; of the leader itself it says nothing."""
+    heard = dict(m.new_isr) | {m.broker_id: UNKNOWN_EPOCH}
+    return Rec.of(
+        leader=m.broker_id,
+        epoch=m.leader_epoch,
+        partitionEpoch=m.partition_epoch,
+        isr=m.isr,
+        incarnations=by_replica(heard, ids, UNKNOWN_EPOCH),
+    )
+
+
+def _response(to: Rec, answer: AlterPartitionResponse) -> Rec:
+    return Rec.of(
+        to=to,
+        outcome=OUTCOMES[answer.error],
+        partitionEpoch=answer.partition_epoch,
+        isr=answer.isr,
+    )
+
+
+AlterPartition.projection = {
+    **each({name: TRUNCATION_REPLICA[name] for name in REPLICA}, lambda c: c.replicas),
+    "partitionEpoch": lambda c: tuple([r.partition_epoch for r in c.replicas]),
+    "pending": lambda c: tuple(
+        [NO_REQUEST if r.pending is None else _request(r.pending, c.ids) for r in c.replicas]
+    ),
+    "ends": lambda c: tuple([by_replica(r.ends, c.ids, -1) for r in c.replicas]),
+    "seen": lambda c: tuple([by_replica(r.seen, c.ids, -1) for r in c.replicas]),
+    "state": lambda c: Rec.of(
+        leader=c.state.leader,
+        epoch=c.state.leader_epoch,
+        partitionEpoch=c.state.partition_epoch,
+        isr=c.state.isr,
+    ),
+    "alive": lambda c: c.state.brokers.alive,
+    "registered": lambda c: by_replica(c.state.brokers.epochs, c.ids),
+    "requests": lambda c: frozenset(c.requests),
+    "answers": lambda c: frozenset(c.answers),
+    "committed": lambda c: c.committed,
+}

@@ -1,0 +1,301 @@
+--------------------------- MODULE AlterPartition ---------------------------
+(* One partition whose ISR is changed by request (KIP-497): the leader      *)
+(* asks, the controller decides, and the leader learns the answer, or the   *)
+(* metadata tell it. Requests and answers are lost, late and repeated: both *)
+(* are sets from which nothing is taken. In the meantime brokers are fenced *)
+(* and come back, a follower restarts with an empty disk, and leaders       *)
+(* change. Truncation takes all this for one step.                          *)
+EXTENDS Logs, FiniteSets
+
+CONSTANTS
+    N,                   \* replicas 1..N
+    MaxRecords,          \* bound: records in a log
+    MaxEpoch,            \* bound: leader epochs
+    MaxPartitionEpoch,   \* bound: partition epochs
+    MaxRestarts,         \* bound: restarts, 0 for none
+    MaximalIsr,          \* KIP-497: the high watermark waits for whom the leader asked in
+    OnePending,          \* one request at a time
+    CheckPartitionEpoch, \* the controller's update is conditional
+    CheckAlive,          \* KIP-841: nobody joins who is fenced
+    CheckIncarnation,    \* KIP-903: nobody joins on the word of an earlier incarnation
+    CheckEpochStart,     \* KAFKA-7128: nobody joins before the start of the leader's epoch
+    MatchAnswer,         \* KAFKA-12686: an answer counts for the request that it answers
+    RaiseOnRefusal,      \* a refusal raises the partition epoch, so that copies of it are fenced
+    NewerOnly,           \* news of the same partition epoch do not settle what is pending
+    GiveUp,              \* a request without an answer is forgotten
+    FenceRaisesEpoch     \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
+
+Replicas == 1..N
+Nothing == 0 - 1
+NoRequest == [partitionEpoch |-> 0, isr |-> {}]
+
+VARIABLES
+    log,            \* per replica: the leader epoch of each record
+    highWatermark,  \* per replica
+    epoch,          \* per replica: the leader epoch that it was told of
+    partitionEpoch, \* per leader: the partition epoch that it knows of
+    isr,            \* per leader: the ISR that the controller has confirmed, {} at a follower
+    pending,        \* per leader: the request that is not settled
+    ends, seen,     \* per leader: each follower's log end and incarnation, as of its last fetch
+    state,          \* the controller's record: leader, epoch, partitionEpoch, isr
+    alive,          \* brokers that are not fenced
+    registered,     \* per broker: the incarnation that the controller knows of
+    incarnation,    \* per replica: how often it has restarted
+    requests,       \* whatever leaders ever asked
+    answers,        \* whatever the controller ever answered
+    committed       \* ghost: what was below a leader's high watermark once
+
+replicas == <<log, highWatermark, epoch, partitionEpoch, isr, pending, ends, seen>>
+vars == <<replicas, state, alive, registered, incarnation, requests, answers, committed>>
+
+Nobody == [r \in Replicas |-> 0]
+Unheard == [r \in Replicas |-> Nothing]
+
+Init ==
+    /\ log = [r \in Replicas |-> <<>>]
+    /\ highWatermark = Nobody
+    /\ epoch = [r \in Replicas |-> 1]
+    /\ partitionEpoch = [r \in Replicas |-> 1]
+    /\ isr = [r \in Replicas |-> IF r = 1 THEN Replicas ELSE {}]
+    /\ pending = [r \in Replicas |-> NoRequest]
+    /\ ends = [r \in Replicas |-> Unheard]
+    /\ seen = [r \in Replicas |-> Unheard]
+    /\ state = [leader |-> 1, epoch |-> 1, partitionEpoch |-> 1, isr |-> Replicas]
+    /\ alive = Replicas
+    /\ registered = Nobody /\ incarnation = Nobody
+    /\ requests = {} /\ answers = {}
+    /\ committed = <<>>
+
+-----------------------------------------------------------------------------
+LogEnd(r) == Len(log[r])
+Leads(l) == isr[l] # {}
+IsPending(l) == pending[l] # NoRequest
+
+(* Whoever may be in the ISR, as far as the leader can know. *)
+Maximal(l) == IF MaximalIsr /\ IsPending(l) THEN isr[l] \cup pending[l].isr ELSE isr[l]
+EpochStart(l) == Cardinality({i \in 1..LogEnd(l) : log[l][i] < epoch[l]})
+
+-----------------------------------------------------------------------------
+(* The leader and its followers, in the same leader epoch (KIP-320) *)
+
+Write(l) ==
+    /\ Leads(l) /\ LogEnd(l) < MaxRecords
+    /\ log' = [log EXCEPT ![l] = Append(@, epoch[l])]
+    /\ UNCHANGED <<highWatermark, epoch, partitionEpoch, isr, pending, ends, seen>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+
+AdvanceHighWatermark(l) ==
+    LET new == Min({LogEnd(l)} \cup {ends[l][f] : f \in Maximal(l) \ {l}})
+    IN  /\ Leads(l) /\ new > highWatermark[l]
+        /\ highWatermark' = [highWatermark EXCEPT ![l] = new]
+        /\ committed' = IF new > Len(committed) THEN Take(log[l], new) ELSE committed
+        /\ UNCHANGED <<log, epoch, partitionEpoch, isr, pending, ends, seen>>
+        /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers>>
+
+Fetch(f, l) ==
+    /\ f # l /\ Leads(l) /\ ~Leads(f) /\ epoch[f] = epoch[l]
+    /\ IsPrefix(log[f], log[l])
+    /\ LET n == Min({LogEnd(l), LogEnd(f) + 1})
+       IN  /\ log' = [log EXCEPT ![f] = Take(log[l], n)]
+           /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({highWatermark[l], n})]
+    /\ ends' = [ends EXCEPT ![l][f] = LogEnd(f)]
+    /\ seen' = [seen EXCEPT ![l][f] = incarnation[f]]
+    /\ UNCHANGED <<epoch, partitionEpoch, isr, pending>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+
+Truncate(f, l) ==
+    /\ f # l /\ Leads(l) /\ ~Leads(f) /\ epoch[f] = epoch[l]
+    /\ ~IsPrefix(log[f], log[l])
+    /\ LET n == CommonPrefix(log[f], log[l])
+       IN  /\ log' = [log EXCEPT ![f] = Take(@, n)]
+           /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({@, n})]
+    /\ UNCHANGED <<epoch, partitionEpoch, isr, pending, ends, seen>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+
+-----------------------------------------------------------------------------
+(* The leader asks *)
+
+Request(l, new) ==
+    [leader |-> l, epoch |-> epoch[l], partitionEpoch |-> partitionEpoch[l], isr |-> new,
+     incarnations |-> [r \in Replicas |-> IF r \in new THEN seen[l][r] ELSE Nothing]]
+
+Ask(l, new) ==
+    /\ Leads(l)
+    /\ OnePending => ~IsPending(l)
+    /\ pending' = [pending EXCEPT ![l] = Request(l, new)]
+    /\ requests' = requests \cup {Request(l, new)}
+    /\ UNCHANGED <<log, highWatermark, epoch, partitionEpoch, isr, ends, seen>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, answers, committed>>
+
+ShrinkIsr(l, f) ==
+    /\ f \in isr[l] \ {l}
+    /\ Ask(l, isr[l] \ {f})
+
+ExpandIsr(l, f) ==
+    /\ f \notin isr[l]
+    /\ ends[l][f] >= highWatermark[l]
+    /\ CheckEpochStart => ends[l][f] >= EpochStart(l)
+    /\ Ask(l, isr[l] \cup {f})
+
+-----------------------------------------------------------------------------
+(* The controller answers any request that it ever got *)
+
+Answer(m, outcome, now) ==
+    answers' = answers \cup {[to |-> m, outcome |-> outcome,
+                              partitionEpoch |-> now.partitionEpoch, isr |-> now.isr]}
+
+(* Of a member that the leader has not heard of yet it cannot say more.     *)
+Eligible(m) ==
+    /\ CheckAlive => m.isr \subseteq alive
+    /\ CheckIncarnation =>
+        \A r \in m.isr \ {m.leader} : m.incarnations[r] \in {Nothing, registered[r]}
+
+(* FENCED_LEADER_EPOCH, and INVALID_UPDATE_VERSION: the leader stays in     *)
+(* doubt until it is told of the newer epoch, so no answer is needed. What  *)
+(* is in force already is confirmed (KAFKA-14144).                          *)
+AlterPartition(l) ==
+    \E m \in requests :
+        /\ m.leader = l /\ m.leader = state.leader /\ m.epoch = state.epoch
+        /\ IF m.isr = state.isr
+           THEN Answer(m, "done", state) /\ UNCHANGED state
+           ELSE /\ CheckPartitionEpoch => m.partitionEpoch = state.partitionEpoch
+                /\ IF Eligible(m)
+                   THEN /\ state.partitionEpoch < MaxPartitionEpoch
+                        /\ state' = [state EXCEPT !.partitionEpoch = @ + 1, !.isr = m.isr]
+                        /\ Answer(m, "done", state')
+                   ELSE /\ RaiseOnRefusal => state.partitionEpoch < MaxPartitionEpoch
+                        /\ state' = IF RaiseOnRefusal
+                                    THEN [state EXCEPT !.partitionEpoch = @ + 1] ELSE state
+                        /\ Answer(m, "ineligible", state')
+        /\ UNCHANGED <<replicas, alive, registered, incarnation, requests, committed>>
+
+(* A refusal for the sake of a replica takes the leader back to the ISR     *)
+(* that it had.                                                             *)
+TakeIsrAnswer(l) ==
+    \E a \in answers :
+        /\ Leads(l) /\ a.to.leader = l /\ IsPending(l)
+        /\ MatchAnswer => a.to = pending[l] /\ a.to.epoch = epoch[l]
+                          /\ a.partitionEpoch >= partitionEpoch[l]
+        /\ pending' = [pending EXCEPT ![l] = NoRequest]
+        /\ isr' = IF a.outcome = "done" THEN [isr EXCEPT ![l] = a.isr] ELSE isr
+        /\ partitionEpoch' = [partitionEpoch EXCEPT ![l] = a.partitionEpoch]
+        /\ UNCHANGED <<log, highWatermark, epoch, ends, seen>>
+        /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+
+Forget(l) ==
+    /\ GiveUp /\ IsPending(l)
+    /\ pending' = [pending EXCEPT ![l] = NoRequest]
+    /\ UNCHANGED <<log, highWatermark, epoch, partitionEpoch, isr, ends, seen>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+
+-----------------------------------------------------------------------------
+(* Metadata: the latest decision reaches a replica, after any time *)
+
+IsNews(r) ==
+    \/ state.epoch > epoch[r]
+    \/ /\ Leads(r) /\ state.epoch = epoch[r]
+       /\ \/ state.partitionEpoch > partitionEpoch[r]
+          \/ ~NewerOnly /\ state.partitionEpoch = partitionEpoch[r] /\ IsPending(r)
+
+Told(r) ==
+    /\ IsNews(r)
+    /\ epoch' = [epoch EXCEPT ![r] = state.epoch]
+    /\ partitionEpoch' = [partitionEpoch EXCEPT ![r] = state.partitionEpoch]
+    /\ isr' = [isr EXCEPT ![r] = IF state.leader = r THEN state.isr ELSE {}]
+    /\ pending' = [pending EXCEPT ![r] = NoRequest]
+    /\ IF state.epoch = epoch[r] THEN UNCHANGED <<ends, seen>>
+       ELSE ends' = [ends EXCEPT ![r] = Unheard] /\ seen' = [seen EXCEPT ![r] = Unheard]
+    /\ UNCHANGED <<log, highWatermark>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+
+-----------------------------------------------------------------------------
+(* The controller on its own *)
+
+Decide(leader, by, new) ==
+    /\ state.partitionEpoch < MaxPartitionEpoch /\ state.epoch + by <= MaxEpoch
+    /\ state' = [leader |-> leader, epoch |-> state.epoch + by,
+                 partitionEpoch |-> state.partitionEpoch + 1, isr |-> new]
+
+(* Broker b is gone; r of the ISR leads: another one only if b led.         *)
+Fence(b, r) ==
+    /\ b \in alive /\ alive' = alive \ {b}
+    /\ IF b \notin state.isr THEN r = b /\ UNCHANGED state
+       ELSE /\ r \in (state.isr \cap alive) \ {b}
+            /\ state.leader # b => r = state.leader
+            /\ Decide(r, IF r = state.leader /\ ~FenceRaisesEpoch THEN 0 ELSE 1, state.isr \ {b})
+    /\ UNCHANGED <<replicas, registered, incarnation, requests, answers, committed>>
+
+(* Preferred leader. *)
+Elect(r) ==
+    /\ r \in state.isr \cap alive /\ r # state.leader
+    /\ Decide(r, 1, state.isr)
+    /\ UNCHANGED <<replicas, alive, registered, incarnation, requests, answers, committed>>
+
+(* A broker that was fenced restarts, with an empty disk. *)
+Restart(r) ==
+    /\ incarnation[r] < MaxRestarts
+    /\ r \notin alive /\ r \notin state.isr /\ ~Leads(r)
+    /\ incarnation' = [incarnation EXCEPT ![r] = @ + 1]
+    /\ log' = [log EXCEPT ![r] = <<>>]
+    /\ highWatermark' = [highWatermark EXCEPT ![r] = 0]
+    /\ UNCHANGED <<epoch, partitionEpoch, isr, pending, ends, seen>>
+    /\ UNCHANGED <<state, alive, registered, requests, answers, committed>>
+
+(* A broker registers, or is heard of again in the same incarnation. *)
+Unfence(r) ==
+    /\ r \notin alive /\ alive' = alive \cup {r}
+    /\ registered' = [registered EXCEPT ![r] = incarnation[r]]
+    /\ UNCHANGED <<replicas, state, incarnation, requests, answers, committed>>
+
+Next ==
+    \/ \E l \in Replicas : Write(l)
+    \/ \E l \in Replicas : AdvanceHighWatermark(l)
+    \/ \E f, l \in Replicas : Fetch(f, l)
+    \/ \E f, l \in Replicas : Truncate(f, l)
+    \/ \E l, f \in Replicas : ShrinkIsr(l, f)
+    \/ \E l, f \in Replicas : ExpandIsr(l, f)
+    \/ \E l \in Replicas : AlterPartition(l)
+    \/ \E l \in Replicas : TakeIsrAnswer(l)
+    \/ \E l \in Replicas : Forget(l)
+    \/ \E r \in Replicas : Told(r)
+    \/ \E b, r \in Replicas : Fence(b, r)
+    \/ \E r \in Replicas : Elect(r)
+    \/ \E r \in Replicas : Restart(r)
+    \/ \E r \in Replicas : Unfence(r)
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* Promises *)
+
+TypeOK ==
+    /\ \A r \in Replicas : \A i \in 1..LogEnd(r) : log[r][i] \in 1..MaxEpoch
+    /\ highWatermark \in [Replicas -> 0..MaxRecords]
+    /\ epoch \in [Replicas -> 1..MaxEpoch]
+    /\ partitionEpoch \in [Replicas -> 1..MaxPartitionEpoch]
+    /\ isr \in [Replicas -> SUBSET Replicas]
+    /\ state.leader \in state.isr
+    /\ alive \subseteq Replicas
+
+(* Whatever somebody may have read is on every replica that may lead next.  *)
+CommittedInIsr == \A r \in state.isr : IsPrefix(committed, log[r])
+
+(* Whom the controller has in the ISR the leader waits for, whatever it     *)
+(* knows: the heart of KIP-497.                                             *)
+IsrWithinMaximal ==
+    \A l \in Replicas :
+        Leads(l) /\ epoch[l] = state.epoch /\ partitionEpoch[l] = state.partitionEpoch
+            => state.isr \subseteq Maximal(l)
+
+OneLeaderPerEpoch ==
+    \A l, m \in Replicas : Leads(l) /\ Leads(m) /\ epoch[l] = epoch[m] => l = m
+PartitionEpochBehind == \A r \in Replicas : partitionEpoch[r] <= state.partitionEpoch
+AppendOnly == [][IsPrefix(committed, committed')]_committed
+
+-----------------------------------------------------------------------------
+(* Probes: each must be violated, or the model never gets there. *)
+NeverRefused == \A a \in answers : a.outcome = "done"
+NeverUnawareMember == \A l \in Replicas : Leads(l) /\ epoch[l] = state.epoch => state.isr \subseteq isr[l]
+NeverStaleLeader == \A l \in Replicas : Leads(l) => epoch[l] = state.epoch
+NeverRestartedMember == \A r \in state.isr : registered[r] = 0
+=============================================================================
