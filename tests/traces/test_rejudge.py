@@ -132,8 +132,37 @@ SHAPES = {
     "G8": "P commit|committed",
     "G9": "poll poll",
     "G10": "commit|committed|assigned poll",
+    "L7": "send|poll|scan|dump poll|scan|dump",
+    "L11": "mark mark",
+    "L13": "log_start log_start|poll|scan",
+    "L14": "dump|marker dump|marker|dump_end",
+    "L16": "list_offsets",
+    "L17": "poll|scan|dump poll|scan|dump",
+    "L18": "send",
+    "L19": "send send|scan|poll",
+    "P6": "send",
+    "T5": "poll send",
+    "T6": "send poll|scan",
+    "T7": "send marker|poll|scan",
+    "T9": "txn_offsets committed",
+    "T10": "poll poll",
+    "T11": "send last_stable",
+    "C5": "poll mark|poll",
+    "C7": "mark send",
+    "G7": "commit committed",
+    "G11": "assigned assigned commit",
+    "S1": "acquire acquire",
+    "S2": "acknowledge acquire",
+    "S4": "scan",
+    "A2": "delete_records log_start|earliest|poll|scan",
 }
+# Not searched for: witnesses of several shapes, of four rows, or of several partitions.
+UNSEARCHED = {"P2", "P5", "C6", "G2", "G3", "S3", "S5", "A1"}
 ALIKE = {"L8", "L15"}  # three rows about one record or one offset
+
+
+def test_all_other_checks_are_searched_for() -> None:
+    assert SHAPES.keys() == CHECKS.keys() - UNSEARCHED
 
 
 def candidates(history: History, id: str) -> Iterator[list[Row]]:
