@@ -34,7 +34,7 @@ def found(operations: list[Operation], subscribed: bool) -> tuple[set[str], list
 
 @given(seed=st.integers(0, 10**9), subscribed=st.booleans())
 @example(seed=77, subscribed=False)  # a commit that is lower than one that overlapped the last
-@settings(max_examples=max(150, settings.default.max_examples), phases=SEEDED)
+@settings(max_examples=max(150, settings().max_examples), phases=SEEDED)
 def test_a_random_history_gets_the_classes_of_the_definitions(seed: int, subscribed: bool) -> None:
     random = Random(seed)
     operations = run(random)

@@ -23,7 +23,7 @@ COVERED = {
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=max(150, settings.default.max_examples), phases=SEEDED)
+@settings(max_examples=max(150, settings().max_examples), phases=SEEDED)
 def test_a_random_run_is_violated_where_the_formulas_are_broken(seed: int) -> None:
     random = Random(seed)
     operations = run(random, transactions=0.3, aborts=0.4)
