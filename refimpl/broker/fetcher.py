@@ -45,6 +45,8 @@ class Fetchers:
 
     context: Context
     fetchers: dict[int, Fetcher] = field(factory=dict[int, Fetcher])
+    #: Whether a high watermark has gone back with a log that was cut
+    went_back: bool = False
 
     def follow(self, now: int, partition: Partition) -> None:
         """A partition has a leader to follow."""
@@ -139,6 +141,7 @@ class Fetchers:
             self.context.outputs.append(Ignored("void answers"))
             return
         truncated = fetched.diverging is not None
+        self.went_back |= replica.high_watermark < high_watermark
         self.context.outputs.append(
             AnswerTaken(partition.name, asked.number, truncated, end, high_watermark)
         )

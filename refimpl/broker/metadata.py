@@ -60,7 +60,9 @@ class Metadata:
             except Refusal as refusal:
                 results.append((name, refusal.kafka_error, -1))
                 continue
-            results.append((name, None, 0 if timestamp == EARLIEST else replica.high_watermark))
+            earliest = timestamp == EARLIEST
+            offset = replica.log.start if earliest else replica.high_watermark
+            results.append((name, None, offset))
         self.context.respond(request, ListOffsetsResponse(tuple(results)))
 
     def offset_for_leader_epoch(self, request: Request) -> None:

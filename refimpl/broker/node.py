@@ -64,7 +64,7 @@ class Node:
         self._handlers = {
             m.ProduceRequest: self._produce,
             m.FetchRequest: self._fetch,
-            m.FetchResponse: self.fetchers.fetched,
+            m.FetchResponse: self._fetched,
             m.MetadataRequest: lambda now, request: self.metadata.answer(request),
             m.ListOffsetsRequest: lambda now, request: self.metadata.list_offsets(request),
             m.OffsetForLeaderEpochRequest: (
@@ -214,6 +214,13 @@ class Node:
         delayed = self.fetches.fetch(now, request, self.leader.heard)
         if delayed is not None:
             self._wait(now + request.body.max_wait_ms, delayed)
+
+    def _fetched(self, now: int, response: m.Response) -> None:
+        """Take an answer; a high watermark that has gone back must not come back by a restart."""
+        self.fetchers.fetched(now, response)
+        if self.fetchers.went_back:
+            self.fetchers.went_back = False
+            self._checkpoint(now)
 
     def _wait(self, until: int, delayed: DelayedProduce | DelayedFetch) -> None:
         def expire(now: int) -> None:
