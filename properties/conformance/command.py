@@ -13,10 +13,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table as Grid
 
 from properties.conformance import scopes
-from properties.conformance.discrepancy import Discrepancy
-from properties.conformance.report import Budget, Report, Tick, check
+from properties.conformance.discrepancy import FORBIDDEN, Discrepancy
+from properties.conformance.report import SMALL, Budget, Report, Tick, check
 from properties.tla import InputError
 from properties.tla.errors import Unusable
+from properties.tla.guards import load_false_guards
 
 _PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -139,12 +140,27 @@ def _summary(
         module, _, cfg = shortest.scope.partition("/")
         console.print(f"\nThe machines and {module}.tla differ:", style="bold red")
         console.print(shortest.story(), highlight=False, markup=False, soft_wrap=True)
+        for guard in _false_guards(shortest, reports):
+            console.print(f"  false guard: {guard}", highlight=False, markup=False, soft_wrap=True)
         console.print(f"see it again: highwater conform {module} --scope {cfg}", highlight=False)
     edges = sum(report.scope.graph.edge_count for report in reports)
     reached = sum(report.found[0].edges for report in reports)
-    cpu_s = sum(one.cpu_s for report in reports for one in report.found)
+    found = [one for report in reports for one in report.found]
+    cpu_s = sum(one.cpu_s for one in found)
+    speed = sum(one.edges for one in found) / cpu_s if cpu_s else 0.0
     console.print(
         f"{len(reports)} scopes, {edges:,} edges, {reached:,} of them reproduced, "
-        f"{len(differences)} discrepancies, {cpu_s:.1f} CPU s",
+        f"{len(differences)} discrepancies, {cpu_s:.1f} CPU s, {speed:,.0f} edges/CPU s "
+        "by all methods together",
         highlight=False,
     )
+
+
+def _false_guards(found: Discrepancy, reports: Sequence[Report]) -> tuple[str, ...]:
+    """What forbids a step that the machines take; none where that takes long to find out."""
+    if found.at is None or found.spec != FORBIDDEN:
+        return ()
+    scope = next(report.scope for report in reports if report.scope.name == found.scope)
+    if scope.graph.edge_count > SMALL:
+        return ()
+    return load_false_guards(scope.binding.module, scope.cfg).of(*found.at)

@@ -1,10 +1,16 @@
 """Where spec and machine differ, told in the spec's words."""
 
+import linecache
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from attrs import frozen
 
 from properties.tla import Rec, Value, to_tla
+from refimpl.errors import Refusal
+
+#: What the spec says of a label that does not fire.
+FORBIDDEN = "not allowed here"
 
 
 @frozen
@@ -18,6 +24,8 @@ class Discrepancy:
     step: str
     spec: str
     code: str
+    at: tuple[int, int] | None = None
+    """State and label by their numbers in the graph, if it is about one."""
 
     def story(self) -> str:
         """The shortest account that lets a reader see it happen."""
@@ -58,6 +66,32 @@ def _change(name: str, before: Value, after: Value) -> Sequence[str]:
             if old != new
         ]
     return [f"{name} {to_tla(before)} -> {to_tla(after)}"]
+
+
+def guard_of(refusal: Refusal) -> str:
+    """A refusal with the guard in the source that raised it: its condition, file and line."""
+    trace = refusal.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = type(refusal).__name__
+    said = str(refusal)
+    told = f"{name}: {said}" if said and said != refusal.kafka_error else name
+    if trace is None:
+        return told
+    file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+    place = f"{'/'.join(Path(file).parts[-3:])}:{line}"
+    condition = _condition_above(file, line)
+    return f"{told}, by `{condition}` ({place})" if condition else f"{told} ({place})"
+
+
+def _condition_above(file: str, line: int) -> str:
+    """The `if` that the line of a `raise` stands under, None if it stands under none."""
+    indent = len(text := linecache.getline(file, line)) - len(text.lstrip())
+    for number in range(line - 1, 0, -1):
+        text = linecache.getline(file, number)
+        if text.strip() and len(text) - len(text.lstrip()) < indent:
+            return text.strip().rstrip(":") if text.lstrip().startswith("if ") else ""
+    return ""
 
 
 def _per_replica(value: Value) -> bool:

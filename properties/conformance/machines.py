@@ -6,10 +6,10 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from properties.conformance.binding import CHOICE, Binding, NoSuchChoice, snake_case
-from properties.conformance.discrepancy import Discrepancy, changes
+from properties.conformance.discrepancy import FORBIDDEN, Discrepancy, changes, guard_of
 from properties.conformance.memory import Memory
 from properties.conformance.scope import Scope
 from properties.tla import Value
@@ -26,7 +26,8 @@ class Machines:
     plain: dict[int, Callable[[], None]] = field(init=False)
     """What each label calls; labels of actions that choose are in `choosing`."""
     choosing: dict[int, Callable[..., None]] = field(init=False)
-    refusal: str = field(default="", init=False)
+    refused: Refusal | None = field(default=None, init=False)
+    """How a label was refused last."""
     reached: Counter[int] = field(factory=Counter[int], init=False)
     """Per label, how many edges `judge` found to be right."""
     _looks: list[tuple[Callable[[Any], Value], dict[Value, int]]] = field(init=False)
@@ -68,7 +69,7 @@ class Machines:
             except NoSuchChoice:
                 return
             except Refusal as refusal:
-                self.refusal = f"refuses it: {type(refusal).__name__}"
+                self.refused = refusal
             except Exception as crash:
                 yield f"crashes: {type(crash).__name__}: {crash}"
             else:
@@ -114,6 +115,11 @@ class Machines:
             return False
         return self.where() == to
 
+    @property
+    def refusal(self) -> str:
+        """How a label was refused last, and by which guard."""
+        return f"refuses it: {guard_of(self.refused)}" if self.refused else "does nothing"
+
     # How a difference is told
 
     def changed_since(self, state: int) -> str:
@@ -126,7 +132,9 @@ class Machines:
         before = graph.state(state)
         allowed = graph.out[state].get(label, ())
         spec = " or ".join(changes(before, graph.state(to)) for to in allowed)
-        return self.told(state, str(graph.actions[label]), spec or "not allowed here", code)
+        step = str(graph.actions[label])
+        found = self.told(state, step, spec or FORBIDDEN, code)
+        return evolve(found, at=(state, label))
 
     def told(self, state: int, step: str, spec: str, code: str) -> Discrepancy:
         graph = self.scope.graph

@@ -11,11 +11,12 @@ from attrs import define, field, frozen
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
+from properties.conformance.refusals import refusals_of
 from properties.conformance.scope import Scope
 from properties.conformance.stateful import Edge, search
 from properties.conformance.walks import Run, shorten, stroll, tour
 
-#: The largest graphs, in edges, of which the tour and Hypothesis are asked.
+#: The largest graphs, in edges, of which refusals, tour and Hypothesis are asked.
 SMALL = 60_000
 #: The same for machines that no state can be loaded into; of larger ones only walks are made.
 SMALL_ON_DISK = 10_000
@@ -112,7 +113,7 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
         if scope.graph.edge_count <= SMALL_ON_DISK:
             methods.insert(0, _touring)
     elif scope.graph.edge_count <= SMALL:
-        methods += [_touring, _searching]
+        methods += [_refusing, _touring, _searching]
     for method in methods:
         started = time.process_time()
         found = method(scope, budget, tick)
@@ -134,6 +135,13 @@ def _strolling(scope: Scope, budget: Budget, tick: Tick) -> Found:
     path = stroll(run, Random(budget.seed), budget.stroll_steps)
     _, first = _first(path, lambda n: tick("walk", n, budget.stroll_steps))
     return _from_run("walk", run, first)
+
+
+def _refusing(scope: Scope, budget: Budget, tick: Tick) -> Found:
+    compared = refusals_of(scope)
+    states = len(scope.graph.states)
+    _, first = _first(compared.differences(), lambda n: tick("refusals", n, states))
+    return Found("refusals", steps=compared.compared, discrepancy=first)
 
 
 def _touring(scope: Scope, budget: Budget, tick: Tick) -> Found:

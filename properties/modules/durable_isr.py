@@ -8,8 +8,8 @@ and asks the leader as it would be had it heard from everybody (`_informed`).
 # Parameters are named as in the spec, where a leader is `l`.
 # ruff: noqa: E741
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from typing import ClassVar
 
 from attrs import evolve
@@ -68,15 +68,22 @@ class DurableIsr(Binding):
                 with suppress(Refusal):  # no news, or that nobody leads
                     self.replicas[r - 1].told(self.state.decision)
 
-    def _informed(self, l: int, ends: Mapping[int, int]) -> Replica:
-        """The leader as it would be had it led for ever and heard of these ends.
+    @contextmanager
+    def _informed(self, l: int, ends: Mapping[int, int]) -> Generator[Replica]:
+        """The leader, as long as the block lasts, as if it had led for ever and heard of these
+        ends: the very object, so that whatever else it keeps is there as well.
 
         Led for ever, because the start of its epoch stands in for what may have been acknowledged
         before it, and here it knows that.
         """
         leader = self.replicas[l - 1]
-        known = {"ends": dict(ends), "seen": {}, "newest": {}}
-        return evolve(leader, high_watermark=len(self.acked), epoch=0, **known)
+        kept = leader.high_watermark, leader.epoch, leader.ends, leader.newest
+        known = len(self.acked), 0, dict(ends), dict[int, tuple[int, int]]()
+        leader.high_watermark, leader.epoch, leader.ends, leader.newest = known
+        try:
+            yield leader
+        finally:
+            leader.high_watermark, leader.epoch, leader.ends, leader.newest = kept
 
     def _common(self, f: int, l: int) -> int:
         """How much of f's log, from its start, is in the leader's too."""
@@ -99,8 +106,8 @@ class DurableIsr(Binding):
     def acknowledge(self, l: int) -> None:
         """One record at a time, as producers are told; the high watermark may be further on."""
         followers = self.replicas[l - 1].isr - {l}
-        leader = self._informed(l, {f: self._common(f, l) for f in followers})
-        leader.advance_high_watermark()
+        with self._informed(l, {f: self._common(f, l) for f in followers}) as leader:
+            leader.advance_high_watermark()
         told = leader.log.records[: len(self.acked) + 1]
         self.acked = tuple([_number(record) for record in told])
 
@@ -123,10 +130,15 @@ class DurableIsr(Binding):
 
     def expand_isr(self, l: int, f: int) -> None:
         leader, follower = self.replicas[l - 1], self.replicas[f - 1]
-        informed = self._informed(l, {})
-        with suppress(Refusal):
-            informed.answer_fetch(evolve(follower.next_fetch(), epoch=0), 0)
-        request = evolve(informed.isr_with(f), leader_epoch=leader.epoch)
+        seen, leader.seen = leader.seen, dict(leader.seen)
+        try:
+            with self._informed(l, {}) as informed:
+                with suppress(Refusal):
+                    informed.answer_fetch(evolve(follower.next_fetch(), epoch=0), 0)
+                request = informed.isr_with(f)
+        finally:
+            leader.seen = seen
+        request = evolve(request, leader_epoch=leader.epoch)
         self.state.check(request)
         leader.answer_fetch(follower.fetch_request(), 0)  # now it has really heard from it
         self._alter_partition(l, request)

@@ -73,6 +73,8 @@ def edited(tree: ast.FunctionDef, old: str, new: str) -> ast.FunctionDef:
         return _expression(copy, wanted[0].value, put, old)
     _once(len(places), old)
     body, at = places[0]
+    for statement in put:
+        ast.increment_lineno(statement, body[at].lineno - 1)
     body[at : at + len(wanted)] = put or [ast.Pass()]
     return copy
 

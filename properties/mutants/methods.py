@@ -12,6 +12,7 @@ from properties.conformance.binding import snake_case
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
+from properties.conformance.refusals import refusals_of
 from properties.conformance.scope import Scope
 from properties.conformance.stateful import search
 from properties.conformance.walks import Run, stroll, tour
@@ -49,8 +50,10 @@ def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
 
 
 def by_exhaustion(names: Sequence[str]) -> Discrepancy | None:
-    """Every step from every state."""
-    return _any(found for one in scopes(names) for found in exhaustive(Machines(one, "exhaustive")))
+    """Every step from every state, and in small scopes the name of each refusal."""
+    return _any(
+        found for one in scopes(names) for found in exhaustive(Machines(one, "exhaustive"))
+    ) or _any(found for one in scopes(names, ASKED) for found in refusals_of(one).differences())
 
 
 def by_walk(names: Sequence[str]) -> Discrepancy | None:

@@ -159,9 +159,16 @@ def _pairs(parts: list[str]) -> dict[str, Value]:
 
 def _quoted(place: str, tree: SpecTree) -> str:
     """A place in a spec, with the text that stands there."""
+    text, where = text_at(place, tree)
+    return f"`{text}` ({where})" if where else text
+
+
+def text_at(place: str, tree: SpecTree) -> tuple[str, str]:
+    """The text at a place, as TLC names places, in one line; and its file and line, "" if there is
+    none."""
     match = _PLACE.search(place)
     if match is None:
-        return place
+        return place, ""
     first, start, last, end = map(int, match.groups()[:4])
     for folder in tree.library():
         file = folder / f"{match[5]}.tla"
@@ -169,6 +176,5 @@ def _quoted(place: str, tree: SpecTree) -> str:
             lines = file.read_text(encoding="utf-8").splitlines()[first - 1 : last]
             lines[-1] = lines[-1][:end]
             lines[0] = lines[0][start - 1 :]
-            text = " ".join(line.strip() for line in lines)
-            return f"`{text}` ({file.name}, line {first})"
-    return place
+            return " ".join(" ".join(lines).split()), f"{file.name}, line {first}"
+    return place, ""

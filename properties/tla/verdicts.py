@@ -110,6 +110,8 @@ class Table:
     guards: Guards = Guards()
     mutants: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """By which checks each known bug of the machines is found."""
+    refusals: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    """What each guard refuses with, by `guard` or `Action: guard`: errors by their Kafka names."""
 
     def row(self, cfg: str) -> Verdict:
         for verdict in self.verdicts:
@@ -169,7 +171,6 @@ def load(module: str, tree: SpecTree) -> Table:
     rows = _typed(data, "verdict", list, f"{path}: ", [])
     verdicts = tuple(_row(path, number, row) for number, row in enumerate(rows, start=1))
     _matched(path, verdicts, tree.models(module))
-    mutants = _typed(data, "mutants", dict, f"{path}: ", {})
     return Table(
         module,
         path,
@@ -178,8 +179,15 @@ def load(module: str, tree: SpecTree) -> Table:
         tuple(_typed(data, "rules", list, f"{path}: ", [])),
         _scopes(path, data, verdicts),
         _guards(path, data),
-        {name: tuple(_typed(mutants, name, list, f"{path}: [mutants]: ")) for name in mutants},
+        _lists(path, data, "mutants"),
+        _lists(path, data, "refusals"),
     )
+
+
+def _lists(path: Path, data: Mapping[str, Any], name: str) -> dict[str, tuple[str, ...]]:
+    """A table of lists."""
+    found = _typed(data, name, dict, f"{path}: ", {})
+    return {key: tuple(_typed(found, key, list, f"{path}: [{name}]: ")) for key in found}
 
 
 def _diagram(path: Path, data: Mapping[str, Any]) -> Diagram:

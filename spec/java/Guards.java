@@ -1,3 +1,4 @@
+import java.util.HashSet;
 import java.util.Set;
 import tla2sany.semantic.ExprOrOpArgNode;
 import tla2sany.semantic.LetInNode;
@@ -10,7 +11,7 @@ import tlc2.tool.TLCState;
 import tlc2.util.Context;
 import tlc2.value.impl.BoolValue;
 
-/** Finds the part of an action that forbids it in a state: the first false conjunct, as deep as it goes. */
+/** Finds the parts of an action that forbid it in a state: its false conjuncts, as deep as they go. */
 final class Guards {
   private static final Set<String> CONJUNCTION = Set.of("\\land", "$ConjList");
 
@@ -28,6 +29,44 @@ final class Guards {
       return search(node, context);
     } catch (RuntimeException unevaluable) {
       return null;
+    }
+  }
+
+  /** The places of all false guards; what stands behind one that cannot be evaluated is left out. */
+  Set<String> falseOnes(SemanticNode node, Context context) {
+    Set<String> found = new HashSet<>();
+    collect(node, context, found);
+    return found;
+  }
+
+  /** Whether the parts of this node could be evaluated. */
+  private boolean collect(SemanticNode node, Context context, Set<String> found) {
+    if (node instanceof LetInNode) return collect(((LetInNode) node).getBody(), context, found);
+    if (!(node instanceof OpApplNode)) return true;
+    OpApplNode application = (OpApplNode) node;
+    ExprOrOpArgNode[] args = application.getArgs();
+    try {
+      if (CONJUNCTION.contains(application.getOperator().getName().toString())) {
+        for (ExprOrOpArgNode conjunct : args) {
+          if (!collect(conjunct, context, found)) return false;
+        }
+        return true;
+      }
+      OpDefNode definition = Labels.definition(application);
+      if (definition != null) {
+        Context inner = context;
+        for (int i = 0; i < args.length; i++) {
+          inner = inner.cons(definition.getParams()[i], tool.eval(args[i], context, state));
+        }
+        return collect(definition.getBody(), inner, found);
+      }
+      if (application.getLevel() > LevelConstants.VariableLevel) return true;
+      if (BoolValue.ValFalse.equals(tool.eval(application, context, state))) {
+        found.add(application.getLocation().toString());
+      }
+      return true;
+    } catch (RuntimeException unevaluable) {
+      return false;
     }
   }
 

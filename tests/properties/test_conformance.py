@@ -13,12 +13,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from chaos.cli import chaos
 from properties.conformance import binding
-from properties.conformance.binding import check_names
+from properties.conformance.binding import OtherAction, check_names
 from properties.conformance.command import conform
-from properties.conformance.discrepancy import Discrepancy, changes
+from properties.conformance.discrepancy import Discrepancy, changes, guard_of
 from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
 from properties.conformance.memory import Memory
+from properties.conformance.refusals import refusals_of
 from properties.conformance.scope import Scope
 from properties.conformance.scopes import scopes
 from properties.conformance.stateful import Edge, machine, search
@@ -29,7 +30,10 @@ from properties.modules.descriptor import modules
 from properties.modules.truncation import Truncation
 from properties.mutants.catalogue import applied, catalogue
 from properties.tla import InputError, Rec, SpecTree
+from properties.tla.guards import load_false_guards
 from properties.tla.tracefile import read_traces
+from refimpl.errors import Refusal
+from refimpl.machines.group import Member
 
 pytestmark = pytest.mark.java
 
@@ -184,7 +188,8 @@ def test_a_refused_step_that_leaves_a_trace_is_told() -> None:
     found = first(exhaustive(Machines(careless, "exhaustive")))
     assert found is not None
     assert found.step == "Poll(1)"
-    assert found.code == "refuses it: UnknownMember, and leaves a trace"
+    assert found.code.startswith("refuses it: UnknownMember")
+    assert found.code.endswith(", and leaves a trace")
 
 
 def test_changes_are_told_replica_by_replica() -> None:
@@ -274,3 +279,87 @@ def test_the_simulator_records_what_the_descriptors_say(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     traced = {trace.spec for trace in read_traces([tmp_path])}
     assert traced == {name for name, one in modules().items() if one.recorded}
+
+
+# ------------------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    ("module", "cfg"),
+    [
+        ("AbsLog", "ok_loss_allowed"),
+        ("ConsumerCommit", "ok_auto_commit_monotone"),
+        ("DurableIsr", "ok_kip966_1_crash"),
+        ("Truncation", "ok_kip320_3_small"),
+    ],
+)
+def test_what_is_refused_is_refused_by_the_name_that_the_spec_gives_a_false_guard(
+    module: str, cfg: str
+) -> None:
+    compared = refusals_of(scope(module, cfg))
+    found = first(compared.differences())
+    assert found is None, found.story()
+    assert compared.compared > 500
+
+
+def test_fenced_and_unknown_swapped_pass_every_edge_and_are_told_by_name() -> None:
+    small = scope("Truncation", "ok_kip320_2_late_restart")
+    with applied(catalogue()["fenced_and_unknown_are_swapped"]):
+        found = first(refusals_of(small).differences())
+    assert found is not None
+    assert found.step.startswith("Fetch(")
+    assert found.spec.startswith("refuses it with ")
+    assert 'for `Rule = "kip320" => epoch[f]' in found.spec
+    assert "machines/replica.py:" in found.code
+
+
+def test_a_binding_that_refuses_what_is_for_the_machines_is_told() -> None:
+    original = scope("AbsLog", "ok_loss_allowed")
+
+    class Decides(AbsLog):
+        projection = AbsLog.projection
+        commit, observe = AbsLog.commit, AbsLog.observe
+
+        def lose(self, length: int) -> None:
+            raise OtherAction
+
+    decides = Scope(Decides, original.cfg, original.constants, original.graph)
+    compared = refusals_of(decides)
+    found = first(compared.differences())
+    assert found is not None
+    assert found.spec == "refuses it with INVALID_REQUEST, for `length < Len(committed)`"
+    assert found.code.startswith("refuses it: OtherAction")
+
+
+def test_a_guard_without_a_name_is_told() -> None:
+    compared = refusals_of(scope("AbsLog", "ok_loss_allowed"))
+    compared.names = {}
+    with pytest.raises(InputError, match=r"AbsLog: \[refusals\].*no name for \w+: "):
+        first(compared.differences())
+
+
+def test_false_guards_and_edges_together_are_all_there_is() -> None:
+    """What fires has no false guard, and what does not fire has one."""
+    graph = scope("DurableIsr", "ok_kip966_1_crash").graph
+    guards = load_false_guards("DurableIsr", "ok_kip966_1_crash")
+    assert len(guards.rows) == len(graph.states)
+    for state, steps in enumerate(graph.out):
+        for label in range(len(graph.actions)):
+            assert (label in steps) is (guards.of(state, label) == ())
+
+
+def test_a_refused_edge_names_the_guard_in_the_machine() -> None:
+    member = Member(1)
+    with pytest.raises(Refusal) as refused:
+        member.poll(3)
+    told = guard_of(refused.value)
+    assert told.startswith("UnknownMember")
+    assert "by `if self.generation == 0` (refimpl/machines/group.py:" in told
+
+
+def test_conform_names_the_guard_of_the_spec_that_forbids_what_the_machines_do() -> None:
+    with applied(catalogue()["loss_without_leave"]):
+        done = CliRunner().invoke(conform, ["AbsLog", "--scope", "ok"])
+    assert done.exit_code == 1
+    assert "spec: not allowed here" in done.output
+    assert "false guard: LossAllowed" in done.output

@@ -99,9 +99,11 @@ Decided == leaderAndIsr[Current]
 Leads(r) == r \in up /\ leaderAndIsr[epoch[r]].leader = r
 Follows(f, l) == f # l /\ f \in up /\ leaderAndIsr[epoch[f]].leader = l
 
-(* KIP-320: both sides of a fetch stand in the same leader epoch. *)
-Fenced(f, l) == Rule = "kip320" => epoch[f] = epoch[l]
-CanFetch(f, l) == Follows(f, l) /\ Leads(l) /\ Fenced(f, l)
+(* KIP-320: both sides of a fetch stand in the same leader epoch. Who is in *)
+(* an older one is fenced, and a newer one the leader does not know yet.    *)
+NotFenced(f, l) == Rule = "kip320" => epoch[f] >= epoch[l]
+Known(f, l) == Rule = "kip320" => epoch[f] <= epoch[l]
+CanFetch(f, l) == Follows(f, l) /\ Leads(l) /\ NotFenced(f, l) /\ Known(f, l)
 
 (* OffsetForLeaderEpoch: where the records of epoch e, or of the largest    *)
 (* epoch below it, end in this log; and which epoch that is.                *)

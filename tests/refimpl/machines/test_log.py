@@ -1,47 +1,122 @@
 """The log by itself: its epochs are those of its records, whatever happened to it."""
 
+from collections.abc import Iterable
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refimpl.errors import OffsetOutOfRange
+from refimpl.errors import OffsetOutOfRange, Refusal
 from refimpl.machines.log import Log, Record
 from refimpl.machines.replica import Replica
 from refimpl.machines.replica_log import UNDEFINED, EpochEnd
 
-EPOCHS = st.lists(st.integers(1, 4), max_size=8).map(sorted)
+EPOCHS = st.lists(st.integers(0, 4), max_size=8).map(sorted)
 
 
-def log_of(epochs: list[int]) -> Log:
-    return Log([Record(epoch, (epoch, offset)) for offset, epoch in enumerate(epochs)])
+def log_of(epochs: list[int], start: int = 0) -> Log:
+    return Log([Record(epoch, (epoch, at)) for at, epoch in enumerate(epochs, start)], start)
 
 
-def is_log_of(log: Log, epochs: list[int]) -> None:
+def numbers(records: Iterable[Record]) -> list[int]:
+    """The offsets, which `log_of` wrote into the values."""
+    return [cast("tuple[int, int]", record.value)[1] for record in records]
+
+
+def is_log_of(log: Log, epochs: list[int], start: int = 0) -> None:
     """Every answer is what reading the records gives."""
     assert [record.epoch for record in log.records] == epochs
-    assert log.end == len(epochs)
+    assert (log.start, log.end) == (start, start + len(epochs))
     assert log.latest_epoch == (epochs[-1] if epochs else -1)
-    for epoch in range(6):
-        end = sum(e <= epoch for e in epochs)
-        largest = max((e for e in epochs if e <= epoch), default=epoch)
-        known = epochs and epoch <= epochs[-1]
-        assert log.end_of(epoch) == (EpochEnd(largest, end) if known else UNDEFINED)
-        assert log.start_of(epoch) == sum(e < epoch for e in epochs)
+    for epoch in range(-1, 6):
+        assert log.end_of(epoch) == end_of(epoch, epochs, start), epoch
+        assert log.start_of(epoch) == start + sum(e < epoch for e in epochs), epoch
 
 
-@given(EPOCHS)
-def test_epochs_are_found_as_by_reading(epochs: list[int]) -> None:
-    is_log_of(log_of(epochs), epochs)
+def end_of(epoch: int, epochs: list[int], start: int) -> EpochEnd:
+    """OffsetForLeaderEpoch from its definition in `ReplicaLog`."""
+    if not epochs or not 0 <= epoch <= epochs[-1]:
+        return UNDEFINED
+    upto = [e for e in epochs if e <= epoch]
+    return EpochEnd(upto[-1] if upto else epoch, start + len(upto))
+
+
+@given(EPOCHS, st.integers(0, 5))
+def test_epochs_are_found_as_by_reading(epochs: list[int], start: int) -> None:
+    is_log_of(log_of(epochs, start), epochs, start)
 
 
 @given(EPOCHS, st.integers(0, 9), st.integers(0, 2))
 def test_a_cut_log_is_the_log_that_was_never_longer(epochs: list[int], end: int, more: int) -> None:
-    log = log_of(epochs)
+    log, kept = log_of(epochs), epochs[:end]
     log.truncate_to(end)
-    is_log_of(log, epochs[:end])
-    epoch = max(log.latest_epoch, 1) + more
-    assert log.append(epoch, "new") == len(epochs[:end])
-    is_log_of(log, [*epochs[:end], epoch])
+    is_log_of(log, kept)
+    epoch = max(log.latest_epoch, 0) + more
+    assert log.append(epoch, "new") == len(kept)
+    is_log_of(log, [*kept, epoch])
+
+
+@given(EPOCHS.filter(len), st.data())
+def test_a_log_whose_begin_is_deleted_answers_for_the_rest(
+    epochs: list[int], data: st.DataObject
+) -> None:
+    log = log_of(epochs)
+    start = data.draw(st.integers(0, len(epochs) - 1))
+    log.advance_start(start)
+    is_log_of(log, epochs[start:], start)
+    log.advance_start(0)
+    assert log.start == start
+    with pytest.raises(Refusal):
+        log.advance_start(log.end + 1)
+
+
+@given(EPOCHS, st.integers(0, 3))
+def test_an_epoch_is_in_the_leaders_log_from_the_beginning_of_its_reign(
+    epochs: list[int], more: int
+) -> None:
+    log = log_of(epochs)
+    epoch = max(log.latest_epoch, 0) + more
+    log.assign_epoch(epoch)
+    assert log.latest_epoch == epoch
+    assert log.end_of(epoch) == EpochEnd(epoch, len(epochs))
+    log.truncate_to(len(epochs))
+    is_log_of(log, epochs)
+
+
+def test_a_reign_without_records_gives_way_to_what_the_leader_answered() -> None:
+    log = log_of([1, 1])
+    log.assign_epoch(5)
+    log.extend([Record(2, "a"), Record(3, "b")])
+    is_log_of(log, [1, 1, 2, 3])
+
+
+def test_a_log_that_goes_on_elsewhere_knows_no_epochs() -> None:
+    log = log_of([1, 2])
+    log.restart_at(7)
+    is_log_of(log, [], 7)
+
+
+@given(EPOCHS, st.integers(0, 3), st.integers(0, 9), st.integers(1, 9))
+def test_a_slice_holds_what_it_is_asked_for(
+    epochs: list[int], start: int, first: int, limit: int
+) -> None:
+    log = log_of(epochs, start)
+    if not log.start <= first <= log.end:
+        with pytest.raises(Refusal) as refused:
+            log.slice(first, limit)
+        assert refused.value.kafka_error == "OFFSET_OUT_OF_RANGE"
+        return
+    offsets = numbers(log.slice(first, limit))
+    assert offsets == list(range(first, min(first + limit, log.end)))
+    assert numbers(log.slice(first, limit, up_to=first + 1)) == offsets[:1]
+
+
+def test_the_first_record_comes_whatever_the_limit() -> None:
+    assert len(log_of([1, 1]).slice(0, 0)) == 1
+
+
+# ------------------------------------------------------------------------------ compared by a leader
 
 
 @given(EPOCHS, st.integers(0, 8))
@@ -71,15 +146,3 @@ def test_below_the_log_start_is_out_of_range_whatever_the_epoch() -> None:
     for epoch in (-1, 1):
         with pytest.raises(OffsetOutOfRange):
             Replica(1, log).diverging(1, epoch)
-
-
-@given(EPOCHS, st.integers(0, 9), st.integers(0, 9))
-def test_a_slice_holds_what_it_is_asked_for(epochs: list[int], start: int, limit: int) -> None:
-    log = log_of(epochs)
-    if start > log.end:
-        with pytest.raises(OffsetOutOfRange):
-            log.slice(start, limit)
-        return
-    wanted = range(start, min(start + limit, len(epochs)))
-    records = log.slice(start, limit)
-    assert [record.value for record in records] == [(epochs[offset], offset) for offset in wanted]
