@@ -112,11 +112,7 @@ def test_a_slice_holds_what_it_is_asked_for(
     assert numbers(log.slice(first, limit, up_to=first + 1)) == offsets[:1]
 
 
-def test_the_first_record_comes_whatever_the_limit() -> None:
-    assert len(log_of([1, 1]).slice(0, 0)) == 1
-
-
-# ------------------------------------------------------------------------------ compared by a leader
+# ------------------------------------------------------------------------------ compared
 
 
 @given(EPOCHS, st.integers(0, 8))
