@@ -188,7 +188,7 @@ def test_a_refused_step_that_leaves_a_trace_is_told() -> None:
     found = first(exhaustive(Machines(careless, "exhaustive")))
     assert found is not None
     assert found.step == "Poll(1)"
-    assert found.code.startswith("refuses it: UnknownMember")
+    assert found.code.startswith("refuses it: NotJoined")
     assert found.code.endswith(", and leaves a trace")
 
 
@@ -353,7 +353,7 @@ def test_a_refused_edge_names_the_guard_in_the_machine() -> None:
     with pytest.raises(Refusal) as refused:
         member.poll(3)
     told = guard_of(refused.value)
-    assert told.startswith("UnknownMember")
+    assert told.startswith("NotJoined")
     assert "by `if self.generation == 0` (refimpl/machines/group.py:" in told
 
 
