@@ -1,6 +1,6 @@
 """The machines are the specs, in the small scopes; the large ones are for `highwater conform`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from chaos.cli import chaos
 from properties.conformance import binding
-from properties.conformance.binding import OtherAction, check_names
+from properties.conformance.binding import Binding, OtherAction, check_names
 from properties.conformance.command import conform
 from properties.conformance.discrepancy import Discrepancy, changes, guard_of
 from properties.conformance.exhaustive import exhaustive
@@ -29,7 +29,7 @@ from properties.modules.consumer_commit import ConsumerCommit
 from properties.modules.descriptor import modules
 from properties.modules.truncation import Truncation
 from properties.mutants.catalogue import applied, catalogue
-from properties.tla import InputError, Rec, SpecTree
+from properties.tla import InputError, Rec, SpecTree, Value
 from properties.tla.guards import load_false_guards
 from properties.tla.tracefile import read_traces
 from refimpl.errors import Refusal
@@ -92,12 +92,17 @@ def test_names_are_those_of_the_spec(module: str) -> None:
 
 
 def test_a_missing_an_extra_and_a_renamed_name_are_told() -> None:
-    class Wrong(AbsLog):
-        def commit(self, entry: int) -> None: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+    class Wrong(Binding):
+        module = "AbsLog"
+        projection: ClassVar = {}
+
+        def __init__(self, constants: Mapping[str, Value]) -> None: ...
+
+        def commit(self, entry: int) -> None: ...
 
         def compact(self) -> None: ...
 
-        projection: ClassVar = {}
+        def load(self, state: Mapping[str, Value]) -> None: ...
 
     with pytest.raises(InputError) as told:
         check_names(Wrong)
