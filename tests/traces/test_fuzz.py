@@ -33,8 +33,9 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
-FIELDS = sorted({name for line in LINES for name in line} | {"offsets", "partitions", "query"})
-FIELDS += ["topics", "high_watermark", "leader_epochs", "topic_ids", "reason", "control"]
+TOLD = {name for line in LINES for name in line} | {"offsets", "partitions", "query"}
+MORE = {"topics", "high_watermark", "leader_epochs", "topic_ids", "reason", "control"}
+FIELDS = sorted(TOLD | MORE)
 
 
 @st.composite
