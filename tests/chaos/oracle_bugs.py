@@ -1,0 +1,341 @@
+"""A bug for each site of the oracles: state and observations as a wrong broker, controller,
+coordinator or client would leave them."""
+
+from attrs import evolve
+
+from chaos.clients.producer import Sending
+from chaos.sim import group_messages as g
+from chaos.sim.addresses import PROGRESS, TICK
+from refimpl.broker import observations as o
+from refimpl.broker.messages import RecordBatch
+from refimpl.machines.group import OffsetCommit
+from refimpl.machines.log import Log, Record
+from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
+
+P, W = "PartitionOracle", "ReplicationOracles"
+
+
+@breaks(f"{P}.wrote: EpochsAscend", f"{W}._written: wrote()")
+def writes_in_an_older_epoch(c: Cluster) -> None:
+    c.leader.log.extend((Record(2, None), Record(1, None)))
+    c.observe(1, o.Written, c.leader.log.end - 1)
+
+
+@breaks(f"{P}.wrote: OneLeaderPerEpoch")
+def writes_in_an_epoch_in_which_nobody_leads(c: Cluster) -> None:
+    c.leader.log.append(5, None)
+    c.observe(1, o.Written, c.leader.log.end - 1)
+
+
+@breaks(f"{P}.wrote: LogMatching")
+def writes_at_an_offset_twice(c: Cluster) -> None:
+    c.observe(1, o.Written, 0)
+
+
+@breaks(f"{P}.copied: LogMatching", f"{W}._taken: copied()")
+def copies_what_nobody_wrote(c: Cluster) -> None:
+    end = c.follower.log.append(1, "other")
+    c.taken(end=end, old=c.follower.high_watermark)
+
+
+@breaks(f"{P}.moved: HighWatermarkInLog")
+def sees_more_than_it_has(c: Cluster) -> None:
+    c.follower.log.truncate_to(2)
+    c.follower.high_watermark = 3
+    c.taken(old=0)
+
+
+@breaks(f"{P}.moved: HighWatermarkMonotone", f"{W}._advanced: moved()")
+def moves_the_high_watermark_back(c: Cluster) -> None:
+    old = c.leader.high_watermark
+    c.leader.high_watermark = old - 1
+    c.observe(1, o.HighWatermarkAdvanced, old, old - 1)
+
+
+@breaks(f"{W}._became_leader: moved()")
+def moves_the_high_watermark_back_when_elected(c: Cluster) -> None:
+    c.leader.high_watermark -= 1
+    c.leader.ends.clear()
+    c.observe(1, o.BecameLeader, True, c.leader.high_watermark + 1)
+
+
+@breaks(f"{P}.moved: AppendOnly", f"{W}._taken: moved()")
+def sees_other_records(c: Cluster) -> None:
+    c.follower.log = Log([Record(1, "other"), *c.follower.log.records[1:]])
+    c.taken(old=0)
+
+
+@breaks(f"{P}._commit: ViewsArePrefixes", f"{P}.moved: _commit()")
+def sees_what_its_leader_did_not_commit(c: Cluster) -> None:
+    c.append(Record(1, None))
+    c.follower.high_watermark += 1
+    c.taken(old=c.follower.high_watermark - 1)
+
+
+@breaks(f"{P}._commit: _isr_holds_committed()")
+def commits_what_one_in_sync_lacks(c: Cluster) -> None:
+    c.leader.log.append(1, None)
+    c.leader.high_watermark += 1
+    c.observe(1, o.HighWatermarkAdvanced, c.leader.high_watermark - 1, c.leader.high_watermark)
+
+
+@breaks(f"{P}.heard: EndsAreTrue", f"{W}._heard: heard()")
+def serves_an_older_epoch(c: Cluster) -> None:
+    c.heard(epoch=0)
+
+
+@breaks(f"{P}.heard: EndsAreTrue")
+def counts_an_earlier_process(c: Cluster) -> None:
+    c.heard(known=99)
+
+
+@breaks(f"{P}.heard: EndsAreTrue")
+def counts_who_is_behind_its_epoch(c: Cluster) -> None:
+    c.follower.epoch = 0
+    c.heard()
+
+
+@breaks(f"{P}.heard: EndsAreTrue again")
+def counts_more_than_the_follower_has(c: Cluster) -> None:
+    c.leader.ends[2] = c.follower.log.end + 1
+    c.heard()
+
+
+@breaks(f"{P}.cut: HighWatermarkInLog")
+def cuts_below_its_high_watermark(c: Cluster) -> None:
+    c.oracle.decision = evolve(c.oracle.decision, isr=frozenset((1, 3)))
+    c.follower.log.truncate_to(1)
+    c.taken(truncated=True, end=3, old=c.follower.high_watermark)
+
+
+def _cuts(c: Cluster) -> None:
+    c.follower.high_watermark = 0
+    c.follower.log.truncate_to(1)
+
+
+@breaks(f"{P}.cut: CommittedInIsr", f"{W}._taken: cut()")
+def cuts_what_is_committed(c: Cluster) -> None:
+    _cuts(c)
+    c.taken(truncated=True, end=3, old=0)
+
+
+@breaks(f"{W}._became_follower: cut()")
+def cuts_what_is_committed_when_it_follows(c: Cluster) -> None:
+    _cuts(c)
+    c.observe(2, o.BecameFollower, 3)
+
+
+@breaks(f"{P}.became_leader: OneLeaderPerEpoch", f"{W}._became_leader: became_leader()")
+def leads_besides_the_leader(c: Cluster) -> None:
+    c.follower.leader = 2
+    c.observe(2, o.BecameLeader, False, c.follower.high_watermark)
+
+
+@breaks(f"{P}.decided: LeaderInIsr", f"{W}._decided: decided()")
+def elects_from_outside_the_isr(c: Cluster) -> None:
+    c.decided("Elect", frozenset((1, 3)))
+
+
+@breaks(f"{P}.decided: LeaderInIsr")
+def leaves_the_dead_in_sync(c: Cluster) -> None:
+    c.decided("Elect", EVERYBODY, alive=frozenset((2, 3)))
+
+
+@breaks(f"{P}.decided: ElrOutsideIsr")
+def leaves_a_member_of_the_isr_in_the_elr(c: Cluster) -> None:
+    c.decided("Elect", EVERYBODY, elr=frozenset((1,)))
+
+
+@breaks(f"{P}._elected_unclean: UncleanElection", f"{P}.decided: _elected_unclean()")
+def elects_uncleanly(c: Cluster) -> None:
+    c.decided("ElectUnclean", frozenset((2,)))
+
+
+@breaks(f"{P}._isr_holds_committed: CommittedInIsr", f"{P}.decided: _isr_holds_committed()")
+def takes_in_who_lacks_records(c: Cluster) -> None:
+    _cuts(c)
+    c.decided("AlterPartition", EVERYBODY)
+
+
+def _waits_for_nothing(c: Cluster) -> None:
+    c.oracle.written[1, c.leader.log.end] = Record(1, None), 1
+    c.append(Record(1, None))
+    c.leader.ends = dict.fromkeys((2, 3), c.leader.log.end)
+
+
+@breaks(f"{P}.eager: Progress", f"{W}._isr_altered: eager()")
+def stays_below_what_all_in_sync_have(c: Cluster) -> None:
+    _waits_for_nothing(c)
+    c.observe(1, o.IsrAltered, 3, False)
+
+
+@breaks(f"{W}._heard: eager()")
+def stays_when_it_hears_the_last_fetch(c: Cluster) -> None:
+    _waits_for_nothing(c)
+    c.heard()
+
+
+@breaks(f"{W}._became_leader: eager()")
+def stays_when_it_is_elected(c: Cluster) -> None:
+    _waits_for_nothing(c)
+    c.observe(1, o.BecameLeader, True, c.leader.high_watermark)
+
+
+@breaks(f"{W}._written: eager()")
+def alone_in_sync_stays_below_its_own_end(c: Cluster) -> None:
+    c.leader.isr, c.leader.min_isr = frozenset((1,)), 1
+    c.leader.log.append(1, None)
+    c.observe(1, o.Written, c.leader.log.end - 1)
+
+
+@breaks(f"{P}.registered: CommittedInIsr", f"{W}._registered: registered()")
+def comes_back_in_sync_without_records(c: Cluster) -> None:
+    _cuts(c)
+    c.run.simulation.observe(0, o.Registered(2, 1, 1))
+
+
+@breaks(f"{P}.acked: AckedSurvives", f"{W}._acknowledged: acked()")
+def acknowledges_what_is_not_there(c: Cluster) -> None:
+    c.observe(1, o.Acknowledged, -1, RecordBatch("never"), 0)
+
+
+@breaks(f"{P}.read: ViewsArePrefixes", f"{W}._read: read()")
+def serves_what_is_not_there(c: Cluster) -> None:
+    c.observe(1, o.RecordsRead, 0, (Record(1, "other"),))
+
+
+# Groups
+
+G, GW = "GroupOracle", "GroupOracles"
+
+
+@breaks(f"{G}.rebalanced: OneOwner", f"{GW}._rebalanced: rebalanced()")
+def rebalances_in_the_same_generation(c: Cluster) -> None:
+    c.observe(4, g.Rebalanced, c.group.generation, 1)
+
+
+@breaks(f"{G}.joined: OneOwner", f"{GW}._joined: joined()")
+def joins_besides_the_owner(c: Cluster) -> None:
+    assert c.group.group.owner is not None
+    c.observe(7, g.Joined, 3 - c.group.group.owner, 1, c.group.generation, 0)
+
+
+@breaks(f"{G}.did: AtMostOnce", f"{GW}._processed: did()", commit_when="before")
+def processes_again(c: Cluster) -> None:
+    c.observe(7, g.Processed, 1, 1)
+
+
+def _commits(c: Cluster, generation: int, before: int) -> None:
+    commit = OffsetCommit(1, generation, c.group.group.committed)
+    c.observe(4, g.CommitReceived, commit, before, False)
+
+
+@breaks(f"{G}.committed: CommitFenced", f"{GW}._commit_received: committed()")
+def commits_in_an_old_generation(c: Cluster) -> None:
+    _commits(c, c.group.generation - 1, 0)
+
+
+@breaks(f"{G}.committed: CommittedMonotone")
+def commits_backwards(c: Cluster) -> None:
+    _commits(c, c.group.generation, c.group.group.committed + 1)
+
+
+@breaks(f"{G}.committed: AtLeastOnce")
+def commits_over_a_gap(c: Cluster) -> None:
+    c.group.processed[2] = c.group.passed = 0
+    _commits(c, c.group.generation, 0)
+
+
+# The end
+
+E = "ProgressOracle"
+
+
+@breaks(f"{E}._missing: producer waits for answers")
+def leaves_a_producer_without_answer(c: Cluster) -> None:
+    c.producer.sending[0] = Sending(RecordBatch(0), c.name, 0)
+    c.finish()
+
+
+@breaks(f"{E}._missing_in: nobody leads", f"{E}._missing: :", f"{E}.handle: Progress")
+def elects_nobody(c: Cluster) -> None:
+    c.oracle.state.leader = None
+    c.finish()
+
+
+@breaks(f"{E}._missing_in: leader does not know that it leads in epoch")
+def never_tells_the_leader(c: Cluster) -> None:
+    c.oracle.state.leader_epoch += 1
+    c.finish()
+
+
+@breaks(f"{E}._missing_in: only are in sync")
+def never_takes_a_follower_in_again(c: Cluster) -> None:
+    c.oracle.state.isr = frozenset((1, 2))
+    c.finish()
+
+
+@breaks(f"{E}._missing_in: the high watermark stays at of")
+def never_commits_the_last_record(c: Cluster) -> None:
+    c.append(Record(1, None))
+    c.finish()
+
+
+@breaks(f"{E}._missing_in: replica ends at of")
+def never_copies_the_last_record(c: Cluster) -> None:
+    c.follower.log.truncate_to(c.leader.log.end - 1)
+    c.finish()
+
+
+@breaks(f"{E}._not_committed: the group has committed of")
+def never_commits_the_last_offset(c: Cluster) -> None:
+    c.group.group.committed -= 1
+    c.finish()
+
+
+@breaks(f"{E}._not_committed: AtLeastOnce")
+def never_processes_a_record(c: Cluster) -> None:
+    c.group.processed[1] = 0
+    c.finish()
+
+
+@breaks(f"{E}._find: AckedSurvives", f"{E}._scan: _find()", f"{E}.handle: _scan()")
+def loses_an_acknowledged_record(c: Cluster) -> None:
+    c.producer.acked[-1] = c.name, c.leader.log.end
+    c.finish()
+
+
+@breaks(f"{E}._scan: read()")
+def differs_from_what_was_committed(c: Cluster) -> None:
+    c.oracle.log.committed[0] = Record(1, "other")
+    c.finish()
+
+
+@breaks(f"{E}._no_duplicates: NoDuplicates", f"{E}._scan: _no_duplicates()", idempotence=True)
+def appends_a_retry_again(c: Cluster) -> None:
+    again = c.leader.log.records[0]
+    c.append(again)
+    c.oracle.log.commit(again)
+    c.group.group.committed += 1
+    c.group.processed.append(1)
+    c.leader.high_watermark += 1
+    c.finish()
+
+
+def _goes_on(c: Cluster) -> None:
+    c.run.progress.done = False
+    c.run.simulation.timeline.at(c.run.now_ms, PROGRESS, TICK)
+    if found := c.run.go().violation:
+        raise found
+
+
+@breaks("Run._loop: EventBudget")
+def goes_on_beyond_its_budget(c: Cluster) -> None:
+    c.run.settings = evolve(c.run.settings, events=1)
+    _goes_on(c)
+
+
+@breaks("Run.go: name")
+def breaks_in_an_unforeseen_way(c: Cluster) -> None:
+    c.run.simulation.timeline.at(c.run.now_ms, c.producer.id, object())
+    _goes_on(c)

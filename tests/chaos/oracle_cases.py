@@ -1,0 +1,120 @@
+"""A cluster in which all is well, and a bug that is put into it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field, frozen
+
+from chaos.clients.producer import Producer
+from chaos.oracles.group import GroupOracle
+from chaos.oracles.partition import PartitionOracle
+from chaos.oracles.violation import Violation
+from chaos.settings import Settings
+from chaos.sim.addresses import TICK, TOPIC
+from chaos.sim.simulator import Run, build
+from properties.mutants.edits import patched
+from refimpl.broker import observations as o
+from refimpl.broker.messages import TopicPartition
+from refimpl.machines.log import Record
+from refimpl.machines.messages import FetchRequest, LeaderAndIsr
+from refimpl.machines.replica import Replica
+from tests.chaos.oracle_sites import Patches
+
+EVERYBODY = frozenset((1, 2, 3))
+
+
+@define
+class Cluster:
+    """A run that came well to its end: what a bug finds."""
+
+    run: Run
+    name: TopicPartition = field(factory=lambda: TopicPartition(TOPIC, 0))
+
+    @property
+    def oracle(self) -> PartitionOracle:
+        return self.run.partitions[0]
+
+    @property
+    def group(self) -> GroupOracle:
+        return self.run.groups[0]
+
+    @property
+    def producer(self) -> Producer:
+        return self.run.progress.producers[0]
+
+    @property
+    def leader(self) -> Replica:
+        return self.oracle.replicas[1]
+
+    @property
+    def follower(self) -> Replica:
+        return self.oracle.replicas[2]
+
+    def append(self, record: Record) -> None:
+        """Everybody has one record more."""
+        for replica in self.oracle.replicas.values():
+            replica.log.extend((record,))
+
+    def observe(self, who: int, kind: type, *of: Any) -> None:
+        """Somebody says that it made a step of this partition."""
+        partition = self.name if kind.__module__ == o.__name__ else 0
+        self.run.simulation.observe(who, kind(partition, *of))
+
+    def taken(self, *, truncated: bool = False, end: int | None = None, old: int) -> None:
+        """The follower took an answer; before, it ended at `end`, with high watermark `old`."""
+        before = self.follower.log.end if end is None else end
+        self.observe(2, o.AnswerTaken, 1, truncated, before, old)
+
+    def heard(self, *, epoch: int = 1, known: int = 0) -> None:
+        """The leader heard a fetch of the follower."""
+        request = FetchRequest(2, 0, 1, epoch, self.follower.log.end, 1)
+        self.observe(1, o.FetchHeard, request, False, known)
+
+    def decided(self, action: str, isr: frozenset[int], *, leader: int = 2, **of: Any) -> None:
+        """The controller decided something, in a new epoch."""
+        decision = LeaderAndIsr(2, leader, isr, 2)
+        elr, alive = of.get("elr", frozenset[int]()), of.get("alive", EVERYBODY)
+        self.observe(0, o.Decided, action, leader, 0, decision, elr, alive)
+
+    def finish(self) -> None:
+        """The time to get well is over, and everything is read."""
+        self.run.simulation.timeline.now += self.run.settings.calm_ms
+        self.run.progress.handle(TICK)
+
+
+Bug = Callable[[Cluster], None]
+
+
+@frozen
+class Case:
+    """A bug, and the settings of the cluster that has it."""
+
+    bug: Bug
+    settings: dict[str, Any] = field(factory=dict[str, Any])
+
+    def violation(self, without: Patches | None = None) -> Violation | None:
+        """What is reported of the bug, with these functions patched from its coming on."""
+        run = build(Settings(partitions=1, fault_ms=200, **self.settings), ()).go()
+        assert run.violation is None
+        assert run.complete
+        assert len(run.partitions[0].log.committed) > 5
+        try:
+            with patched(without or {}):
+                self.bug(Cluster(run))
+        except Violation as violation:
+            return violation
+        return None
+
+
+CASES: dict[str, list[Case]] = {}
+
+
+def breaks(*names: str, **settings: Any) -> Callable[[Bug], Bug]:
+    """This bug, with these settings, is found at these sites."""
+
+    def register(bug: Bug) -> Bug:
+        for name in names:
+            CASES.setdefault(name, []).append(Case(bug, settings))
+        return bug
+
+    return register

@@ -1,0 +1,173 @@
+"""Every place where an oracle speaks is needed: without it, a bug that breaks its promise passes.
+
+For each site there is a bug. It is reported; with exactly this site silent, nothing is.
+"""
+
+import ast
+from traceback import walk_tb
+
+import pytest
+from attrs import evolve
+
+from chaos.oracles import partition, progress
+from chaos.settings import Settings
+from chaos.sim.simulator import build
+from properties.mutants.catalogue import applied, catalogue
+from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
+from tests.chaos import oracle_bugs as bugs
+from tests.chaos.oracle_bugs import E, G, P
+from tests.chaos.oracle_cases import CASES, Case, Cluster
+from tests.chaos.oracle_sites import ORACLES, Site, functions_of, modules, silent, sites
+
+
+@pytest.mark.parametrize("name", sites())
+def test_without_this_site_a_bug_passes(name: str) -> None:
+    site = sites()[name]
+    assert CASES.get(name), f"no bug is known that only {name} reports"
+    for case in CASES[name]:
+        found = case.violation()
+        assert found is not None
+        assert site.oracle in (None, found.oracle)
+        assert all(words in found.what for words in site.said), found
+        assert case.violation(silent(site)) is None
+
+
+def test_each_case_belongs_to_a_site() -> None:
+    assert CASES.keys() <= sites().keys()
+
+
+# Excuses
+
+
+def comes_back_alone_without_records(c: Cluster) -> None:
+    c.oracle.decision = evolve(c.oracle.decision, isr=frozenset((2,)))
+    bugs.comes_back_in_sync_without_records(c)
+
+
+def leads_without_isr(c: Cluster) -> None:
+    c.oracle.state.isr = frozenset()
+    c.finish()
+
+
+def nobody_leads_and_nobody_may(c: Cluster) -> None:
+    c.oracle.state.leader = None
+    leads_without_isr(c)
+
+
+def loses_an_acknowledged_record_in_a_later_era(c: Cluster) -> None:
+    c.oracle.era = 1
+    bugs.loses_an_acknowledged_record(c)
+
+
+ELR = {"elr": True, "min_isr": 1}
+# In a function, what has to hold for an excuse, and a bug that only this keeps from being excused
+EXCUSES: list[tuple[str, str, bool, Case]] = [
+    (f"{P}.unavailable", "self.settings.elr", True, Case(nobody_leads_and_nobody_may)),
+    (
+        *(f"{P}.unavailable", "not self.settings.unclean", True),
+        Case(nobody_leads_and_nobody_may, {**ELR, "unclean": True}),
+    ),
+    (
+        *(f"{P}.unavailable", "self.settings.overlap or self.settings.min_isr < 2", True),
+        Case(nobody_leads_and_nobody_may, {**ELR, "min_isr": 2, "overlap": False}),
+    ),
+    (f"{P}.unavailable", "state.leader is None", True, Case(leads_without_isr, ELR)),
+    (f"{P}.unavailable", "not state.isr | state.elr", True, Case(bugs.elects_nobody, ELR)),
+    (
+        *(f"{P}._judges", "epoch >= self.era and (not self.unsettled)", False),
+        Case(bugs.acknowledges_what_is_not_there),
+    ),
+    (f"{P}._holds_committed", "not known", True, Case(bugs.takes_in_who_lacks_records)),
+    (
+        *(f"{P}._last_may_lose", "self.settings.lossy", True),
+        Case(comes_back_alone_without_records),
+    ),
+    (
+        *(f"{P}._last_may_lose", "not self.settings.elr", True),
+        Case(comes_back_alone_without_records, {"lossy": True, "elr": True}),
+    ),
+    (
+        *(f"{P}.registered", "isr == frozenset((replica.id,))", True),
+        Case(bugs.comes_back_in_sync_without_records, {"lossy": True}),
+    ),
+    (
+        *(f"{E}._find", "not oracle.log.loss_allowed", False),
+        Case(loses_an_acknowledged_record_in_a_later_era),
+    ),
+    (
+        *(f"{E}._find", "not oracle.era", False),
+        Case(bugs.loses_an_acknowledged_record, {"unclean": True}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("where", "old", "new", "case"), EXCUSES)
+def test_a_wider_excuse_lets_a_bug_pass(where: str, old: str, new: bool, case: Case) -> None:
+    module = partition if where.startswith(P) else progress
+    function = function_at(f"{module.__name__}:{where}")
+    wider = compiled(function, edited(tree_of(function), old, str(new)))
+    assert case.violation() is not None
+    assert case.violation({function: wider}) is None
+
+
+def test_what_is_excused_passes() -> None:
+    assert Case(nobody_leads_and_nobody_may, ELR).violation() is None
+
+
+def test_every_condition_of_an_excuse_is_there() -> None:
+    oracles = [module for module in modules() if module.__name__.startswith(ORACLES)]
+    functions = {f"{owner}{f.name}": f for one in oracles for owner, f in functions_of(one)}
+    known = {where for where, *_ in EXCUSES}
+    assert {
+        n for n, f in functions.items() if f.returns and ast.unparse(f.returns) == "bool"
+    } <= known
+    (returned,) = [f for f in functions[f"{P}.unavailable"].body if isinstance(f, ast.Return)]
+    assert isinstance(returned.value, ast.BoolOp)
+    conditions = {ast.unparse(one) for one in returned.value.values}
+    assert conditions == {old for where, old, *_ in EXCUSES if where == f"{P}.unavailable"}
+
+
+# Bugs of the machines, in whole runs: where each is seen, and from which seed on
+
+SEEN = [
+    ("leads_in_an_older_epoch", 0, f"{P}.wrote: EpochsAscend"),
+    ("writes_in_the_last_records_epoch", 0, f"{P}.wrote: OneLeaderPerEpoch"),
+    ("writes_in_the_last_records_epoch", 17, f"{P}.wrote: LogMatching"),
+    ("follower_adopts_the_leaders_list", 0, f"{P}.copied: LogMatching"),
+    ("high_watermark_above_the_log", 0, f"{P}.moved: HighWatermarkInLog"),
+    ("promotion_resets_the_high_watermark", 0, f"{P}.moved: HighWatermarkMonotone"),
+    ("epochs_are_enough", 20, f"{P}.moved: AppendOnly"),
+    ("followers_commit", 17, f"{P}._commit: ViewsArePrefixes"),
+    ("serves_older_epochs", 0, f"{P}.heard: EndsAreTrue"),
+    ("one_table_for_two", 0, f"{P}.heard: EndsAreTrue again"),
+    ("cut_keeps_the_high_watermark", 12, f"{P}.cut: HighWatermarkInLog"),
+    ("cuts_when_it_becomes_a_follower", 0, f"{P}.cut: CommittedInIsr"),
+    ("elects_from_outside", 1, f"{P}.decided: LeaderInIsr"),
+    ("leader_stays_in_the_elr", 0, f"{P}.decided: ElrOutsideIsr"),
+    ("commits_by_majority", 0, f"{P}._isr_holds_committed: CommittedInIsr"),
+    ("rebalance_in_the_same_generation", 0, f"{G}.rebalanced: OneOwner"),
+    ("anybody_is_the_owner", 1, f"{G}.joined: OneOwner"),
+    ("processes_before_the_answer", 10, f"{G}.did: AtMostOnce"),
+    ("zombies_commit", 1, f"{G}.committed: CommitFenced"),
+    ("overtaken_commits_count", 8, f"{G}.committed: CommittedMonotone"),
+    ("commits_before_processing", 0, f"{G}.committed: AtLeastOnce"),
+    ("never_elects_from_the_elr", 0, f"{E}.handle: Progress"),
+]
+
+
+def _seen_at(site: Site, seed: int) -> bool:
+    """Whether this seed's run ends at the site."""
+    violation = build(Settings.draw(seed, events=30_000)).go().violation
+    frames = [*walk_tb(violation.__traceback__)] if violation else []
+    at = [(frame.f_code.co_qualname, line) for frame, line in frames]
+    return at[-1:] == [(site.function.partition(":")[2], site.line)]
+
+
+@pytest.mark.parametrize(("bug", "first", "name"), SEEN)
+def test_a_bug_of_the_machines_is_seen_at_this_site(bug: str, first: int, name: str) -> None:
+    site = sites()[name]
+    with applied(catalogue()[bug]):
+        seed = next((seed for seed in range(first, first + 60) if _seen_at(site, seed)), None)
+        assert seed is not None
+        with patched(silent(site)):
+            assert not _seen_at(site, seed)
