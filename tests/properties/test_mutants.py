@@ -260,7 +260,7 @@ def test_every_kind_of_mutant_is_made_and_bears_a_name_of_its_own() -> None:
 
 
 def test_a_generated_mutant_is_in_the_machine_and_comes_out_again() -> None:
-    name = "refimpl.machines.log:Log.append: self.records.append(record) -> pass"
+    name = "refimpl.machines.log:Log.append: self.records.append(Record(epoch, batch)) -> pass"
     mutant = next(one for one in generated("refimpl.machines.log") if one.name == name)
     assert mutant.place.startswith("refimpl/machines/log.py:")
     log = Log()

@@ -29,6 +29,7 @@ def test_only_the_classic_protocol_has_generations_of_the_group(
         consumer["group_protocol"] = protocol
         if protocol is None:
             del consumer["group_protocol"]
+    meta["topics"]["t"]["partitions"] = 2
     said = {v.check: v for v in judged_lines(tmp_path, lines, meta).verdicts}[id]
     assert said.verdict == expected, said.reason
     if protocol is None:
@@ -44,5 +45,6 @@ def test_whatever_the_protocol_is_a_commit_of_the_newest_generation_holds(
     lines, meta = trace(SENT, OLD, NEW, newer, scan(record(1, 0), end=1))
     for consumer in meta["consumers"].values():
         consumer["group_protocol"] = protocol
+    meta["topics"]["t"]["partitions"] = 2
     said = {v.check: v.verdict for v in judged_lines(tmp_path, lines, meta).verdicts}
     assert said["G4"] == ("holds" if protocol is None else "not checked")

@@ -433,7 +433,7 @@ def run_of(tmp_path: Path, lines: dict[str, list[dict[str, Any]]], **meta: Any) 
     for process, mine in lines.items():
         for seq, line in enumerate(mine):
             line |= {"process": process, "seq": seq, "outcome": line.get("outcome", "ok")}
-    whole = {"format": 1, "run": "small", "topics": {"t": {"partitions": 1}}, **meta}
+    whole = {"format": 1, "run": "small", "topics": {"t": {"partitions": 2}}, **meta}
     return picture(read_trace(write(tmp_path / "small", lines, whole)))
 
 

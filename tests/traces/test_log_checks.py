@@ -346,7 +346,8 @@ def test_a_record_that_another_call_may_have_stored_is_in_no_order(tmp_path: Pat
     failed["outcome"], failed["records"][0]["offset"] = "fail", None
     del failed["records"][0]["offset"]
     stored["records"][0]["offset"], other["records"][0]["offset"] = 0, 1
-    lines["q#0"] = [other | {"invoked_ns": stored["returned_ns"] + 1}, close | {"process": "q#0"}]
+    later = {"invoked_ns": stored["returned_ns"] + 1, "returned_ns": stored["returned_ns"] + 2}
+    lines["q#0"] = [other | later, close | {"process": "q#0"}]
     for mine in lines.values():
         for seq, line in enumerate(mine):
             line["seq"] = seq

@@ -98,7 +98,7 @@ def test_strict_calls_what_the_configuration_permits_a_violation() -> None:
 def test_the_reason_names_the_line_of_the_configuration() -> None:
     one = judged(KEPT / "auto-commit")
     reasons = {v.check: v.reason for v in one.verdicts}
-    assert reasons["G8"] == "440 permitted by consumers of group g: commit_order = auto"
+    assert reasons["G8"] == "allowed because consumers of group g: commit_order = auto"
     assert verdicts(one)["L4"] == "holds"
 
 

@@ -35,9 +35,12 @@ def values(field: Field, version: int) -> st.SearchStrategy[object]:
     match field.kind:
         case Number(packing) if packing.format == ">16s":
             one = st.binary(min_size=16, max_size=16)
+        case Number(packing) if packing.format == ">?":
+            one = st.booleans()
         case Number(packing):
-            bits = 8 * packing.size - 1
-            one = st.integers(-(2**bits), 2**bits - 1)
+            signed = packing.format[-1].islower()
+            least = -(2 ** (8 * packing.size - 1)) if signed else 0
+            one = st.integers(least, least + 2 ** (8 * packing.size) - 1)
         case Sized(length, _, _):
             one = st.text(max_size=5) if length.packing.size == 2 else st.binary(max_size=200)
         case schema:
