@@ -62,7 +62,7 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
 @check(
     "L2",
     "a record is stored once",
-    formula="(o, v), (o′, v) ∈ acknowledged ∪ read ⇒ o = o′",
+    formula="(o, v), (o′, v) ∈ acknowledged ∪ read, no acknowledgement contradicted (L8) ⇒ o = o′",
     needs="ACKS READS",
     unless="producers.idempotence is false, or the application sent the id more than once",
     kinds="duplicate",

@@ -33,15 +33,24 @@ def one_offset_one_record(h: History, rows: list[Row]) -> None:
     must(one.id != two.id, "it is the same record")
 
 
+def _contradicted(h: History, row: Row) -> bool:
+    """Whether others are read where this record was acknowledged, and it is not: that is L8."""
+    if row.op != "send":
+        return False
+    there = [r for r in h.rows(row.place, "poll", "scan") if r.ok and r.offset == row.offset]
+    return bool(there) and all(r.id != row.id for r in there)
+
+
 @predicate("L2")
 def stored_once(h: History, rows: list[Row]) -> None:
-    """(o, v), (o′, v) ∈ A ∪ R ⇒ o = o′."""
+    """(o, v), (o′, v) ∈ A ∪ R ⇒ o = o′, for acknowledgements that no read contradicts."""
     ops(rows, "send|poll|scan", "send|poll|scan")
     one_place(rows)
     one, two = rows
     must(all(_tells_place(h, r) for r in rows), "a record was neither acknowledged nor read")
     must(one.id == two.id, "the records differ")
     must(one.offset != two.offset, "it is the same offset")
+    must(not any(_contradicted(h, r) for r in rows), "others are read where it was acknowledged")
 
 
 @predicate("L3")

@@ -398,7 +398,7 @@ def test_a_disagreement_of_the_past_is_found(
 ) -> None:
     put_back(monkeypatch)
     quick = settings(
-        max_examples=300,
+        max_examples=1500,
         derandomize=True,
         database=None,
         phases=[Phase.generate],
