@@ -11,7 +11,6 @@ What is asked, with the invariant a conjunction of named definitions:
 replicas and records, and of any number of steps.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -72,7 +71,6 @@ class Answer:
     failures: list[Failure] = field(factory=list[Failure])
     steps: dict[str, int] = field(factory=dict[str, int])
     taken: dict[str, int] = field(factory=dict[str, int])
-    cpu_s: float = 0.0
 
     @property
     def inductive(self) -> bool:
@@ -96,7 +94,6 @@ class Prover:
 
     def run(self, on_step: Callable[[Step], None] = lambda _: None) -> Answer:
         """Ask everything. `on_step` hears of each step before it is asked about."""
-        began = time.process_time()
         self._init()
         for formula in self.invariant.values():
             self.solver.add(formula)
@@ -105,7 +102,6 @@ class Prover:
         for step in steps_of_next(self.ev):
             on_step(step)
             self._step(step)
-        self.answer.cpu_s = time.process_time() - began
         return self.answer
 
     def _init(self) -> None:
@@ -138,19 +134,22 @@ class Prover:
         goals = {name: self.ev.define(name, after) for name in self.question.invariant}
         goals |= {name: self.ev.define(name, self.state, after) for name in self.question.two_state}
         # One question for all conjuncts; one by one only to name what broke.
-        if self._asked(conjunction(*goals.values())) == z3.unsat:
+        said, _ = self._asked(conjunction(*goals.values()))
+        if said == z3.unsat:
             return
         for name, goal in goals.items():
             self._show(step.action, str(step), name, goal, after)
 
-    def _asked(self, goal: Bool) -> Any:
+    def _asked(self, goal: Bool) -> tuple[Any, Any]:
+        """What z3 says of the goal's negation, and a model of it where there is one."""
         if goal is True:
-            return z3.unsat
+            return z3.unsat, None
         self.solver.push()
         self.solver.add(negation(goal))
         said = self.solver.check()
+        model = self.solver.model() if said == z3.sat else None
         self.solver.pop()
-        return said
+        return said, model
 
     def _show(
         self,
@@ -160,24 +159,19 @@ class Prover:
         goal: Bool,
         after: Mapping[str, Value] | None,
     ) -> None:
-        if goal is True:
+        said, model = self._asked(goal)
+        if said == z3.unsat:
             return
-        self.solver.push()
-        self.solver.add(negation(goal))
-        said = self.solver.check()
-        if said != z3.unsat:
-            model = self.solver.model() if said == z3.sat else None
-            self.answer.failures.append(
-                Failure(
-                    action,
-                    step,
-                    conjunct,
-                    unknown=model is None,
-                    before=None if model is None else self._plain(self.state, model),
-                    after=None if model is None or after is None else self._plain(after, model),
-                )
+        self.answer.failures.append(
+            Failure(
+                action,
+                step,
+                conjunct,
+                unknown=model is None,
+                before=None if model is None else self._plain(self.state, model),
+                after=None if model is None or after is None else self._plain(after, model),
             )
-        self.solver.pop()
+        )
 
     def _plain(self, state: Mapping[str, Value], model: Any) -> dict[str, Plain]:
         return {name: shape.plain(state[name], model) for name, shape in self.shapes.items()}
