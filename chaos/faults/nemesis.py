@@ -11,7 +11,13 @@ from chaos.sim.addresses import BROKERS, CONTROLLER, COORDINATOR, NEMESIS, RESTA
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Link
 from chaos.sim.simulation import Simulation
-from refimpl.broker.messages import ElectLeadersRequest, Request, TopicPartition
+from refimpl.broker.control_messages import (
+    ElectLeadersRequest,
+)
+from refimpl.broker.messages import (
+    Request,
+    TopicPartition,
+)
 
 NODES = (CONTROLLER, *BROKERS, COORDINATOR)
 

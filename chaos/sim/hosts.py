@@ -10,13 +10,15 @@ from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import FileLogs
 from chaos.sim.simulation import Simulation
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.controller import Controller
-from refimpl.broker.messages import (
+from refimpl.broker.control_messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
+    Stopped,
+)
+from refimpl.broker.controller import Controller
+from refimpl.broker.messages import (
     Request,
     Response,
-    Stopped,
     Timer,
     TopicPartition,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
+from refimpl.broker import control_messages as c
 from refimpl.broker import messages as m
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.observations import (
@@ -59,10 +60,10 @@ class Controller:
     def __attrs_post_init__(self) -> None:
         """Look up once who handles what."""
         self._handlers = {
-            m.BrokerHeartbeatRequest: self._heartbeat,
-            m.BrokerRegistrationRequest: self._register,
-            m.AlterPartitionRequest: self._alter_partition,
-            m.ElectLeadersRequest: self._elect_leaders,
+            c.BrokerHeartbeatRequest: self._heartbeat,
+            c.BrokerRegistrationRequest: self._register,
+            c.AlterPartitionRequest: self._alter_partition,
+            c.ElectLeadersRequest: self._elect_leaders,
         }
 
     def start(self, now: int) -> Sequence[Any]:
@@ -108,13 +109,13 @@ class Controller:
 
         The same process may ask again, and is told the same; an older one is refused (KIP-631).
         """
-        body: m.BrokerRegistrationRequest = request.body
+        body: c.BrokerRegistrationRequest = request.body
         broker, known = body.broker_id, self.processes.get(body.broker_id, 0)
         previous = self.registry.epochs.get(broker, -1)
         if body.incarnation_id <= known:
             same = body.incarnation_id == known
             error = None if same else "DUPLICATE_BROKER_REGISTRATION"
-            self._respond(request, m.BrokerRegistrationResponse(error, previous if same else -1))
+            self._respond(request, c.BrokerRegistrationResponse(error, previous if same else -1))
             return
         if known:
             self._fence(broker)
@@ -126,7 +127,7 @@ class Controller:
         self.registry.heartbeat(broker, self.broker_epochs, now)
         self.registry.unfence(broker)
         self.outputs.append(Registered(broker, body.incarnation_id, self.broker_epochs))
-        self._respond(request, m.BrokerRegistrationResponse(None, self.broker_epochs))
+        self._respond(request, c.BrokerRegistrationResponse(None, self.broker_epochs))
         crashed = known > 0 and body.previous_broker_epoch != previous
         for name, one in self.partitions.items():
             one.state.register(broker, crashed=crashed)
@@ -134,7 +135,7 @@ class Controller:
         self._tell_all(broker)
 
     def _heartbeat(self, now: int, request: m.Request) -> None:
-        body: m.BrokerHeartbeatRequest = request.body
+        body: c.BrokerHeartbeatRequest = request.body
         broker, registry = body.broker_id, self.registry
         try:
             fenced = registry.heartbeat(broker, body.broker_epoch, now)
@@ -142,7 +143,7 @@ class Controller:
                 registry.shut_down(broker, body.broker_epoch)
         except Refusal as refusal:
             self.outputs.append(Ignored("heartbeats of an earlier incarnation"))
-            self._respond(request, m.BrokerHeartbeatResponse(refusal.kafka_error, False))
+            self._respond(request, c.BrokerHeartbeatResponse(refusal.kafka_error, False))
             return
         if broker in registry.leaving:
             self._fence(broker)
@@ -152,7 +153,7 @@ class Controller:
             for name, one in self.partitions.items():
                 self._find_leader(name, one)
         leaving = broker in registry.leaving
-        self._respond(request, m.BrokerHeartbeatResponse(None, leaving))
+        self._respond(request, c.BrokerHeartbeatResponse(None, leaving))
         if body.metadata_version < self.metadata_version:
             self._tell_all(broker)
 
@@ -211,7 +212,7 @@ class Controller:
 
     def _elect_leaders(self, now: int, request: m.Request) -> None:
         """An operator, or the preferred leader's return, asks for another leader (KIP-460)."""
-        body: m.ElectLeadersRequest = request.body
+        body: c.ElectLeadersRequest = request.body
         try:
             self._elect(body.partition, self.partitions[body.partition], body.broker_id)
         except Refusal as refusal:
@@ -221,14 +222,14 @@ class Controller:
 
     def _alter_partition(self, now: int, request: m.Request) -> None:
         """A leader asks for another ISR: a conditional update (KIP-497)."""
-        body: m.AlterPartitionRequest = request.body
+        body: c.AlterPartitionRequest = request.body
         one = self.partitions[body.partition]
         before = one.state.isr
         outcome = one.state.alter_partition(body.change)
         for follower in sorted(before ^ one.state.isr):
             action = "ExpandIsr" if follower in one.state.isr else "ShrinkIsr"
             self._observe(body.partition, one, action, body.change.broker_id, follower)
-        self._respond(request, m.AlterPartitionResponse(body.partition, outcome))
+        self._respond(request, c.AlterPartitionResponse(body.partition, outcome))
 
     def _decided(
         self,
@@ -255,19 +256,19 @@ class Controller:
         """Tell all brokers of a partition that has changed."""
         self.metadata_version += 1
         one.published = one.state.partition_epoch
-        state = m.PartitionState(name, one.state.decision)
+        state = c.PartitionState(name, one.state.decision)
         for broker in self.brokers:
             self._tell(broker, (state,), is_full=False)
 
     def _tell_all(self, broker: int) -> None:
         states = [
-            m.PartitionState(name, one.state.decision) for name, one in self.partitions.items()
+            c.PartitionState(name, one.state.decision) for name, one in self.partitions.items()
         ]
         self._tell(broker, tuple(states), is_full=True)
 
-    def _tell(self, broker: int, states: Sequence[m.PartitionState], *, is_full: bool) -> None:
+    def _tell(self, broker: int, states: Sequence[c.PartitionState], *, is_full: bool) -> None:
         if broker in self.processes:
             self.requests += 1
             epoch = self.registry.epochs[broker]
-            news = m.LeaderAndIsrRequest(epoch, self.metadata_version, states, is_full)
+            news = c.LeaderAndIsrRequest(epoch, self.metadata_version, states, is_full)
             self.outputs.append(m.Request(CONTROLLER, broker, self.requests, news))

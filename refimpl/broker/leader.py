@@ -3,10 +3,12 @@
 from attrs import define, field
 
 from refimpl.broker.context import CONTROLLER, Context
-from refimpl.broker.fetch import Fetches
-from refimpl.broker.messages import (
+from refimpl.broker.control_messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
+)
+from refimpl.broker.fetch import Fetches
+from refimpl.broker.messages import (
     Response,
 )
 from refimpl.broker.observations import HighWatermarkAdvanced, IsrAltered, Refused

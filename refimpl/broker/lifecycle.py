@@ -3,13 +3,15 @@
 from attrs import define
 
 from refimpl.broker.context import CONTROLLER, Context
-from refimpl.broker.messages import (
+from refimpl.broker.control_messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    Response,
     Stopped,
+)
+from refimpl.broker.messages import (
+    Response,
 )
 from refimpl.broker.observations import Refused
 

@@ -3,6 +3,9 @@
 from attrs import define, field
 
 from refimpl.broker.context import Context
+from refimpl.broker.control_messages import (
+    PartitionState,
+)
 from refimpl.broker.errors import UnknownTopicOrPartition
 from refimpl.broker.fetch import must_stand_in
 from refimpl.broker.messages import (
@@ -13,7 +16,6 @@ from refimpl.broker.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     PartitionMetadata,
-    PartitionState,
     Request,
     TopicPartition,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
+from refimpl.broker import control_messages as c
 from refimpl.broker import messages as m
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import CONTROLLER, Context
@@ -70,10 +71,10 @@ class Node:
             m.OffsetForLeaderEpochRequest: (
                 lambda now, request: self.metadata.offset_for_leader_epoch(request)
             ),
-            m.LeaderAndIsrRequest: self._leader_and_isr,
-            m.AlterPartitionResponse: self.leader.altered,
-            m.BrokerRegistrationResponse: self._registered,
-            m.BrokerHeartbeatResponse: lambda now, response: self.lifecycle.heard(response),
+            c.LeaderAndIsrRequest: self._leader_and_isr,
+            c.AlterPartitionResponse: self.leader.altered,
+            c.BrokerRegistrationResponse: self._registered,
+            c.BrokerHeartbeatResponse: lambda now, response: self.lifecycle.heard(response),
         }
         self._timers = {
             REGISTER: self._register_again,
@@ -239,7 +240,7 @@ class Node:
 
         Epochs may have been skipped: only the newest decision about a partition counts.
         """
-        body: m.LeaderAndIsrRequest = request.body
+        body: c.LeaderAndIsrRequest = request.body
         if request.source != CONTROLLER or body.broker_epoch != self.context.broker_epoch:
             self.context.outputs.append(Ignored("decisions for an earlier incarnation"))
             return
@@ -250,7 +251,7 @@ class Node:
             self.metadata.update(state)
             self._decided(now, state)
 
-    def _decided(self, now: int, state: m.PartitionState) -> None:
+    def _decided(self, now: int, state: c.PartitionState) -> None:
         partition = self.context.partitions.get(state.partition) or self._open(state.partition)
         replica = partition.replica
         led, end, high_watermark = replica.leads, replica.log.end, replica.high_watermark
