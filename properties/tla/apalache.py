@@ -13,6 +13,7 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
+from properties.tla import itf
 from properties.tla.checker import Outcome, Status
 from properties.tla.errors import MissingToolError
 from properties.tla.processes import Finished, run
@@ -86,11 +87,14 @@ class Apalache:
             (scratch / "model.cfg").write_text(self._model(config), encoding="utf-8")
             finished = runner.run(self._arguments(module), scratch, limit_s)
             logs = "".join(log.read_text() for log in scratch.glob("**/detailed.log"))
+            found = sorted(scratch.glob("out/**/violation.itf.json"))
+            states = itf.steps(found[0].read_bytes()) if found else ()
         except MissingToolError as missing:
             return Outcome(Status.NOT_CHECKED, reason=str(missing))
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        return judge(finished, logs, self.asked, limit_s)
+        outcome = judge(finished, logs, self.asked, limit_s)
+        return evolve(outcome, steps=states if outcome.status is Status.VIOLATED else ())
 
     def _arguments(self, module: str) -> tuple[str, ...]:
         asked = self.asked

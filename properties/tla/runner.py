@@ -54,9 +54,12 @@ class Result:
 
     @property
     def again(self) -> str:
-        """The command that shows it again."""
+        """The command that shows it again, on the same folder of specs."""
         target = f"{self.job.table.module}/{self.job.verdict.cfg}"
-        return f"highwater spec {target} {'--apalache' if self.job.apalache else '--story'}"
+        root = self.job.table.path.parents[1]
+        specs = "" if root == SpecTree().root else f" --specs {root}"
+        symbolic = " --apalache" if self.job.apalache else ""
+        return f"highwater spec {target}{specs}{symbolic} --story"
 
 
 @frozen
@@ -132,10 +135,17 @@ def _check(job: Job, options: Options) -> Result:
     module, row = job.table.module, job.verdict
     if job.apalache is not None:
         outcome = Apalache(job.apalache, options.tree).check(module, row.cfg, row.seconds)
+        outcome = _explained(outcome, job, options)
         return Result(job, outcome, tuple(compare_symbolic(job.apalache, outcome)))
     quick = (row.distinct or 0) < QUICK_STATES
     outcome = Tlc(options.tree, options.heap_mb, quick).check(module, row.cfg, row.seconds)
-    if options.explain:
-        cfg = options.tree.model(module, row.cfg)
-        outcome = with_arguments(outcome, module, cfg, options.tree)
+    outcome = _explained(outcome, job, options)
     return Result(job, outcome, tuple(compare(row, outcome)))
+
+
+def _explained(outcome: Outcome, job: Job, options: Options) -> Outcome:
+    """The outcome with the arguments of its actions, if they are asked for."""
+    if not options.explain:
+        return outcome
+    cfg = options.tree.model(job.table.module, job.verdict.cfg)
+    return with_arguments(outcome, job.table.module, cfg, options.tree)

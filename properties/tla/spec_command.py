@@ -34,7 +34,9 @@ _PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     show_default=True,
     help="Memory limit of each run.",
 )
-@click.option("--story", is_flag=True, help="Tell each counterexample, step by step.")
+@click.option(
+    "--story", is_flag=True, help="Tell the counterexample of each violation, step by step."
+)
 @click.option("--svg", type=_FILE, help="Draw the one counterexample as a sequence diagram.")
 @click.option("--json", "json_file", type=_FILE, help="Write outcomes and counterexamples.")
 @click.option("--apalache", is_flag=True, help="Run the symbolic checks too, if it is there.")
@@ -118,7 +120,7 @@ def _drawing(results: Sequence[Result]) -> str:
 
 def _say(results: Sequence[Result], story: bool, console: Console) -> None:
     console.print(report.table(results))
-    told = [result for result in results if story and result.job.apalache is None]
+    told = [result for result in results if story and result.outcome.status is Status.VIOLATED]
     paragraphs = [report.story(result) for result in told]
     paragraphs += [report.differences(result) for result in results if result.differences]
     paragraphs += [lines] if (lines := report.not_checked(results)) else []

@@ -144,4 +144,26 @@ def test_the_verb_fails_when_apalache_finds_what_should_not_be(
     result = run(spec, ["--specs", scratch.tree.root, "Pile", "--apalache"])
     assert result.exit_code == 1
     assert "Apalache: expected passes Low, found violates" in result.output
-    assert "see it again: highwater spec Pile/ok --apalache" in result.output
+    again = f"see it again: highwater spec Pile/ok --specs {scratch.tree.root} --apalache --story"
+    assert again in result.output
+
+
+def test_apalaches_counterexample_is_told_like_tlcs(
+    run: Run, scratch: Scratch, program: Install
+) -> None:
+    check = 'cfg = "ok"\napalache = {inv = "Low", length = 2, expect = "violates"}'
+    scratch.replace("Pile/verdicts.toml", 'cfg = "ok"', check)
+    states = (
+        '{"#meta": {"index": 0}, "items": []}, {"#meta": {"index": 1}, "items": [{"#bigint": "1"}]}'
+    )
+    program(
+        "apalache-mc",
+        "mkdir -p out/Pile.tla/run\n"
+        f'echo \'{{"vars": ["pile"], "states": [{states}]}}\''
+        " > out/Pile.tla/run/violation.itf.json\n"
+        "echo 'The outcome is: Error'; exit 12",
+    )
+    result = run(spec, ["--specs", scratch.tree.root, "Pile", "--apalache", "--story"])
+    assert result.exit_code == 0, result.output
+    assert "Low does not hold." in result.output
+    assert "2  Put\n       items: <<>> → <<1>>" in result.output
