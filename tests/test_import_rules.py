@@ -64,6 +64,16 @@ def test_the_contracts_are_kept(copied: Path) -> None:
             "refimpl.storage.intruder -> refimpl.machines",
         ),
         (
+            "refimpl/metadata/intruder.py",
+            "from refimpl.broker import node",
+            "refimpl.metadata.intruder -> refimpl.broker",
+        ),
+        (
+            "refimpl/machines/intruder.py",
+            "from refimpl.metadata import contract",
+            "refimpl.machines.intruder -> refimpl.metadata",
+        ),
+        (
             "refimpl/machines/intruder.py",
             "from refimpl.broker import node",
             "refimpl.machines.intruder -> refimpl.broker",

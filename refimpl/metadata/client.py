@@ -1,0 +1,179 @@
+"""The client's end of an embedded store: one session after another, over connections that break.
+
+It is deterministic and knows no clock: whoever hosts it carries its frames, in order for each
+connection, and wakes it at the times it asks for. What a node hears through it is the contract's
+`Output`, as from any store.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from attrs import define, field, frozen
+
+from refimpl.metadata.contract import (
+    Connected,
+    Expired,
+    Output,
+    Request,
+    Response,
+    Suspended,
+    WatchEvent,
+)
+from refimpl.metadata.embedded import Close, Connect, Connection, Disconnected, Frame, Ping
+from refimpl.metadata.errors import ConnectionLoss, SessionExpired, StoreError
+
+
+@frozen
+class Wake:
+    """As an output: call `wake` at this time, in ms; an earlier one is void by that."""
+
+    at_ms: int
+
+
+ClientOutput: TypeAlias = Output | Frame | Wake
+
+
+@define(eq=False)
+class StoreClient:
+    """A session, kept alive by pings, and opened anew when it is over.
+
+    After two thirds of the time-out without a word the connection is given up, as ZooKeeper's
+    clients do. After the whole time-out without one the session is given up, although the store
+    may still have it: a session is not resumed once its owner was told that it is over.
+    """
+
+    client: int
+    timeout_ms: int
+    session_id: int = 0
+    connected: bool = False
+    closing: bool = False
+    _connection: int = 0
+    _sent: int = 0
+    _next: int = 1
+    _heard_at: int = 0
+    _spoke_at: int = 0
+    _tried_at: int = 0
+    _suspended: bool = False
+    _pending: list[int] = field(factory=list[int])
+    _outputs: list[ClientOutput] = field(factory=list[ClientOutput])
+
+    def start(self, now: int) -> Sequence[ClientOutput]:
+        """Open the first connection."""
+        self._heard_at = now
+        self._open(now)
+        return self._done(now)
+
+    def send(self, now: int, request: Request) -> Sequence[ClientOutput]:
+        """Ask for an operation; without a connection it is answered at once."""
+        if self.connected and not self.closing:
+            self._pending.append(request.number)
+            self._frame(now, request)
+        else:
+            self._outputs.append(Response(request.number, ConnectionLoss()))
+        return self._done(now)
+
+    def close(self, now: int) -> Sequence[ClientOutput]:
+        """End the session; `Expired` says that it is over, and no other one follows."""
+        self.closing = True
+        if self.connected:
+            self._frame(now, Close())
+        return self._done(now)
+
+    def receive(self, now: int, frame: Frame) -> Sequence[ClientOutput]:
+        """Take a frame of the store; one of an earlier connection, or a second copy, is void."""
+        if frame.connection == self.connection:
+            if isinstance(frame.body, Disconnected) or frame.number > self._next:
+                self._lose(now)
+            elif frame.number == self._next:
+                self._next += 1
+                self._heard_at = now
+                self._take(frame.body)
+                if not self.session_id and not self.closing:
+                    self._open(now)
+        return self._done(now)
+
+    def wake(self, now: int) -> Sequence[ClientOutput]:
+        """See to what the time asks for."""
+        silence = now - self._heard_at
+        if self.session_id and silence >= self.timeout_ms:
+            self._lose(now)
+            self._end()
+            self._heard_at = now
+        if self.connected and silence >= self.timeout_ms * 2 // 3:
+            self._lose(now)
+        elif self.connected and now - self._spoke_at >= self.timeout_ms // 3:
+            self._frame(now, Ping())
+        elif not self.connected and not self.closing and now - self._tried_at >= self._patience:
+            self._open(now)
+        return self._done(now)
+
+    @property
+    def connection(self) -> Connection:
+        """The connection in use, or the last one."""
+        return Connection(self.client, self._connection)
+
+    @property
+    def _patience(self) -> int:
+        return max(1, self.timeout_ms // 6)
+
+    def _take(self, body: Any) -> None:
+        match body:
+            case Connected():
+                self.session_id, self.timeout_ms = body.session_id, body.timeout_ms
+                self.connected, self._suspended = True, False
+                self._outputs.append(body)
+            case Response():
+                self._pending.remove(body.number)
+                self._outputs.append(body)
+            case WatchEvent():
+                self._outputs.append(body)
+            case Expired():
+                self._end()
+            case _:
+                pass  # a ping, and it was heard
+
+    def _open(self, now: int) -> None:
+        """Try a connection; whatever the last one still brings is void by that."""
+        self._connection += 1
+        self._sent, self._next, self._tried_at = 0, 1, now
+        self._frame(now, Connect(self.session_id, self.timeout_ms))
+
+    def _lose(self, now: int) -> None:
+        """The connection is no more: what was under way has an unknown outcome."""
+        was_connected, self.connected = self.connected, False
+        self._fail(ConnectionLoss())
+        if was_connected and not self._suspended:
+            self._suspended = True
+            self._outputs.append(Suspended())
+            self._tried_at = now - self._patience
+
+    def _end(self) -> None:
+        """The session is over."""
+        if self.session_id:
+            self._fail(SessionExpired(self.session_id))
+            self.session_id, self.connected, self._suspended = 0, False, False
+            self._outputs.append(Expired())
+
+    def _fail(self, error: StoreError) -> None:
+        pending, self._pending = self._pending, []
+        self._outputs.extend(Response(number, error) for number in pending)
+
+    def _frame(self, now: int, body: Any) -> None:
+        self._sent += 1
+        self._spoke_at = now
+        self._outputs.append(Frame(self.connection, self._sent, body))
+
+    def _done(self, now: int) -> Sequence[ClientOutput]:
+        """What goes out, with the next wake last."""
+        if self.connected:
+            until = min(
+                self._spoke_at + self.timeout_ms // 3, self._heard_at + self.timeout_ms * 2 // 3
+            )
+        else:
+            until = self._tried_at + self._patience
+        if self.session_id:
+            until = min(until, self._heard_at + self.timeout_ms)
+        outputs, self._outputs = self._outputs, []
+        if not (self.closing and not self.connected):
+            outputs.append(Wake(max(until, now + 1)))
+        return outputs

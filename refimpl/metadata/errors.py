@@ -1,0 +1,109 @@
+"""Why a metadata store did not do what was asked, or could not say whether it did.
+
+A `Refused` operation has changed nothing. After `ConnectionLoss` it may have been applied or not:
+only reading again tells, and a conditional write that is blindly repeated fails by its own success.
+"""
+
+from typing import ClassVar
+
+from attrs import fields, frozen, has
+
+
+class StoreError(Exception):
+    """An operation without a result."""
+
+    says: ClassVar[str] = ""
+    """The reason, with a place for each field."""
+
+    def __str__(self) -> str:
+        """The reason, with the values."""
+        kind = type(self)
+        if not has(kind) or not self.says:
+            return kind.__name__
+        values = {one.name: getattr(self, one.name) for one in fields(kind)}
+        return f"{kind.__name__}: {self.says.format(**values)}"
+
+    def __eq__(self, other: object) -> bool:
+        """Errors are answers, and compared by what they say."""
+        return type(self) is type(other) and self.args == getattr(other, "args", None)
+
+    def __hash__(self) -> int:
+        """As equality."""
+        return hash((type(self), self.args))
+
+
+class Refused(StoreError):
+    """A guard was false, and the store is as it was."""
+
+
+@frozen
+class NoNode(Refused):
+    """The znode, or the parent of one to be created, does not exist."""
+
+    says = "{path} does not exist"
+    path: str
+
+
+@frozen
+class NodeExists(Refused):
+    """A znode of this path exists already."""
+
+    says = "{path} exists already"
+    path: str
+
+
+@frozen
+class BadVersion(Refused):
+    """The znode's data have another version than the one that the operation is conditional on."""
+
+    says = "{path} does not have version {expected}"
+    path: str
+    expected: int
+
+
+@frozen
+class NotEmpty(Refused):
+    """A znode with children cannot be deleted."""
+
+    says = "{path} has children"
+    path: str
+
+
+@frozen
+class NoChildrenForEphemerals(Refused):
+    """An ephemeral znode cannot have children."""
+
+    says = "{path} is ephemeral, and can have no children"
+    path: str
+
+
+@frozen
+class InvalidOperation(Refused):
+    """The operation could be executed in no state: its path or its data are not allowed."""
+
+    says = "{reason}"
+    reason: str
+
+
+@frozen
+class MultiFailed(Refused):
+    """One operation of a multi was refused, by its index, so none of them was applied."""
+
+    says = "operation {index} was refused: {error}"
+    index: int
+    error: Refused
+
+
+@frozen
+class ConnectionLoss(StoreError):
+    """The connection was lost before the answer came: the outcome is unknown."""
+
+    says = "the connection was lost; whether the operation was applied is unknown"
+
+
+@frozen
+class SessionExpired(StoreError):
+    """The session is over, with its ephemeral znodes; what was under way has an unknown outcome."""
+
+    says = "session {session_id:#x} has expired"
+    session_id: int
