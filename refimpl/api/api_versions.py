@@ -1,0 +1,27 @@
+"""ApiVersions: what is served (KIP-35), since version 3 with features (KIP-584).
+
+A version that is not served is answered too, in a body of version 0 that names what is (KIP-511):
+`unsupported`.
+"""
+
+from refimpl.api.call import Call, Values
+from refimpl.api.table import APIS
+
+UNSUPPORTED_BODY = 0
+
+
+def handle(call: Call) -> Values:
+    """All APIs with their first and last versions."""
+    return {"error_code": None, "api_keys": _listed(), "finalized_features_epoch": -1}
+
+
+def unsupported() -> Values:
+    """The answer to a version from the future."""
+    return {"error_code": "UNSUPPORTED_VERSION", "api_keys": _listed()}
+
+
+def _listed() -> list[Values]:
+    return [
+        {"api_key": api.key, "min_version": api.first, "max_version": api.last}
+        for api in sorted(APIS.values(), key=lambda one: one.key)
+    ]

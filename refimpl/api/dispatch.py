@@ -1,0 +1,77 @@
+"""From the bytes of a request to those of its response, by the handler of its API."""
+
+from collections.abc import Callable
+from types import GeneratorType
+from typing import Any, TypeAlias
+
+from refimpl.api import api_versions
+from refimpl.api.call import Answer, Call, Handling, Served
+from refimpl.api.table import APIS, Api
+from refimpl.wire.errors import UnsupportedVersion
+from refimpl.wire.framing import Buffer, frame
+from refimpl.wire.headers import read_api, read_request_header, response_header
+from refimpl.wire.messages import API_VERSIONS, is_flexible, read_request, write_response
+
+Respond: TypeAlias = Callable[[list[Buffer] | None], None]
+"""Takes the parts of a response's frame, or None where the client expects no response."""
+
+
+def served(data: Buffer) -> Api:
+    """The API of a request. Raises UnsupportedVersion, MalformedRequest."""
+    key, version, _ = read_api(data)
+    api = APIS.get(key)
+    if api is None or not (api.first <= version <= api.last or key == API_VERSIONS):
+        raise UnsupportedVersion(key, version)
+    return api
+
+
+def dispatch(broker: Served, api: Api, data: Buffer, client_host: str, respond: Respond) -> None:
+    """Handle one request; `respond` is called once, now or later.
+
+    Raises MalformedRequest before anything is done.
+    """
+    key, version, correlation_id = read_api(data)
+    if version > api.last or version < 0:
+        respond(_from_the_future(correlation_id))
+        return
+    flexible = is_flexible(key, version)
+    header = read_request_header(data, flexible=flexible)
+    codec = api.codec
+    if codec is None:
+        request = read_request(key, version, data, header.size)
+    else:
+        request = codec(data, header.size, version)
+    call = Call(broker, key, version, request, header.client_id, client_host)
+    head = response_header(correlation_id, flexible=flexible and key != API_VERSIONS)
+
+    def done(answer: Answer) -> None:
+        if answer is None:
+            respond(None)
+        elif isinstance(answer, list):
+            respond(frame([head, *answer]))
+        else:
+            respond(frame([head, write_response(key, version, answer)]))
+
+    result: Answer | Handling = api.handle(call)
+    if isinstance(result, GeneratorType):
+        _advance(broker, result, None, done)
+    else:
+        done(result)  # type: ignore[arg-type]
+
+
+def _advance(
+    broker: Served, handling: Handling, heard: Any, done: Callable[[Answer], None]
+) -> None:
+    """Let a handler go on to its next question to the node, or to its end."""
+    try:
+        body = handling.send(heard)
+    except StopIteration as end:
+        done(end.value)
+        return
+    broker.ask(body, lambda answer: _advance(broker, handling, answer, done))
+
+
+def _from_the_future(correlation_id: int) -> list[Buffer]:
+    """The one answer whose version is not that of the request (KIP-511)."""
+    body = write_response(API_VERSIONS, api_versions.UNSUPPORTED_BODY, api_versions.unsupported())
+    return frame([response_header(correlation_id, flexible=False), body])

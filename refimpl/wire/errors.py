@@ -1,0 +1,65 @@
+"""What is wrong with bytes that a peer sent, and Kafka's numbers for the names of errors."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from attrs import frozen
+from kio.schema.errors import ErrorCode
+
+
+class WireError(Exception):
+    """These bytes are no request; the connection that they came by is closed, as Kafka does."""
+
+
+@frozen
+class MalformedRequest(WireError):
+    """A frame that does not hold what its header says."""
+
+    why: str
+
+    def __str__(self) -> str:
+        """The reason."""
+        return self.why
+
+
+@frozen
+class FrameTooLarge(WireError):
+    """A frame above socket.request.max.bytes, or of a negative size."""
+
+    size: int
+    limit: int
+
+    def __str__(self) -> str:
+        """Both sizes."""
+        return f"a frame of {self.size} bytes, where 0 to {self.limit} are allowed"
+
+
+@frozen
+class UnsupportedVersion(WireError):
+    """An API that is not served, or a version of it that is not."""
+
+    api_key: int
+    version: int
+
+    def __str__(self) -> str:
+        """Which one."""
+        return f"version {self.version} of API key {self.api_key} is not served"
+
+
+@cache
+def _codes() -> Mapping[str | None, ErrorCode]:
+    codes = {code.name.upper(): code for code in ErrorCode}
+    return {**codes, None: ErrorCode.none}
+
+
+def error_code(name: str | None) -> ErrorCode:
+    """The number of an error by the name that the node gave it; None is no error."""
+    return _codes().get(name, ErrorCode.unknown_server_error)
+
+
+def error_name(code: int) -> str | None:
+    """The name of an error that a peer answered; None is no error."""
+    try:
+        return ErrorCode(code).name.upper() if code else None
+    except ValueError:
+        return "UNKNOWN_SERVER_ERROR"
