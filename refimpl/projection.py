@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.controller import PartitionState
+from refimpl.machines.election import ControllerElection
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
 
@@ -62,6 +63,18 @@ CONSUMER_COMMIT_MEMBER: Projection[Member] = {
     "position": lambda m: m.position,
     "done": lambda m: m.done,
     "last": lambda m: m.last,
+}
+
+CONTROLLER_ELECTION: Projection[ControllerElection] = {
+    "watch": lambda e: e.watch,
+    "role": lambda e: e.role,
+    "fence": lambda e: (
+        e.controllership.fence
+        if e.controllership is not None
+        else 0
+        if e.role == "follower"
+        else e.seen[1]
+    ),
 }
 
 ABS_LOG: Projection[AbstractLog] = {

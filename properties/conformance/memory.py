@@ -18,10 +18,12 @@ from typing import Any, TypeAlias
 import attrs
 from attrs import define, field
 
+from properties.tla import Rec
+
 Fields: TypeAlias = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
 
 #: Classes whose objects never change. Frozen ones of attrs join them when they are met.
-_values: set[type] = {int, bool, str, float, type(None), frozenset}
+_values: set[type] = {int, bool, str, float, type(None), frozenset, Rec}
 
 
 @define
