@@ -13,6 +13,7 @@ from typing import Any
 
 import check_page
 import jinja2
+import settings_page
 
 from traces.rejudge import PREDICATES
 
@@ -161,6 +162,7 @@ def pages() -> dict[Path, str]:
     modules = sorted(path.parent.name for path in SPECS.glob("*/verdicts.toml"))
     built = {
         "checks.md": check_page.page(),
+        "settings.md": settings_page.page(),
         "promises.md": environment.from_string(PROMISES).render(
             promises=[quoted(promise) for promise in promises]
         ),

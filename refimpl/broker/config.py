@@ -1,6 +1,14 @@
-"""A broker's settings, by Kafka's names (dots are underscores) and defaults."""
+"""A broker's settings, by Kafka's names with underscores for dots, from `refimpl.configs`."""
 
-from attrs import frozen
+from typing import Any
+
+from attrs import field, fields_dict, frozen
+
+from refimpl.configs import BROKER, Configs
+
+
+def _broker(name: str) -> Any:
+    return field(default=BROKER[name].default, metadata={"broker": name})
 
 
 @frozen(kw_only=True)
@@ -8,20 +16,28 @@ class BrokerConfig:
     """Times are in milliseconds."""
 
     #: A follower that was not at the leader's log end for so long leaves the ISR
-    replica_lag_time_max_ms: int = 30_000
+    replica_lag_time_max_ms: int = _broker("replica.lag.time.max.ms")
     #: How long a leader may hold a follower's fetch when there is nothing new
-    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_wait_max_ms: int = _broker("replica.fetch.wait.max.ms")
     #: How long a follower leaves a partition alone whose fetch was refused
-    replica_fetch_backoff_ms: int = 1_000
+    replica_fetch_backoff_ms: int = _broker("replica.fetch.backoff.ms")
     #: After which a follower no longer waits for an answer
-    replica_socket_timeout_ms: int = 30_000
+    replica_socket_timeout_ms: int = _broker("replica.socket.timeout.ms")
     #: Records for each partition of a follower's fetch, where Kafka counts bytes
     replica_fetch_max_records: int = 1_000
     #: How often the high watermarks are written down
-    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    replica_high_watermark_checkpoint_interval_ms: int = _broker(
+        "replica.high.watermark.checkpoint.interval.ms"
+    )
     #: How often logs are flushed; Kafka's default leaves it to the operating system
-    log_flush_interval_ms: int = 2**63 - 1
+    log_flush_interval_ms: int = _broker("log.flush.scheduler.interval.ms")
     #: How often the controller hears of the broker, and is asked again if it does not answer
-    broker_heartbeat_interval_ms: int = 2_000
-    #: How many fetch sessions are kept (max.incremental.fetch.session.cache.slots)
-    fetch_session_slots: int = 1_000
+    broker_heartbeat_interval_ms: int = _broker("broker.heartbeat.interval.ms")
+    #: How many fetch sessions are kept
+    fetch_session_slots: int = _broker("max.incremental.fetch.session.cache.slots")
+
+    @classmethod
+    def of(cls, configs: Configs) -> "BrokerConfig":
+        """What these configurations say."""
+        names = {one.name: one.metadata.get("broker") for one in fields_dict(cls).values()}
+        return cls(**{ours: configs[name] for ours, name in names.items() if name})

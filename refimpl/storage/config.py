@@ -1,65 +1,80 @@
-"""How a log behaves, by Kafka's names and defaults (4.x).
+"""How a log behaves, by Kafka's names, with underscores for dots.
 
-A field is the topic's name with underscores; the broker's name for the same thing stands beside it.
+The names, defaults and valid values are those of `refimpl.configs`.
 """
 
-from attrs import frozen
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from attrs import field, fields_dict, frozen
+
+from refimpl.configs import BROKER, TOPIC, Value
 from refimpl.storage.batch import TimestampType
 from refimpl.storage.compression import Codec
 
-_HOUR_MS = 60 * 60 * 1000
 NO_LIMIT = -1
-_LONG_MAX = 2**63 - 1
+
+
+def _topic(name: str) -> Any:
+    return field(default=_PARSED.get(name, _same)(TOPIC[name].default), metadata={"topic": name})
+
+
+def _codec(name: str) -> Codec | None:
+    """None is "producer": as it came."""
+    names = {"producer": None, "uncompressed": Codec.NONE}
+    return names[name] if name in names else Codec[name.upper()]
+
+
+def _timestamp_type(name: str) -> TimestampType:
+    return TimestampType.CREATE_TIME if name == "CreateTime" else TimestampType.LOG_APPEND_TIME
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+_PARSED: dict[str, Callable[[Any], Any]] = {
+    "compression.type": _codec,
+    "message.timestamp.type": _timestamp_type,
+    "cleanup.policy": frozenset[str],
+}
 
 
 @frozen(kw_only=True)
 class LogConfig:
     """One topic's settings."""
 
-    #: segment.bytes, log.segment.bytes
-    segment_bytes: int = 1 << 30
-    #: segment.ms, log.roll.ms over log.roll.hours
-    segment_ms: int = 7 * 24 * _HOUR_MS
-    #: segment.jitter.ms, log.roll.jitter.ms over .hours: by so much less at most, so that segments
-    #: that began together do not end together
-    segment_jitter_ms: int = 0
-    #: segment.index.bytes, log.index.size.max.bytes
-    segment_index_bytes: int = 10 << 20
-    #: index.interval.bytes, log.index.interval.bytes
-    index_interval_bytes: int = 4096
-    #: max.message.bytes, message.max.bytes
-    max_message_bytes: int = 1048588
-    #: compression.type; None is "producer": as it came
-    compression_type: Codec | None = None
-    #: message.timestamp.type, log.message.timestamp.type
-    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    #: message.timestamp.before.max.ms, with log. before it (KIP-937)
-    message_timestamp_before_max_ms: int = _LONG_MAX
-    #: message.timestamp.after.max.ms, with log. before it; an hour since 4.0 (KIP-1030)
-    message_timestamp_after_max_ms: int = _HOUR_MS
-    #: cleanup.policy, log.cleanup.policy
-    cleanup_policy: frozenset[str] = frozenset({"delete"})
-    #: retention.ms, log.retention.ms over .minutes over .hours; -1 is for ever
-    retention_ms: int = 7 * 24 * _HOUR_MS
-    #: retention.bytes, log.retention.bytes; -1 is without limit
-    retention_bytes: int = NO_LIMIT
-    #: delete.retention.ms, log.cleaner.delete.retention.ms
-    delete_retention_ms: int = 24 * _HOUR_MS
-    #: min.cleanable.dirty.ratio, log.cleaner.min.cleanable.ratio
-    min_cleanable_dirty_ratio: float = 0.5
-    #: min.compaction.lag.ms, log.cleaner.min.compaction.lag.ms (KIP-58)
-    min_compaction_lag_ms: int = 0
-    #: max.compaction.lag.ms, log.cleaner.max.compaction.lag.ms (KIP-354)
-    max_compaction_lag_ms: int = _LONG_MAX
-    #: file.delete.delay.ms, log.segment.delete.delay.ms
-    file_delete_delay_ms: int = 60_000
-    #: flush.messages, log.flush.interval.messages
-    flush_messages: int = _LONG_MAX
-    #: flush.ms, log.flush.interval.ms
-    flush_ms: int = _LONG_MAX
-    #: producer.id.expiration.ms, of the broker only
-    producer_id_expiration_ms: int = 24 * _HOUR_MS
+    segment_bytes: int = _topic("segment.bytes")
+    segment_ms: int = _topic("segment.ms")
+    segment_jitter_ms: int = _topic("segment.jitter.ms")
+    segment_index_bytes: int = _topic("segment.index.bytes")
+    index_interval_bytes: int = _topic("index.interval.bytes")
+    max_message_bytes: int = _topic("max.message.bytes")
+    compression_type: Codec | None = _topic("compression.type")  # noqa: RUF009
+    message_timestamp_type: TimestampType = _topic("message.timestamp.type")  # noqa: RUF009
+    message_timestamp_before_max_ms: int = _topic("message.timestamp.before.max.ms")
+    message_timestamp_after_max_ms: int = _topic("message.timestamp.after.max.ms")
+    cleanup_policy: frozenset[str] = _topic("cleanup.policy")
+    retention_ms: int = _topic("retention.ms")
+    retention_bytes: int = _topic("retention.bytes")
+    delete_retention_ms: int = _topic("delete.retention.ms")
+    min_cleanable_dirty_ratio: float = _topic("min.cleanable.dirty.ratio")
+    min_compaction_lag_ms: int = _topic("min.compaction.lag.ms")
+    max_compaction_lag_ms: int = _topic("max.compaction.lag.ms")
+    file_delete_delay_ms: int = _topic("file.delete.delay.ms")
+    flush_messages: int = _topic("flush.messages")
+    flush_ms: int = _topic("flush.ms")
+    #: Of the broker only
+    producer_id_expiration_ms: int = BROKER["producer.id.expiration.ms"].default
+
+    @classmethod
+    def of(cls, topic: Mapping[str, Value], producer_id_expiration_ms: int) -> "LogConfig":
+        """The settings that `Configs.topic` resolved, by Kafka's names."""
+        names = {one.name: one.metadata.get("topic") for one in fields_dict(cls).values()}
+        values: dict[str, Any] = {
+            ours: _PARSED.get(name, _same)(topic[name]) for ours, name in names.items() if name
+        }
+        return cls(**values, producer_id_expiration_ms=producer_id_expiration_ms)
 
     @property
     def max_segment_ms(self) -> int:

@@ -1,0 +1,27 @@
+"""Configurations: Kafka's names, types, defaults and valid values, and which value counts where."""
+
+from refimpl.configs.definition import BROKER, QUOTA, TOPIC, Definition
+from refimpl.configs.resolution import Configs, Entry, Source, Synonym
+from refimpl.configs.synonyms import BROKER_NAME
+from refimpl.configs.validation import is_list, validate_broker, validate_quota, validate_topic
+from refimpl.configs.values import ConfigError, Type, Value, show
+
+__all__ = [
+    "BROKER",
+    "BROKER_NAME",
+    "QUOTA",
+    "TOPIC",
+    "ConfigError",
+    "Configs",
+    "Definition",
+    "Entry",
+    "Source",
+    "Synonym",
+    "Type",
+    "Value",
+    "is_list",
+    "show",
+    "validate_broker",
+    "validate_quota",
+    "validate_topic",
+]

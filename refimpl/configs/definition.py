@@ -1,0 +1,103 @@
+"""What is known of each configuration: its type, default, valid values, and when it may change.
+
+The tables beside this module are Kafka 4.3's; `make test-kafka` holds them against its `ConfigDef`.
+"""
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+
+from attrs import frozen
+
+from refimpl.configs.values import (
+    Type,
+    Valid,
+    Value,
+    anything,
+    at_least,
+    between,
+    each_of,
+    gzip_level,
+    one_of,
+    parse,
+    throttled_replicas,
+)
+
+INTERNAL = "internal"
+READ_ONLY = "read-only"
+PER_BROKER = "per-broker"
+NOT_EMPTY = ", not empty"
+
+
+@frozen
+class Definition:
+    """One configuration. Without a summary it is kept and answered, and has no effect here."""
+
+    name: str
+    type: Type
+    default: Value
+    valid: Valid
+    update: str
+    summary: str
+
+    @property
+    def supported(self) -> bool:
+        """Whether this broker does what the configuration says."""
+        return bool(self.summary)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether only a restart changes it."""
+        return self.update in (READ_ONLY, INTERNAL)
+
+    def value(self, text: str) -> Value:
+        """The value that a text stands for; ConfigError if this configuration does not take it."""
+        value = parse(self.name, text, self.type)
+        self.valid(self.name, value)
+        return value
+
+
+def load(*tables: str) -> Mapping[str, Definition]:
+    """The definitions of these tables by name, in their order."""
+    found: dict[str, Definition] = {}
+    for table in tables:
+        text = files("refimpl.configs").joinpath(f"{table}.txt").read_text("utf-8")
+        _title, _head, *rows = text.splitlines()
+        found |= {one.name: one for one in map(_definition, rows)}
+    return found
+
+
+def _definition(row: str) -> Definition:
+    name, kind, default, valid, update, summary = (cell.strip() for cell in row.split("|"))
+    type = Type[kind]
+    value = None if default == "null" else parse(name, default, type)
+    return Definition(name, type, value, _valid(name, valid, type), update, summary)
+
+
+_RANGE = re.compile(r"\[(-?[0-9]+),\.\.\.(?:,(-?[0-9.]+))?\](?: or (-?[0-9]+))?")
+
+
+def _valid(name: str, text: str, type: Type) -> Valid:
+    """The check that Kafka describes so."""
+    if name.endswith("replication.throttled.replicas"):
+        return throttled_replicas
+    if found := _RANGE.fullmatch(text):
+        return _in_range(*found.groups())
+    choices, _, _ = text.removeprefix("[").partition("]")
+    if type is Type.LIST and text:
+        listed = choices.split(", ") if text.startswith("[") else ()
+        return each_of(*listed, empty=not text.endswith(NOT_EMPTY))
+    return one_of(*choices.split(", ")) if text.startswith("[") else anything
+
+
+def _in_range(low: str, high: str | None, default: str | None) -> Valid:
+    if high is None:
+        return at_least(int(low))
+    if default is None:
+        return between(int(low), float(high) if "." in high else int(high))
+    return gzip_level(int(low), int(high), int(default))
+
+
+BROKER: Mapping[str, Definition] = load("broker", "unsupported")
+TOPIC: Mapping[str, Definition] = load("topic")
+QUOTA: Mapping[str, Definition] = load("quotas")

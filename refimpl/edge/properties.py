@@ -1,0 +1,97 @@
+"""A broker's settings from a file in Java's `.properties` syntax; mistakes are named by line."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+import javaproperties
+from attrs import frozen
+
+from refimpl.configs.definition import BROKER
+from refimpl.configs.values import ConfigError
+
+# What follows is for one listener, for a plug-in, or for a client inside Kafka's broker.
+PREFIXES = ("listener.name.", "remote.log.", "rsm.config.", "rlmm.config.", "zookeeper.")
+
+
+@frozen
+class Problem:
+    """What is wrong with one line, or what has no effect."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+class PropertiesError(ValueError):
+    """A file of settings cannot be used; every reason is named with its line."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+@frozen
+class Properties:
+    """The settings of a file, and warnings about those that have no effect."""
+
+    values: dict[str, str]
+    warnings: tuple[Problem, ...]
+
+
+def read_properties(text: str, file: str) -> Properties:
+    """The settings in a file's text; PropertiesError names every line that cannot be used.
+
+    A setting of Kafka's that this broker does not support is kept, and warned of once.
+    """
+    values: dict[str, str] = {}
+    problems: list[Problem] = []
+    warnings: dict[str, Problem] = {}
+    for line, name, value in _lines(text, file):
+        if reason := _mistake(name, value):
+            problems.append(Problem(file, line, reason))
+        elif not (name in BROKER and BROKER[name].supported):
+            warnings[name] = Problem(file, line, f"{name} is not supported and has no effect")
+        values[name] = value
+    if problems:
+        raise PropertiesError(problems)
+    return Properties(values, tuple(warnings.values()))
+
+
+def setting(text: str) -> tuple[str, str]:
+    """A name and its value from `name=value`, as `--set` takes it; ConfigError."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name:
+        raise ConfigError(f"{text!r} is not a setting: name=value is expected")
+    if reason := _mistake(name, value):
+        raise ConfigError(reason)
+    return name, value
+
+
+def _lines(text: str, file: str) -> Iterator[tuple[int, str, str]]:
+    """The number of the line where each setting begins, its name and its value."""
+    line = 1
+    try:
+        for part in javaproperties.parse(text):  # pyright: ignore[reportUnknownMemberType]
+            if isinstance(part, javaproperties.KeyValue):
+                yield line, part.key, part.value
+            line += len(part.source.splitlines())
+    except javaproperties.InvalidUEscapeError as invalid:
+        reason = f"{invalid.escape} is not an escape: \\u and four hexadecimal digits are expected"
+        raise PropertiesError([Problem(file, line, reason)]) from None
+
+
+def _mistake(name: str, value: str) -> str | None:
+    """Why this setting cannot be used; None if it can."""
+    if name in BROKER:
+        try:
+            BROKER[name].value(value)
+        except ConfigError as invalid:
+            return str(invalid)
+        return None
+    if name.startswith(PREFIXES):
+        return None
+    near = get_close_matches(name, BROKER, n=1, cutoff=0.8)
+    return f"{name}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")

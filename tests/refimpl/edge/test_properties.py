@@ -1,0 +1,74 @@
+"""`server.properties`: every mistake is named by its file and line, and nothing else is refused."""
+
+import pytest
+
+from refimpl.configs import BROKER, ConfigError
+from refimpl.edge.properties import PropertiesError, read_properties, setting
+
+FILE = """\
+# The broker
+broker.id=1
+log.dirs : /var/lib/one,\\
+           /var/lib/two
+! as Java writes comments, too
+zookeeper.connect localhost:2181/kafka
+num.io.threads=8
+listener.name.plaintext.x=1
+"""
+
+
+def test_java_s_syntax_is_read_and_what_has_no_effect_is_warned_of_once() -> None:
+    found = read_properties(FILE + "num.io.threads=9\n", "server.properties")
+    assert found.values == {
+        "broker.id": "1",
+        "log.dirs": "/var/lib/one,/var/lib/two",
+        "zookeeper.connect": "localhost:2181/kafka",
+        "num.io.threads": "9",
+        "listener.name.plaintext.x": "1",
+    }
+    assert [str(one) for one in found.warnings] == [
+        "server.properties:9: num.io.threads is not supported and has no effect",
+        "server.properties:8: listener.name.plaintext.x is not supported and has no effect",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            "log.segment.bytez=1",
+            "log.segment.bytez: unknown setting; did you mean log.segment.bytes?",
+        ),
+        ("qwerty=1", "qwerty: unknown setting"),
+        (
+            "num.partitions=two",
+            "Invalid value two for configuration num.partitions: Not a number of type INT",
+        ),
+        (
+            "num.partitions",
+            "Invalid value  for configuration num.partitions: Not a number of type INT",
+        ),
+        ("a=\\u00g0", "\\u00g0 is not an escape: \\u and four hexadecimal digits are expected"),
+    ],
+)
+def test_a_mistake_is_named_by_its_line(line: str, reason: str) -> None:
+    with pytest.raises(PropertiesError) as refused:
+        read_properties(FILE + line + "\n", "server.properties")
+    assert str(refused.value) == f"server.properties:9: {reason}"
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    with pytest.raises(PropertiesError) as refused:
+        read_properties("x=1\nnum.partitions=0\n", "f")
+    assert [one.line for one in refused.value.problems] == [1, 2]
+
+
+def test_a_setting_of_the_command_line() -> None:
+    assert setting("num.partitions = 3") == ("num.partitions", "3")
+    for wrong in ("num.partitions", "=3", "num.partitions=0", "num.partition=3"):
+        with pytest.raises(ConfigError):
+            setting(wrong)
+
+
+def test_every_setting_that_is_supported_is_described_in_a_sentence() -> None:
+    assert all(one.summary.endswith(".") for one in BROKER.values() if one.supported)
