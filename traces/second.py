@@ -4,9 +4,10 @@ A witness that it refutes is a contradiction inside Highwater. The verdict stays
 nobody knows yet which of the two is wrong, but the contradiction is told as loudly as a verdict.
 """
 
+from traces.context import Clause
 from traces.rejudge import places_of, read, rejudge
 from traces.report import Judged
-from traces.verdict import ALLOWED, VIOLATED
+from traces.verdict import ALLOWED, VIOLATED, clause_of
 
 SMALL = 100_000  # calls of a run whose witnesses are judged again without being asked to
 
@@ -16,7 +17,12 @@ def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
     if one.run is None or not (always or one.run.calls <= SMALL):
         return
     broken = [v for v in one.verdicts if v.verdict in (VIOLATED, ALLOWED)]
-    shown = [((v.check, n), one.witness(w)) for v in broken for n, w in enumerate(v.witnesses)]
+    shown = [
+        ((v.check, n), one.witness(w))
+        for v in broken
+        for n, w in enumerate(v.witnesses)
+        if clause_of(w[0])[0] != Clause.UNKNOWN  # undecided, so nothing that could be refuted
+    ]
     if not shown or not one.run.path.exists():
         return
     places = places_of((check, witness) for (check, _), witness in shown)

@@ -3,8 +3,6 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -17,15 +15,17 @@ from hypothesis import strategies as st
 from tests.traces.damage import damage
 from tests.traces.judging import judged, judged_lines, said
 from tests.traces.mutations import MUTATIONS, Mutation, NotHere, told
+from tests.traces.search import SHAPES, broken_somewhere
 from tests.traces.world import World, world
 from traces import rejudge as rejudge_package
 from traces.checks.catalogue import CHECKS
+from traces.context import Clause
 from traces.ingest.history import Reading
 from traces.rejudge import Confirmed, Refuted, from_lines, places_of, read, rejudge
 from traces.rejudge.base import PREDICATES
 from traces.rejudge.history import History
-from traces.rejudge.rows import Row
 from traces.report import Judged
+from traces.verdict import clause_of
 
 DATA = Path(__file__).parent / "data"
 RECORDINGS = sorted(path for path in (DATA / "recordings").iterdir() if path.is_dir())
@@ -36,10 +36,14 @@ NOTHING = Mutation(lambda world, lines: None, frozenset())
 
 
 def witnesses(one: Judged) -> list[tuple[str, dict[str, Any]]]:
-    """What was shown as broken, whether or not it is allowed."""
-    whole = one.as_json()["checks"]
-    broken = said(one, "violated") | said(one, "allowed")
-    return [(id, witness) for id in sorted(broken) for witness in whole[id]["witnesses"]]
+    """What was shown as broken, whether or not it is allowed, and not as undecided."""
+    broken = [v for v in one.verdicts if v.verdict in ("violated", "allowed")]
+    return [
+        (v.check, one.witness(w))
+        for v in broken
+        for w in v.witnesses
+        if clause_of(w[0])[0] != Clause.UNKNOWN
+    ]
 
 
 def disagreements(one: Judged, history: History) -> list[tuple[str, str, Any]]:
@@ -99,113 +103,8 @@ def test_every_check_has_a_second() -> None:
     assert set(PREDICATES) == implemented
 
 
-# What the witness of a check consists of, for the search without any check.
-SHAPES = {
-    "L1": "S|P S|P",
-    "L2": "S|P S|P",
-    "L3": "send",
-    "L4": "send",
-    "L5": "P",
-    "L6": "send P",
-    "L8": "send P P",
-    "L9": "send send",
-    "L10": "P send",
-    "L12": "scan|dump|marker scan|dump|marker",
-    "L15": "send P P",
-    "L20": "earliest|latest earliest|latest",
-    "P1": "send send",
-    "P3": "init_producer|send send",
-    "P4": "init_producer init_producer",
-    "T1": "send",
-    "T2": "P send",
-    "T3": "send P",
-    "T4": "P send",
-    "T8": "txn_commit txn_begin txn_commit",
-    "C1": "P P",
-    "C2": "P P",
-    "C3": "seek|assign P",
-    "C4": "revoked|lost|pause P",
-    "G1": "assigned assigned",
-    "G4": "assigned commit",
-    "G5": "commit commit",
-    "G6": "commit",
-    "G8": "P commit|committed",
-    "G9": "poll poll",
-    "G10": "commit|committed|assigned poll",
-    "L7": "send|poll|scan|dump poll|scan|dump",
-    "L11": "mark mark",
-    "L13": "log_start log_start|poll|scan",
-    "L14": "dump|marker dump|marker|dump_end",
-    "L16": "list_offsets",
-    "L17": "poll|scan|dump poll|scan|dump",
-    "L18": "send",
-    "L19": "send send|scan|poll",
-    "P6": "send",
-    "T5": "poll send",
-    "T6": "send poll|scan",
-    "T7": "send marker|poll|scan",
-    "T9": "txn_offsets committed",
-    "T10": "poll poll",
-    "T11": "send last_stable",
-    "C5": "poll mark|poll",
-    "C7": "mark send",
-    "G7": "commit committed",
-    "G11": "assigned assigned commit",
-    "S1": "acquire acquire",
-    "S2": "acknowledge acquire",
-    "S4": "scan",
-    "A2": "delete_records log_start|earliest|poll|scan",
-}
-# Not searched for: witnesses of several shapes, of four rows, or of several partitions.
-UNSEARCHED = {"P2", "P5", "C6", "G2", "G3", "S3", "S5", "A1"}
-ALIKE = {"L8", "L15"}  # three rows about one record or one offset
-
-
-def test_all_other_checks_are_searched_for() -> None:
-    assert SHAPES.keys() == CHECKS.keys() - UNSEARCHED
-
-
-def candidates(history: History, id: str) -> Iterator[list[Row]]:
-    """Every choice of rows that could be a witness by its shape."""
-    words = SHAPES[id].replace("S", "send").replace("P", "poll|scan").split()
-    for place, rows in sorted(rows_by_place(history).items()):
-        choices = [[row for row in rows if row.op in word.split("|")] for word in words]
-        if id in ALIKE:
-            near: dict[Any, list[Row]] = {}
-            for row in choices[1]:
-                near.setdefault(row.id, []).append(row)
-            at: dict[Any, list[Row]] = {}
-            for row in choices[1]:
-                at.setdefault(row.offset, []).append(row)
-            for sent in choices[0]:
-                for pair in product(near.get(sent.id, ()), at.get(sent.offset, ())):
-                    yield [sent, *pair]
-        elif place or id in ("P3", "P4", "T8"):
-            yield from (list(chosen) for chosen in product(*choices))
-
-
-def rows_by_place(history: History) -> dict[str, list[Row]]:
-    """Rows of each partition, and under no name those of calls that concern none."""
-    calls = [
-        Row(line, {}, line["op"], "", n, 0)
-        for mine in history.by_process.values()
-        for n, line in mine
-        if line["op"] in ("init_producer", "txn_begin", "txn_commit", "send")
-    ]
-    return {**history.by_place, "": calls}
-
-
-def broken_somewhere(history: History, id: str) -> list[Row] | None:
-    """Search all choices for one that breaks the promise, as the formula has it."""
-    from traces.rejudge.base import NotBroken
-
-    for rows in candidates(history, id):
-        try:
-            PREDICATES[id](history, rows)
-        except NotBroken:
-            continue
-        return rows
-    return None
+def test_every_check_is_searched_for() -> None:
+    assert SHAPES.keys() == CHECKS.keys()
 
 
 @pytest.mark.parametrize("id", SHAPES)

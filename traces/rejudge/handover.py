@@ -2,8 +2,9 @@
 
 from traces.rejudge.base import known, must, one_place, ops, predicate
 from traces.rejudge.history import History
-from traces.rejudge.rows import Place, Row, before, same_clock
+from traces.rejudge.rows import Line, Place, Row, before, same_clock
 
+_MS = 1_000_000
 _OWNS = ("assigned", "revoked", "lost")
 
 
@@ -20,6 +21,14 @@ def no_overlap(h: History, rows: list[Row]) -> None:
     must(before(had, got), "the old owner was not there before")
     returned, read = known("a time is missing", gave.ret, first.ret)
     must(same_clock(gave, first) and returned > read, "it had been given up")
+    must(_timeout_known(h, had), "nobody knows the time-out")
+
+
+def _timeout_known(h: History, row: Row) -> bool:
+    """Whether the old owner's session time-out is known, which in KIP-848 is the broker's."""
+    settings = h.consumer(row.process)
+    protocol = str(settings.get("group_protocol")).lower()
+    return protocol == "classic" and settings.get("session_timeout_ms") is not None
 
 
 def _next(h: History, place: Place, row: Row) -> Row | None:
@@ -36,13 +45,50 @@ def _same(one: Row | None, two: Row) -> bool:
 def covered(h: History, rows: list[Row]) -> None:
     """A generation that lasts: the partitions of the subscription are those of its members."""
     ops(rows[:2], "subscribe", "assigned")
-    told, group = rows[1], rows[1].group
+    (asked, told), group = rows[:2], rows[1].group
+    must(asked.ok and told.ok and group is not None and asked.group == group, "the groups differ")
     (generation,) = known("a generation is missing", told.generation)
-    topic = rows[0].place.rpartition(":")[0]
-    must(topic in (rows[0].line.get("topics") or ()), "nobody subscribed to it")
+    topic = asked.place.rpartition(":")[0]
+    for line in _lines(h, group):
+        if line["op"] == "subscribe" and line["outcome"] == "ok" and line.get("topics"):
+            must(topic in line["topics"], "not every member subscribed to it")
+    _lasts(h, group, generation, told)
     count = h.topic(topic).get("partitions") or 0
     free = [n for n in range(count) if not _owned(h, f"{topic}:{n}", group, generation, told)]
     must(free, "every partition had an owner")
+
+
+def _lines(h: History, group: str | None) -> list[Line]:
+    """The calls in the name of a group."""
+    mine = (line for several in h.by_process.values() for _, line in several)
+    return [line for line in mine if line.get("group") == group]
+
+
+def _lasts(h: History, group: str | None, generation: int, told: Row) -> None:
+    """Nothing befell the group for a session time-out after the last member was told."""
+    settings = [one.get("session_timeout_ms") for one in h.members(group or "")]
+    protocols = {str(one.get("group_protocol")).lower() for one in h.members(group or "")}
+    must(protocols == {"classic"} and None not in settings, "nobody knows the time-out")
+    timeout = max(int(one or 0) for one in settings) * _MS
+    told_at, _ = known("a time is missing", told.ret, told.inv)
+    moves = [line for line in _lines(h, group) if line["op"] in _OWNS and line["outcome"] == "ok"]
+    moves = [line for line in moves if line.get("generation") is not None]
+    for line in moves:
+        own, began = line["generation"], line.get("invoked_ns")
+        if line["op"] == "assigned":
+            returned = line.get("returned_ns") or 0
+            must(own != generation or returned <= told_at, "another member was told later")
+        later = own > generation or (own == generation and line["op"] != "assigned")
+        must(not later or (began or 0) > told_at + timeout, "the generation did not last")
+    ended = [h.ended.get(process) for process in {line["process"] for line in moves}]
+    ends = [when for when in ended if when is not None]
+    must(not any(told_at < when <= told_at + timeout for when in ends), "a member left")
+    times = ends + [t for line in _lines(h, group) for t in _times(line)]
+    must(max(times, default=0) > told_at + timeout, "the recording ended before")
+
+
+def _times(line: Line) -> list[int]:
+    return [line[name] for name in ("invoked_ns", "returned_ns") if line.get(name) is not None]
 
 
 def _owned(h: History, place: Place, group: str | None, generation: int, told: Row) -> bool:

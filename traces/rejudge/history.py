@@ -173,6 +173,11 @@ class History:
         named: dict[str, Settings] = self.meta.get("producers") or {}
         return named.get(process) or named.get(process.partition("#")[0]) or {}
 
+    def consumer(self, process: str) -> Settings:
+        """The configuration of a consumer, by its name or by its name up to `#`."""
+        named: dict[str, Settings] = self.meta.get("consumers") or {}
+        return named.get(process) or named.get(process.partition("#")[0]) or {}
+
     def members(self, group: str) -> list[Settings]:
         """The configurations of the consumers of a group."""
         named: dict[str, Settings] = self.meta.get("consumers") or {}

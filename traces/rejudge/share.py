@@ -3,7 +3,7 @@
 from typing import Any
 
 from traces.rejudge.base import known, must, one_place, ops, predicate
-from traces.rejudge.facts import visible
+from traces.rejudge.facts import shares, visible
 from traces.rejudge.history import ABORTED, History, Settings
 from traces.rejudge.rows import Place, Row, same_clock
 
@@ -159,6 +159,7 @@ def start_grows(h: History, rows: list[Row]) -> None:
         return
     ops(rows, "committed", "committed|acquire")
     must(one.ok and two.ok and one.group == two.group, "the groups differ")
+    must(shares(h, one.group), "it is no share group")
     returned, asked = known("a time is missing", one.ret, two.inv)
     must(same_clock(one, two) and returned < asked, "the second may have been asked first")
     start, below = known("an offset is missing", one.offset, two.offset)
@@ -169,7 +170,9 @@ def start_grows(h: History, rows: list[Row]) -> None:
 def _undecided(h: History, given: Row, sent: Row) -> None:
     """The record of a transaction that was aborted, or that nobody had asked to commit."""
     ops([given], "acquire")
-    must(given.id == sent.id, "the records differ")
+    must(given.ok and given.id == sent.id, "the records differ")
+    isolation = _settings(h, given.group).get("isolation")
+    must(isolation == "read_committed", "the group does not ask for what is committed")
     for attempt in h.of(given.place, given.id, "send"):
         must(h.state(attempt) is not None, "an attempt to send it needs no commit")
         asked = h.commit_asked(attempt)

@@ -1,0 +1,164 @@
+"""A search for breaches without any check: all choices of rows that could be a witness.
+
+What a choice of rows says is judged by the predicates of the second checker, so whatever is found
+here and not by a check was overlooked by it.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+from traces.rejudge.base import PREDICATES, NotBroken
+from traces.rejudge.history import History
+from traces.rejudge.rows import Row
+
+# What the witness of a check consists of: the words of its rows, and `/` between several shapes.
+SHAPES = {
+    "L1": "S|P S|P",
+    "L2": "S|P S|P",
+    "L3": "send",
+    "L4": "send",
+    "L5": "P",
+    "L6": "send P",
+    "L7": "send|poll|scan|dump poll|scan|dump",
+    "L8": "send P P",
+    "L9": "send send",
+    "L10": "P send",
+    "L11": "mark mark",
+    "L12": "scan|dump|marker scan|dump|marker",
+    "L13": "log_start log_start|poll|scan",
+    "L14": "dump|marker dump|marker|dump_end",
+    "L15": "send P P",
+    "L16": "list_offsets",
+    "L17": "poll|scan|dump poll|scan|dump",
+    "L18": "send",
+    "L19": "send send|scan|poll",
+    "L20": "earliest|latest earliest|latest",
+    "P1": "send send",
+    "P2": "send send / dump / dump dump",
+    "P3": "init_producer|send send",
+    "P4": "init_producer init_producer",
+    "P5": "send P send P",
+    "P6": "send",
+    "T1": "send",
+    "T2": "P send",
+    "T3": "send P",
+    "T4": "P send",
+    "T5": "poll send",
+    "T6": "send poll|scan",
+    "T7": "send marker|poll|scan",
+    "T8": "txn_commit txn_begin txn_commit",
+    "T9": "txn_offsets committed",
+    "T10": "poll poll",
+    "T11": "send last_stable",
+    "C1": "P P",
+    "C2": "P P",
+    "C3": "seek|assign P",
+    "C4": "revoked|lost|pause P",
+    "C5": "poll mark|poll",
+    "C6": "reset / commit reset / poll|seek|assign|reset|committed reset",
+    "C7": "mark send",
+    "G1": "assigned assigned",
+    "G2": "assigned revoked assigned poll",
+    "G3": "subscribe assigned",
+    "G4": "assigned commit",
+    "G5": "commit commit",
+    "G6": "commit",
+    "G7": "commit committed",
+    "G8": "P commit|committed",
+    "G9": "poll poll",
+    "G10": "commit|committed|assigned poll",
+    "G11": "assigned assigned commit",
+    "S1": "acquire acquire",
+    "S2": "acknowledge acquire",
+    "S3": "acquire / acquire acquire",
+    "S4": "scan",
+    "S5": "committed committed|acquire / acquire send",
+    "A1": "send P|dump",
+    "A2": "delete_records log_start|earliest|poll|scan",
+}
+
+Choices = list[list[Row]]
+
+
+def broken_somewhere(history: History, id: str) -> list[Row] | None:
+    """The first choice of rows that breaks the promise, as the formula has it."""
+    for rows in candidates(history, id):
+        try:
+            PREDICATES[id](history, rows)
+        except NotBroken:
+            continue
+        return rows
+    return None
+
+
+def candidates(history: History, id: str) -> Iterator[list[Row]]:
+    """Every choice of rows that could be a witness by its shape."""
+    combined = _COMBINED.get(id, _all)
+    for shape in SHAPES[id].split(" / "):
+        words = shape.replace("S", "send").replace("P", "poll|scan").split()
+        for rows in _GATHERED.get(id, _by_partition)(history):
+            choices = [[row for row in rows if row.op in word.split("|")] for word in words]
+            yield from combined(choices)
+
+
+def _by_partition(history: History) -> Iterator[list[Row]]:
+    yield from (rows for place, rows in sorted(history.by_place.items()) if place)
+
+
+def _all(choices: Choices) -> Iterator[list[Row]]:
+    yield from (list(chosen) for chosen in product(*choices))
+
+
+def _with_calls_of_no_partition(history: History) -> Iterator[list[Row]]:
+    ops = ("init_producer", "txn_begin", "txn_commit", "send")
+    yield [
+        Row(line, {}, line["op"], "", n, 0)
+        for mine in history.by_process.values()
+        for n, line in mine
+        if line["op"] in ops
+    ]
+    yield from _by_partition(history)
+
+
+def _by_topic(history: History) -> Iterator[list[Row]]:
+    """The rows of all partitions of a topic, and a row of its first for each subscription."""
+    for topic in sorted({place.rpartition(":")[0] for place in history.by_place}):
+        places = sorted(p for p in history.by_place if p.rpartition(":")[0] == topic)
+        rows = [row for place in places for row in history.by_place[place]]
+        yield rows + [
+            Row(line, {}, "subscribe", places[0], n, 0)
+            for mine in history.by_process.values()
+            for n, line in mine
+            if line["op"] == "subscribe"
+        ]
+
+
+def _by_record_of_several_lives(history: History) -> Iterator[list[Row]]:
+    yield from history.lives.values()
+
+
+def _of_one_record(choices: Choices) -> Iterator[list[Row]]:
+    """All rows have one id."""
+    for id in {row.id for row in choices[0]}:
+        yield from _all([[row for row in rows if row.id == id] for rows in choices])
+
+
+def _of_one_record_and_one_offset(choices: Choices) -> Iterator[list[Row]]:
+    """The second row is of the first one's record, the third one at its offset."""
+    sends, seconds, thirds = choices
+    for sent in sends:
+        own = [row for row in seconds if row.id == sent.id]
+        there = [row for row in thirds if row.offset == sent.offset]
+        yield from ([sent, *pair] for pair in product(own, there))
+
+
+_COMBINED: dict[str, Callable[[Choices], Iterator[list[Row]]]] = {
+    **dict.fromkeys(("L8", "L15"), _of_one_record_and_one_offset),
+    "P5": _of_one_record,
+}
+_GATHERED: dict[str, Callable[[History], Iterator[Any]]] = {
+    **dict.fromkeys(("P3", "P4", "T8"), _with_calls_of_no_partition),
+    "G3": _by_topic,
+    "A1": _by_record_of_several_lives,
+}
