@@ -3,11 +3,18 @@
 from pathlib import Path
 from typing import Any
 
+from hypothesis import settings
+
 from tests.traces.world import Line, write
 from traces import local
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import read_trace
 from traces.report import Judged
+
+
+def examples(few: int) -> int:
+    """So many in `make test`, where each seed costs a whole trace; thirty times in `make soak`."""
+    return few * max(1, settings().max_examples // 100)
 
 
 def judged(path: Path, *, strict: bool = False, reading: Reading | None = None) -> Judged:

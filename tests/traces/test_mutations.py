@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.traces.judging import judged_lines, said
+from tests.traces.judging import examples, judged_lines, said
 from tests.traces.mutations import MUTATIONS, NotHere, told
 from tests.traces.world import world
 from traces.checks.catalogue import CHECKS
@@ -22,7 +22,7 @@ ELSEWHERE = {"A1"}
 
 
 @given(SEEDS)
-@settings(max_examples=10, phases=SEEDED)
+@settings(max_examples=examples(10), phases=SEEDED)
 def test_a_world_that_keeps_its_promises_breaks_none(seed: int) -> None:
     w = world(seed)
     with TemporaryDirectory() as folder:
@@ -34,7 +34,7 @@ def test_a_world_that_keeps_its_promises_breaks_none(seed: int) -> None:
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @given(seed=SEEDS)
-@settings(max_examples=3, phases=SEEDED)
+@settings(max_examples=examples(3), phases=SEEDED)
 def test_a_lie_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> None:
     w, mutation = world(seed), MUTATIONS[name]
     try:

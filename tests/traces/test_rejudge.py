@@ -1,6 +1,7 @@
 """Two checkers that share no code agree about every witness; and the second one can say no."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
+from tests.traces import sql
 from tests.traces.damage import damage
-from tests.traces.judging import judged, judged_lines, said
+from tests.traces.judging import examples, judged, judged_lines, said
 from tests.traces.mutations import MUTATIONS, Mutation, NotHere, told
 from tests.traces.search import SHAPES, broken_somewhere
+from tests.traces.test_log_checks import two_lives
 from tests.traces.world import World, world
 from traces import rejudge as rejudge_package
 from traces.checks.catalogue import CHECKS
@@ -61,7 +64,7 @@ def lied(w: World, mutation: Mutation) -> Any:
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @given(seed=SEEDS)
-@settings(max_examples=2, phases=SEEDED)
+@settings(max_examples=examples(2), phases=SEEDED)
 def test_every_witness_of_a_lie_is_confirmed(name: str, seed: int) -> None:
     lines, meta = lied(world(seed, steps=20), MUTATIONS[name])
     with TemporaryDirectory() as folder:
@@ -74,7 +77,7 @@ def test_every_witness_of_a_lie_is_confirmed(name: str, seed: int) -> None:
 
 @given(seed=SEEDS, name=st.sampled_from([None, *MUTATIONS]))
 @example(seed=4030, name="set_the_clock_back")
-@settings(max_examples=60, phases=SEEDED)
+@settings(max_examples=examples(60), phases=SEEDED)
 def test_of_a_damaged_trace_both_say_the_same(seed: int, name: str | None) -> None:
     random = Random(seed)
     steps = random.choice([8, 15, 25])
@@ -109,26 +112,59 @@ def test_every_check_is_searched_for() -> None:
 
 @pytest.mark.parametrize("id", SHAPES)
 @given(seed=SEEDS)
-@settings(max_examples=2, phases=SEEDED)
+@settings(max_examples=examples(2), phases=SEEDED)
 def test_in_a_world_that_keeps_its_promises_nothing_is_confirmed(id: str, seed: int) -> None:
     """Whatever a broken check might show as a witness there, the second checker refutes it."""
     w = world(seed, steps=8)
     assert broken_somewhere(from_lines(w.lines, w.meta), id) is None
 
 
+@given(seed=SEEDS)
+@settings(max_examples=examples(2), phases=SEEDED)
+def test_in_a_world_that_keeps_its_promises_no_query_has_an_answer(seed: int) -> None:
+    w = world(seed, steps=15)
+    assert sql.broken(w.lines, w.meta) == set()
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
 @given(seed=SEEDS)
-@settings(max_examples=1, phases=SEEDED)
+@settings(max_examples=examples(1), phases=SEEDED)
 def test_a_search_without_checks_finds_what_the_checks_find(name: str, seed: int) -> None:
-    """All that the checks say is broken, and of the rest nothing in a sample."""
+    """All that the checks say is broken, and of the rest nothing in a sample; so do SQL queries."""
     lines, meta = lied(world(seed, steps=8), MUTATIONS[name])
     with TemporaryDirectory() as folder:
         one = judged_lines(Path(folder), lines, meta)
     history = from_lines(lines, meta)
     broken = (said(one, "violated") | said(one, "allowed")) & SHAPES.keys()
     others = Random(seed).sample(sorted(SHAPES.keys() - broken), 5)
-    found = {id for id in [*broken, *others] if broken_somewhere(history, id) is not None}
-    assert found == broken
+    asked = broken | set(others)
+    assert {id for id in asked if broken_somewhere(history, id) is not None} == broken
+    assert sql.broken(lines, meta, asked) == broken & sql.QUERIES.keys()
+
+
+def test_a_search_without_checks_finds_records_of_a_deleted_topic() -> None:
+    """Its two lives are told apart in no world, so A1 is searched for here."""
+    lines, meta = two_lives()
+    assert broken_somewhere(from_lines(lines, meta), "A1") is None
+    assert sql.broken(lines, meta, {"A1"}) == set()
+    scan = lines["scan#0"][0]
+    scan["records"].append({"topic": "m", "partition": 0, "offset": 2, "id": 2})
+    assert broken_somewhere(from_lines(lines, meta), "A1") is not None
+    assert sql.broken(lines, meta, {"A1"}) == {"A1"}
+
+
+def test_a_gap_below_a_refused_send_is_none_where_another_stored_its_record() -> None:
+    """The second opinion took the other's record for one that the session itself had stored."""
+    w = world(1, steps=8)
+    refused = next(x for x in w.lines["n0#0"] if x["outcome"] == "fail")
+    lost = next(x for x in w.lines["n0#0"] if x["records"][0]["partition"] == 0)
+    assert lost["seq"] < refused["seq"]
+    lines, meta = json.loads(json.dumps([w.lines, w.meta]))
+    lines["n0#0"][lost["seq"]]["records"][0]["id"] = 10_000  # which nobody read
+    for later in lines["n0#0"][lost["seq"] + 1 : refused["seq"]]:
+        later["producer_epoch"] = 1
+    assert broken_somewhere(from_lines(lines, meta), "P2") is None
+    assert sql.broken(lines, meta, {"P2"}) == set()
 
 
 def test_an_event_that_is_not_in_the_trace_is_refuted() -> None:

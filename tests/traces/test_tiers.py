@@ -27,13 +27,9 @@ from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
 from traces.schema import COLUMNS, OPS, Op
 from traces.spark import read_ops
-from traces.table import from_arrow
-from traces.tiers import alone, quick, sql
+from traces.tiers import alone, quick
 from traces.tiers import spark as tiers
 from traces.tiers.quick import COVERED
-from traces.tiers.sides import DONE, FINAL, GIVEN, VISIBLE, Unsure
-from traces.tiers.summarise import Summariser
-from traces.tiers.summary import Kind, Told
 from traces.verdict import tally
 
 SEEDS = st.integers(0, 10**9)
@@ -202,32 +198,6 @@ def test_spark_finds_the_same(spark: SparkSession, generated: Path) -> None:
     for ops in (files, spark.read.parquet(str(generated / "ops"))):
         found = [row.asDict(recursive=True) for row in tiers.find(ops, contexts).collect()]
         assert said(found) == expected
-
-
-@pytest.mark.spark
-def test_sql_adds_up_the_same_sums(spark: SparkSession, generated: Path) -> None:
-    columns, seed = [from_arrow(pq.read_table(generated / "ops"))], 11
-    nothing = np.empty(0, np.int64)
-    fold = Summariser(seed), Summariser(seed, Unsure.of(nothing, nothing))
-    told = Told.of(batch for one in fold for batch in one(columns)).kind(Kind.BLOCK)
-    names = ("topic", "partition", *(f"k{n}" for n in range(3)), *(f"v{n}" for n in range(3)))
-    # SQL knows no readers outside groups, and leaves what is processed to the other tier.
-    mine = {row for row in zip(*(told[n].tolist() for n in names), strict=True) if row[3] != DONE}
-    mine = {row for row in mine if row[4] >= VISIBLE}
-    by_sql = sql.blocks(spark.read.parquet(str(generated / "ops")), seed)
-    order = ("topic", "partition", "block", "side", "who", "pairs", "low", "high")
-    assert {tuple(row) for row in by_sql.select(*order).collect()} == mine
-
-
-@pytest.mark.spark
-def test_sql_names_the_blocks_that_differ(spark: SparkSession, generated: Path) -> None:
-    """A record that is missing at the end, and one that a group was never given."""
-    differing = sql.differing(spark.read.parquet(str(generated / "ops"))).collect()
-    named = {(row.topic, row.partition, row.side) for row in differing}
-    lies = orjson.loads((generated / "truth.json").read_bytes())["lies"]
-    lost = {(x["topic"], x["partition"], FINAL) for x in lies if x["lie"] == "lost_at_the_end"}
-    skipped = {(x["topic"], x["partition"], GIVEN) for x in lies if x["lie"] == "skipped"}
-    assert lost | skipped <= named
 
 
 def clustered(rows: list[tuple[int, int]], pieces: int) -> Any:

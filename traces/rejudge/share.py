@@ -60,6 +60,7 @@ def _one_record(rows: list[Row]) -> None:
 
 
 def _successive(h: History, one: Row, two: Row) -> None:
+    must(one.ok and two.ok, "one of them was not given")
     deliveries = [(r.process, r.at) for r in _deliveries(h, one)]
     places = [deliveries.index((r.process, r.at)) for r in (one, two)]
     must(places[1] == places[0] + 1, "they are not successive deliveries")
