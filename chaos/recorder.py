@@ -166,7 +166,11 @@ class Recorder:
             names = "epoch", "isr", "highWatermark"
             of[seen.partition].told(timeline.now, who, "BecomeFollower", *names)
 
-        simulation.watch(o.Written, lambda who, seen: add(who, seen, "Write", {"l": who}))
+        def written(who: int, seen: o.Written) -> None:
+            for _ in range(seen.offset, seen.end):
+                add(who, seen, "Write", {"l": who})
+
+        simulation.watch(o.Written, written)
         simulation.watch(o.HighWatermarkAdvanced, advanced)
         simulation.watch(o.IsrAltered, isr_altered)
         simulation.watch(o.BecameLeader, told)

@@ -49,6 +49,7 @@ class Settings:
     acks: tuple[str, ...] = ("all",)
     idempotence: bool = False
     max_in_flight: int = 5
+    batch_records: int = 1
     produce_ms: int = 20
     request_timeout_ms: int = 150
     delivery_timeout_ms: int = 1500
@@ -201,4 +202,5 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "gap_ms": choice((60, 120, 250, 500)),
         "faults": kinds,
         "files": chance() < 0.125,
+        "batch_records": choice((1, 1, 2, 5)),
     }

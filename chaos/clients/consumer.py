@@ -28,7 +28,6 @@ from refimpl.broker.messages import (
     FetchRequest,
     FetchResponse,
     MetadataResponse,
-    RecordBatch,
     Request,
     Response,
     TopicPartition,
@@ -186,7 +185,7 @@ class Consumer:
         part.asked, part.asked_at, part.asked_from = self.requests, now, part.member.position
         wanted = FetchPartition(part.name, part.member.position)
         limit = self.simulation.settings.read_limit
-        body = FetchRequest((wanted,), READ_WAIT_MS, limit)
+        body = FetchRequest((wanted,), READ_WAIT_MS, max_bytes=limit)
         self.simulation.network.send(Request(self.id, leader, part.asked, body))
 
     def _records(self, response: Response) -> None:
@@ -327,9 +326,8 @@ class Consumer:
 
 def payload(record: Record) -> Any:
     """What a producer put into a record."""
-    batch = record.value
-    assert isinstance(batch, RecordBatch)
-    return batch.payload
+    value: Any = record.value
+    return value.payload
 
 
 def _described(part: Part, offset: int, record: Record) -> dict[str, Any]:

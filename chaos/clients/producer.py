@@ -9,11 +9,11 @@ from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
 from chaos.sim.addresses import TICK, TOPIC, Tick
 from chaos.sim.simulation import Simulation
+from refimpl.broker.memory_log import RecordBatch
 from refimpl.broker.messages import (
     MetadataResponse,
     ProduceRequest,
     ProduceResponse,
-    RecordBatch,
     Request,
     Response,
     TopicPartition,
@@ -28,7 +28,7 @@ ACKS = {"0": 0, "1": 1, "all": -1}
 
 @define(eq=False)
 class Sending:
-    """A record on its way."""
+    """A batch of records on its way."""
 
     batch: RecordBatch
     partition: TopicPartition
@@ -41,13 +41,13 @@ class Sending:
 
     @property
     def value(self) -> Any:
-        """What is in the record."""
-        return self.batch.payload
+        """What is in the first record."""
+        return self.batch.values[0]
 
 
 @define(eq=False)
 class Producer:
-    """Sends one record after the other, and with acks=all keeps what it was told of each.
+    """Sends one batch after the other, and with acks=all keeps what it was told of each.
 
     An idempotent one counts sequences for each partition; when it gives a record up it takes a new
     producer epoch, for nobody knows whether the sequence was used (KIP-360).
@@ -68,8 +68,8 @@ class Producer:
         factory=dict[TopicPartition, tuple[int, int]]
     )
     sending: dict[int, Sending] = field(factory=dict[int, Sending])
-    acked: dict[int, tuple[TopicPartition, int]] = field(
-        factory=dict[int, tuple[TopicPartition, int]]
+    acked: dict[Any, tuple[TopicPartition, int]] = field(
+        factory=dict[Any, tuple[TopicPartition, int]]
     )
 
     @property
@@ -102,33 +102,41 @@ class Producer:
             self._send()
 
     def _send(self) -> None:
-        """A new record, where there is room; with idempotence in order, one at a time."""
+        """A new batch, where there is room; with idempotence in order, one at a time."""
         settings = self.simulation.settings
         partition = TopicPartition(TOPIC, int(self.rng.random() * settings.partitions))
         busy = sum(1 for other in self.sending.values() if other.partition == partition)
         if busy >= (1 if settings.idempotence else settings.max_in_flight):
             return
         value = self.number * STRIDE + self.sent
-        self.sent += 1
-        sending = Sending(self._batch(partition, value), partition, self.simulation.timeline.now)
+        values = tuple(range(value, value + self._count()))
+        self.sent += len(values)
+        sending = Sending(self._batch(partition, values), partition, self.simulation.timeline.now)
         history = self.simulation.history
         if history is not None:
-            record = {"topic": TOPIC, "partition": partition.partition, "id": value}
-            sending.call = history.invoke(self.process, "send", records=[record])
+            at = {"topic": TOPIC, "partition": partition.partition}
+            records = [{**at, "id": one} for one in values]
+            sending.call = history.invoke(self.process, "send", records=records)
         if self.acks != "0":
             self.sending[value] = sending
         self._attempt(sending)
         if self.acks == "0":
             self._end(sending, "ok")
 
-    def _batch(self, partition: TopicPartition, value: int) -> RecordBatch:
+    def _count(self) -> int:
+        """How many records the next batch has; in a run for TLC one, for Write is one record."""
+        settings = self.simulation.settings
+        most = 1 if settings.isr_at_once else settings.batch_records
+        return 1 if most == 1 else 1 + int(self.rng.random() * most)
+
+    def _batch(self, partition: TopicPartition, values: tuple[int, ...]) -> RecordBatch:
         if not self.simulation.settings.idempotence:
-            return RecordBatch(value)
+            return RecordBatch(values)
         epoch, sequence = self.sequences.get(partition, (self.epoch, 0))
         if epoch != self.epoch:
             epoch, sequence = self.epoch, 0
-        self.sequences[partition] = epoch, sequence + 1
-        return RecordBatch(value, self.number, epoch, sequence)
+        self.sequences[partition] = epoch, sequence + len(values)
+        return RecordBatch(values, self.number, epoch, sequence)
 
     def _attempt(self, sending: Sending) -> None:
         """Send it to the leader, if one is known; with acks=0 nobody asks again."""
@@ -155,7 +163,8 @@ class Producer:
         if error is None:
             del self.sending[sending.value]
             if self.acks == "all":
-                self.acked[sending.value] = produced.partition, produced.base_offset
+                for offset, value in enumerate(sending.batch.values, produced.base_offset):
+                    self.acked[value] = produced.partition, offset
             self._end(sending, "ok", produced.base_offset)
             return
         sending.waits = False
@@ -177,5 +186,7 @@ class Producer:
             return
         fields: dict[str, Any] = {} if outcome == "ok" else {"error": "REQUEST_TIMED_OUT"}
         if offset >= 0:
-            fields["records"] = [{**call["records"][0], "offset": offset}]
+            fields["records"] = [
+                {**record, "offset": at} for at, record in enumerate(call["records"], offset)
+            ]
         history.complete(call, outcome, **fields)

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from chaos.oracles.violation import Violation
 from chaos.settings import Settings
-from refimpl.broker.messages import RecordBatch
+from refimpl.broker.memory_log import RecordBatch
 from refimpl.broker.observations import Decided
 from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.controller import PartitionState
@@ -57,11 +57,16 @@ class PartitionOracle:
 
     # Replication
 
-    def wrote(self, replica: Replica, offset: int) -> None:
+    def wrote(self, replica: Replica, first: int, end: int) -> None:
         """A leader has appended: in its own epoch, behind no newer one."""
         records = replica.log.records
-        record = records[offset]
-        before = records[offset - 1].epoch if offset else 0
+        before = records[first - 1].epoch if first else 0
+        for offset in range(first, end):
+            record = records[offset]
+            self._wrote_one(replica, record, offset, before)
+            before = record.epoch
+
+    def _wrote_one(self, replica: Replica, record: Record, offset: int, before: int) -> None:
         if record.epoch < before:
             raise self._broken("EpochsAscend", f"{record.epoch} behind {before} at {offset}")
         if self.leaders.get(record.epoch, 0) != replica.id:
@@ -206,13 +211,14 @@ class PartitionOracle:
             raise self._broken("CommittedInIsr", f"replica {replica.id} is in sync, and lost some")
         self._suspend("last in-sync replicas that lost records", self.decision.leader_epoch + 1)
 
-    def acked(self, replica: Replica, offset: int, value: object) -> None:
-        """A producer is told that its record is safe."""
+    def acked(self, replica: Replica, first: int, batch: RecordBatch) -> None:
+        """A producer is told that its records are safe."""
         if not self._judges(replica.epoch):
             return
         committed = self.log.committed
-        if offset >= len(committed) or _value(committed[offset]) != value:
-            raise self._broken("AckedSurvives", f"{value} is not committed at {offset}")
+        for offset, value in enumerate(batch.values, first):
+            if offset >= len(committed) or _value(committed[offset]) != value:
+                raise self._broken("AckedSurvives", f"{value} is not committed at {offset}")
 
     def read(self, replica: Replica, offset: int, records: Sequence[Record]) -> None:
         """A consumer is given records: committed ones, in their places."""
@@ -275,5 +281,5 @@ class PartitionOracle:
 
 
 def _value(record: object) -> object:
-    batch = record.value if isinstance(record, Record) else None
-    return batch.payload if isinstance(batch, RecordBatch) else None
+    value = record.value if isinstance(record, Record) else None
+    return getattr(value, "payload", None)

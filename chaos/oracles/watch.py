@@ -42,7 +42,7 @@ class ReplicationOracles:
 
     def _written(self, who: int, seen: o.Written) -> None:
         oracle, replica = self._of(who, seen.partition)
-        oracle.wrote(replica, seen.offset)
+        oracle.wrote(replica, seen.offset, seen.end)
         oracle.eager(replica)
 
     def _advanced(self, who: int, seen: o.HighWatermarkAdvanced) -> None:
@@ -81,7 +81,7 @@ class ReplicationOracles:
     def _acknowledged(self, who: int, seen: o.Acknowledged) -> None:
         if seen.acks == -1:
             oracle, replica = self._of(who, seen.partition)
-            oracle.acked(replica, seen.offset, seen.batch.payload)
+            oracle.acked(replica, seen.offset, seen.batch)
 
     def _read(self, who: int, seen: o.RecordsRead) -> None:
         oracle, replica = self._of(who, seen.partition)

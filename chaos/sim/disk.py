@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from refimpl.broker.logs import Found
+from refimpl.broker.memory_log import MemoryLog
 from refimpl.broker.messages import TopicPartition
-from refimpl.machines.log import Log
 
 
 @define(eq=False)
-class CachedLog(Log):
+class CachedLog(MemoryLog):
     """A log in memory of which everything below `flushed` survives a crash."""
 
     flushed: int = 0
 
     def truncate_to(self, end: int) -> None:
         """What is cut off is not there to be found again."""
-        Log.truncate_to(self, end)
+        MemoryLog.truncate_to(self, end)
         self.flushed = min(self.flushed, self.end)
 
 
@@ -42,6 +42,15 @@ class MemoryLogs:
         log = self.logs.setdefault(partition, CachedLog())
         return Found(log, min(self.high_watermarks.get(partition, 0), log.end))
 
+    def delete(self, partition: TopicPartition) -> None:
+        """Forget the log."""
+        self.logs.pop(partition, None)
+        self.high_watermarks.pop(partition, None)
+
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """Memory does not fail."""
+        return {}
+
     def flush(self) -> None:
         """Write the page cache out."""
         for log in self.logs.values():
@@ -50,6 +59,15 @@ class MemoryLogs:
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write the high watermarks down."""
         self.high_watermarks.update(high_watermarks)
+
+    def apply_retention(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Nothing is too old."""
+
+    def expire_producers(self) -> None:
+        """Nobody is forgotten."""
+
+    def clean(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Nothing is compacted."""
 
     def close(self, broker_epoch: int) -> None:
         """Leave the mark of a controlled shutdown."""
@@ -65,5 +83,7 @@ class MemoryLogs:
         logs: dict[TopicPartition, CachedLog] = {}
         for partition, log in self.logs.items():
             end = log.flushed + int(kept * (log.end - log.flushed))
-            logs[partition] = CachedLog(log.records[:end], flushed=end)
+            crashed = logs[partition] = CachedLog(list(log.records), flushed=log.flushed)
+            crashed.truncate_to(end)
+            crashed.flushed = crashed.end
         return MemoryLogs(logs, dict(self.high_watermarks), self.closed_by)

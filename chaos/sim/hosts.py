@@ -7,7 +7,7 @@ from attrs import define, field
 
 from chaos.sim.addresses import CONTROLLER, RESTART, ProcessTimer, Restart
 from chaos.sim.disk import MemoryLogs
-from chaos.sim.files import FileLogs
+from chaos.sim.files import CrashingLogs
 from chaos.sim.simulation import Simulation
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.control_messages import (
@@ -68,7 +68,7 @@ class BrokerHost:
     controller: ControllerHost
     config: BrokerConfig
     partitions: Sequence[TopicPartition]
-    disk: MemoryLogs | FileLogs
+    disk: MemoryLogs | CrashingLogs
     nodes: list[Node] = field(factory=list[Node])
     up: bool = False
     paused_until: int = 0

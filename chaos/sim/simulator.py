@@ -28,7 +28,7 @@ from chaos.settings import Settings
 from chaos.sim.addresses import BROKERS, FIRST_CLIENT, NEMESIS, PROGRESS, TICK, TOPIC
 from chaos.sim.coordinator import CoordinatorNode
 from chaos.sim.disk import MemoryLogs
-from chaos.sim.files import ONE_SEGMENT, SMALL_SEGMENTS, FileLogs
+from chaos.sim.files import ONE_SEGMENT, SMALL_SEGMENTS, CrashingLogs
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Network, Timeline
 from chaos.sim.simulation import Simulation
@@ -40,6 +40,7 @@ from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
+from refimpl.storage.crash_disk import CrashDisk
 
 
 class Node(Protocol):
@@ -191,11 +192,12 @@ def _start(
             simulation.timeline.at(number, number, TICK)
 
 
-def _disk(simulation: Simulation) -> MemoryLogs | FileLogs:
+def _disk(simulation: Simulation) -> MemoryLogs | CrashingLogs:
     settings = simulation.settings
     if not settings.files:
         return MemoryLogs()
-    return FileLogs(simulation.timeline, ONE_SEGMENT if settings.isr_at_once else SMALL_SEGMENTS)
+    config = ONE_SEGMENT if settings.isr_at_once else SMALL_SEGMENTS
+    return CrashingLogs.on(simulation.timeline, config, CrashDisk())
 
 
 def _watch_registrations(
@@ -239,7 +241,7 @@ def _config(settings: Settings) -> BrokerConfig:
         replica_fetch_wait_max_ms=min(settings.fetch_wait_ms, settings.lag_ms // 3),
         replica_fetch_backoff_ms=settings.tick_ms,
         replica_socket_timeout_ms=settings.fetch_timeout_ms + settings.fetch_wait_ms,
-        replica_fetch_max_records=settings.fetch_limit,
+        replica_fetch_max_bytes=settings.fetch_limit,
         replica_high_watermark_checkpoint_interval_ms=settings.checkpoint_ms,
         log_flush_interval_ms=settings.flush_ms,
         broker_heartbeat_interval_ms=settings.heartbeat_ms,

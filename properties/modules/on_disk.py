@@ -15,6 +15,7 @@ from attrs import define, field
 
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.replica import Replica
+from refimpl.machines.replica_log import Appended
 from refimpl.storage.batch import BatchHeader, Record, encode_batch
 from refimpl.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
 from refimpl.storage.config import LogConfig
@@ -67,7 +68,7 @@ class LogOnDisk(PartitionReplicaLog):
         log = directory.create(PARTITION, bytes(16), NOW_MS)
         return cls(log, lambda: NOW_MS, value_of, SIZE, directory=directory, disk=disk)
 
-    def append(self, epoch: int, batch: object) -> int:
+    def append(self, epoch: int, batch: object) -> Appended:
         """Append a value as a batch."""
         return super().append(epoch, batch_of(batch))
 

@@ -23,14 +23,28 @@ class BrokerConfig:
     replica_fetch_backoff_ms: int = _broker("replica.fetch.backoff.ms")
     #: After which a follower no longer waits for an answer
     replica_socket_timeout_ms: int = _broker("replica.socket.timeout.ms")
-    #: Records for each partition of a follower's fetch, where Kafka counts bytes
-    replica_fetch_max_records: int = 1_000
+    #: For each partition of a follower's fetch, in the unit of its log
+    replica_fetch_max_bytes: int = _broker("replica.fetch.max.bytes")
+    #: For a whole answer to a follower
+    replica_fetch_response_max_bytes: int = _broker("replica.fetch.response.max.bytes")
+    #: How much there must be for an answer before its time
+    replica_fetch_min_bytes: int = _broker("replica.fetch.min.bytes")
+    #: How much there is at most in an answer to a consumer, whatever it asks for
+    fetch_max_bytes: int = _broker("fetch.max.bytes")
     #: How often the high watermarks are written down
     replica_high_watermark_checkpoint_interval_ms: int = _broker(
         "replica.high.watermark.checkpoint.interval.ms"
     )
     #: How often logs are flushed; Kafka's default leaves it to the operating system
     log_flush_interval_ms: int = _broker("log.flush.scheduler.interval.ms")
+    #: How often retention is looked after
+    log_retention_check_interval_ms: int = _broker("log.retention.check.interval.ms")
+    #: How long the cleaner waits until it looks again for something to compact
+    log_cleaner_backoff_ms: int = _broker("log.cleaner.backoff.ms")
+    #: How often producers are forgotten that were silent for producer.id.expiration.ms
+    producer_id_expiration_check_interval_ms: int = _broker(
+        "producer.id.expiration.check.interval.ms"
+    )
     #: How often the controller hears of the broker, and is asked again if it does not answer
     broker_heartbeat_interval_ms: int = _broker("broker.heartbeat.interval.ms")
     #: How many fetch sessions are kept

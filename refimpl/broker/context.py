@@ -5,8 +5,12 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker.config import BrokerConfig
+from refimpl.broker.errors import PartitionOffline, UnknownTopicOrPartition
 from refimpl.broker.messages import Request, Response, TopicPartition
+from refimpl.broker.observations import Refused
 from refimpl.broker.partition import Partition
+from refimpl.errors import Refusal
+from refimpl.storage.errors import StorageOffline
 
 CONTROLLER = 0
 """The node id under which the controller is reached."""
@@ -23,6 +27,10 @@ class Context:
     #: Counts the processes of this broker
     incarnation_id: int
     partitions: dict[TopicPartition, Partition] = field(factory=dict[TopicPartition, Partition])
+    #: Partitions whose log failed, and why; they stay so until the process starts again
+    offline: dict[TopicPartition, str] = field(factory=dict[TopicPartition, str])
+    #: Whether a log has failed since anybody looked
+    storage_failed: bool = False
     #: What the controller calls this process; -1 until it is registered
     broker_epoch: int = -1
     outputs: list[Any] = field(factory=list[Any])
@@ -31,6 +39,21 @@ class Context:
     def __attrs_post_init__(self) -> None:
         """Number our requests unlike those of earlier processes; 31 bits fit on the wire."""
         self.requests = (self.incarnation_id % 2048) << _PROCESS_BITS
+
+    def partition(self, name: TopicPartition) -> Partition:
+        """The partition of this name; raises a refusal if it is not here, or is offline."""
+        partition = self.partitions.get(name)
+        if partition is not None:
+            return partition
+        if name in self.offline:
+            raise PartitionOffline(self.id, name, self.offline[name])
+        raise UnknownTopicOrPartition(self.id, name)
+
+    def refused(self, what: str, refusal: Refusal) -> None:
+        """Something was refused; where it was for a disk that failed, that is looked after next."""
+        self.outputs.append(Refused(what, refusal.kafka_error))
+        if isinstance(refusal, StorageOffline):
+            self.storage_failed = True
 
     def is_ours(self, response: Response) -> bool:
         """Whether a response answers this process, and not one before it."""

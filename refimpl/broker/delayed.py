@@ -6,19 +6,21 @@ role that makes it pointless.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Any, TypeAlias
 
 from attrs import define, field
 
 from refimpl.broker.messages import (
+    DeletedPartition,
     FetchedPartition,
     ProducedPartition,
-    RecordBatch,
     Request,
     TopicPartition,
 )
 from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSession, SessionPartition
 from refimpl.machines.messages import FetchRequest
+from refimpl.machines.replica_log import Appended, Batch
 
 
 @define(eq=False)
@@ -35,11 +37,24 @@ class DelayedProduce:
 
 @define(eq=False)
 class WaitingBatch:
-    """One batch of a delayed produce: committed when the high watermark is above its offset."""
+    """One batch of a delayed produce: committed when the high watermark is above its last
+    offset."""
 
-    offset: int
-    batch: RecordBatch
+    appended: Appended
+    batch: Batch
     produce: DelayedProduce
+
+
+@define(eq=False)
+class DelayedDelete:
+    """A DeleteRecords request, until all replicas have deleted, or one of us cannot know."""
+
+    request: Request
+    missing: int
+    results: dict[TopicPartition, DeletedPartition] = field(
+        factory=dict[TopicPartition, DeletedPartition]
+    )
+    completed: bool = False
 
 
 @define(eq=False)
@@ -55,21 +70,40 @@ class FetchPart:
     asked: FetchRequest | None = None
     decided: FetchedPartition | None = None
 
-    def has_no_news(self) -> bool:
+    def has_no_news(self, isolation_level: int) -> bool:
         """Whether an answer could only say what the last one said."""
-        partition, remembered = self.partition, self.remembered
-        if partition is None or self.decided is not None or remembered.failed:
+        if self.is_settled():
             return False
-        replica, asked = partition.replica, self.asked
-        if not replica.leads:
-            return False
+        asked, partition = self.asked, self.partition
+        assert partition is not None
         if asked is None:
-            return remembered.wanted.fetch_offset - replica.high_watermark >= 0
+            return self.remembered.wanted.fetch_offset >= partition.fetchable_end(isolation_level)
+        return partition.replica.log.end <= asked.end
+
+    def is_settled(self) -> bool:
+        """Whether there is an answer that no record has to be waited for: an error, a cut, or news
+        of the high watermark and of the log start for a follower."""
+        partition, remembered, asked = self.partition, self.remembered, self.asked
+        if partition is None or self.decided is not None or remembered.failed:
+            return True
+        replica = partition.replica
+        if asked is None:
+            return not replica.leads or remembered.wanted.fetch_offset > replica.log.end
         return (
-            replica.epoch == asked.epoch
-            and replica.high_watermark == remembered.high_watermark
-            and replica.log.end <= asked.end
+            not replica.leads
+            or replica.epoch != asked.epoch
+            or replica.high_watermark != remembered.high_watermark
+            or replica.log.start != remembered.log_start_offset
         )
+
+    def available(self, isolation_level: int) -> int:
+        """How much there is to read, in the log's unit."""
+        partition, asked = self.partition, self.asked
+        assert partition is not None
+        log, wanted = partition.log, self.remembered.wanted
+        offset = wanted.fetch_offset if asked is None else asked.end
+        end = log.end if asked is not None else partition.fetchable_end(isolation_level)
+        return min(log.size_between(offset, end), wanted.max_bytes)
 
 
 @define(eq=False)
@@ -81,21 +115,37 @@ class DelayedFetch:
     session: FetchSession | None
     completed: bool = False
 
+    def is_served(self) -> bool:
+        """Whether it can be answered: there is enough to read, or something other than records to
+        tell."""
+        _, _, min_bytes, _, isolation_level, *_ = self.request.body
+        found = 0
+        for part in self.parts:
+            if part.is_settled():
+                return True
+            if not part.has_no_news(isolation_level):
+                if min_bytes <= 1:
+                    return True
+                found += part.available(isolation_level)
+        return found >= min_bytes
+
+
+Deadline: TypeAlias = tuple[int, int, Callable[[Any], None], Any]
+"""When, a number that settles ties, how, and what."""
+
 
 @define(eq=False)
 class Deadlines:
     """Delayed operations by the time at which they end."""
 
-    heap: list[tuple[int, int, Callable[[int], None]]] = field(
-        factory=list[tuple[int, int, Callable[[int], None]]]
-    )
+    heap: list[Deadline] = field(factory=list[Deadline])
     count: int = 0
     armed_at: int = -1
 
-    def add(self, at_ms: int, expire: Callable[[int], None]) -> bool:
-        """Have `expire` called at this time; answers whether a timer has to be set for it."""
+    def add(self, at_ms: int, expire: Callable[[Any], None], delayed: Any) -> bool:
+        """Have this expired at this time; answers whether a timer has to be set for it."""
         self.count += 1
-        heappush(self.heap, (at_ms, self.count, expire))
+        heappush(self.heap, (at_ms, self.count, expire, delayed))
         if 0 <= self.armed_at <= at_ms:
             return False
         self.armed_at = at_ms
@@ -107,6 +157,7 @@ class Deadlines:
             return None
         heap = self.heap
         while heap and heap[0][0] <= now:
-            heappop(heap)[2](now)
+            _, _, expire, delayed = heappop(heap)
+            expire(delayed)
         self.armed_at = heap[0][0] if heap else -1
         return self.armed_at if heap else None

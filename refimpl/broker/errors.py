@@ -17,6 +17,56 @@ class UnknownTopicOrPartition(Refusal):
 
 
 @frozen
+class PartitionOffline(Refusal):
+    """The log of this partition failed, or was found damaged (KIP-112)."""
+
+    kafka_error = "KAFKA_STORAGE_ERROR"
+    says = "broker {broker} cannot serve {partition}: {why}"
+    broker: int
+    partition: TopicPartition
+    why: str
+
+
+@frozen
+class InvalidRequiredAcks(Refusal):
+    """Neither 0, nor 1, nor all."""
+
+    kafka_error = "INVALID_REQUIRED_ACKS"
+    says = "acks={acks}, expected -1, 0 or 1"
+    acks: int
+
+
+@frozen
+class OutsideCommitted(Refusal):
+    """Only what is committed can be deleted (KIP-107)."""
+
+    kafka_error = "OFFSET_OUT_OF_RANGE"
+    says = "delete up to {offset}, where the high watermark is {high_watermark}"
+    offset: int
+    high_watermark: int
+
+
+@frozen
+class OffsetNotAvailable(Refusal):
+    """A new leader does not know yet how much is committed (KIP-207)."""
+
+    kafka_error = "OFFSET_NOT_AVAILABLE"
+    says = "high watermark {high_watermark} of {partition} is below its epoch's start {epoch_start}"
+    partition: TopicPartition
+    high_watermark: int
+    epoch_start: int
+
+
+@frozen
+class PolicyViolation(Refusal):
+    """The topic's cleanup.policy does not let records be deleted."""
+
+    kafka_error = "POLICY_VIOLATION"
+    says = "cleanup.policy of {partition} does not have delete"
+    partition: TopicPartition
+
+
+@frozen
 class NotLeader(Refusal):
     """The request is for the leader."""
 

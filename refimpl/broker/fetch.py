@@ -10,24 +10,26 @@ from attrs import define, field
 
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedFetch, FetchPart
-from refimpl.broker.errors import NotLeader, UnknownTopicOrPartition
+from refimpl.broker.errors import NotLeader
 from refimpl.broker.messages import (
     CONSUMER,
     NEW_SESSION,
+    READ_COMMITTED,
     FetchedPartition,
     FetchRequest,
     FetchResponse,
     Request,
 )
-from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead, Refused
+from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead
 from refimpl.broker.partition import Partition
-from refimpl.broker.sessions import FetchSessions, SessionPartition
+from refimpl.broker.sessions import FetchSessions
 from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.machines.replica_errors import UnknownLeaderEpoch
+from refimpl.machines.replica_log import EpochEnd, Records
 
-Heard = Callable[[int, Partition, int, int], None]
-"""What is done once a follower was heard: (now, partition, follower, its end)."""
+Heard = Callable[[int, Partition, int, int, int], None]
+"""What is done once a follower was heard: (now, partition, follower, its end, its log start)."""
 
 
 @define(eq=False)
@@ -47,7 +49,7 @@ class Fetches:
         try:
             session, wanted = self.sessions.resolve(body)
         except Refusal as refusal:
-            self.context.outputs.append(Refused("Fetch", refusal.kafka_error))
+            self.context.refused("Fetch", refusal)
             self.context.respond(request, FetchResponse((), 0, refusal.kafka_error))
             return None
         partitions = self.context.partitions
@@ -56,7 +58,7 @@ class Fetches:
         if body.replica_id != CONSUMER:
             for part in parts:
                 self._hear(now, request, part, heard)
-        must_answer = body.session_epoch == NEW_SESSION or body.max_wait_ms == 0
+        must_answer = body.session_epoch == NEW_SESSION or body.max_wait_ms <= 0 or not parts
         if self._try(fetch, must_answer=must_answer):
             return None
         for part in parts:
@@ -84,20 +86,19 @@ class Fetches:
 
     def _hear(self, now: int, request: Request, part: FetchPart, heard: Heard) -> None:
         """Let the replica hear where the follower's log ends."""
-        wanted = part.remembered.wanted
+        name = part.remembered.wanted.partition
         try:
-            if part.partition is None:
-                raise UnknownTopicOrPartition(self.context.id, wanted.partition)
-            self._hear_one(now, request, part, part.partition, heard)
+            self._hear_one(now, request, part, self.context.partition(name), heard)
         except Refusal as refusal:
-            self.context.outputs.append(Refused("Fetch", refusal.kafka_error))
-            part.decided = FetchedPartition(wanted.partition, refusal.kafka_error)
+            self.context.refused("Fetch", refusal)
+            part.decided = FetchedPartition(name, refusal.kafka_error)
 
     def _hear_one(
         self, now: int, request: Request, part: FetchPart, partition: Partition, heard: Heard
     ) -> None:
         body: FetchRequest = request.body
-        wanted, number = part.remembered.wanted, part.remembered.number
+        wanted = part.remembered.wanted
+        number = part.remembered.number if wanted.number else request.correlation_id
         follower, replica = body.replica_id, partition.replica
         asked = ReplicaFetch(
             follower,
@@ -108,53 +109,67 @@ class Fetches:
             wanted.last_fetched_epoch,
         )
         known = replica.seen.get(follower, 0)
-        answer = replica.answer_fetch(asked, 0)
-        diverging = answer.diverging
-        name = partition.name
-        self.context.outputs.append(FetchHeard(name, asked, diverging is not None, known))
+        diverging = replica.answer_fetch(asked, 0).diverging
+        self.context.outputs.append(FetchHeard(partition.name, asked, diverging is not None, known))
         part.asked = asked
         if diverging is not None:
-            part.decided = FetchedPartition(name, None, answer.high_watermark, (), diverging)
+            part.decided = _fetched(partition, (), diverging)
         else:
-            heard(now, partition, follower, asked.end)
+            heard(now, partition, follower, asked.end, wanted.log_start_offset)
 
     # Reading
 
     def _try(self, fetch: DelayedFetch, *, must_answer: bool) -> bool:
-        """Answer, if there is something new or it must be; answers whether it did."""
-        request, limit = fetch.request, fetch.request.body.max_records
+        """Answer, if there is something new or it must be; answers whether it did.
+
+        In a session that goes on, partitions without news are left out (KIP-227).
+        """
+        body: FetchRequest = fetch.request.body
+        if not must_answer and not fetch.is_served():
+            return False
         results: list[FetchedPartition] = []
         answered: list[FetchAnswered] = []
+        room, empty = min(body.max_bytes, self.context.config.fetch_max_bytes), True
+        goes_on = body.session_epoch > NEW_SESSION
         for part in fetch.parts:
-            if not must_answer and part.has_no_news():
+            if goes_on and part.has_no_news(body.isolation_level):
                 continue
-            result = part.decided or self._read(part, limit)
+            result = part.decided or self._read(part, body.isolation_level, room, empty)
+            if result.records:
+                assert part.partition is not None
+                empty = False
+                room = max(room - part.partition.log.size_of(result.records), 0)
+                if fetch.session is not None:
+                    fetch.session.served(result.partition)
             results.append(result)
             part.remembered.answered(result)
             if part.asked is not None and result.error is None:
                 answered.append(FetchAnswered(result.partition, part.asked))
-        if not results and not must_answer:
-            return False
         fetch.completed = True
         self.context.outputs += answered
-        session = fetch.session
-        self.context.respond(request, FetchResponse(tuple(results), session.id if session else 0))
+        session_id = fetch.session.id if fetch.session else 0
+        self.context.respond(fetch.request, FetchResponse(tuple(results), session_id))
         return True
 
-    def _read(self, part: FetchPart, limit: int) -> FetchedPartition:
-        partition = part.partition
+    def _read(
+        self, part: FetchPart, isolation_level: int, room: int, empty: bool
+    ) -> FetchedPartition:
+        """What comes next; the first batch of an answer may need more than the room there is."""
+        name = part.remembered.wanted.partition
         try:
-            if partition is None:
-                raise UnknownTopicOrPartition(self.context.id, part.remembered.wanted.partition)
+            partition = self.context.partition(name)
+            limit = min(part.remembered.wanted.max_bytes, room)
+            if empty:
+                limit = max(limit, 1)
             if part.asked is None:
-                return self._for_consumer(partition, part.remembered, limit)
-            return self._for_follower(partition, part.asked, limit)
+                return self._for_consumer(partition, part, isolation_level, limit, empty)
+            return self._for_follower(partition, part.asked, limit, empty)
         except Refusal as refusal:
-            self.context.outputs.append(Refused("Fetch", refusal.kafka_error))
-            return FetchedPartition(part.remembered.wanted.partition, refusal.kafka_error)
+            self.context.refused("Fetch", refusal)
+            return FetchedPartition(name, refusal.kafka_error)
 
     def _for_follower(
-        self, partition: Partition, asked: ReplicaFetch, limit: int
+        self, partition: Partition, asked: ReplicaFetch, limit: int, empty: bool
     ) -> FetchedPartition:
         """What comes next, if we still are the leader that heard it."""
         replica = partition.replica
@@ -162,23 +177,43 @@ class Fetches:
             raise NotLeader(replica.id, partition.name)
         if asked.epoch != replica.epoch:
             raise FencedLeaderEpoch(asked.replica, asked.epoch, replica.epoch)
-        records = replica.log.slice(asked.end, limit)
-        return FetchedPartition(partition.name, None, replica.high_watermark, records)
+        records = _within(partition, replica.log.slice(asked.end, limit), limit, empty)
+        return _fetched(partition, records)
 
     def _for_consumer(
-        self, partition: Partition, session_partition: SessionPartition, limit: int
+        self, partition: Partition, part: FetchPart, isolation_level: int, limit: int, empty: bool
     ) -> FetchedPartition:
-        """What is committed, if we lead."""
-        replica, wanted = partition.replica, session_partition.wanted
+        """What is committed, if we lead; to who reads committed records only, what is decided."""
+        wanted = part.remembered.wanted
         must_stand_in(partition, wanted.current_leader_epoch)
-        high_watermark, offset = replica.high_watermark, wanted.fetch_offset
-        if not replica.log.start <= offset <= replica.log.end:
-            raise OutsideLog(offset, replica.log.start, replica.log.end)
-        limit = min(limit, high_watermark - offset)
-        records = replica.log.slice(offset, limit, high_watermark) if limit > 0 else ()
+        offset, log = wanted.fetch_offset, partition.log
+        if not log.start <= offset <= log.end:
+            raise OutsideLog(offset, log.start, log.end)
+        end = partition.fetchable_end(isolation_level)
+        records: Records = ()
+        if offset < end:
+            records = _within(partition, log.slice(offset, limit, end), limit, empty)
         if records:
             self.context.outputs.append(RecordsRead(partition.name, offset, records))
-        return FetchedPartition(partition.name, None, high_watermark, records)
+        fetched = _fetched(partition, records)
+        if records and isolation_level == READ_COMMITTED:
+            return fetched._replace(aborted_transactions=log.aborted_transactions(offset, end))
+        return fetched
+
+
+def _fetched(
+    partition: Partition, records: Records, diverging: EpochEnd | None = None
+) -> FetchedPartition:
+    log, high_watermark = partition.log, partition.replica.high_watermark
+    stable = log.last_stable_offset(high_watermark)
+    return FetchedPartition(
+        *(partition.name, None, high_watermark, stable, log.start, (), records, diverging)
+    )
+
+
+def _within(partition: Partition, records: Records, limit: int, empty: bool) -> Records:
+    """Nothing, where a first batch that is above the limit is not the first of the answer."""
+    return records if empty or partition.log.size_of(records) <= limit else ()
 
 
 def must_stand_in(partition: Partition, leader_epoch: int) -> None:

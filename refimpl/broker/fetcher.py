@@ -7,19 +7,25 @@ from attrs import define, field
 
 from refimpl.broker.context import Context
 from refimpl.broker.messages import (
+    EARLIEST_LOCAL,
+    READ_UNCOMMITTED,
     FetchedPartition,
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
     Response,
     TopicPartition,
 )
-from refimpl.broker.observations import AnswerTaken, Ignored, Refused
+from refimpl.broker.observations import AnswerTaken, Ignored, LogRestarted, Refused
 from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSessionHandler
 from refimpl.errors import Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.machines.messages import FetchResponse as ReplicaAnswer
+from refimpl.storage.errors import StorageOffline
 
 
 @define(eq=False)
@@ -79,15 +85,18 @@ class Fetchers:
     def _send(self, now: int, fetcher: Fetcher) -> None:
         wanted: dict[TopicPartition, FetchPartition] = {}
         asked: dict[TopicPartition, ReplicaFetch] = {}
-        delayed = fetcher.delayed
+        config, context, session = self.context.config, self.context, fetcher.session
+        delayed, limit = fetcher.delayed, config.replica_fetch_max_bytes
         for name, partition in fetcher.partitions.items():
             if delayed and delayed.get(name, 0) > now:
                 continue
-            one = asked[name] = partition.replica.fetch_request()
-            wanted[name] = FetchPartition(name, one.end, one.epoch, one.last_epoch, one.number)
+            replica = partition.replica
+            one = asked[name] = replica.fetch_request()
+            wanted[name] = FetchPartition(
+                *(name, one.end, one.epoch, one.last_epoch, one.number, limit, replica.log.start)
+            )
         if not wanted:
             return
-        config, context, session = self.context.config, self.context, fetcher.session
         changed, forgotten = session.build(wanted)
         fetcher.asked, fetcher.sent_at = asked, now
         fetcher.in_flight = context.request(
@@ -95,7 +104,9 @@ class Fetchers:
             FetchRequest(
                 changed,
                 config.replica_fetch_wait_max_ms,
-                config.replica_fetch_max_records,
+                config.replica_fetch_min_bytes,
+                config.replica_fetch_response_max_bytes,
+                READ_UNCOMMITTED,
                 context.id,
                 context.broker_epoch,
                 session.session_id,
@@ -124,12 +135,37 @@ class Fetchers:
                 until = now + self.context.config.replica_fetch_backoff_ms
                 fetcher.delayed[fetched.partition] = until
                 self.context.outputs.append(Refused("fetching", fetched.error))
+                if fetched.error == "OFFSET_OUT_OF_RANGE":
+                    self._ask_start(fetcher.leader, fetched.partition, asked)
             else:
                 self._take(fetcher.partitions[fetched.partition], asked, fetched)
         self._send(now, fetcher)
 
+    def _ask_start(self, leader: int, name: TopicPartition, asked: ReplicaFetch) -> None:
+        """Ask where the leader's log starts, for it does not have what comes next in ours."""
+        one = ListOffsetsPartition(name, EARLIEST_LOCAL, asked.epoch)
+        body = ListOffsetsRequest((one,), replica_id=self.context.id)
+        self.context.request(leader, body)
+
+    def listed(self, now: int, response: Response) -> None:
+        """A leader says where its logs start: behind our end, ours begin anew there."""
+        body: ListOffsetsResponse = response.body
+        fetcher = self.fetchers.get(response.source)
+        for listed in body.partitions:
+            partition = fetcher.partitions.get(listed.partition) if fetcher else None
+            if partition is None or listed.error is not None:
+                self.context.outputs.append(Ignored("log starts of leaders"))
+                continue
+            end = partition.replica.log.end
+            try:
+                partition.replica.restart_log_at(listed.offset)
+            except Refusal as refusal:
+                self.context.refused("restarting a log", refusal)
+            else:
+                self.context.outputs.append(LogRestarted(partition.name, end))
+
     def _take(self, partition: Partition, asked: ReplicaFetch, fetched: FetchedPartition) -> None:
-        replica = partition.replica
+        replica, name = partition.replica, partition.name
         end, high_watermark = replica.log.end, replica.high_watermark
         answer = ReplicaAnswer(
             *(asked.incarnation, asked.number, asked.epoch, asked.end),
@@ -137,11 +173,14 @@ class Fetchers:
         )
         try:
             replica.take_answer(answer)
+            if fetched.log_start_offset > replica.log.start:
+                replica.log.advance_start(min(fetched.log_start_offset, replica.high_watermark))
+        except StorageOffline as failure:
+            self.context.refused("replication", failure)
+            return
         except Refusal:
             self.context.outputs.append(Ignored("void answers"))
             return
         truncated = fetched.diverging is not None
         self.went_back |= replica.high_watermark < high_watermark
-        self.context.outputs.append(
-            AnswerTaken(partition.name, asked.number, truncated, end, high_watermark)
-        )
+        self.context.outputs.append(AnswerTaken(name, asked.number, truncated, end, high_watermark))

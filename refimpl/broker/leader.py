@@ -7,6 +7,7 @@ from refimpl.broker.control_messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
+from refimpl.broker.delete_records import Deletes
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.messages import (
     Response,
@@ -25,15 +26,20 @@ class Leader:
     context: Context
     produces: Produces
     fetches: Fetches
+    deletes: Deletes
     #: AlterPartition requests without an answer, by correlation id
     asked: dict[int, machines.AlterPartitionRequest] = field(
         factory=dict[int, machines.AlterPartitionRequest]
     )
 
-    def heard(self, now: int, partition: Partition, follower: int, end: int) -> None:
+    def heard(
+        self, now: int, partition: Partition, follower: int, end: int, log_start: int
+    ) -> None:
         """A follower has shown how far it is: something may be committed, it may be in sync."""
         replica = partition.replica
-        partition.heard(now, follower, end)
+        partition.heard(now, follower, end, log_start)
+        if partition.waiting_deletes:
+            self.deletes.check(partition)
         if replica.log.end > replica.high_watermark:
             self.advance_high_watermark(now, partition)
         if follower not in replica.isr and replica.pending is None:
@@ -91,10 +97,12 @@ class Leader:
     def altered(self, now: int, response: Response) -> None:
         """The controller has answered."""
         answer: AlterPartitionResponse = response.body
-        partition = self.context.partitions[answer.partition]
+        partition = self.context.partitions.get(answer.partition)
         change, outcome = self.asked.pop(response.correlation_id, None), answer.outcome
         if outcome.error is not None:
             self.context.outputs.append(Refused("AlterPartition", outcome.error))
+        if partition is None:
+            return
         replica = partition.replica
         isr = replica.isr
         try:
@@ -111,5 +119,6 @@ class Leader:
         for follower in sorted(isr ^ replica.isr):
             joined = follower in replica.isr
             self.context.outputs.append(IsrAltered(partition.name, follower, joined))
+        self.deletes.check(partition)
         if replica.log.end > replica.high_watermark:
             self.advance_high_watermark(now, partition)

@@ -1,24 +1,74 @@
-"""What a node needs of its log directory."""
+"""What a node needs of its log directory, and of the logs in it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from refimpl.broker.messages import TopicPartition
-from refimpl.machines.replica_log import ReplicaLog
+from refimpl.machines.replica_log import Records, ReplicaLog
+from refimpl.storage.txn_index import AbortedTxn
+
+
+class BrokerLog(ReplicaLog, Protocol):
+    """A replica's log, with what clients ask of it. Sizes are in bytes, or in what a log in memory
+    counts."""
+
+    @property
+    def deletes(self) -> bool:
+        """Whether records may be deleted: cleanup.policy has "delete"."""
+        ...
+
+    def size_of(self, records: Records) -> int:
+        """The size of what was read."""
+        ...
+
+    def size_between(self, start: int, end: int) -> int:
+        """The size of the batches from the one that holds `start` on, below `end`."""
+        ...
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below this offset every transaction is decided, where so much is committed (KIP-98)."""
+        ...
+
+    def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
+        """What a reader of committed records must leave out of this range."""
+        ...
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as this (KIP-79)."""
+        ...
+
+    def newest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the newest record; the first of them, if several are."""
+        ...
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of the record at this offset, -1 for none."""
+        ...
 
 
 class Found(NamedTuple):
     """What a start finds of a partition: its log, and the high watermark that was written down."""
 
-    log: ReplicaLog
+    log: BrokerLog
     high_watermark: int
 
 
 class LogDirectory(Protocol):
-    """The logs of one broker and the files around them."""
+    """The logs of one broker and the files around them.
+
+    Whatever fails raises StorageOffline, and takes partitions offline (KIP-112).
+    """
 
     def open(self, partition: TopicPartition) -> Found:
         """What is there of a partition; nothing, for one that is new."""
+        ...
+
+    def delete(self, partition: TopicPartition) -> None:
+        """The partition is no longer here; its files go later."""
+        ...
+
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """The partitions that something failed for, or that were found damaged, and why."""
         ...
 
     def flush(self) -> None:
@@ -27,6 +77,18 @@ class LogDirectory(Protocol):
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write the high watermarks down (replication-offset-checkpoint)."""
+        ...
+
+    def apply_retention(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Delete what is too old or too much, and the files whose delay is over."""
+        ...
+
+    def expire_producers(self) -> None:
+        """Forget the producers that have been silent for too long."""
+        ...
+
+    def clean(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Compact what is dirtiest, if anything is."""
         ...
 
     def close(self, broker_epoch: int) -> None:

@@ -8,16 +8,27 @@ wire; here an error is the name that Kafka's clients know, or None.
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from refimpl.machines.replica_log import EpochEnd, Record
+from refimpl.machines.replica_log import Batch, EpochEnd, Records
+from refimpl.storage.txn_index import AbortedTxn
 
 CONSUMER = -1
-"""The replica id of a Fetch that no replica sends."""
+"""The replica id of a Fetch or ListOffsets that no replica sends."""
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Isolation levels: up to the high watermark; up to the last stable offset (KIP-98)."""
+
+NO_LIMIT = 2**31 - 1
 
 SESSIONLESS, NEW_SESSION = -1, 0
 """Fetch session epochs: no session at all; make a new one (KIP-227)."""
 
-LATEST, EARLIEST = -1, -2
-"""Timestamps of ListOffsets that name an end of the log."""
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
+    *(-1, -2, -3, -4, -5, -6),
+)
+"""Timestamps of ListOffsets that are none (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+
+HIGH_WATERMARK = -1
+"""The offset of DeleteRecords that stands for the high watermark."""
 
 
 class TopicPartition(NamedTuple):
@@ -62,29 +73,26 @@ class Timer(NamedTuple):
 # Clients
 
 
-class RecordBatch(NamedTuple):
-    """What a producer wants appended as one piece: the payload, and who made it (KIP-98)."""
-
-    payload: object
-    producer_id: int = -1
-    producer_epoch: int = -1
-    base_sequence: int = -1
-
-
 class ProduceRequest(NamedTuple):
-    """Append these batches; `acks` is 0, 1 or -1 for all in sync."""
+    """Append these batches; `acks` is 0, 1 or -1 for all in sync.
+
+    A batch is opaque: only the log that it is for looks into it.
+    """
 
     acks: int
     timeout_ms: int
-    batches: Sequence[tuple[TopicPartition, RecordBatch]]
+    batches: Sequence[tuple[TopicPartition, Batch]]
 
 
 class ProducedPartition(NamedTuple):
-    """What became of one batch."""
+    """What became of one batch; `log_append_time_ms` is -1 where the producer stamped it."""
 
     partition: TopicPartition
     error: str | None
-    base_offset: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
 
 
 class ProduceResponse(NamedTuple):
@@ -98,7 +106,9 @@ class FetchPartition(NamedTuple):
 
     A replica names the leader epochs that it stands in and that its log ends with, by which the
     leader can tell whether their logs agree (KIP-320, KIP-595); -1 is "not said". `number` counts
-    a replica's fetches of this partition, and goes on by itself in a session.
+    a replica's fetches of this partition, and goes on by itself in a session; if it is 0, the
+    request's correlation id does. `log_start_offset` is
+    where a replica's log starts (KIP-107).
     """
 
     partition: TopicPartition
@@ -106,18 +116,23 @@ class FetchPartition(NamedTuple):
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     number: int = 0
+    max_bytes: int = NO_LIMIT
+    log_start_offset: int = -1
 
 
 class FetchRequest(NamedTuple):
-    """Read records; without any wait up to `max_wait_ms` for some (KIP-74, KIP-227, KIP-903).
+    """Read records; while there are fewer than `min_bytes`, wait up to `max_wait_ms`.
 
-    In a session only what changed since the last request is named. `max_records` limits each
-    partition.
+    Limits are in bytes, or in whatever unit a log in memory counts; the first batch of an answer
+    may be above them (KIP-74). In a session only what changed since the last request is named
+    (KIP-227). A replica names its broker epoch (KIP-903).
     """
 
     partitions: Sequence[FetchPartition]
     max_wait_ms: int
-    max_records: int
+    min_bytes: int = 1
+    max_bytes: int = NO_LIMIT
+    isolation_level: int = READ_UNCOMMITTED
     replica_id: int = CONSUMER
     replica_epoch: int = -1
     session_id: int = 0
@@ -126,7 +141,8 @@ class FetchRequest(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """Records from the offset that was asked for; or, if the logs differ, where to cut.
+    """Records from the batch on that holds the offset that was asked for; or, if the logs differ,
+    where to cut.
 
     `diverging` is the leader's largest epoch not above the follower's last, and where it ends.
     """
@@ -134,8 +150,12 @@ class FetchedPartition(NamedTuple):
     partition: TopicPartition
     error: str | None
     high_watermark: int = -1
-    records: Sequence[Record] = ()
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: Sequence[AbortedTxn] = ()
+    records: Records = ()
     diverging: EpochEnd | None = None
+    preferred_read_replica: int = -1
 
 
 class FetchResponse(NamedTuple):
@@ -146,16 +166,58 @@ class FetchResponse(NamedTuple):
     error: str | None = None
 
 
-class ListOffsetsRequest(NamedTuple):
-    """The first or the next offset of each partition: EARLIEST or LATEST."""
+class ListOffsetsPartition(NamedTuple):
+    """Where is the first record that is as new as this timestamp, or what LATEST... stand for?"""
 
-    partitions: Sequence[tuple[TopicPartition, int]]
+    partition: TopicPartition
+    timestamp: int
+    current_leader_epoch: int = -1
+
+
+class ListOffsetsRequest(NamedTuple):
+    """Offsets by time (KIP-79, KIP-98, KIP-320, KIP-734)."""
+
+    partitions: Sequence[ListOffsetsPartition]
+    isolation_level: int = READ_UNCOMMITTED
+    replica_id: int = CONSUMER
+
+
+class ListedOffset(NamedTuple):
+    """An offset, its record's timestamp, and the leader epoch of that record; -1 for none."""
+
+    partition: TopicPartition
+    error: str | None
+    offset: int = -1
+    timestamp: int = -1
+    leader_epoch: int = -1
 
 
 class ListOffsetsResponse(NamedTuple):
-    """For each partition an error, and the offset."""
+    """What was found for each partition."""
 
-    partitions: Sequence[tuple[TopicPartition, str | None, int]]
+    partitions: Sequence[ListedOffset]
+
+
+class DeleteRecordsRequest(NamedTuple):
+    """Let nothing before these offsets be read any more (KIP-107); HIGH_WATERMARK for all that is
+    committed."""
+
+    partitions: Sequence[tuple[TopicPartition, int]]
+    timeout_ms: int
+
+
+class DeletedPartition(NamedTuple):
+    """Where the log starts at the replica that deleted least: the low watermark."""
+
+    partition: TopicPartition
+    error: str | None
+    low_watermark: int = -1
+
+
+class DeleteRecordsResponse(NamedTuple):
+    """What became of each partition."""
+
+    partitions: Sequence[DeletedPartition]
 
 
 class OffsetForLeaderEpochRequest(NamedTuple):

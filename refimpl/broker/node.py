@@ -13,22 +13,26 @@ from refimpl.broker import control_messages as c
 from refimpl.broker import messages as m
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import CONTROLLER, Context
-from refimpl.broker.delayed import Deadlines, DelayedFetch, DelayedProduce
+from refimpl.broker.delayed import Deadlines
+from refimpl.broker.delete_records import Deletes
+from refimpl.broker.errors import PartitionOffline
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.fetcher import Fetchers
 from refimpl.broker.leader import Leader
 from refimpl.broker.lifecycle import Lifecycle
+from refimpl.broker.log_manager import CHECKPOINT, LogManager
 from refimpl.broker.logs import LogDirectory
 from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import BecameFollower, BecameLeader, Ignored
+from refimpl.broker.observations import BecameFollower, BecameLeader, Ignored, WentOffline
+from refimpl.broker.offsets import Offsets
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.errors import Refusal
-from refimpl.machines.replica import Replica
+from refimpl.storage.errors import StorageOffline
 
-REGISTER, HEARTBEAT, FETCH, ISR, FLUSH, CHECKPOINT, EXPIRE = (
-    *("register", "heartbeat", "fetch", "isr", "flush", "checkpoint", "expire"),
-)
+REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE = "register", "heartbeat", "fetch", "isr", "expire"
+#: A period as long as Kafka's default for "never"
+NEVER = 2**62
 
 
 @define(eq=False)
@@ -48,6 +52,9 @@ class Node:
     metadata: Metadata = field(init=False)
     produces: Produces = field(init=False)
     fetches: Fetches = field(init=False)
+    storage: LogManager = field(init=False)
+    deletes: Deletes = field(init=False)
+    offsets: Offsets = field(init=False)
     leader: Leader = field(init=False)
     fetchers: Fetchers = field(init=False)
     deadlines: Deadlines = field(factory=Deadlines)
@@ -60,16 +67,20 @@ class Node:
         self.lifecycle = Lifecycle(context, self.logs.clean_shutdown_epoch())
         self.metadata = Metadata(context)
         self.produces, self.fetches = Produces(context), Fetches(context)
-        self.leader = Leader(context, self.produces, self.fetches)
+        self.storage = LogManager(context, self.logs)
+        self.deletes, self.offsets = Deletes(context), Offsets(context)
+        self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)
         self._handlers = {
             m.ProduceRequest: self._produce,
             m.FetchRequest: self._fetch,
             m.FetchResponse: self._fetched,
             m.MetadataRequest: lambda now, request: self.metadata.answer(request),
-            m.ListOffsetsRequest: lambda now, request: self.metadata.list_offsets(request),
+            m.DeleteRecordsRequest: self._delete_records,
+            m.ListOffsetsRequest: lambda now, request: self.offsets.list_offsets(request),
+            m.ListOffsetsResponse: self.fetchers.listed,
             m.OffsetForLeaderEpochRequest: (
-                lambda now, request: self.metadata.offset_for_leader_epoch(request)
+                lambda now, request: self.offsets.offset_for_leader_epoch(request)
             ),
             c.LeaderAndIsrRequest: self._leader_and_isr,
             c.AlterPartitionResponse: self.leader.altered,
@@ -81,8 +92,6 @@ class Node:
             HEARTBEAT: self._heartbeat,
             FETCH: self._retry_fetches,
             ISR: self._keep_isrs,
-            FLUSH: self._flush,
-            CHECKPOINT: self._checkpoint,
         }
 
     @property
@@ -109,9 +118,7 @@ class Node:
 
     def close(self) -> None:
         """After `Stopped`: flush, write down the high watermarks, and leave the mark."""
-        self.logs.flush()
-        self._checkpoint(0)
-        self.logs.close(self.context.broker_epoch)
+        self.storage.close()
 
     def handle(self, now: int, message: m.Input) -> Sequence[Any]:
         """Take an input; answers outputs, in the order in which they happened."""
@@ -123,6 +130,8 @@ class Node:
             handler = self._handlers.get(message.body.__class__)
             if handler is not None:
                 handler(now, message)
+        if self.context.storage_failed:
+            self._give_up_offline(now)
         return self._outputs()
 
     def _outputs(self) -> Sequence[Any]:
@@ -140,8 +149,9 @@ class Node:
             if again is not None:
                 self._set(again, EXPIRE)
             return
-        period = self._timers[name](now)
-        if period:
+        own = self._timers.get(name)
+        period = self.storage.work(name) if own is None else own(now)
+        if 0 < period < NEVER:
             self._set(now + period, name)
 
     def _register_again(self, now: int) -> int:
@@ -162,29 +172,10 @@ class Node:
         self.leader.keep_isrs(now)
         return max(1, self.config.replica_lag_time_max_ms // 2)
 
-    def _flush(self, now: int) -> int:
-        self.logs.flush()
-        return self.config.log_flush_interval_ms
-
-    def _checkpoint(self, now: int) -> int:
-        self.logs.checkpoint(
-            {name: one.replica.high_watermark for name, one in self.partitions.items()}
-        )
-        return self.config.replica_high_watermark_checkpoint_interval_ms
-
     # Starting
 
-    def _open(self, name: m.TopicPartition) -> Partition:
-        found = self.logs.open(name)
-        replica = Replica(
-            self.id,
-            found.log,
-            high_watermark=found.high_watermark,
-            min_isr=self.min_isr.get(name.topic, 1),
-            incarnation=self.context.broker_epoch,
-        )
-        partition = self.context.partitions[name] = Partition(name, replica)
-        return partition
+    def _open(self, name: m.TopicPartition) -> Partition | None:
+        return self.storage.open(name, self.min_isr.get(name.topic, 1))
 
     def _registered(self, now: int, response: m.Response) -> None:
         """From here on there is something to do."""
@@ -197,10 +188,10 @@ class Node:
             (0, HEARTBEAT),
             (config.replica_fetch_backoff_ms, FETCH),
             (config.replica_lag_time_max_ms // 2, ISR),
-            (config.log_flush_interval_ms, FLUSH),
-            (config.replica_high_watermark_checkpoint_interval_ms, CHECKPOINT),
+            *((period, name) for name, period in self.storage.timers.items()),
         ):
-            self._set(now + period, name)
+            if period < NEVER:
+                self._set(now + period, name)
 
     # Requests
 
@@ -209,29 +200,42 @@ class Node:
         for partition in grown:
             self.leader.appended(now, partition)
         if delayed is not None and not delayed.completed:
-            self._wait(now + request.body.timeout_ms, delayed)
+            self._wait(now + request.body.timeout_ms, self.produces.expire, delayed)
 
     def _fetch(self, now: int, request: m.Request) -> None:
         delayed = self.fetches.fetch(now, request, self.leader.heard)
         if delayed is not None:
-            self._wait(now + request.body.max_wait_ms, delayed)
+            self._wait(now + request.body.max_wait_ms, self.fetches.expire, delayed)
+
+    def _delete_records(self, now: int, request: m.Request) -> None:
+        moved, delayed = self.deletes.delete(request)
+        for partition in moved:
+            self.fetches.check(now, partition)
+        if not delayed.completed:
+            self._wait(now + request.body.timeout_ms, self.deletes.expire, delayed)
 
     def _fetched(self, now: int, response: m.Response) -> None:
         """Take an answer; a high watermark that has gone back must not come back by a restart."""
         self.fetchers.fetched(now, response)
         if self.fetchers.went_back:
             self.fetchers.went_back = False
-            self._checkpoint(now)
+            self.storage.work(CHECKPOINT)
 
-    def _wait(self, until: int, delayed: DelayedProduce | DelayedFetch) -> None:
-        def expire(now: int) -> None:
-            if isinstance(delayed, DelayedProduce):
-                self.produces.expire(delayed)
-            else:
-                self.fetches.expire(delayed)
-
-        if self.deadlines.add(until, expire):
+    def _wait(self, until: int, expire: Callable[[Any], None], delayed: Any) -> None:
+        if self.deadlines.add(until, expire, delayed):
             self._set(until, EXPIRE)
+
+    # Storage
+
+    def _give_up_offline(self, now: int) -> None:
+        """A log has failed: its partition takes part in nothing until the next start (KIP-112)."""
+        for partition in self.storage.failed():
+            partition.replica.fail()
+            self.context.outputs.append(WentOffline(partition.name))
+            self.fetchers.leave(partition)
+            self.produces.give_up(partition, PartitionOffline.kafka_error)
+            self.deletes.give_up(partition, PartitionOffline.kafka_error)
+            self.fetches.check(now, partition)
 
     # News of the metadata
 
@@ -252,12 +256,20 @@ class Node:
             self._decided(now, state)
 
     def _decided(self, now: int, state: c.PartitionState) -> None:
-        partition = self.context.partitions.get(state.partition) or self._open(state.partition)
+        name = state.partition
+        partition = self.context.partitions.get(name)
+        if partition is None and name not in self.context.offline:
+            partition = self._open(name)
+        if partition is None:
+            return
         replica = partition.replica
         led, end, high_watermark = replica.leads, replica.log.end, replica.high_watermark
         epoch, isr = replica.epoch, replica.isr
         try:
             replica.told(state.decision)
+        except StorageOffline as failure:
+            self.context.refused("LeaderAndIsr", failure)
+            return
         except Refusal:
             return
         if led and replica.epoch == epoch:
@@ -270,8 +282,6 @@ class Node:
     def _now_leads(self, now: int, partition: Partition, high_watermark: int, *, led: bool) -> None:
         self.fetchers.leave(partition)
         partition.lead_from(now)
-        if not led:
-            partition.sequences.rebuild(partition.replica.log)
         self.context.outputs.append(BecameLeader(partition.name, led, high_watermark))
         self.fetches.check(now, partition)
         if partition.replica.log.end > partition.replica.high_watermark:
@@ -280,5 +290,6 @@ class Node:
     def _now_follows(self, now: int, partition: Partition, end: int) -> None:
         self.context.outputs.append(BecameFollower(partition.name, end))
         self.produces.give_up(partition)
+        self.deletes.give_up(partition)
         self.fetches.check(now, partition)
         self.fetchers.follow(now, partition)

@@ -4,19 +4,19 @@ Each follows the change that it names. A watcher may look at the machines as wel
 no variable of a partition's spec changes twice.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from refimpl.broker.messages import RecordBatch, TopicPartition
+from refimpl.broker.messages import TopicPartition
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr
-from refimpl.machines.replica_log import Record
+from refimpl.machines.replica_log import Batch, Records
 
 
 class Written(NamedTuple):
-    """A leader appended from `offset` on."""
+    """A leader appended from `offset` to below `end`."""
 
     partition: TopicPartition
     offset: int
+    end: int
 
 
 class HighWatermarkAdvanced(NamedTuple):
@@ -76,21 +76,34 @@ class IsrAltered(NamedTuple):
     joined: bool
 
 
+class LogRestarted(NamedTuple):
+    """A follower dropped its log, which ended at `end`, for the leader's starts behind that."""
+
+    partition: TopicPartition
+    end: int
+
+
+class WentOffline(NamedTuple):
+    """The log of a partition failed."""
+
+    partition: TopicPartition
+
+
 class Acknowledged(NamedTuple):
     """A leader told a producer that its batch is at this offset."""
 
     partition: TopicPartition
     acks: int
-    batch: RecordBatch
+    batch: Batch
     offset: int
 
 
 class RecordsRead(NamedTuple):
-    """A leader gave a consumer these records."""
+    """A leader gave a consumer these records, from this offset on."""
 
     partition: TopicPartition
     offset: int
-    records: Sequence[Record]
+    records: Records
 
 
 class Refused(NamedTuple):

@@ -7,38 +7,64 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.sequences import Sequences
+from refimpl.broker.logs import BrokerLog
+from refimpl.broker.messages import READ_COMMITTED, TopicPartition
 from refimpl.machines.replica import Replica
 
 if TYPE_CHECKING:
-    from refimpl.broker.delayed import DelayedFetch, WaitingBatch
+    from refimpl.broker.delayed import DelayedDelete, DelayedFetch, WaitingBatch
 
 
 @define(eq=False)
 class Partition:
-    """The protocol's rules are the replica's; here is what it needs a clock and a memory for."""
+    """The protocol's rules are the replica's; here is what it needs a clock and a memory for.
+
+    `log` is the replica's own, with what clients ask of it.
+    """
 
     name: TopicPartition
     replica: Replica
-    sequences: Sequences = field(factory=Sequences)
+    log: BrokerLog
 
     # As leader: when each follower was last at our log end, and its last fetch: (when, our end)
     caught_up: dict[int, int] = field(factory=dict[int, int])
     last_fetch: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
+    #: As leader: where each follower's log starts, as it says
+    log_starts: dict[int, int] = field(factory=dict[int, int])
     #: When the pending change of the ISR was last put to the controller
     altered_at: int = 0
     #: acks=all batches that wait for the high watermark, in the order of their offsets
     waiting_batches: deque[WaitingBatch] = field(factory=lambda: deque["WaitingBatch"]())
     #: Fetches that wait for records
     waiting_fetches: list[DelayedFetch] = field(factory=lambda: list["DelayedFetch"]())
+    #: DeleteRecords requests that wait for followers, each with the offset that it wants
+    waiting_deletes: list[tuple[int, DelayedDelete]] = field(
+        factory=lambda: list[tuple[int, "DelayedDelete"]]()
+    )
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below this offset every transaction is decided (read_committed)."""
+        return self.log.last_stable_offset(self.replica.high_watermark)
+
+    def fetchable_end(self, isolation_level: int) -> int:
+        """How far a consumer may read."""
+        if isolation_level == READ_COMMITTED:
+            return self.last_stable_offset
+        return self.replica.high_watermark
+
+    def low_watermark(self) -> int:
+        """Where the log starts at the replica in sync that has deleted least, as far as we know."""
+        replica, starts = self.replica, self.log_starts
+        others = [starts.get(one, 0) for one in replica.maximal_isr if one != replica.id]
+        return min(others, default=replica.log.start)
 
     def lead_from(self, now: int) -> None:
         """A leader's clocks start with its epoch."""
         self.caught_up = dict.fromkeys(self.replica.isr, now)
-        self.last_fetch = {}
+        self.last_fetch, self.log_starts = {}, {}
 
-    def heard(self, now: int, follower: int, end: int) -> None:
+    def heard(self, now: int, follower: int, end: int, log_start: int) -> None:
         """A follower has fetched from `end`: it is caught up now, or was at its last fetch.
 
         Who fetches what was the end when it last fetched keeps up, though writes go on
@@ -52,6 +78,7 @@ class Partition:
             if end >= then:
                 self.caught_up[follower] = max(when, self.caught_up.get(follower, 0))
         self.last_fetch[follower] = now, log_end
+        self.log_starts[follower] = log_start
 
     def laggards(self, since: int) -> list[int]:
         """Followers in the ISR that have not been caught up since then."""

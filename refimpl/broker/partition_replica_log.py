@@ -7,16 +7,17 @@ from typing import overload
 from attrs import define
 
 from refimpl.broker.memory_records import Decode, MemoryRecords, opened, the_bytes
-from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, EpochEnd, Record
+from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
 from refimpl.storage.batch import Buffer
 from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.txn_index import AbortedTxn
 
 _ANY_EPOCH = 2**31 - 1
 
 
 @define(eq=False)
 class PartitionReplicaLog:
-    """A `ReplicaLog` whose records are batches of bytes in segments on a disk.
+    """A `BrokerLog` whose records are batches of bytes in segments on a disk.
 
     `now_ms` is asked whenever the log needs the time. A limit is counted in units of `unit` bytes:
     1 for Kafka's max.bytes; where all batches have one size, that size counts records.
@@ -48,9 +49,10 @@ class PartitionReplicaLog:
         """The records from `start` on, read and opened where somebody looks."""
         return _Opened(self)
 
-    def append(self, epoch: int, batch: Buffer) -> int:
-        """Append a producer's batches as the leader of this epoch; where the first record is."""
-        return self.log.append_as_leader(batch, epoch, self.now_ms()).first_offset
+    def append(self, epoch: int, batch: Buffer) -> Appended:
+        """Append a producer's batches as the leader of this epoch."""
+        went = self.log.append_as_leader(batch, epoch, self.now_ms())
+        return Appended(went.first_offset, went.last_offset, went.append_time_ms, went.duplicate)
 
     def extend(self, records: MemoryRecords) -> None:
         """Append what a leader answered, offsets and epochs and all.
@@ -64,6 +66,49 @@ class PartitionReplicaLog:
         """Batches from the one that holds `start`, below `up_to` or the end, within the limit."""
         data = self.log.read(start, limit * self.unit, up_to if limit > 0 else start)
         return MemoryRecords(data, start, self.decode)
+
+    def size_of(self, records: MemoryRecords | Sequence[Record]) -> int:
+        """The size of what was read."""
+        return len(records.data) // self.unit if isinstance(records, MemoryRecords) else 0
+
+    def size_between(self, start: int, end: int) -> int:
+        """The size of the batches from the one that holds `start` on, below `end`."""
+        return self.log.local.size_between(start, end) // self.unit
+
+    # What clients ask
+
+    @property
+    def deletes(self) -> bool:
+        """Whether records may be deleted."""
+        return self.log.config.deletes
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below this offset every transaction is decided, where so much is committed."""
+        log = self.log
+        log.high_watermark = high_watermark
+        if not (log.producers.ongoing or log.producers.unreplicated):
+            return high_watermark
+        log.producers.advance_high_watermark(high_watermark)
+        return log.last_stable_offset
+
+    def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
+        """What a reader of committed records must leave out of this range."""
+        return self.log.aborted_transactions(start, up_to)
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as this."""
+        return self.log.offset_for_timestamp(timestamp)
+
+    def newest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the newest record; the first of them, if several are."""
+        return self.log.newest_timestamp()
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of the record at this offset, -1 for none."""
+        epoch = self.log.epochs.epoch_at(offset) if self.start <= offset < self.end else None
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    # Epochs
 
     def assign_epoch(self, epoch: int) -> None:
         """The reign of this replica in this epoch begins, on disk before this returns."""

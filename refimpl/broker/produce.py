@@ -6,18 +6,18 @@ from attrs import define
 
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedProduce, WaitingBatch
-from refimpl.broker.errors import NotLeader
+from refimpl.broker.errors import InvalidRequiredAcks, NotLeader
 from refimpl.broker.messages import (
     ProducedPartition,
     ProduceRequest,
     ProduceResponse,
-    RecordBatch,
     Request,
     TopicPartition,
 )
 from refimpl.broker.observations import Acknowledged, Ignored, Refused, Written
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
+from refimpl.machines.replica_log import Appended, Batch
 
 ALL = -1
 
@@ -34,59 +34,57 @@ class Produces:
         delayed = DelayedProduce(request, len(body.batches))
         grown: list[Partition] = []
         for name, batch in body.batches:
-            partition = self.context.partitions.get(name)
-            if partition is None:
-                self._refuse(delayed, name, "UNKNOWN_TOPIC_OR_PARTITION")
-                continue
             try:
-                known, offset = self._append(partition, batch, body.acks)
+                partition = self.context.partition(name)
+                appended = self._append(partition, batch, body.acks)
             except Refusal as refusal:
-                self._refuse(delayed, name, refusal.kafka_error)
+                self.context.refused("Produce", refusal)
+                self._result(
+                    delayed, ProducedPartition(name, refusal.kafka_error, message=str(refusal))
+                )
                 continue
-            if not known:
+            if not appended.duplicate:
                 grown.append(partition)
-            if body.acks == ALL and offset >= partition.replica.high_watermark:
-                self._wait(partition, WaitingBatch(offset, batch, delayed))
+            if body.acks == ALL and appended.last_offset >= partition.replica.high_watermark:
+                self._wait(partition, WaitingBatch(appended, batch, delayed))
             else:
-                self._done(delayed, name, batch, offset)
+                self._done(delayed, partition, batch, appended)
         return grown, None if delayed.completed else delayed
 
-    def _append(self, partition: Partition, batch: RecordBatch, acks: int) -> tuple[bool, int]:
-        """Whether the batch was there before, and its offset."""
-        replica, idempotent = partition.replica, batch.producer_id >= 0
+    def _append(self, partition: Partition, batch: Batch, acks: int) -> Appended:
+        replica = partition.replica
+        if acks not in (ALL, 0, 1):
+            raise InvalidRequiredAcks(acks)
         if not replica.leads:
             raise NotLeader(replica.id, partition.name)
-        if idempotent:
-            known = partition.sequences.offset_of(batch)
-            if known is not None:
-                self.context.outputs.append(Ignored("duplicates recognised"))
-                return True, known
-        offset = replica.write(batch, acks_all=acks == ALL)
-        if idempotent:
-            partition.sequences.appended(batch, offset)
-        self.context.outputs.append(Written(partition.name, offset))
-        return False, offset
+        appended = replica.write(batch, acks_all=acks == ALL)
+        self.context.outputs.append(
+            Ignored("duplicates recognised")
+            if appended.duplicate
+            else Written(partition.name, appended.first_offset, appended.last_offset + 1)
+        )
+        return appended
 
     def _wait(self, partition: Partition, waiting: WaitingBatch) -> None:
         queue = partition.waiting_batches
         queue.append(waiting)
-        if len(queue) > 1 and queue[-2].offset > waiting.offset:  # a duplicate of an older one
-            partition.waiting_batches = deque(sorted(queue, key=lambda one: one.offset))
+        if len(queue) > 1 and _last(queue[-2]) > _last(waiting):  # a duplicate of an older one
+            partition.waiting_batches = deque(sorted(queue, key=_last))
 
     def committed(self, partition: Partition) -> None:
         """The high watermark has moved: answer who waited for it."""
         queue, high_watermark = partition.waiting_batches, partition.replica.high_watermark
-        while queue and queue[0].offset < high_watermark:
+        while queue and queue[0].appended.last_offset < high_watermark:
             waiting = queue.popleft()
             if not waiting.produce.completed:
-                self._done(waiting.produce, partition.name, waiting.batch, waiting.offset)
+                self._done(waiting.produce, partition, waiting.batch, waiting.appended)
 
-    def give_up(self, partition: Partition) -> None:
+    def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
         """Who no longer leads can promise nothing: what waited here may be cut off."""
         while partition.waiting_batches:
             waiting = partition.waiting_batches.popleft()
             if not waiting.produce.completed:
-                self._refuse(waiting.produce, partition.name, NotLeader.kafka_error)
+                self._refuse(waiting.produce, partition.name, error)
 
     def expire(self, delayed: DelayedProduce) -> None:
         """The time-out is over; what was appended may still be committed."""
@@ -97,15 +95,16 @@ class Produces:
                 self._refuse(delayed, name, "REQUEST_TIMED_OUT")
 
     def _done(
-        self, delayed: DelayedProduce, name: TopicPartition, batch: RecordBatch, offset: int
+        self, delayed: DelayedProduce, partition: Partition, batch: Batch, appended: Appended
     ) -> None:
-        acks = delayed.request.body.acks
-        self.context.outputs.append(Acknowledged(name, acks, batch, offset))
-        self._result(delayed, ProducedPartition(name, None, offset))
+        acks, (offset, _, time_ms, _) = delayed.request.body.acks, appended
+        self.context.outputs.append(Acknowledged(partition.name, acks, batch, offset))
+        start = partition.log.start
+        self._result(delayed, ProducedPartition(partition.name, None, offset, time_ms, start))
 
     def _refuse(self, delayed: DelayedProduce, name: TopicPartition, error: str) -> None:
         self.context.outputs.append(Refused("Produce", error))
-        self._result(delayed, ProducedPartition(name, error, -1))
+        self._result(delayed, ProducedPartition(name, error))
 
     def _result(self, delayed: DelayedProduce, result: ProducedPartition) -> None:
         delayed.results[result.partition] = result
@@ -114,3 +113,7 @@ class Produces:
             if delayed.request.body.acks != 0:
                 response = ProduceResponse(tuple(delayed.results.values()))
                 self.context.respond(delayed.request, response)
+
+
+def _last(waiting: WaitingBatch) -> int:
+    return waiting.appended.last_offset

@@ -28,11 +28,13 @@ class SessionPartition:
     wanted: FetchPartition
     number: int = 0
     high_watermark: int = -1
+    log_start_offset: int = -1
     failed: bool = False
 
     def answered(self, fetched: FetchedPartition) -> None:
         """This was sent."""
         self.high_watermark, self.failed = fetched.high_watermark, fetched.error is not None
+        self.log_start_offset = fetched.log_start_offset
 
 
 @define(eq=False)
@@ -59,6 +61,11 @@ class FetchSession:
         for partition in request.forgotten:
             self.partitions.pop(partition, None)
 
+    def served(self, partition: TopicPartition) -> None:
+        """This one got records; next time the others come first (KIP-74)."""
+        if len(self.partitions) > 1 and partition in self.partitions:
+            self.partitions[partition] = self.partitions.pop(partition)
+
 
 @define(eq=False)
 class FetchSessions:
@@ -75,7 +82,7 @@ class FetchSessions:
         """
         if request.session_epoch == SESSIONLESS:
             self.sessions.pop(request.session_id, None)
-            return None, [SessionPartition(wanted) for wanted in request.partitions]
+            return None, [SessionPartition(one, one.number) for one in request.partitions]
         if request.session_epoch == NEW_SESSION:
             session = self._create(request)
         else:
@@ -126,7 +133,7 @@ class FetchSessionHandler:
             [
                 one
                 for name, one in wanted.items()
-                if name not in sent or sent[name][:-1] != one[:-1]  # numbers go on by themselves
+                if name not in sent or sent[name] != one._replace(number=sent[name].number)
             ]
         )
         return changed, tuple([name for name in sent if name not in wanted])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from attrs import define, field
 
 from refimpl.errors import OutsideLog
-from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, EpochEnd, Record
+from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
 
 __all__ = ["Log", "Record"]
 
@@ -42,17 +42,18 @@ class Log:
         """The newest epoch in the log, -1 for none."""
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
-    def append(self, epoch: int, batch: object) -> int:
-        """Put a value behind all others, in this epoch, and return its offset."""
+    def append(self, epoch: int, batch: object) -> Appended:
+        """Put a value behind all others, in this epoch."""
         offset = self.end
         self._assign(epoch, offset)
         self.records.append(Record(epoch, batch))
-        return offset
+        return Appended(offset, offset)
 
     def extend(self, records: Iterable[Record]) -> None:
         """Append in order, each in its epoch."""
         for record in records:
-            self.append(record.epoch, record.value)
+            self._assign(record.epoch, self.end)
+            self.records.append(record)
 
     def slice(self, start: int, limit: int, up_to: int | None = None) -> Sequence[Record]:
         """At most `limit` records from `start` on, below `up_to` or the end."""

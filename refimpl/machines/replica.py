@@ -18,7 +18,14 @@ from refimpl.machines.messages import (
     FetchResponse,
     LeaderAndIsr,
 )
-from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Batch, EpochEnd, ReplicaLog
+from refimpl.machines.replica_log import (
+    UNDEFINED,
+    UNDEFINED_EPOCH,
+    Appended,
+    Batch,
+    EpochEnd,
+    ReplicaLog,
+)
 
 INELIGIBLE_REPLICA = "INELIGIBLE_REPLICA"
 
@@ -73,8 +80,8 @@ class Replica:
 
     # The leader and its followers
 
-    def write(self, batch: Batch, *, acks_all: bool = True) -> int:
-        """Append what a producer sent in our epoch, and return the offset of its first record.
+    def write(self, batch: Batch, *, acks_all: bool = True) -> Appended:
+        """Append what a producer sent in our epoch.
 
         With too few in sync a producer that wants acks=all is refused before anything is
         appended.
@@ -316,6 +323,21 @@ class Replica:
             raise self._old(decision.leader_epoch, decision.partition_epoch)
         self.isr, self.partition_epoch = decision.isr, decision.partition_epoch
         self.pending = None
+
+    def restart_log_at(self, offset: int) -> None:
+        """Begin the log anew where the leader's starts, behind the end of ours: what it deleted
+        was committed, so all before is (KIP-107)."""
+        if not self.up or self.leader is None or self.leader == self.id:
+            raise errors.NotFollower(self.id, self.epoch, self.leader)
+        if offset <= self.log.end:
+            raise OutsideLog(offset, self.log.start, self.log.end)
+        self.log.restart_at(offset)
+        self.high_watermark, self.awaited = offset, 0
+
+    def fail(self) -> None:
+        """The log cannot be used any more: no role is played until the next start (KIP-112)."""
+        self.up, self.leader = False, None
+        self._forget(frozenset())
 
     def restart(self, checkpoint: int, kept: int) -> None:
         """Come back with what the disk kept and the last checkpoint's high watermark.

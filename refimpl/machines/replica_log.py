@@ -31,6 +31,18 @@ class Record:
     value: object
 
 
+class Appended(NamedTuple):
+    """Where a producer's records went; of a repeated batch, where they went the first time.
+
+    `append_time_ms` is -1 where the producer stamped them.
+    """
+
+    first_offset: int
+    last_offset: int
+    append_time_ms: int = -1
+    duplicate: bool = False
+
+
 class EpochEnd(NamedTuple):
     """The answer to OffsetForLeaderEpoch: an epoch, and the offset behind its last record."""
 
@@ -69,11 +81,11 @@ class ReplicaLog(Protocol):
         """The records from `start` on, one per offset; for those who look, not to be served."""
         ...
 
-    def append(self, epoch: int, batch: Batch) -> int:
+    def append(self, epoch: int, batch: Batch) -> Appended:
         """Put what a producer sent behind all others, as the leader of this epoch.
 
-        Returns the offset of its first record. A batch that the log has already, from the same
-        producer, changes nothing and is told where it went.
+        A batch that the log has already, from the same producer, changes nothing. One that is
+        missing others before it, or is of a producer epoch that has passed, is refused (KIP-98).
         """
         ...
 

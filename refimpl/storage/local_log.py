@@ -76,6 +76,16 @@ class LocalLog:
                 return self.disk.read(segment.path, position, length) if length > 0 else b""
         return b""
 
+    def size_between(self, offset: int, up_to: int) -> int:
+        """The bytes of the batches from the one that holds this offset on, below `up_to`."""
+        if offset >= up_to:
+            return 0
+        size, first = 0, self.number_of(offset)
+        for number in range(first, self.number_of(up_to - 1) + 1):
+            found = self.segments[number].find(offset) if number == first else (0, None)
+            size += max(self._limit(number, up_to) - found[0], 0) if found else 0
+        return size
+
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Close the active segment and begin a new one.
 

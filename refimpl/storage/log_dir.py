@@ -118,19 +118,38 @@ class LogDir:
     def housekeeping(self, now_ms: int) -> None:
         """What is to be done every now and then: flushing by time, retention, expiry, deletion of
         what is due, checkpoints."""
+        self.flush_due(now_ms)
+        self.apply_retention(now_ms)
+        self.expire_producers(now_ms)
+        self.checkpoint()
+
+    def flush_due(self, now_ms: int) -> None:
+        """Flush the logs that were not flushed for `flush.ms`."""
         for partition, log in self.logs.items():
             if now_ms - self._flushed_ms.setdefault(partition, now_ms) >= log.config.flush_ms:
                 log.flush()
                 self._flushed_ms[partition] = now_ms
-            log.apply_retention(now_ms)
-            log.local.delete_due(now_ms)
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget the producers that have been silent for too long."""
+        for log in self.logs.values():
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Delete what is too old or too much, and the files whose delay is over."""
+        for log in self.logs.values():
+            log.apply_retention(now_ms)
+        self.delete_due(now_ms)
+
+    def delete_due(self, now_ms: int) -> None:
+        """Delete the files whose delay is over."""
+        for log in self.logs.values():
+            log.local.delete_due(now_ms)
         for folder in [folder for folder, due_ms in self._doomed.items() if due_ms <= now_ms]:
             for name in self.disk.list_files(folder):
                 self.disk.delete(f"{folder}/{name}")
             self.disk.delete_folder(folder)
             del self._doomed[folder]
-        self.checkpoint()
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush everything and leave the mark that tells the next start so."""

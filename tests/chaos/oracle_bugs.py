@@ -7,7 +7,7 @@ from chaos.clients.producer import Sending
 from chaos.sim import group_messages as g
 from chaos.sim.addresses import PROGRESS, TICK
 from refimpl.broker import observations as o
-from refimpl.broker.messages import RecordBatch
+from refimpl.broker.memory_log import RecordBatch
 from refimpl.machines.group import OffsetCommit
 from refimpl.machines.log import Log, Record
 from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
@@ -15,26 +15,26 @@ from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
 P, W = "PartitionOracle", "ReplicationOracles"
 
 
-@breaks(f"{P}.wrote: EpochsAscend", f"{W}._written: wrote()")
+@breaks(f"{P}._wrote_one: EpochsAscend", f"{P}.wrote: _wrote_one()", f"{W}._written: wrote()")
 def writes_in_an_older_epoch(c: Cluster) -> None:
     c.leader.log.extend((Record(2, None), Record(1, None)))
-    c.observe(1, o.Written, c.leader.log.end - 1)
+    c.observe(1, o.Written, c.leader.log.end - 1, c.leader.log.end)
 
 
-@breaks(f"{P}.wrote: OneLeaderPerEpoch")
+@breaks(f"{P}._wrote_one: OneLeaderPerEpoch")
 def writes_in_an_epoch_in_which_nobody_leads(c: Cluster) -> None:
-    c.leader.log.append(5, None)
-    c.observe(1, o.Written, c.leader.log.end - 1)
+    c.leader.log.append(5, RecordBatch((None,)))
+    c.observe(1, o.Written, c.leader.log.end - 1, c.leader.log.end)
 
 
-@breaks(f"{P}.wrote: LogMatching")
+@breaks(f"{P}._wrote_one: LogMatching")
 def writes_at_an_offset_twice(c: Cluster) -> None:
-    c.observe(1, o.Written, 0)
+    c.observe(1, o.Written, 0, 1)
 
 
 @breaks(f"{P}.copied: LogMatching", f"{W}._taken: copied()")
 def copies_what_nobody_wrote(c: Cluster) -> None:
-    end = c.follower.log.append(1, "other")
+    end = c.follower.log.append(1, RecordBatch(("other",))).first_offset
     c.taken(end=end, old=c.follower.high_watermark)
 
 
@@ -74,7 +74,7 @@ def sees_what_its_leader_did_not_commit(c: Cluster) -> None:
 
 @breaks(f"{P}._commit: _isr_holds_committed()")
 def commits_what_one_in_sync_lacks(c: Cluster) -> None:
-    c.leader.log.append(1, None)
+    c.leader.log.append(1, RecordBatch((None,)))
     c.leader.high_watermark += 1
     c.observe(1, o.HighWatermarkAdvanced, c.leader.high_watermark - 1, c.leader.high_watermark)
 
@@ -184,8 +184,8 @@ def stays_when_it_is_elected(c: Cluster) -> None:
 @breaks(f"{W}._written: eager()")
 def alone_in_sync_stays_below_its_own_end(c: Cluster) -> None:
     c.leader.isr, c.leader.min_isr = frozenset((1,)), 1
-    c.leader.log.append(1, None)
-    c.observe(1, o.Written, c.leader.log.end - 1)
+    c.leader.log.append(1, RecordBatch((None,)))
+    c.observe(1, o.Written, c.leader.log.end - 1, c.leader.log.end)
 
 
 @breaks(f"{P}.registered: CommittedInIsr", f"{W}._registered: registered()")
@@ -196,7 +196,7 @@ def comes_back_in_sync_without_records(c: Cluster) -> None:
 
 @breaks(f"{P}.acked: AckedSurvives", f"{W}._acknowledged: acked()")
 def acknowledges_what_is_not_there(c: Cluster) -> None:
-    c.observe(1, o.Acknowledged, -1, RecordBatch("never"), 0)
+    c.observe(1, o.Acknowledged, -1, RecordBatch(("never",)), 0)
 
 
 @breaks(f"{P}.read: ViewsArePrefixes", f"{W}._read: read()")
@@ -253,7 +253,7 @@ E = "ProgressOracle"
 
 @breaks(f"{E}._missing: producer waits for answers")
 def leaves_a_producer_without_answer(c: Cluster) -> None:
-    c.producer.sending[0] = Sending(RecordBatch(0), c.name, 0)
+    c.producer.sending[0] = Sending(RecordBatch((0,)), c.name, 0)
     c.finish()
 
 

@@ -130,9 +130,9 @@ def test_every_condition_of_an_excuse_is_there() -> None:
 # Bugs of the machines, in whole runs: where each is seen, and from which seed on
 
 SEEN = [
-    ("leads_in_an_older_epoch", 0, f"{P}.wrote: EpochsAscend"),
-    ("writes_in_the_last_records_epoch", 0, f"{P}.wrote: OneLeaderPerEpoch"),
-    ("writes_in_the_last_records_epoch", 17, f"{P}.wrote: LogMatching"),
+    ("leads_in_an_older_epoch", 0, f"{P}._wrote_one: EpochsAscend"),
+    ("writes_in_the_last_records_epoch", 0, f"{P}._wrote_one: OneLeaderPerEpoch"),
+    ("writes_in_the_last_records_epoch", 17, f"{P}._wrote_one: LogMatching"),
     ("follower_adopts_the_leaders_list", 0, f"{P}.copied: LogMatching"),
     ("high_watermark_above_the_log", 0, f"{P}.moved: HighWatermarkInLog"),
     ("promotion_resets_the_high_watermark", 0, f"{P}.moved: HighWatermarkMonotone"),

@@ -1,0 +1,97 @@
+"""DeleteRecords: move the log start, and answer when all replicas have (KIP-107)."""
+
+from attrs import define
+
+from refimpl.broker.context import Context
+from refimpl.broker.delayed import DelayedDelete
+from refimpl.broker.errors import NotLeader, OutsideCommitted, PolicyViolation
+from refimpl.broker.fetch import must_stand_in
+from refimpl.broker.messages import (
+    HIGH_WATERMARK,
+    DeletedPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    Request,
+    TopicPartition,
+)
+from refimpl.broker.observations import Refused
+from refimpl.broker.partition import Partition
+from refimpl.errors import Refusal
+
+
+@define(eq=False)
+class Deletes:
+    """The DeleteRecords requests of one broker."""
+
+    context: Context
+
+    def delete(self, request: Request) -> tuple[list[Partition], DelayedDelete]:
+        """Delete at the leader; answers whose log start has moved, and what may have to wait."""
+        body: DeleteRecordsRequest = request.body
+        delayed = DelayedDelete(request, len(body.partitions))
+        moved: list[Partition] = []
+        for name, offset in body.partitions:
+            try:
+                partition = self.context.partition(name)
+                wanted = self._delete_one(partition, offset)
+            except Refusal as refusal:
+                self.context.refused("DeleteRecords", refusal)
+                self._result(delayed, DeletedPartition(name, refusal.kafka_error))
+                continue
+            moved.append(partition)
+            partition.waiting_deletes.append((wanted, delayed))
+            self.check(partition)
+        if not body.partitions:
+            delayed.completed = True
+            self.context.respond(request, DeleteRecordsResponse(()))
+        return moved, delayed
+
+    def _delete_one(self, partition: Partition, offset: int) -> int:
+        must_stand_in(partition, -1)
+        if not partition.log.deletes:
+            raise PolicyViolation(partition.name)
+        high_watermark = partition.replica.high_watermark
+        wanted = high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= wanted <= high_watermark:
+            raise OutsideCommitted(wanted, high_watermark)
+        partition.log.advance_start(wanted)
+        return wanted
+
+    def check(self, partition: Partition) -> None:
+        """Some replica's log may start later now: answer whom that serves."""
+        if partition.waiting_deletes:
+            low = partition.low_watermark()
+            waiting, partition.waiting_deletes = partition.waiting_deletes, []
+            for wanted, delayed in waiting:
+                if delayed.completed or partition.name in delayed.results:
+                    continue
+                if low >= wanted:
+                    self._result(delayed, DeletedPartition(partition.name, None, low))
+                else:
+                    partition.waiting_deletes.append((wanted, delayed))
+
+    def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
+        """Who no longer leads does not hear of the others."""
+        waiting, partition.waiting_deletes = partition.waiting_deletes, []
+        for _, delayed in waiting:
+            if not delayed.completed:
+                self._refuse(delayed, partition.name, error)
+
+    def expire(self, delayed: DelayedDelete) -> None:
+        """The time-out is over; the leader has deleted."""
+        if delayed.completed:
+            return
+        for name, _ in delayed.request.body.partitions:
+            if name not in delayed.results:
+                self._refuse(delayed, name, "REQUEST_TIMED_OUT")
+
+    def _refuse(self, delayed: DelayedDelete, name: TopicPartition, error: str) -> None:
+        self.context.outputs.append(Refused("DeleteRecords", error))
+        self._result(delayed, DeletedPartition(name, error))
+
+    def _result(self, delayed: DelayedDelete, result: DeletedPartition) -> None:
+        delayed.results[result.partition] = result
+        if len(delayed.results) == delayed.missing:
+            delayed.completed = True
+            response = DeleteRecordsResponse(tuple(delayed.results.values()))
+            self.context.respond(delayed.request, response)

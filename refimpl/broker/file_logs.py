@@ -1,0 +1,105 @@
+"""A `LogDirectory` of Kafka's files: one storage `LogDir`, and the cleaner beside it."""
+
+from collections.abc import Callable, Mapping
+
+import orjson
+from attrs import define, field
+
+from refimpl.broker.logs import Found
+from refimpl.broker.messages import TopicPartition
+from refimpl.broker.partition_replica_log import PartitionReplicaLog
+from refimpl.storage.checkpoints import CLEAN_SHUTDOWN
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk import Disk, read_file
+from refimpl.storage.log_cleaner import LogCleaner
+from refimpl.storage.log_dir import LogDir
+from refimpl.storage.partition_log import PartitionLog
+
+NO_ID = bytes(16)
+
+
+@define(eq=False)
+class FileLogs:
+    """One log directory on a disk; `now_ms` is asked whenever a log needs the time.
+
+    `topic_ids` is what news of the metadata says of topics, for partitions that are made.
+    """
+
+    disk: Disk
+    now_ms: Callable[[], int]
+    config: LogConfig = field(factory=LogConfig)
+    overrides: Mapping[str, LogConfig] = field(factory=dict[str, LogConfig])
+    topic_ids: Mapping[str, bytes] = field(factory=dict[str, bytes])
+    directory: LogDir = field(init=False)
+    cleaner: LogCleaner = field(init=False)
+    _closed_by: int = field(default=-1, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Recover what is there."""
+        if CLEAN_SHUTDOWN in self.disk.list_files(""):
+            self._closed_by = orjson.loads(read_file(self.disk, CLEAN_SHUTDOWN))["brokerEpoch"]
+        self.directory = LogDir.open(self.disk, self.now_ms(), self.config, self.overrides)
+        self.cleaner = LogCleaner(self.directory)
+
+    def open(self, partition: TopicPartition) -> Found:
+        """The recovered log, or a new one."""
+        directory = self.directory
+        if partition in directory.logs or partition in directory.damaged:
+            log = directory.log(partition)
+        else:
+            topic_id = self.topic_ids.get(partition.topic, NO_ID)
+            log = directory.create(partition, topic_id, self.now_ms())
+        return Found(self.replica_log(log), log.high_watermark)
+
+    def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
+        """The log as a replica knows it."""
+        return PartitionReplicaLog(log, self.now_ms)
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Rename the folder out of the way; its files go after file.delete.delay.ms."""
+        now = self.now_ms()
+        self.directory.delete(partition, f"{now:032x}", now)
+
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """Everything, once the disk has failed; else what was found damaged."""
+        directory = self.directory
+        if directory.disk.failure is not None:
+            return {TopicPartition(*one): directory.disk.failure for one in directory.logs}
+        return {TopicPartition(*one): str(why) for one, why in directory.damaged.items()}
+
+    def flush(self) -> None:
+        """Flush every log."""
+        for log in self.directory.logs.values():
+            log.flush()
+        self.directory.checkpoint()
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write the high watermarks down."""
+        self._know(high_watermarks)
+        self.directory.checkpoint()
+
+    def apply_retention(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Delete what is too old or too much, and the files whose delay is over."""
+        self._know(high_watermarks)
+        self.directory.apply_retention(self.now_ms())
+
+    def expire_producers(self) -> None:
+        """Forget the producers that have been silent for too long."""
+        self.directory.expire_producers(self.now_ms())
+
+    def clean(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Compact what is dirtiest, if anything is."""
+        self._know(high_watermarks)
+        self.cleaner.clean_dirtiest(self.now_ms())
+
+    def close(self, broker_epoch: int) -> None:
+        """Flush everything and leave the mark of a controlled shutdown."""
+        self.directory.close(broker_epoch)
+
+    def clean_shutdown_epoch(self) -> int:
+        """Who left the mark, or -1."""
+        return self._closed_by
+
+    def _know(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        for partition, high_watermark in high_watermarks.items():
+            self.directory.logs[partition].high_watermark = high_watermark

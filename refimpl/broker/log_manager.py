@@ -1,0 +1,110 @@
+"""The logs of a node: opened when news says so, written down, retained, and given up when they
+fail.
+
+What Kafka calls LogManager; the work is the storage's. Each timer answers how long until it comes
+again.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define, field
+
+from refimpl.broker.context import Context
+from refimpl.broker.logs import LogDirectory
+from refimpl.broker.messages import TopicPartition
+from refimpl.broker.partition import Partition
+from refimpl.machines.replica import Replica
+from refimpl.storage.errors import StorageDamage, StorageOffline
+
+FLUSH, CHECKPOINT, RETENTION, CLEANER, PRODUCERS = (
+    *("flush", "checkpoint", "retention", "cleaner", "producers"),
+)
+
+
+@define(eq=False)
+class LogManager:
+    """The log directory of one broker, and its partitions in it."""
+
+    context: Context
+    logs: LogDirectory
+    _work: dict[str, tuple[Callable[[], Any], int]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look up once what is done how often."""
+        config, logs = self.context.config, self.logs
+        self._work = {
+            FLUSH: (logs.flush, config.log_flush_interval_ms),
+            CHECKPOINT: (self.checkpoint, config.replica_high_watermark_checkpoint_interval_ms),
+            RETENTION: (
+                lambda: logs.apply_retention(self._high_watermarks()),
+                config.log_retention_check_interval_ms,
+            ),
+            CLEANER: (
+                lambda: logs.clean(self._high_watermarks()),
+                config.log_cleaner_backoff_ms,
+            ),
+            PRODUCERS: (
+                logs.expire_producers,
+                config.producer_id_expiration_check_interval_ms,
+            ),
+        }
+
+    @property
+    def timers(self) -> Mapping[str, int]:
+        """What has to be done, and how often, in ms."""
+        return {name: period for name, (_, period) in self._work.items()}
+
+    def work(self, name: str) -> int:
+        """Do what a timer is for; answers when it comes again. A disk may fail over it."""
+        work, period = self._work[name]
+        try:
+            work()
+        except StorageOffline as failure:
+            self.context.refused(name, failure)
+        return period
+
+    def open(self, name: TopicPartition, min_isr: int) -> Partition | None:
+        """Open the log of a partition, or begin one; None if it cannot be."""
+        context = self.context
+        try:
+            log, high_watermark = self.logs.open(name)
+        except (StorageOffline, StorageDamage) as failure:
+            context.offline[name] = str(failure)
+            return None
+        replica = Replica(
+            context.id,
+            log,
+            high_watermark=high_watermark,
+            min_isr=min_isr,
+            incarnation=context.broker_epoch,
+        )
+        partition = context.partitions[name] = Partition(name, replica, log)
+        return partition
+
+    def checkpoint(self) -> None:
+        """Write the high watermarks down."""
+        self.logs.checkpoint(self._high_watermarks())
+
+    def close(self) -> None:
+        """Flush, write everything down, and leave the mark of a controlled shutdown."""
+        self.logs.flush()
+        self.checkpoint()
+        self.logs.close(self.context.broker_epoch)
+
+    def failed(self) -> list[Partition]:
+        """The partitions that have gone offline since this was asked last; they are none of ours
+        any more."""
+        context = self.context
+        context.storage_failed = False
+        failed: list[Partition] = []
+        for name, why in self.logs.offline().items():
+            partition = context.partitions.pop(name, None)
+            if partition is not None:
+                context.offline[name] = why
+                failed.append(partition)
+        return failed
+
+    def _high_watermarks(self) -> dict[TopicPartition, int]:
+        partitions = self.context.partitions
+        return {name: one.replica.high_watermark for name, one in partitions.items()}

@@ -1,0 +1,95 @@
+"""Questions about offsets: ListOffsets and OffsetForLeaderEpoch (KIP-79, KIP-98, KIP-101, KIP-320,
+KIP-734)."""
+
+from attrs import define
+
+from refimpl.broker.context import Context
+from refimpl.broker.errors import OffsetNotAvailable
+from refimpl.broker.fetch import must_stand_in
+from refimpl.broker.messages import (
+    CONSUMER,
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    ListedOffset,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    Request,
+    TopicPartition,
+)
+from refimpl.broker.partition import Partition
+from refimpl.errors import Refusal
+
+
+@define(eq=False)
+class Offsets:
+    """What a leader knows of the offsets of its partitions."""
+
+    context: Context
+
+    def list_offsets(self, request: Request) -> None:
+        """ListOffsets: where a consumer may begin, by time or at an end of the log."""
+        body: ListOffsetsRequest = request.body
+        found = tuple([self._listed(body, one) for one in body.partitions])
+        self.context.respond(request, ListOffsetsResponse(found))
+
+    def offset_for_leader_epoch(self, request: Request) -> None:
+        """OffsetForLeaderEpoch: where an epoch ends in the leader's log."""
+        body: OffsetForLeaderEpochRequest = request.body
+        results: list[tuple[TopicPartition, str | None, int, int]] = []
+        for name, current, epoch in body.partitions:
+            try:
+                log = self._led(name, current).log
+            except Refusal as refusal:
+                results.append((name, refusal.kafka_error, -1, -1))
+                continue
+            found = log.end_of(epoch)
+            results.append((name, None, found.epoch, found.end))
+        self.context.respond(request, OffsetForLeaderEpochResponse(tuple(results)))
+
+    def _led(self, name: TopicPartition, leader_epoch: int) -> Partition:
+        partition = self.context.partition(name)
+        must_stand_in(partition, leader_epoch)
+        return partition
+
+    def _listed(self, body: ListOffsetsRequest, asked: ListOffsetsPartition) -> ListedOffset:
+        name, timestamp, current = asked
+        try:
+            partition = self._led(name, current)
+            return _offset(body, partition, timestamp)
+        except Refusal as refusal:
+            self.context.refused("ListOffsets", refusal)
+            return ListedOffset(name, refusal.kafka_error)
+
+
+def _offset(body: ListOffsetsRequest, partition: Partition, timestamp: int) -> ListedOffset:
+    """What a timestamp, or what stands for one, means in a log.
+
+    A new leader whose high watermark has not reached its own epoch yet does not know how much is
+    committed, and says so to consumers (KIP-207).
+    """
+    name, log, replica = partition.name, partition.log, partition.replica
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return ListedOffset(name, None, log.start, -1, log.epoch_at(log.start))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return ListedOffset(name, None)  # nothing is in remote storage
+    for_consumer = body.replica_id == CONSUMER
+    end = partition.fetchable_end(body.isolation_level) if for_consumer else log.end
+    behind = for_consumer and replica.epoch_start > replica.high_watermark
+    if timestamp == LATEST:
+        if behind:
+            raise OffsetNotAvailable(name, replica.high_watermark, replica.epoch_start)
+        return ListedOffset(name, None, end, -1, replica.epoch)
+    newest = timestamp == MAX_TIMESTAMP
+    found = log.newest_timestamp() if newest else log.offset_for_timestamp(timestamp)
+    if found is not None and found[0] < end:
+        return ListedOffset(name, None, *found, log.epoch_at(found[0]))
+    if behind:
+        raise OffsetNotAvailable(name, replica.high_watermark, replica.epoch_start)
+    return ListedOffset(name, None)

@@ -1,0 +1,115 @@
+"""A node that leads orders-0 with two followers, and what is said to it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from refimpl.broker import messages as m
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.context import CONTROLLER
+from refimpl.broker.control_messages import (
+    BrokerRegistrationResponse,
+    LeaderAndIsrRequest,
+    PartitionState,
+)
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.node import Node
+from refimpl.broker.partition import Partition
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.storage.batch import Record, encode_batch
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk import Disk, MemoryDisk
+
+ORDERS = m.TopicPartition("orders", 0)
+CLIENT, EPOCH = 100, 7
+
+
+def batch_of(*values: bytes, at_ms: int = 0, **of: Any) -> bytes:
+    """A batch of records of one time."""
+    return encode_batch([Record(n, at_ms, None, value) for n, value in enumerate(values)], **of)
+
+
+@define
+class Cluster:
+    """One node, its clock, and who talks to it."""
+
+    config: BrokerConfig = field(factory=BrokerConfig)
+    logs: LogConfig = field(factory=LogConfig)
+    disk: Disk = field(factory=MemoryDisk)
+    min_isr: int = 1
+    now: int = 1_000
+    number: int = 0
+    numbers: dict[int, int] = field(factory=dict[int, int])
+    versions: int = 0
+    node: Node = field(init=False)
+    told: list[Any] = field(factory=list[Any])
+
+    def __attrs_post_init__(self) -> None:
+        """Start the node, and let it be registered."""
+        logs = FileLogs(self.disk, lambda: self.now, self.logs)
+        self.node = Node(1, self.config, logs, {"orders": self.min_isr}, 1)
+        (asked,) = [one for one in self.node.start(self.now, ()) if isinstance(one, m.Request)]
+        answer = BrokerRegistrationResponse(None, EPOCH)
+        self.node.handle(self.now, m.Response(CONTROLLER, 1, asked.correlation_id, answer))
+
+    @property
+    def partition(self) -> Partition:
+        return self.node.partitions[ORDERS]
+
+    def decide(self, leader: int, epoch: int, isr: Sequence[int] = (1, 2, 3)) -> list[Any]:
+        """News of the controller."""
+        self.versions += 1
+        decision = LeaderAndIsr(epoch, leader, frozenset(isr), self.versions)
+        states = (PartitionState(ORDERS, decision),)
+        return self.ask(LeaderAndIsrRequest(EPOCH, self.versions, states, True), CONTROLLER)
+
+    def ask(self, body: Any, source: int = CLIENT) -> list[Any]:
+        """What follows from a request."""
+        self.number += 1
+        outputs = list(self.node.handle(self.now, m.Request(source, 1, self.number, body)))
+        self.told += outputs
+        return [one.body for one in outputs if isinstance(one, m.Request | m.Response)]
+
+    def produce(self, *batches: bytes, acks: int = 1, timeout_ms: int = 100) -> list[Any]:
+        body = m.ProduceRequest(acks, timeout_ms, [(ORDERS, b"".join(batches))])
+        return self.ask(body)
+
+    def follow(self, follower: int, end: int, epoch: int = 1, **of: Any) -> list[Any]:
+        """A follower fetches from its end."""
+        number = self.numbers[follower] = self.numbers.get(follower, 0) + 1
+        last = self.partition.log.epoch_at(end - 1) if end else -1
+        asked = m.FetchPartition(ORDERS, end, epoch, last, number, **of)
+        body = m.FetchRequest((asked,), 0, replica_id=follower, replica_epoch=follower)
+        return self.ask(body, follower)
+
+    def catch_up(self) -> list[m.Response]:
+        """Both followers have everything; answers what that answers."""
+        known = len(self.told)
+        for follower in (2, 3):
+            self.follow(follower, self.partition.log.end)
+        return [one for one in self.told[known:] if isinstance(one, m.Response)]
+
+    def fetch(self, offset: int, **of: Any) -> list[Any]:
+        per = {name: of.pop(name) for name in ("max_bytes",) if name in of}
+        of.setdefault("max_wait_ms", 0)
+        return self.ask(m.FetchRequest((m.FetchPartition(ORDERS, offset, **per),), **of))
+
+    def later(self, ms: int) -> list[Any]:
+        """Time passes, and the timers that were set go off."""
+        self.now += ms
+        due = [one for one in self.told if isinstance(one, m.Timer) and one.at_ms <= self.now]
+        self.told = [one for one in self.told if one not in due]
+        found: list[Any] = []
+        for timer in due:
+            outputs = self.node.handle(self.now, timer)
+            self.told += outputs
+            found += [one.body for one in outputs if isinstance(one, m.Response)]
+        return found
+
+
+def leading(**of: Any) -> Cluster:
+    """A node that leads in epoch 1."""
+    cluster = Cluster(**of)
+    cluster.decide(1, 1)
+    return cluster

@@ -1,0 +1,301 @@
+"""What clients and followers get from a node on Kafka's files."""
+
+from typing import Any, TypeVar
+
+import pytest
+from attrs import define
+
+from refimpl.broker import messages as m
+from refimpl.broker.observations import WentOffline
+from refimpl.broker.partition_replica_log import PartitionReplicaLog
+from refimpl.storage.batch import batches
+from refimpl.storage.config import LogConfig
+from refimpl.storage.control import EndTxnMarker, encode_marker
+from refimpl.storage.disk import MemoryDisk
+from refimpl.storage.producer_state import Origin
+from tests.refimpl.broker.node_cases import CLIENT, ORDERS, Cluster, batch_of, leading
+
+ONE = len(batch_of(b"a"))
+K = TypeVar("K")
+
+
+def of_kind(kind: type[K], found: list[Any]) -> list[K]:
+    return [one for one in found if isinstance(one, kind)]
+
+
+def test_a_batch_of_several_records_is_acknowledged_when_its_last_is_committed() -> None:
+    cluster = leading(min_isr=2)
+    assert cluster.produce(batch_of(b"a", b"b", b"c"), acks=-1) == []
+    assert cluster.partition.log.end == 3
+    cluster.follow(2, 3)
+    cluster.follow(3, 0)
+    assert cluster.partition.replica.high_watermark == 0
+    (produced,) = of_kind(m.ProduceResponse, cluster.follow(3, 3))
+    assert produced.partitions == (m.ProducedPartition(ORDERS, None, 0, -1, 0),)
+
+
+def test_a_repeated_batch_is_told_where_it_went() -> None:
+    cluster = leading()
+    sent = batch_of(b"a", b"b", producer_id=5, producer_epoch=0, base_sequence=0)
+    first, again = (cluster.produce(sent)[0].partitions[0] for _ in range(2))
+    assert first[:3] == again[:3] == (ORDERS, None, 0)
+    assert cluster.partition.log.end == 2
+
+
+def test_a_gap_in_the_sequences_is_refused() -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a", producer_id=5, producer_epoch=0, base_sequence=0))
+    late = batch_of(b"c", producer_id=5, producer_epoch=0, base_sequence=2)
+    (answer,) = cluster.produce(late)
+    assert answer.partitions[0].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert "sequence 1, not 2" in answer.partitions[0].message
+
+
+@pytest.mark.parametrize(
+    ("acks", "error"), [(2, "INVALID_REQUIRED_ACKS"), (-1, "NOT_ENOUGH_REPLICAS")]
+)
+def test_what_may_not_be_appended_is_refused(acks: int, error: str) -> None:
+    cluster = leading(min_isr=2)
+    cluster.decide(1, 2, (1,))
+    (answer,) = cluster.produce(batch_of(b"a"), acks=acks)
+    assert answer.partitions[0].error == error
+    assert cluster.partition.log.end == 0
+
+
+# Fetch
+
+
+def committed(count: int, **of: object) -> Cluster:
+    """A leader with so many committed batches of two records."""
+    cluster = leading(**of)
+    for number in range(count):
+        cluster.produce(batch_of(b"%d" % number, b"x", at_ms=number * 10))
+    cluster.catch_up()
+    assert cluster.partition.replica.high_watermark == 2 * count
+    return cluster
+
+
+def read(cluster: Cluster, offset: int, **of: object) -> list[int]:
+    """The base offsets of the batches that a consumer gets."""
+    (answer,) = cluster.fetch(offset, **of)
+    (fetched,) = answer.partitions
+    assert fetched.error is None
+    data = fetched.records.data if fetched.records else b""
+    return [header.base_offset for _, header in batches(data)]
+
+
+def test_a_fetch_inside_of_a_batch_begins_with_the_whole_batch() -> None:
+    assert read(committed(3), 3) == [2, 4]
+
+
+def test_limits_are_bytes_and_the_first_batch_comes_whole() -> None:
+    cluster = committed(3)
+    size = len(batch_of(b"0", b"x"))
+    assert read(cluster, 0, max_bytes=1) == [0]
+    assert read(cluster, 0, max_bytes=2 * size) == [0, 2]
+
+
+def test_only_the_first_partition_of_an_answer_may_pass_its_limit() -> None:
+    cluster = committed(2)
+    twice = (m.FetchPartition(ORDERS, 0), m.FetchPartition(ORDERS, 2))
+    (answer,) = cluster.ask(m.FetchRequest(twice, 0, max_bytes=1))
+    assert [bool(one.records) for one in answer.partitions] == [True, False]
+
+
+def test_nothing_above_the_high_watermark_is_read() -> None:
+    cluster = committed(1)
+    cluster.produce(batch_of(b"late"))
+    assert read(cluster, 0) == [0]
+    assert read(cluster, 2) == []
+
+
+def test_a_fetch_waits_for_min_bytes() -> None:
+    cluster = committed(1)
+    assert cluster.fetch(2, max_wait_ms=50, min_bytes=2 * ONE) == []
+    cluster.produce(batch_of(b"a"))
+    assert consumed(cluster.catch_up()) == []
+    cluster.produce(batch_of(b"b"))
+    assert consumed(cluster.catch_up()) == [2 * ONE]
+
+
+def consumed(answers: list[m.Response]) -> list[int]:
+    """How many bytes consumers got."""
+    fetched = of_kind(m.FetchResponse, [one.body for one in answers if one.target == CLIENT])
+    return [len(one.partitions[0].records.data) for one in fetched]
+
+
+def test_a_fetch_that_waited_in_vain_is_answered_with_what_there_is() -> None:
+    cluster = committed(1)
+    cluster.fetch(2, max_wait_ms=50)
+    (answer,) = cluster.later(50)
+    assert answer.partitions[0][:3] == (ORDERS, None, 2)
+    assert not answer.partitions[0].records
+
+
+def test_who_reads_committed_records_waits_for_the_end_of_a_transaction() -> None:
+    cluster = committed(1)
+    open_txn = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
+    cluster.produce(batch_of(b"a", base_sequence=0, **open_txn))
+    cluster.catch_up()
+    assert read(cluster, 2) == [2]
+    assert read(cluster, 2, isolation_level=m.READ_COMMITTED) == []
+    (answer,) = cluster.fetch(2)
+    assert answer.partitions[0].last_stable_offset == 2
+    who = {"producer_id": 5, "producer_epoch": 0}
+    marker = encode_marker(EndTxnMarker(False, 0), timestamp=1_000, **who)
+    log = cluster.partition.log
+    assert isinstance(log, PartitionReplicaLog)
+    log.log.append_as_leader(marker, 1, cluster.now, Origin.COORDINATOR)
+    cluster.catch_up()
+    (answer,) = cluster.fetch(2, isolation_level=m.READ_COMMITTED)
+    (fetched,) = answer.partitions
+    assert fetched.last_stable_offset == 4
+    assert [(one.producer_id, one.first_offset) for one in fetched.aborted_transactions] == [(5, 2)]
+
+
+# ListOffsets
+
+
+def listed(cluster: Cluster, timestamp: int, **of: int) -> tuple[int, int, int]:
+    one = m.ListOffsetsPartition(ORDERS, timestamp)
+    (answer,) = cluster.ask(m.ListOffsetsRequest((one,), **of))
+    (found,) = answer.partitions
+    assert found.error is None
+    return found[2:]
+
+
+def test_offsets_by_time_and_at_the_ends_of_the_log() -> None:
+    cluster = committed(3)
+    cluster.produce(batch_of(b"not committed", at_ms=99))
+    assert listed(cluster, m.EARLIEST) == listed(cluster, m.EARLIEST_LOCAL) == (0, -1, 1)
+    assert listed(cluster, m.LATEST) == (6, -1, 1)
+    assert listed(cluster, 5) == (2, 10, 1)
+    assert listed(cluster, 98) == (-1, -1, -1)
+    assert listed(cluster, m.LATEST_TIERED) == (-1, -1, -1)
+    assert listed(cluster, m.LATEST, replica_id=2) == (7, -1, 1)
+    assert listed(cluster, m.MAX_TIMESTAMP, replica_id=2) == (6, 99, 1)
+
+
+def test_a_new_leader_does_not_know_yet_how_much_is_committed() -> None:
+    cluster = committed(2)
+    cluster.produce(batch_of(b"a"))
+    cluster.decide(2, 2)
+    cluster.decide(1, 3)
+    one = m.ListOffsetsPartition(ORDERS, m.LATEST)
+    (answer,) = cluster.ask(m.ListOffsetsRequest((one,)))
+    assert answer.partitions[0].error == "OFFSET_NOT_AVAILABLE"
+    assert listed(cluster, m.EARLIEST) == (0, -1, 1)
+
+
+# DeleteRecords
+
+
+def delete(cluster: Cluster, offset: int) -> list[m.DeletedPartition]:
+    answers = cluster.ask(m.DeleteRecordsRequest(((ORDERS, offset),), 100))
+    return [one for answer in answers for one in answer.partitions]
+
+
+def test_records_are_deleted_when_all_in_sync_have_deleted_them() -> None:
+    cluster = committed(3)
+    assert delete(cluster, 4) == []
+    assert cluster.partition.log.start == 4
+    cluster.follow(2, 6, log_start_offset=4)
+    answers = cluster.follow(3, 6, log_start_offset=5)
+    assert m.DeleteRecordsResponse((m.DeletedPartition(ORDERS, None, 4),)) in answers
+    assert listed(cluster, m.EARLIEST)[0] == 4
+    (answer,) = cluster.fetch(3)
+    assert answer.partitions[0].error == "OFFSET_OUT_OF_RANGE"
+
+
+def test_a_deletion_that_nobody_follows_times_out() -> None:
+    cluster = committed(1)
+    assert delete(cluster, m.HIGH_WATERMARK) == []
+    (answer,) = cluster.later(100)
+    assert answer.partitions == (m.DeletedPartition(ORDERS, "REQUEST_TIMED_OUT"),)
+    assert cluster.partition.log.start == 2
+
+
+@pytest.mark.parametrize("offset", [7, -2])
+def test_only_what_is_committed_can_be_deleted(offset: int) -> None:
+    cluster = committed(3)
+    cluster.produce(batch_of(b"not committed"))
+    assert delete(cluster, offset) == [m.DeletedPartition(ORDERS, "OFFSET_OUT_OF_RANGE")]
+    assert cluster.partition.log.start == 0
+
+
+def test_a_compacted_topic_does_not_delete_records() -> None:
+    cluster = committed(1, logs=LogConfig(cleanup_policy=frozenset({"compact"})))
+    assert delete(cluster, 1) == [m.DeletedPartition(ORDERS, "POLICY_VIOLATION")]
+
+
+# A follower
+
+
+def following() -> tuple[Cluster, m.Request]:
+    """A node that follows 2 and waits for its answer."""
+    cluster = Cluster()
+    cluster.decide(2, 1)
+    (asked,) = [one for one in cluster.told if isinstance(one, m.Request) and one.target == 2]
+    return cluster, asked
+
+
+def answer(cluster: Cluster, asked: m.Request, *fetched: m.FetchedPartition) -> list[m.Request]:
+    response = m.Response(2, 1, asked.correlation_id, m.FetchResponse(fetched, 1))
+    outputs = cluster.node.handle(cluster.now, response)
+    return [one for one in outputs if isinstance(one, m.Request)]
+
+
+def test_a_follower_deletes_what_its_leader_has_deleted() -> None:
+    cluster, asked = following()
+    leader = committed(3)
+    (whole,) = leader.fetch(0)[0].partitions
+    (asked,) = answer(cluster, asked, whole._replace(log_start_offset=4))
+    assert cluster.partition.log.start == 4
+    assert asked.body.partitions[0].log_start_offset == 4
+
+
+def test_a_follower_behind_its_leaders_log_start_begins_anew_there() -> None:
+    cluster, asked = following()
+    out_of_range = m.FetchedPartition(ORDERS, "OFFSET_OUT_OF_RANGE")
+    (asked,) = answer(cluster, asked, out_of_range)
+    assert asked.body == m.ListOffsetsRequest(
+        (m.ListOffsetsPartition(ORDERS, m.EARLIEST_LOCAL, 1),), replica_id=1
+    )
+    found = m.ListOffsetsResponse((m.ListedOffset(ORDERS, None, 40),))
+    cluster.node.handle(cluster.now, m.Response(2, 1, asked.correlation_id, found))
+    log, replica = cluster.partition.log, cluster.partition.replica
+    assert (log.start, log.end, replica.high_watermark) == (40, 40, 40)
+    cluster.node.handle(cluster.now, m.Response(2, 1, asked.correlation_id, found))
+    assert log.end == 40
+
+
+# Storage
+
+
+@define
+class FailingDisk(MemoryDisk):
+    """A disk that fails from some moment on."""
+
+    broken: bool = False
+
+    def append(self, path: str, *parts: bytes | bytearray | memoryview) -> None:
+        if self.broken:
+            raise OSError(5, "Input/output error")
+        super().append(path, *parts)
+
+
+def test_a_disk_that_fails_takes_its_partitions_offline_and_the_node_goes_on() -> None:
+    disk = FailingDisk()
+    cluster = committed(1, disk=disk)
+    assert cluster.produce(batch_of(b"a"), acks=-1) == []
+    cluster.fetch(2, max_wait_ms=50)
+    cluster.told.clear()
+    disk.broken = True
+    answers = cluster.produce(batch_of(b"b"))
+    errors = [one.partitions[0].error for one in answers]
+    assert errors == ["KAFKA_STORAGE_ERROR"] * 3
+    assert WentOffline(ORDERS) in cluster.told
+    (answer,) = cluster.fetch(0)
+    assert answer.partitions[0].error == "KAFKA_STORAGE_ERROR"
+    assert cluster.decide(1, 2) == []
+    assert cluster.ask(m.MetadataRequest())
