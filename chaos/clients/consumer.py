@@ -1,7 +1,7 @@
 """A consumer in a group: polls, processes, commits; and may go on when it should not."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -198,7 +198,8 @@ class Consumer:
             if fetched.error is not None:
                 self.leaders.refresh()
             if fetched.records and part.asked_from == part.member.position and not part.buffer:
-                part.buffer.extend(enumerate(fetched.records, part.asked_from))
+                records: Sequence[Record] = fetched.records
+                part.buffer.extend(enumerate(records, part.asked_from))
                 self._work(part)
 
     def _poll(self, part: Part) -> None:

@@ -5,6 +5,7 @@ from random import Random
 from chaos.faults.script import Fault
 from chaos.sim.disk import CachedLog, MemoryLogs
 from chaos.sim.network import Message, Network, Timeline
+from refimpl.broker.memory_log import RecordBatch
 from refimpl.broker.messages import Request, TopicPartition
 from refimpl.machines.log import Record
 
@@ -82,7 +83,7 @@ def test_a_crash_keeps_what_was_flushed_and_a_part_of_the_rest() -> None:
     logs.flush()
     log = logs.open(ORDERS).log
     for value in range(6):
-        log.append(1, value)
+        log.append(1, RecordBatch((value,)))
     assert [logs.crashed(part).open(ORDERS).log.end for part in (0.0, 0.5, 1.0)] == [4, 7, 10]
 
 
@@ -92,7 +93,7 @@ def test_what_was_cut_off_is_not_flushed_any_more() -> None:
     log = logs.open(ORDERS).log
     log.truncate_to(3)
     for value in range(6):
-        log.append(2, value)
+        log.append(2, RecordBatch((value,)))
     assert logs.crashed(0.0).open(ORDERS).log.end == 3
 
 
