@@ -35,7 +35,7 @@ def test_a_broker_registers_as_kafka_does() -> None:
     created, stat = done.results
     assert created == Created(path)
     assert isinstance(stat, Stat)
-    assert stat.czxid == stat.mzxid == host.store.zxid
+    assert stat.czxid == stat.mzxid > 0
     assert (stat.version, stat.ephemeral_owner) == (1, one.client.session_id)
 
 
