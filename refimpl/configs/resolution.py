@@ -6,6 +6,7 @@ the default (KIP-226). DescribeConfigs shows all of them as synonyms, the one th
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from itertools import dropwhile
 
 from attrs import evolve, field, frozen
 
@@ -98,7 +99,8 @@ class Configs:
         given = {**self.static, **self.dynamic_default, **self.dynamic}
         for name in given.keys() - BROKER.keys():
             # What has no type may be a secret.
-            yield Entry(name, None, self._synonyms(name)[0].source, True, True, None, (), "")
+            source = self._synonyms(name)[0].source
+            yield Entry(name, None, source, True, True, None, (), "")
         for name, definition in BROKER.items():
             if definition.update != INTERNAL or name in given:
                 value = show(self._of_that_name(name))
@@ -141,7 +143,8 @@ class Configs:
         defaults = ((one, show(BROKER[one].default)) for one in chain(name) if one in BROKER)
         texts = ((one, text) for one, text in defaults if text is not None)
         last = (Synonym(one, _hidden(one, text), Source.DEFAULT_CONFIG) for one, text in texts)
-        return (*found, *last)
+        # Of weaker names Kafka only tells behind the name itself.
+        return tuple(dropwhile(lambda one: one.name != name, (*found, *last)))
 
 
 def _entry(

@@ -1,0 +1,137 @@
+"""Answers of real Kafka to the scripts, kept as files, and how an answer is compared with them.
+
+What no two runs share (ids, times, ports, sizes) is compared by its kind alone. Lists whose order
+Kafka leaves to chance are sorted.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, cast
+
+from attrs import define, field
+
+from tests.wire.client import Client
+from tests.wire.scripts import SCRIPTS
+
+FOLDER = Path(__file__).parent / "recorded"
+ABSENT = "<absent>"
+NO_ID = "00000000-0000-0000-0000-000000000000"
+# By the name of the field: what it is replaced by, unless it is nothing.
+OF_A_RUN = {
+    "topic_id": (None, NO_ID, "None"),
+    "cluster_id": (None,),
+    "port": (),
+    "producer_id": (-1,),
+    "log_dir": ("",),
+    "total_bytes": (-1,),
+    "usable_bytes": (-1,),
+}
+SORTED_BY = ("name", "topic_name", "partition_index", "resource_name", "node_id", "broker_id")
+QUIET_SECONDS = 10
+PAUSE_SECONDS, SAME = 0.05, 5
+# What a broker answers that has not taken over what its metadata say that it has.
+NOT_YET = ("NOT_LEADER_OR_FOLLOWER", "COORDINATOR_LOAD_IN_PROGRESS")
+
+
+@define
+class Recorder:
+    """Sends the requests of a script, and keeps them with their answers."""
+
+    client: Client
+    #: Whether configurations that were changed count some moments later, and nobody says when
+    lagging: bool = False
+    steps: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+
+    def ask(self, api: str, version: int, **values: Any) -> dict[str, Any]:
+        """One step."""
+        answer = self._asked(api, version, values)
+        if answer.get("error_code") is None and api in ("CreateTopics", "CreatePartitions"):
+            self._wait_for_leaders()
+        asked = settled(json.loads(json.dumps(values, default=_text)))
+        step = {"api": api, "version": version, "asked": asked, "answer": settled(answer)}
+        self.steps.append(json.loads(json.dumps(step)))
+        return answer
+
+    def _asked(self, api: str, version: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of a broker that has taken over what the controller has decided."""
+        until, answers = time.monotonic() + QUIET_SECONDS, list[dict[str, Any]]()
+        while True:
+            answers.append(self.client.ask(api, version, values))
+            text = json.dumps(answers[-1])
+            if time.monotonic() > until:
+                return answers[-1]
+            if any(one in text for one in NOT_YET):
+                continue
+            if api != "DescribeConfigs" or not self.lagging:
+                return answers[-1]
+            if len(answers) >= SAME and all(one == answers[-1] for one in answers[-SAME:]):
+                return answers[-1]
+            time.sleep(PAUSE_SECONDS)
+
+    def _wait_for_leaders(self) -> None:
+        """Until every partition has a leader; polled, for Kafka answers before its brokers know."""
+        until = time.monotonic() + QUIET_SECONDS
+        while time.monotonic() < until:
+            topics = self.client.ask("Metadata", 9, {"topics": None})["topics"]
+            if all(one["leader_id"] >= 0 for topic in topics for one in topic["partitions"]):
+                return
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def settled(value: Any, name: str = "") -> Any:
+    """An answer without what belongs to its run alone."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {key: settled(one, key) for key, one in fields.items() if key != "throttle_time"}
+    if isinstance(value, list):
+        return sorted((settled(one) for one in cast("list[Any]", value)), key=_order)
+    if name in OF_A_RUN and value not in OF_A_RUN[name]:
+        return f"<{name}>"
+    return value
+
+
+def _order(one: Any) -> str:
+    """Things by their names, all else as it came."""
+    if not isinstance(one, dict):
+        return ""
+    names = cast("dict[str, Any]", one)
+    return json.dumps([[names.get(key) for key in SORTED_BY], names], sort_keys=True)
+
+
+def record(name: str, port: int, *, lagging: bool = False) -> list[dict[str, Any]]:
+    """Every step of a script with the answer of the broker at this port."""
+    with Client.connect(port) as client:
+        recorder = Recorder(client, lagging)
+        SCRIPTS[name](recorder.ask)
+        return recorder.steps
+
+
+def kept(name: str) -> list[dict[str, Any]]:
+    """The recorded steps of a script."""
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+def keep(name: str, steps: list[dict[str, Any]]) -> None:
+    """Write the recording anew, a step a line, so that a difference shows in review."""
+    lines = ",\n".join(json.dumps(step, sort_keys=True) for step in steps)
+    (FOLDER / f"{name}.json").write_text(f"[\n{lines}\n]\n")
+
+
+def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two answers part: the path of the field, and both values."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        one, other = cast("dict[str, Any]", theirs), cast("dict[str, Any]", ours)
+        for key in {**one, **other}:
+            yield from differences(one.get(key, ABSENT), other.get(key, ABSENT), f"{path}.{key}")
+    elif isinstance(theirs, list) and isinstance(ours, list):
+        pairs = list(zip_longest(cast("list[Any]", theirs), cast("list[Any]", ours)))
+        for index, (first, second) in enumerate(pairs):
+            yield from differences(first, second, f"{path}[{index}]")
+    elif theirs != ours:
+        yield path, theirs, ours
