@@ -11,11 +11,7 @@ from chaos.sim.addresses import BROKERS, CONTROLLER, COORDINATOR, NEMESIS, RESTA
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Link
 from chaos.sim.simulation import Simulation
-from refimpl.broker.control_messages import (
-    ElectLeadersRequest,
-)
 from refimpl.broker.messages import (
-    Request,
     TopicPartition,
 )
 
@@ -125,8 +121,7 @@ class Nemesis:
             self._later(fault, lambda: self._lead(fault.partition, leader))
 
     def _lead(self, partition: int, broker: int) -> None:
-        body = ElectLeadersRequest(TopicPartition(TOPIC, partition), broker)
-        self.controller.handle(Request(NEMESIS, CONTROLLER, 0, body))
+        self.controller.move_leader(TopicPartition(TOPIC, partition), broker)
 
     def _member_crash(self, fault: Fault) -> None:
         consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline

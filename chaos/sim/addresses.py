@@ -13,6 +13,7 @@ PROGRESS = 6
 FIRST_CLIENT = 7
 
 TOPIC = "orders"
+TOPIC_ID = b"orders".ljust(16, b"-")
 
 
 class Tick(NamedTuple):

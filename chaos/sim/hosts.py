@@ -44,6 +44,11 @@ class ControllerHost:
             message = Timer(self.simulation.timeline.now, message.name)
         self._carry_out(self.controller.handle(self.simulation.timeline.now, message))
 
+    def move_leader(self, partition: TopicPartition, broker: int) -> None:
+        """Let somebody else lead, as an operator would."""
+        now = self.simulation.timeline.now
+        self._carry_out(self.controller.move_leader(now, partition, broker))
+
     def _carry_out(self, outputs: Sequence[Any]) -> None:
         simulation = self.simulation
         for output in outputs:

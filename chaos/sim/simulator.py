@@ -25,7 +25,7 @@ from chaos.oracles.violation import Violation
 from chaos.oracles.watch import GroupOracles, ReplicationOracles
 from chaos.recorder import Recorder
 from chaos.settings import Settings
-from chaos.sim.addresses import BROKERS, FIRST_CLIENT, NEMESIS, PROGRESS, TICK, TOPIC
+from chaos.sim.addresses import BROKERS, FIRST_CLIENT, NEMESIS, PROGRESS, TICK, TOPIC, TOPIC_ID
 from chaos.sim.coordinator import CoordinatorNode
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import ONE_SEGMENT, SMALL_SEGMENTS, CrashingLogs
@@ -33,11 +33,10 @@ from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Network, Timeline
 from chaos.sim.simulation import Simulation
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.controller import Controlled, Controller
+from refimpl.broker.controller import Controller
+from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import Registered
-from refimpl.machines.brokers import BrokerRegistry
-from refimpl.machines.controller import PartitionState
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
 from refimpl.storage.crash_disk import CrashDisk
@@ -217,22 +216,21 @@ def _watch_registrations(
 
 
 def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
-    assignments = ((1, 2, 3), (1, 3, 2))
-    registry = BrokerRegistry(dict.fromkeys(BROKERS, 0), frozenset(BROKERS))
-    partitions = {
-        name: Controlled(
-            assignments[name.partition % 2],
-            PartitionState.create(
-                BROKERS,
-                registry,
-                min_isr=settings.min_isr,
-                elr_enabled=settings.elr,
-                unclean_election=settings.unclean,
-            ),
-        )
-        for name in names
-    }
-    return Controller(registry, BROKERS, partitions, settings.session_ms)
+    """A controller that has the topic, and waits for the first process of each broker."""
+    config = ControllerConfig(
+        broker_session_timeout_ms=settings.session_ms,
+        leader_imbalance_check_interval_ms=0,
+        min_insync_replicas=settings.min_isr,
+        unclean_leader_election_enable=settings.unclean,
+        eligible_leader_replicas=settings.elr,
+    )
+    controller = Controller(config, Random(settings.seed * 2 + 2))
+    controller.expect(BROKERS)
+    controller.decisions.create_topic(TOPIC, TOPIC_ID)
+    for name in names:
+        replicas = ((1, 2, 3), (1, 3, 2))[name.partition % 2]
+        controller.decisions.create_partition(name, replicas)
+    return controller
 
 
 def _config(settings: Settings) -> BrokerConfig:

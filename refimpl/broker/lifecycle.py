@@ -1,7 +1,8 @@
 """A broker and the controller: registration, heartbeats, controlled shutdown (KIP-631, KIP-841)."""
 
-from attrs import define
+from attrs import define, frozen
 
+from refimpl.broker.cluster import ClusterMetadata, Endpoint
 from refimpl.broker.context import CONTROLLER, Context
 from refimpl.broker.control_messages import (
     BrokerHeartbeatRequest,
@@ -16,13 +17,24 @@ from refimpl.broker.messages import (
 from refimpl.broker.observations import Refused
 
 
+@frozen
+class BrokerAddress:
+    """Where a broker can be reached, in which rack it stands, and the ids of its log
+    directories."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
+    log_dirs: tuple[bytes, ...] = ()
+
+
 @define(eq=False)
 class Lifecycle:
     """Whether this process is registered, and whether it wants to end."""
 
     context: Context
+    metadata: ClusterMetadata
     previous_broker_epoch: int
-    metadata_version: int = -1
+    address: BrokerAddress = BrokerAddress()
     registering: int = 0
     wants_to_stop: bool = False
     stopped: bool = False
@@ -38,7 +50,8 @@ class Lifecycle:
         self.registering = context.request(
             CONTROLLER,
             BrokerRegistrationRequest(
-                context.id, context.incarnation_id, self.previous_broker_epoch
+                *(context.id, context.incarnation_id, self.previous_broker_epoch),
+                *(self.address.endpoints, self.address.rack, self.address.log_dirs),
             ),
         )
 
@@ -59,7 +72,8 @@ class Lifecycle:
         context.request(
             CONTROLLER,
             BrokerHeartbeatRequest(
-                context.id, context.broker_epoch, self.metadata_version, self.wants_to_stop
+                *(context.id, context.broker_epoch),
+                *(self.metadata.metadata_version, self.wants_to_stop),
             ),
         )
 

@@ -82,6 +82,13 @@ class LogManager:
         partition = context.partitions[name] = Partition(name, replica, log)
         return partition
 
+    def delete(self, name: TopicPartition) -> None:
+        """The partition is no longer here."""
+        try:
+            self.logs.delete(name)
+        except StorageOffline as failure:
+            self.context.refused("StopReplica", failure)
+
     def checkpoint(self) -> None:
         """Write the high watermarks down."""
         self.logs.checkpoint(self._high_watermarks())

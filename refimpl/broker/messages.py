@@ -5,7 +5,7 @@ frozen attrs class (`bench/bench_simulator.py`). Versions, framing and error cod
 wire; here an error is the name that Kafka's clients know, or None.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from refimpl.machines.replica_log import Batch, EpochEnd, Records
@@ -233,7 +233,10 @@ class OffsetForLeaderEpochResponse(NamedTuple):
 
 
 class MetadataRequest(NamedTuple):
-    """Who leads what?"""
+    """Who leads what, of these topics or of all? What is missing may be made (KIP-4)."""
+
+    topics: Sequence[str] | None = None
+    allow_auto_topic_creation: bool = False
 
 
 class PartitionMetadata(NamedTuple):
@@ -247,9 +250,10 @@ class PartitionMetadata(NamedTuple):
 
 
 class MetadataResponse(NamedTuple):
-    """All partitions."""
+    """All partitions of what was asked for, and why there are none of some topics."""
 
     partitions: Sequence[PartitionMetadata]
+    errors: Mapping[str, str] = {}
 
 
 Input: TypeAlias = Request | Response | Timer

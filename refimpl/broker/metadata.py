@@ -1,42 +1,67 @@
 """What a broker knows of all partitions, and what it tells clients of it."""
 
+from collections.abc import Mapping, Sequence
+
 from attrs import define, field
 
+from refimpl.broker.cluster import Change, ClusterMetadata, PartitionRegistration
 from refimpl.broker.context import Context
-from refimpl.broker.control_messages import PartitionState
+from refimpl.broker.control_messages import UpdateMetadataRequest
 from refimpl.broker.messages import (
     MetadataResponse,
     PartitionMetadata,
     Request,
-    TopicPartition,
 )
 
 
 @define(eq=False)
-class Metadata:
-    """The newest state of each partition that this broker heard of."""
+class Metadata(ClusterMetadata):
+    """All that this broker was told of the cluster, and its answers to clients who ask."""
 
-    context: Context
-    states: dict[TopicPartition, PartitionState] = field(
-        factory=dict[TopicPartition, PartitionState]
-    )
+    context: Context = field(kw_only=True)
+    controller_epoch: int = -1
 
-    def update(self, state: PartitionState) -> None:
-        """Take over what is newer."""
-        known = self.states.get(state.partition)
-        if known is None or state.decision.partition_epoch > known.decision.partition_epoch:
-            self.states[state.partition] = state
+    def take(self, news: UpdateMetadataRequest) -> Sequence[Change]:
+        """Take news over; answers what of it was new, and what is gone without a word.
 
-    def answer(self, request: Request) -> None:
+        A newer controller begins with everything (KAFKA-4443); an older one is not heard. Out of
+        order, only what is known of partitions counts, for it bears epochs; the rest comes again,
+        as a heartbeat tells the controller what we have.
+        """
+        if news.controller_epoch < self.controller_epoch:
+            return ()
+        newer = news.controller_epoch > self.controller_epoch
+        known = -1 if newer else self.metadata_version
+        if news.is_full:
+            if news.metadata_version < known:
+                return ()
+            changes = (*self.gone(news.changes), *news.changes)
+        elif newer or news.metadata_version <= known:
+            return () if newer else self._partitions_of(news)
+        elif news.metadata_version > known + 1:
+            return self._partitions_of(news)
+        else:
+            changes = news.changes
+        self.controller_epoch, self.metadata_version = news.controller_epoch, news.metadata_version
+        self.controller_id, self.cluster_id = news.controller_id, news.cluster_id
+        return [change for change in changes if self.apply(change)]
+
+    def _partitions_of(self, news: UpdateMetadataRequest) -> Sequence[Change]:
+        partitions = [one for one in news.changes if isinstance(one, PartitionRegistration)]
+        return [one for one in partitions if self.apply(one)]
+
+    def answer(self, request: Request, errors: Mapping[str, str]) -> None:
         """Metadata: who leads what."""
+        wanted = request.body.topics
         partitions = [
             PartitionMetadata(
-                name,
-                "LEADER_NOT_AVAILABLE" if decision.leader is None else None,
-                -1 if decision.leader is None else decision.leader,
-                decision.leader_epoch,
-                decision.isr,
+                one.partition,
+                "LEADER_NOT_AVAILABLE" if one.decision.leader is None else None,
+                -1 if one.decision.leader is None else one.decision.leader,
+                one.decision.leader_epoch,
+                one.decision.isr,
             )
-            for name, decision in self.states.values()
+            for one in self.partitions.values()
+            if wanted is None or one.partition.topic in wanted
         ]
-        self.context.respond(request, MetadataResponse(tuple(partitions)))
+        self.context.respond(request, MetadataResponse(tuple(partitions), errors))

@@ -18,17 +18,18 @@ from refimpl.broker.delete_records import Deletes
 from refimpl.broker.errors import PartitionOffline
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.fetcher import Fetchers
+from refimpl.broker.forwarding import FORWARDED, AutoTopics, AutoTopicsConfig, Forwarding
 from refimpl.broker.leader import Leader
-from refimpl.broker.lifecycle import Lifecycle
+from refimpl.broker.lifecycle import BrokerAddress, Lifecycle
 from refimpl.broker.log_manager import CHECKPOINT, LogManager
 from refimpl.broker.logs import LogDirectory
 from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import BecameFollower, BecameLeader, Ignored, WentOffline
+from refimpl.broker.observations import Ignored, WentOffline
 from refimpl.broker.offsets import Offsets
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
-from refimpl.errors import Refusal
-from refimpl.storage.errors import StorageOffline
+from refimpl.broker.producer_ids import ProducerIds
+from refimpl.broker.replica_manager import ReplicaManager
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE = "register", "heartbeat", "fetch", "isr", "expire"
 #: A period as long as Kafka's default for "never"
@@ -47,6 +48,8 @@ class Node:
     logs: LogDirectory
     min_isr: Mapping[str, int]
     incarnation_id: int
+    address: BrokerAddress = field(factory=BrokerAddress)
+    auto_topics_config: AutoTopicsConfig = field(factory=AutoTopicsConfig)
     context: Context = field(init=False)
     lifecycle: Lifecycle = field(init=False)
     metadata: Metadata = field(init=False)
@@ -57,6 +60,10 @@ class Node:
     offsets: Offsets = field(init=False)
     leader: Leader = field(init=False)
     fetchers: Fetchers = field(init=False)
+    replicas: ReplicaManager = field(init=False)
+    forwarding: Forwarding = field(init=False)
+    auto_topics: AutoTopics = field(init=False)
+    producer_ids: ProducerIds = field(init=False)
     deadlines: Deadlines = field(factory=Deadlines)
     _handlers: dict[type, Callable[[int, Any], None]] = field(init=False)
     _timers: dict[str, Callable[[int], int]] = field(init=False)
@@ -64,28 +71,42 @@ class Node:
     def __attrs_post_init__(self) -> None:
         """Look up once who handles what."""
         context = self.context = Context(self.id, self.config, self.incarnation_id)
-        self.lifecycle = Lifecycle(context, self.logs.clean_shutdown_epoch())
-        self.metadata = Metadata(context)
+        self.metadata = Metadata(context=context)
+        self.lifecycle = Lifecycle(
+            context, self.metadata, self.logs.clean_shutdown_epoch(), self.address
+        )
+        self.forwarding = Forwarding(context)
+        self.auto_topics = AutoTopics(context, self.metadata, self.auto_topics_config)
+        self.producer_ids = ProducerIds(context)
         self.produces, self.fetches = Produces(context), Fetches(context)
         self.storage = LogManager(context, self.logs)
         self.deletes, self.offsets = Deletes(context), Offsets(context)
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)
+        self.replicas = ReplicaManager(
+            *(context, self.metadata, self.storage, self.min_isr, self.leader, self.fetchers),
+            *(self.produces, self.fetches, self.deletes),
+        )
         self._handlers = {
             m.ProduceRequest: self._produce,
             m.FetchRequest: self._fetch,
             m.FetchResponse: self._fetched,
-            m.MetadataRequest: lambda now, request: self.metadata.answer(request),
+            m.MetadataRequest: lambda now, request: self._describe(request),
             m.DeleteRecordsRequest: self._delete_records,
             m.ListOffsetsRequest: lambda now, request: self.offsets.list_offsets(request),
             m.ListOffsetsResponse: self.fetchers.listed,
             m.OffsetForLeaderEpochRequest: (
                 lambda now, request: self.offsets.offset_for_leader_epoch(request)
             ),
-            c.LeaderAndIsrRequest: self._leader_and_isr,
+            c.UpdateMetadataRequest: self._update_metadata,
             c.AlterPartitionResponse: self.leader.altered,
             c.BrokerRegistrationResponse: self._registered,
             c.BrokerHeartbeatResponse: lambda now, response: self.lifecycle.heard(response),
+            c.InitProducerIdRequest: lambda now, request: self.producer_ids.init(request),
+            c.AllocateProducerIdsResponse: (
+                lambda now, response: self.producer_ids.allocated(response)
+            ),
+            **dict.fromkeys(FORWARDED, self.forwarding.forward),
         }
         self._timers = {
             REGISTER: self._register_again,
@@ -130,6 +151,8 @@ class Node:
             handler = self._handlers.get(message.body.__class__)
             if handler is not None:
                 handler(now, message)
+            elif isinstance(message, m.Response):
+                _ = self.forwarding.answered(message) or self.auto_topics.answered(message)
         if self.context.storage_failed:
             self._give_up_offline(now)
         return self._outputs()
@@ -162,6 +185,9 @@ class Node:
 
     def _heartbeat(self, now: int) -> int:
         self.lifecycle.heartbeat()
+        self.forwarding.expire(now)
+        self.auto_topics.forget()
+        self.producer_ids.ask()
         return self.config.broker_heartbeat_interval_ms
 
     def _retry_fetches(self, now: int) -> int:
@@ -237,59 +263,18 @@ class Node:
             self.deletes.give_up(partition, PartitionOffline.kafka_error)
             self.fetches.check(now, partition)
 
+    def _describe(self, request: m.Request) -> None:
+        """Metadata; topics that are not there may be on their way."""
+        body: m.MetadataRequest = request.body
+        errors = self.auto_topics.errors(body.topics or (), allowed=body.allow_auto_topic_creation)
+        self.metadata.answer(request, errors)
+
     # News of the metadata
 
-    def _leader_and_isr(self, now: int, request: m.Request) -> None:
-        """Obey what is news; whoever sent it meant this process, or nobody.
-
-        Epochs may have been skipped: only the newest decision about a partition counts.
-        """
-        body: c.LeaderAndIsrRequest = request.body
+    def _update_metadata(self, now: int, request: m.Request) -> None:
+        """Obey what is news; whoever sent it meant this process, or nobody."""
+        body: c.UpdateMetadataRequest = request.body
         if request.source != CONTROLLER or body.broker_epoch != self.context.broker_epoch:
             self.context.outputs.append(Ignored("decisions for an earlier incarnation"))
-            return
-        lifecycle = self.lifecycle
-        if body.is_full or body.metadata_version == lifecycle.metadata_version + 1:
-            lifecycle.metadata_version = max(lifecycle.metadata_version, body.metadata_version)
-        for state in body.partitions:
-            self.metadata.update(state)
-            self._decided(now, state)
-
-    def _decided(self, now: int, state: c.PartitionState) -> None:
-        name = state.partition
-        partition = self.context.partitions.get(name)
-        if partition is None and name not in self.context.offline:
-            partition = self._open(name)
-        if partition is None:
-            return
-        replica = partition.replica
-        led, end, high_watermark = replica.leads, replica.log.end, replica.high_watermark
-        epoch, isr = replica.epoch, replica.isr
-        try:
-            replica.told(state.decision)
-        except StorageOffline as failure:
-            self.context.refused("LeaderAndIsr", failure)
-            return
-        except Refusal:
-            return
-        if led and replica.epoch == epoch:
-            self.leader.settled(now, partition, isr)
-        elif replica.leads:
-            self._now_leads(now, partition, high_watermark, led=led)
         else:
-            self._now_follows(now, partition, end)
-
-    def _now_leads(self, now: int, partition: Partition, high_watermark: int, *, led: bool) -> None:
-        self.fetchers.leave(partition)
-        partition.lead_from(now)
-        self.context.outputs.append(BecameLeader(partition.name, led, high_watermark))
-        self.fetches.check(now, partition)
-        if partition.replica.log.end > partition.replica.high_watermark:
-            self.leader.advance_high_watermark(now, partition)
-
-    def _now_follows(self, now: int, partition: Partition, end: int) -> None:
-        self.context.outputs.append(BecameFollower(partition.name, end))
-        self.produces.give_up(partition)
-        self.deletes.give_up(partition)
-        self.fetches.check(now, partition)
-        self.fetchers.follow(now, partition)
+            self.replicas.update(now, self.metadata.take(body), is_full=body.is_full)

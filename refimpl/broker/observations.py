@@ -68,6 +68,12 @@ class BecameFollower(NamedTuple):
     end: int
 
 
+class Deleted(NamedTuple):
+    """A broker has no replica of a partition any more, and no log of it."""
+
+    partition: TopicPartition
+
+
 class IsrAltered(NamedTuple):
     """A leader learned that the controller took `follower` into the ISR, or out of it."""
 

@@ -25,6 +25,8 @@ class Partition:
     name: TopicPartition
     replica: Replica
     log: BrokerLog
+    #: The id of its topic; none until the metadata tells
+    topic_id: bytes = b""
 
     # As leader: when each follower was last at our log end, and its last fetch: (when, our end)
     caught_up: dict[int, int] = field(factory=dict[int, int])

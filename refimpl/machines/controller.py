@@ -222,6 +222,28 @@ class PartitionState:
         self._decide(leader, isr, elr)
         return True
 
+    def reassign(self, replicas: frozenset[int], successor: int | None) -> None:
+        """Let these be the replicas; who is none any more leaves the ISR and the ELR (KIP-455).
+
+        Somebody who stays must have everything. If the leader goes, `successor` leads, or nobody.
+        Taking replicas away is a new leader epoch, so that nothing that was asked before can bring
+        them back (KAFKA-1097).
+        """
+        isr, elr = self.isr & replicas, self.elr & replicas
+        if self.isr and not isr:
+            raise errors.NoneInSync(replicas, self.isr)
+        leader = self.leader if self.leader in replicas else successor
+        if leader != self.leader and leader is not None:
+            self._must_be_active(leader)
+            if leader not in isr:
+                raise errors.NotEligible(leader, isr, elr, self.brokers.active)
+        taken_away = self.replicas - replicas
+        self.replicas = replicas
+        if taken_away or leader != self.leader:
+            self._decide(leader, isr, elr)
+        else:
+            self.partition_epoch += 1
+
     def register(self, broker: int, *, crashed: bool) -> None:
         """A broker is back.
 

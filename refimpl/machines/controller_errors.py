@@ -140,6 +140,15 @@ class SuccessorAvailable(InvalidRequest):
 
 
 @frozen
+class NoneInSync(EligibleLeadersNotAvailable):
+    """A reassignment keeps somebody who has everything."""
+
+    says = "none of {replicas} is in the ISR {isr}"
+    replicas: frozenset[int]
+    isr: frozenset[int]
+
+
+@frozen
 class AlreadyOffline(InvalidRequest):
     """A partition without a leader cannot lose it."""
 

@@ -6,13 +6,10 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker import messages as m
+from refimpl.broker.cluster import PartitionRegistration, TopicCreated
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import CONTROLLER
-from refimpl.broker.control_messages import (
-    BrokerRegistrationResponse,
-    LeaderAndIsrRequest,
-    PartitionState,
-)
+from refimpl.broker.control_messages import BrokerRegistrationResponse, UpdateMetadataRequest
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import Node
 from refimpl.broker.partition import Partition
@@ -22,6 +19,7 @@ from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import Disk, MemoryDisk
 
 ORDERS = m.TopicPartition("orders", 0)
+TOPIC_ID = b"orders".ljust(16, b"-")
 CLIENT, EPOCH = 100, 7
 
 
@@ -61,8 +59,10 @@ class Cluster:
         """News of the controller."""
         self.versions += 1
         decision = LeaderAndIsr(epoch, leader, frozenset(isr), self.versions)
-        states = (PartitionState(ORDERS, decision),)
-        return self.ask(LeaderAndIsrRequest(EPOCH, self.versions, states, True), CONTROLLER)
+        topic = TopicCreated(ORDERS.topic, TOPIC_ID)
+        partition = PartitionRegistration(ORDERS, TOPIC_ID, decision, (1, 2, 3))
+        news = UpdateMetadataRequest(EPOCH, self.versions, (topic, partition), True)
+        return self.ask(news, CONTROLLER)
 
     def ask(self, body: Any, source: int = CLIENT) -> list[Any]:
         """What follows from a request."""

@@ -1,0 +1,68 @@
+"""Producer ids for idempotent producers, from blocks that the controller gives out (KIP-730)."""
+
+from collections import deque
+
+from attrs import define, field
+
+from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.control_messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from refimpl.broker.messages import Request, Response
+from refimpl.broker.observations import Refused
+
+LAST_EPOCH = 2**15 - 2
+"""The newest epoch that is followed by another one of the same id."""
+
+
+@define(eq=False)
+class ProducerIds:
+    """The ids that this broker may give out, and the requests that wait for some.
+
+    `asked` is the correlation id of the request for a block that has no answer, 0 for none.
+    """
+
+    context: Context
+    next: int = 0
+    end: int = 0
+    asked: int = 0
+    waiting: deque[Request] = field(factory=deque[Request])
+
+    def init(self, request: Request) -> None:
+        """A producer asks for an id; one that has one keeps it, with a newer epoch (KIP-360)."""
+        body: InitProducerIdRequest = request.body
+        if 0 <= body.producer_epoch < LAST_EPOCH:
+            answer = InitProducerIdResponse(None, body.producer_id, body.producer_epoch + 1)
+            self.context.respond(request, answer)
+            return
+        self.waiting.append(request)
+        self._serve()
+
+    def _serve(self) -> None:
+        while self.waiting and self.next < self.end:
+            self.context.respond(self.waiting.popleft(), InitProducerIdResponse(None, self.next, 0))
+            self.next += 1
+        if self.waiting and not self.asked:
+            self.ask()
+
+    def ask(self) -> None:
+        """Ask for a block; also again, where no answer came: a block that is lost is lost."""
+        context = self.context
+        if self.waiting and context.broker_epoch >= 0:
+            body = AllocateProducerIdsRequest(context.id, context.broker_epoch)
+            self.asked = context.request(CONTROLLER, body)
+
+    def allocated(self, response: Response) -> None:
+        """The controller has answered."""
+        body: AllocateProducerIdsResponse = response.body
+        if response.correlation_id != self.asked:
+            return
+        self.asked = 0
+        if body.error is not None:
+            self.context.outputs.append(Refused("AllocateProducerIds", body.error))
+            return
+        self.next, self.end = body.first_producer_id, body.first_producer_id + body.length
+        self._serve()

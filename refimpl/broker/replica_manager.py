@@ -1,0 +1,149 @@
+"""The replicas of one broker, as the metadata has them: opened, led, followed, deleted.
+
+What Kafka calls ReplicaManager, where it follows the metadata.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import define
+
+from refimpl.broker.cluster import (
+    BROKER,
+    Change,
+    ConfigsAltered,
+    PartitionRegistration,
+    TopicDeleted,
+)
+from refimpl.broker.configs import MIN_ISR, number
+from refimpl.broker.context import Context
+from refimpl.broker.delete_records import Deletes
+from refimpl.broker.fetch import Fetches
+from refimpl.broker.fetcher import Fetchers
+from refimpl.broker.leader import Leader
+from refimpl.broker.log_manager import LogManager
+from refimpl.broker.metadata import Metadata
+from refimpl.broker.observations import BecameFollower, BecameLeader, Deleted
+from refimpl.broker.partition import Partition
+from refimpl.broker.produce import Produces
+from refimpl.errors import Refusal
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.storage.errors import StorageOffline
+
+
+@define(eq=False)
+class ReplicaManager:
+    """Obeys what is news; `min_isr` is min.insync.replicas of topics of which nothing is told."""
+
+    context: Context
+    metadata: Metadata
+    storage: LogManager
+    min_isr: Mapping[str, int]
+    leader: Leader
+    fetchers: Fetchers
+    produces: Produces
+    fetches: Fetches
+    deletes: Deletes
+
+    def update(self, now: int, changes: Sequence[Change], *, is_full: bool) -> None:
+        """Take over what has changed.
+
+        Epochs may have been skipped: only the newest decision about a partition counts.
+        """
+        for change in changes:
+            match change:
+                case PartitionRegistration():
+                    self._partition_changed(now, change)
+                case TopicDeleted(name):
+                    for partition in self._partitions(name):
+                        self._delete(now, partition)
+                case ConfigsAltered(resource) if resource.type == BROKER:
+                    self._configure(self.context.partitions.values())
+                case ConfigsAltered(resource):
+                    self._configure(self._partitions(resource.name))
+                case _:
+                    pass
+        if is_full and changes:
+            self._delete_strays(now)
+
+    def _partitions(self, topic: str) -> list[Partition]:
+        partitions = self.context.partitions
+        return [one for one in partitions.values() if one.name.topic == topic]
+
+    def _configure(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            topic = partition.name.topic
+            partition.replica.min_isr = number(
+                self.metadata, topic, MIN_ISR, self.min_isr.get(topic, 1)
+            )
+
+    def _partition_changed(self, now: int, change: PartitionRegistration) -> None:
+        context, name = self.context, change.partition
+        partition = context.partitions.get(name)
+        if partition is not None and partition.topic_id not in (b"", change.topic_id):
+            self._delete(now, partition)  # of a topic that bore this name before
+            partition = None
+        if context.id not in change.replicas:
+            if partition is not None:
+                self._delete(now, partition)
+            return
+        if partition is None and name not in context.offline:
+            partition = self.storage.open(name, self.min_isr.get(name.topic, 1))
+        if partition is not None:
+            partition.topic_id = change.topic_id
+            self._configure((partition,))
+            self._decided(now, partition, change.decision)
+
+    # What goes
+
+    def _delete_strays(self, now: int) -> None:
+        """What is here of a topic or partition that is not, or is not here, goes (KAFKA-14616)."""
+        for partition in list(self.context.partitions.values()):
+            known = self.metadata.partitions.get(partition.name)
+            if known is None or self.context.id not in known.replicas:
+                self._delete(now, partition)
+
+    def _delete(self, now: int, partition: Partition) -> None:
+        """The partition is no longer here: whoever waits for it is told, and its log goes."""
+        del self.context.partitions[partition.name]
+        partition.replica.up = False
+        self.fetchers.leave(partition)
+        self.produces.give_up(partition)
+        self.deletes.give_up(partition)
+        self.fetches.check(now, partition)
+        self.storage.delete(partition.name)
+        self.context.outputs.append(Deleted(partition.name))
+
+    # Leaders and followers
+
+    def _decided(self, now: int, partition: Partition, decision: LeaderAndIsr) -> None:
+        replica = partition.replica
+        led, end, high_watermark = replica.leads, replica.log.end, replica.high_watermark
+        epoch, isr = replica.epoch, replica.isr
+        try:
+            replica.told(decision)
+        except StorageOffline as failure:
+            self.context.refused("LeaderAndIsr", failure)
+            return
+        except Refusal:
+            return
+        if led and replica.epoch == epoch:
+            self.leader.settled(now, partition, isr)
+        elif replica.leads:
+            self._now_leads(now, partition, high_watermark, led=led)
+        else:
+            self._now_follows(now, partition, end)
+
+    def _now_leads(self, now: int, partition: Partition, high_watermark: int, *, led: bool) -> None:
+        self.fetchers.leave(partition)
+        partition.lead_from(now)
+        self.context.outputs.append(BecameLeader(partition.name, led, high_watermark))
+        self.fetches.check(now, partition)
+        if partition.replica.log.end > partition.replica.high_watermark:
+            self.leader.advance_high_watermark(now, partition)
+
+    def _now_follows(self, now: int, partition: Partition, end: int) -> None:
+        self.context.outputs.append(BecameFollower(partition.name, end))
+        self.produces.give_up(partition)
+        self.deletes.give_up(partition)
+        self.fetches.check(now, partition)
+        self.fetchers.follow(now, partition)
