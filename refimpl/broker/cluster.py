@@ -182,11 +182,8 @@ class ClusterMetadata:
     next_producer_id: int = 0
 
     def apply(self, change: Change) -> bool:
-        """Take a piece of news over; whether it was one.
-
-        What is older than what is known, by broker epoch or partition epoch, or is about a topic of
-        another id, is none.
-        """
+        """Take a piece of news over, unless it is older than what is known, by broker epoch or
+        partition epoch; whether its subject is there."""
         match change:
             case PartitionRegistration():
                 return self._apply_partition(change)
@@ -218,9 +215,9 @@ class ClusterMetadata:
         if topic is None or topic.topic_id != change.topic_id:
             return False
         known = topic.partitions.get(name.partition)
-        if known is not None and known.decision.partition_epoch > change.decision.partition_epoch:
-            return False
-        topic.partitions[name.partition] = self.partitions[name] = change
+        epoch = change.decision.partition_epoch
+        if known is None or known.decision.partition_epoch <= epoch:
+            topic.partitions[name.partition] = self.partitions[name] = change
         return True
 
     def _delete_topic(self, name: str, topic_id: bytes) -> bool:

@@ -22,7 +22,10 @@ class Metadata(ClusterMetadata):
     controller_epoch: int = -1
 
     def take(self, news: UpdateMetadataRequest) -> Sequence[Change]:
-        """Take news over; answers what of it was new, and what is gone without a word.
+        """Take news over; answers what of it concerns us, and what is gone without a word.
+
+        A decision about a partition concerns us even if it is an old one: whether it is, the
+        replica knows.
 
         A newer controller begins with everything (KAFKA-4443); an older one is not heard. Out of
         order, only what is known of partitions counts, for it bears epochs; the rest comes again,
@@ -34,7 +37,7 @@ class Metadata(ClusterMetadata):
         known = -1 if newer else self.metadata_version
         if news.is_full:
             if news.metadata_version < known:
-                return ()
+                return self._partitions_of(news)
             changes = (*self.gone(news.changes), *news.changes)
         elif newer or news.metadata_version <= known:
             return () if newer else self._partitions_of(news)

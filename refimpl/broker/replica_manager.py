@@ -82,7 +82,7 @@ class ReplicaManager:
         if partition is not None and partition.topic_id not in (b"", change.topic_id):
             self._delete(now, partition)  # of a topic that bore this name before
             partition = None
-        if context.id not in change.replicas:
+        if context.id not in self.metadata.partitions[name].replicas:
             if partition is not None:
                 self._delete(now, partition)
             return

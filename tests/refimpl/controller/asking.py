@@ -1,0 +1,78 @@
+"""A controller with brokers, and what is asked of it."""
+
+from random import Random
+from typing import Any
+
+from attrs import define, field
+
+from refimpl.broker import control_messages as c
+from refimpl.broker import messages as m
+from refimpl.broker.cluster import Endpoint, PartitionRegistration
+from refimpl.broker.controller import Controller
+from refimpl.broker.controller_state import ControllerConfig
+from refimpl.machines.messages import AlterPartitionRequest
+
+CLIENT = 100
+
+
+@define
+class Asking:
+    """Brokers 1 to `brokers`, of which each second one stands in rack b."""
+
+    config: ControllerConfig = field(factory=ControllerConfig)
+    brokers: int = 3
+    controller: Controller = field(init=False)
+    number: int = 0
+    news: list[c.UpdateMetadataRequest] = field(factory=list[c.UpdateMetadataRequest])
+
+    def __attrs_post_init__(self) -> None:
+        """Let all brokers register."""
+        self.controller = Controller(self.config, Random(7))
+        for broker in range(1, self.brokers + 1):
+            self.register(broker, 1)
+
+    def register(self, broker: int, incarnation: int) -> Any:
+        endpoint = Endpoint("PLAINTEXT", f"host{broker}", 9092)
+        rack = "ab"[broker % 2]
+        body = c.BrokerRegistrationRequest(broker, incarnation, -1, (endpoint,), rack)
+        return self.ask(body, broker)
+
+    def ask(self, body: Any, source: int = CLIENT) -> Any:
+        """The controller's answer."""
+        self.number += 1
+        outputs = self.controller.handle(0, m.Request(source, 0, self.number, body))
+        self.news += [
+            one.body
+            for one in outputs
+            if isinstance(one, m.Request) and isinstance(one.body, c.UpdateMetadataRequest)
+        ]
+        (answer,) = [one.body for one in outputs if isinstance(one, m.Response)]
+        return answer
+
+    def create(self, name: str, *assignments: tuple[int, ...], **configs: str) -> None:
+        topic = c.CreatableTopic(
+            name, assignments=tuple(enumerate(assignments)), configs=tuple(configs.items())
+        )
+        (created,) = self.ask(c.CreateTopicsRequest((topic,))).topics
+        assert created.error is None
+
+    def partition(self, name: str, number: int = 0) -> PartitionRegistration:
+        return self.controller.metadata.partitions[m.TopicPartition(name, number)]
+
+    def alter_isr(self, name: str, *isr: int) -> Any:
+        """What the leader hears who asks for this ISR."""
+        here = self.partition(name)
+        epochs = self.controller.registry.epochs
+        leader = here.decision.leader or 0
+        change = AlterPartitionRequest(
+            *(leader, epochs[leader], here.decision.leader_epoch),
+            *(here.decision.partition_epoch, tuple((one, epochs[one]) for one in isr)),
+        )
+        body = c.AlterPartitionRequest(m.TopicPartition(name, 0), change)
+        return self.ask(body, leader).outcome
+
+    def move(self, name: str, *replicas: int, **of: Any) -> Any:
+        """What becomes of a reassignment; of nobody: of taking it back."""
+        wanted = c.ReassignablePartition(m.TopicPartition(name, 0), replicas or None)
+        (result,) = self.ask(c.AlterPartitionReassignmentsRequest((wanted,), **of)).partitions
+        return result.error
