@@ -35,6 +35,7 @@ OF_THE_MACHINE = frozenset(
 
 #: What `--help` says of a verb without importing its room; a test holds both to the same words.
 SHORT_HELP = {
+    "broker": "Serve Kafka's protocol: brokers in one process.",
     "chaos": "Break a simulated cluster, by seed, and judge every step.",
     "check": "Judge recorded client histories, promise by promise.",
     "conform": "Prove the Python machines equal to the specs, edge by edge.",

@@ -8,6 +8,9 @@ from refimpl.api.call import Call, Values
 from refimpl.api.table import APIS
 
 UNSUPPORTED_BODY = 0
+#: Said of Produce, whose versions before 3 are not served: without it librdkafka before 2.8 takes
+#: a broker for too old to compress (KAFKA-18659)
+FIRST_PRODUCE = 0
 
 
 def handle(call: Call) -> Values:
@@ -22,6 +25,10 @@ def unsupported() -> Values:
 
 def _listed() -> list[Values]:
     return [
-        {"api_key": api.key, "min_version": api.first, "max_version": api.last}
+        {
+            "api_key": api.key,
+            "min_version": api.first if api.key else FIRST_PRODUCE,
+            "max_version": api.last,
+        }
         for api in sorted(APIS.values(), key=lambda one: one.key)
     ]

@@ -1,11 +1,12 @@
 """What a handler is given, and what it may give back."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from attrs import define
 
 from refimpl.broker.node import Node
+from refimpl.configs import Configs
 from refimpl.wire.framing import Buffer
 
 Values: TypeAlias = Mapping[str, Any]
@@ -14,15 +15,6 @@ Answer: TypeAlias = Values | list[Buffer] | None
 """Fields of a response, or its body in parts from a codec of our own, or no response at all."""
 Handling: TypeAlias = Generator[Any, Any, Answer]
 """A handler that asks its node: yields bodies of requests, is sent bodies of responses."""
-
-
-class Endpoint(NamedTuple):
-    """Where clients reach a broker (advertised.listeners), and its broker.rack."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None = None
 
 
 class Served(Protocol):
@@ -39,13 +31,8 @@ class Served(Protocol):
         ...
 
     @property
-    def endpoints(self) -> Sequence[Endpoint]:
-        """All brokers that live, this one among them."""
-        ...
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """What was set of server.properties, by name."""
+    def configs(self) -> Configs:
+        """Its configurations: of server.properties, and dynamic ones."""
         ...
 
     def now(self) -> int:
@@ -54,6 +41,10 @@ class Served(Protocol):
 
     def ask(self, body: Any, then: Callable[[Any], None]) -> None:
         """Let the node handle a request; `then` is called with the body of its response."""
+        ...
+
+    def tell(self, body: Any) -> None:
+        """Let the node handle a request to which nobody wants a response."""
         ...
 
 

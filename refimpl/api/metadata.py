@@ -1,59 +1,114 @@
 """Metadata: brokers, and who leads which partition.
 
-No topics at all asks for every one before version 1, and a null list from then on; by id since
-version 12 (KIP-516). A topic that does not exist is created where the client and
-`auto.create.topics.enable` allow it.
+No topics at all asks for every one in version 0, and a null list from 1 on; by id since version 12
+(KIP-516). What clients may do is everything, for there is no authorizer (KIP-430). A topic that
+does not exist is created where the client and `auto.create.topics.enable` allow it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from refimpl.api.call import Call, Values
-from refimpl.broker.control_messages import PartitionState
-from refimpl.broker.messages import TopicPartition
-from refimpl.machines.messages import LeaderAndIsr
+from refimpl.api.call import Call, Handling, Served, Values
+from refimpl.broker.cluster import PartitionRegistration, Topic
+from refimpl.broker.messages import MetadataRequest, MetadataResponse
+
+TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
+"""Bits of the operations that topics and clusters have, by the numbers of AclOperation."""
+
+UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
 _EMPTY_IS_ALL = 0
 
 
-def handle(call: Call) -> Values:
+def handle(call: Call) -> Handling:
     """The cluster as this broker knows it."""
-    broker, request = call.broker, call.request
-    states = broker.node.metadata.states
-    topics: dict[str, list[PartitionState]] = {}
-    for state in states.values():
-        topics.setdefault(state.partition.topic, []).append(state)
+    request, topics = call.request, call.broker.node.metadata.topics
+    answers: list[Values] = []
     if request.topics is None or (call.version == _EMPTY_IS_ALL and not request.topics):
-        wanted: Iterable[str] = sorted(topics)
+        answers = [_topic(call, topic) for topic in topics.values()]
     else:
-        wanted = [one.name for one in request.topics]
-    return {
-        "brokers": [
-            {"node_id": one.id, "host": one.host, "port": one.port, "rack": one.rack}
-            for one in broker.endpoints
-        ],
-        "cluster_id": broker.cluster_id,
-        "controller_id": min(one.id for one in broker.endpoints),
-        "topics": [_topic(name, topics.get(name)) for name in wanted],
-    }
+        names = [one.name for one in request.topics if one.name]
+        allowed = getattr(request, "allow_auto_topic_creation", True)
+        described: MetadataResponse = yield MetadataRequest(names, allowed)
+        answers = [_wanted(call, one, described.errors) for one in request.topics]
+    return {**_cluster(call), "topics": answers}
 
 
-def _topic(name: str, states: list[PartitionState] | None) -> Values:
-    if states is None:
-        return {"error_code": "UNKNOWN_TOPIC_OR_PARTITION", "name": name}
-    return {
+def _wanted(call: Call, one: Any, errors: Mapping[str, str]) -> Values:
+    metadata = call.broker.node.metadata
+    topic_id = getattr(one, "topic_id", None)
+    name = metadata.topic_names.get(topic_id.bytes) if topic_id is not None else one.name
+    topic = metadata.topics.get(name) if name else None
+    if topic is not None:
+        return _topic(call, topic)
+    if topic_id is not None:
+        return {"error_code": "UNKNOWN_TOPIC_ID", "name": None, "topic_id": topic_id}
+    return {"error_code": errors.get(one.name, UNKNOWN), "name": one.name}
+
+
+def _topic(call: Call, topic: Topic) -> Values:
+    alive = alive_brokers(call.broker)
+    operations = getattr(call.request, "include_topic_authorized_operations", False)
+    found: dict[str, Any] = {
         "error_code": None,
-        "name": name,
-        "partitions": [_partition(*state) for state in sorted(states)],
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [_partition(one, alive) for _, one in sorted(topic.partitions.items())],
     }
+    if operations:
+        found["topic_authorized_operations"] = TOPIC_OPERATIONS
+    return found
 
 
-def _partition(name: TopicPartition, decision: LeaderAndIsr) -> Values:
+def _partition(one: PartitionRegistration, alive: Collection[int]) -> Values:
+    decision = one.decision
     leader = decision.leader
     return {
         "error_code": "LEADER_NOT_AVAILABLE" if leader is None else None,
-        "partition_index": name.partition,
+        "partition_index": one.partition.partition,
         "leader_id": -1 if leader is None else leader,
         "leader_epoch": decision.leader_epoch,
-        "replica_nodes": sorted(decision.isr),
-        "isr_nodes": sorted(decision.isr),
+        "replica_nodes": one.replicas,
+        "isr_nodes": [replica for replica in one.replicas if replica in decision.isr],
+        "offline_replicas": [replica for replica in one.replicas if replica not in alive],
     }
+
+
+def _cluster(call: Call) -> Values:
+    operations = getattr(call.request, "include_cluster_authorized_operations", False)
+    found: dict[str, Any] = {
+        "brokers": brokers(call.broker),
+        "cluster_id": call.broker.cluster_id,
+        "controller_id": controller_id(call.broker),
+    }
+    if operations:
+        found["cluster_authorized_operations"] = CLUSTER_OPERATIONS
+    return found
+
+
+def alive_brokers(broker: Served) -> Collection[int]:
+    """Who is registered and not fenced."""
+    return {one.broker_id for one in broker.node.metadata.brokers.values() if not one.fenced}
+
+
+def brokers(broker: Served) -> Sequence[Values]:
+    """Where clients reach the brokers that are alive."""
+    return [
+        {
+            "node_id": one.broker_id,
+            "host": one.endpoints[0].host,
+            "port": one.endpoints[0].port,
+            "rack": one.rack,
+        }
+        for one in sorted(broker.node.metadata.brokers.values())
+        if one.endpoints and not one.fenced
+    ]
+
+
+def controller_id(broker: Served) -> int:
+    """A broker that takes requests for the controller: the controller, or any that forwards."""
+    metadata, alive = broker.node.metadata, alive_brokers(broker)
+    if metadata.controller_id in alive:
+        return metadata.controller_id
+    return min(alive, default=-1)

@@ -41,7 +41,13 @@ def _module(name: str) -> Any:
 APIS: Mapping[int, Api] = {
     api.key: api
     for api in (
+        Api(0, "Produce", 3, 13, "produce"),
+        Api(1, "Fetch", 4, 18, "fetch"),
+        Api(2, "ListOffsets", 1, 11, "list_offsets"),
         Api(3, "Metadata", 0, 13, "metadata"),
         Api(18, "ApiVersions", 0, 4, "api_versions"),
+        Api(21, "DeleteRecords", 0, 2, "delete_records"),
+        Api(22, "InitProducerId", 0, 5, "init_producer_id"),
+        Api(23, "OffsetForLeaderEpoch", 2, 4, "offset_for_leader_epoch"),
     )
 }

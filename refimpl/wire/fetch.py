@@ -9,15 +9,24 @@ from struct import Struct
 from typing import NamedTuple
 
 from refimpl.wire.framing import Buffer
+from refimpl.wire.writer import (
+    NO_TAGS,
+    Endpoint,
+    count_of,
+    endpoint_tags,
+    leader_tag,
+    string_of,
+    tags_of,
+)
 
 FIRST_WITH_SESSIONS, FIRST_FLEXIBLE, FIRST_WITH_IDS, FIRST_WITH_LEADERS = 7, 12, 13, 16
 _FIRST_WITH_LOG_START, _FIRST_WITH_PREFERRED = 5, 11
 
-_THROTTLE, _TOP, _COUNT = Struct(">i"), Struct(">ihi"), Struct(">i")
+_TOP = Struct(">ihi")
 _PARTITION_4, _PARTITION_5 = Struct(">ihqq"), Struct(">ihqqq")
 _ABORTED, _INT32 = Struct(">qq"), Struct(">i")
-_DIVERGING, _LEADER = Struct(">iqb"), Struct(">iib")
-_NULL, _NO_TAGS = -1, b"\0"
+_DIVERGING = Struct(">iqb")
+_NULL = -1
 
 
 class FetchedData(NamedTuple):
@@ -35,28 +44,7 @@ class FetchedData(NamedTuple):
     leader: tuple[int, int] | None = None
 
 
-class Endpoint(NamedTuple):
-    """Where a leader is that the answer speaks of."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
-
-
 Topics = Sequence[tuple[str | bytes, Sequence[FetchedData]]]
-
-
-def unsigned_varint(value: int) -> bytes:
-    """A number of up to 32 bits, seven to a byte."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def write_fetch(
@@ -74,36 +62,27 @@ def write_fetch(
     if version >= FIRST_WITH_SESSIONS:
         small += _TOP.pack(throttle_ms, error_code, session_id)
     else:
-        small += _THROTTLE.pack(throttle_ms)
-    small += _count(len(topics), flexible)
+        small += _INT32.pack(throttle_ms)
+    small += count_of(len(topics), flexible)
     parts: list[Buffer] = []
     for topic, partitions in topics:
-        small += topic if isinstance(topic, bytes) else _string(topic, flexible)
-        small += _count(len(partitions), flexible)
+        small += topic if isinstance(topic, bytes) else string_of(topic, flexible)
+        small += count_of(len(partitions), flexible)
         for one in partitions:
             small += _head(version, one)
             records = one.records
-            small += _count(len(records), flexible)
+            small += count_of(len(records), flexible)
             if records:
                 parts += (small, records)
                 small = bytearray()
             if flexible:
                 small += _partition_tags(version, one)
         if flexible:
-            small += _NO_TAGS
+            small += NO_TAGS
     if flexible:
-        small += _endpoint_tags(endpoints) if version >= FIRST_WITH_LEADERS else _NO_TAGS
+        small += endpoint_tags(endpoints) if version >= FIRST_WITH_LEADERS else NO_TAGS
     parts.append(small)
     return parts
-
-
-def _count(count: int, flexible: bool) -> bytes:
-    return unsigned_varint(count + 1) if flexible else _COUNT.pack(count)
-
-
-def _string(text: str, flexible: bool) -> bytes:
-    raw = text.encode()
-    return (unsigned_varint(len(raw) + 1) if flexible else len(raw).to_bytes(2)) + raw
 
 
 def _head(version: int, one: FetchedData) -> bytes:
@@ -121,17 +100,10 @@ def _head(version: int, one: FetchedData) -> bytes:
 
 def _aborted(aborted: Sequence[tuple[int, int]] | None, flexible: bool) -> bytes:
     if aborted is None:
-        return b"\0" if flexible else _COUNT.pack(_NULL)
-    end = _NO_TAGS if flexible else b""
+        return b"\0" if flexible else _INT32.pack(_NULL)
+    end = NO_TAGS if flexible else b""
     listed = b"".join(_ABORTED.pack(*transaction) + end for transaction in aborted)
-    return _count(len(aborted), flexible) + listed
-
-
-def _tags(tags: Sequence[tuple[int, bytes]]) -> bytes:
-    if not tags:
-        return _NO_TAGS
-    listed = (unsigned_varint(tag) + unsigned_varint(len(data)) + data for tag, data in tags)
-    return unsigned_varint(len(tags)) + b"".join(listed)
+    return count_of(len(aborted), flexible) + listed
 
 
 def _partition_tags(version: int, one: FetchedData) -> bytes:
@@ -139,19 +111,5 @@ def _partition_tags(version: int, one: FetchedData) -> bytes:
     if one.diverging is not None:
         tags.append((0, _DIVERGING.pack(*one.diverging, 0)))
     if one.leader is not None and version >= FIRST_WITH_LEADERS:
-        tags.append((1, _LEADER.pack(*one.leader, 0)))
-    return _tags(tags)
-
-
-def _endpoint_tags(endpoints: Sequence[Endpoint]) -> bytes:
-    if not endpoints:
-        return _NO_TAGS
-    listed = b"".join(
-        _INT32.pack(one.node_id)
-        + _string(one.host, True)
-        + _INT32.pack(one.port)
-        + (b"\0" if one.rack is None else _string(one.rack, True))
-        + _NO_TAGS
-        for one in endpoints
-    )
-    return _tags([(0, unsigned_varint(len(endpoints) + 1) + listed)])
+        tags.append((1, leader_tag(one.leader)))
+    return tags_of(tags)

@@ -1,16 +1,31 @@
-"""Produce requests, versions 3 to 13, without copying a record: batches are views of the frame.
+"""Produce, versions 3 to 13: requests without copying a record, for batches are views of the frame;
+and responses.
 
-Flexible from version 9; topics by id from version 13 (KIP-516). A batch that is null is one of no
-bytes.
+Flexible from version 9, the leader and where it is from 10 (KIP-951), topics by id from 13
+(KIP-516). A batch that is null is one of no bytes.
 """
 
+from collections.abc import Sequence
+from struct import Struct
 from typing import NamedTuple
 
 from refimpl.wire.errors import MalformedRequest
 from refimpl.wire.framing import Buffer
 from refimpl.wire.reader import UUID_SIZE, Reader
+from refimpl.wire.writer import (
+    NO_TAGS,
+    Endpoint,
+    count_of,
+    endpoint_tags,
+    leader_tag,
+    string_of,
+    tags_of,
+)
 
-FIRST_FLEXIBLE, FIRST_WITH_IDS = 9, 13
+FIRST_FLEXIBLE, FIRST_WITH_LEADERS, FIRST_WITH_IDS = 9, 10, 13
+_FIRST_WITH_LOG_START, _FIRST_WITH_MESSAGES = 5, 8
+
+_PARTITION_3, _PARTITION_5, _INT32 = Struct(">ihqq"), Struct(">ihqqq"), Struct(">i")
 
 
 class ProduceData(NamedTuple):
@@ -72,3 +87,57 @@ def _named(topic: str | None) -> str:
     if topic is None:
         raise MalformedRequest("a topic without a name")
     return topic
+
+
+class ProducedData(NamedTuple):
+    """What became of one batch; `leader` is (id, epoch), for who has asked somebody else."""
+
+    partition: int
+    error_code: int
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    message: str | None = None
+    leader: tuple[int, int] | None = None
+
+
+def write_produced(
+    version: int,
+    topics: Sequence[tuple[str | bytes, Sequence[ProducedData]]],
+    *,
+    throttle_ms: int = 0,
+    endpoints: Sequence[Endpoint] = (),
+) -> bytes:
+    """The body of a response; a topic is an id of 16 bytes from version 13 on."""
+    flexible = version >= FIRST_FLEXIBLE
+    out = bytearray(count_of(len(topics), flexible))
+    for topic, partitions in topics:
+        out += topic if isinstance(topic, bytes) else string_of(topic, flexible)
+        out += count_of(len(partitions), flexible)
+        for one in partitions:
+            out += _produced(version, one)
+        if flexible:
+            out += NO_TAGS
+    out += _INT32.pack(throttle_ms)
+    if flexible:
+        out += endpoint_tags(endpoints) if version >= FIRST_WITH_LEADERS else NO_TAGS
+    return bytes(out)
+
+
+def _produced(version: int, one: ProducedData) -> bytes:
+    if version < _FIRST_WITH_LOG_START:
+        return _PARTITION_3.pack(*one[:4])
+    head = _PARTITION_5.pack(*one[:5])
+    if version < _FIRST_WITH_MESSAGES:
+        return head
+    flexible = version >= FIRST_FLEXIBLE
+    head += count_of(0, flexible)
+    if one.message is not None:
+        head += string_of(one.message, flexible)
+    else:
+        head += b"\0" if flexible else b"\xff\xff"
+    if not flexible:
+        return head
+    if one.leader is None or version < FIRST_WITH_LEADERS:
+        return head + NO_TAGS
+    return head + tags_of([(0, leader_tag(one.leader))])

@@ -18,7 +18,7 @@ from kio.schema.request_header.v2 import header as header_v2
 from kio.serial import entity_writer
 
 from refimpl.wire.errors import MalformedRequest, WireError
-from refimpl.wire.fetch import Endpoint, FetchedData, write_fetch
+from refimpl.wire.fetch import FetchedData, write_fetch
 from refimpl.wire.headers import read_request_header
 from refimpl.wire.messages import (
     is_flexible,
@@ -27,7 +27,14 @@ from refimpl.wire.messages import (
     write_request,
     write_response,
 )
-from refimpl.wire.produce import FIRST_WITH_IDS, ProduceData, read_produce
+from refimpl.wire.produce import (
+    FIRST_WITH_IDS,
+    ProduceData,
+    ProducedData,
+    read_produce,
+    write_produced,
+)
+from refimpl.wire.writer import Endpoint
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
@@ -38,6 +45,7 @@ PRODUCE, FETCH = 0, 1
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text("abcé.-", max_size=140)
 IDS = st.binary(min_size=16, max_size=16).filter(any)
+ENDPOINTS = st.builds(Endpoint, INT32, NAMES, INT32, st.none() | NAMES)
 RECORDS = st.one_of(st.binary(max_size=200), st.just(bytes(20_000)))
 
 
@@ -149,6 +157,57 @@ def test_any_bytes_are_a_produce_request_or_are_refused(version: int, data: byte
         read_produce(data, 0, version)
 
 
+@st.composite
+def answered(draw: st.DrawFn) -> tuple[int, int, list[Endpoint], Any]:
+    version = draw(st.integers(3, 13))
+    leaders = st.none() | st.tuples(st.integers(0, 9), INT32) if version >= 10 else st.none()
+    partition = st.builds(
+        ProducedData,
+        INT32,
+        st.integers(0, 100),
+        INT64,
+        st.integers(-1, 2**41),
+        INT64 if version >= 5 else st.just(-1),
+        st.none() | NAMES if version >= 8 else st.none(),
+        leaders,
+    )
+    names = IDS if version >= FIRST_WITH_IDS else NAMES
+    topics = draw(st.lists(st.tuples(names, st.lists(partition, max_size=3)), max_size=3))
+    endpoints = draw(st.lists(ENDPOINTS, max_size=2)) if version >= 10 else []
+    return version, draw(st.integers(0, 2**31 - 1)), endpoints, topics
+
+
+@given(answered())
+def test_produce_is_answered_as_kio_writes_it(response: Any) -> None:
+    version, throttle_ms, endpoints, topics = response
+
+    def partition(one: ProducedData) -> dict[str, Any]:
+        leader, epoch = one.leader or (-1, -1)
+        return {
+            "index": one.partition,
+            "error_code": ErrorCode(one.error_code),
+            "base_offset": one.base_offset,
+            "log_append_time": one.log_append_time_ms,
+            "log_start_offset": one.log_start_offset,
+            "error_message": one.message,
+            "current_leader": {"leader_id": leader, "leader_epoch": epoch},
+        }
+
+    fields = {
+        "throttle_time": throttle_ms,
+        "responses": [
+            {
+                ("topic_id" if version >= FIRST_WITH_IDS else "name"): topic,
+                "partition_responses": [partition(one) for one in many],
+            }
+            for topic, many in topics
+        ],
+        "node_endpoints": [one._asdict() for one in endpoints],
+    }
+    ours = write_produced(version, topics, throttle_ms=throttle_ms, endpoints=endpoints)
+    assert ours == write_response(PRODUCE, version, fields)
+
+
 # Fetch
 
 
@@ -178,9 +237,7 @@ def fetched(draw: st.DrawFn) -> tuple[int, dict[str, Any], list[tuple[Any, list[
         "throttle_ms": draw(st.integers(0, 2**31 - 1)),
         "error_code": draw(st.integers(0, 100)) if version >= 7 else 0,
         "session_id": draw(INT32) if version >= 7 else 0,
-        "endpoints": draw(st.lists(st.builds(Endpoint, INT32, NAMES, INT32, st.none() | NAMES)))
-        if version >= 16
-        else [],
+        "endpoints": draw(st.lists(ENDPOINTS, max_size=2)) if version >= 16 else [],
     }
     return version, top, topics
 

@@ -1,0 +1,26 @@
+"""DeleteRecords: nothing before these offsets is read any more (KIP-107)."""
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.broker.messages import DeleteRecordsRequest, TopicPartition
+from refimpl.wire.messages import milliseconds
+
+
+def handle(call: Call) -> Handling:
+    """Have each log's start moved."""
+    request = call.request
+    wanted = [
+        (TopicPartition(topic.name, one.partition_index), one.offset)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+    response = yield DeleteRecordsRequest(wanted, milliseconds(request.timeout))
+    topics: dict[str, list[Values]] = {}
+    for one in response.partitions:
+        topics.setdefault(one.partition.topic, []).append(
+            {
+                "partition_index": one.partition.partition,
+                "low_watermark": one.low_watermark,
+                "error_code": one.error,
+            }
+        )
+    return {"topics": [{"name": name, "partitions": many} for name, many in topics.items()]}

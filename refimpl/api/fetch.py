@@ -1,0 +1,136 @@
+"""Fetch (KIP-74, KIP-227 for sessions, KIP-320, KIP-392, KIP-516 for ids, KIP-951 for leaders).
+
+The records of an answer are what the log has read, as bytes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from refimpl.api.call import Call, Handling
+from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
+from refimpl.broker.memory_records import MemoryRecords
+from refimpl.broker.messages import (
+    CONSUMER,
+    SESSIONLESS,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    TopicPartition,
+)
+from refimpl.wire import fetch as wire
+from refimpl.wire.framing import Buffer
+from refimpl.wire.messages import milliseconds
+
+
+def handle(call: Call) -> Handling:
+    """Read records, or wait for them."""
+    request, version = call.request, call.version
+    names = call.broker.node.metadata.topic_names
+    wanted: list[FetchPartition] = []
+    unknown: list[tuple[bytes, int]] = []
+    for topic in request.topics:
+        name = _name(topic, version, names)
+        for one in topic.partitions:
+            if name is None:
+                unknown.append((topic.topic_id.bytes, one.partition))
+                continue
+            wanted.append(
+                FetchPartition(
+                    TopicPartition(name, one.partition),
+                    one.fetch_offset,
+                    getattr(one, "current_leader_epoch", -1),
+                    getattr(one, "last_fetched_epoch", -1),
+                    0,
+                    one.partition_max_bytes,
+                    getattr(one, "log_start_offset", -1),
+                )
+            )
+    replica_id, replica_epoch = _replica(request)
+    response: FetchResponse = yield FetchRequest(
+        wanted,
+        0 if unknown else milliseconds(request.max_wait),
+        request.min_bytes,
+        request.max_bytes,
+        request.isolation_level,
+        replica_id,
+        replica_epoch,
+        getattr(request, "session_id", 0),
+        getattr(request, "session_epoch", SESSIONLESS),
+        _forgotten(request, version, names),
+    )
+    return _answer(call, response, unknown)
+
+
+def _name(topic: Any, version: int, names: dict[bytes, str]) -> str | None:
+    """The name of a topic that may be asked for by its id."""
+    if version < wire.FIRST_WITH_IDS:
+        return topic.topic
+    return None if topic.topic_id is None else names.get(topic.topic_id.bytes)
+
+
+def _replica(request: Any) -> tuple[int, int]:
+    """Who asks, which moved to a tagged field (KIP-903)."""
+    state = getattr(request, "replica_state", None)
+    if state is not None:
+        return state.replica_id, state.replica_epoch
+    return getattr(request, "replica_id", CONSUMER), -1
+
+
+def _forgotten(request: Any, version: int, names: dict[bytes, str]) -> Sequence[TopicPartition]:
+    """What a session no longer is about."""
+    found: list[TopicPartition] = []
+    for topic in getattr(request, "forgotten_topics_data", ()):
+        name = _name(topic, version, names)
+        if name is not None:
+            found += [TopicPartition(name, number) for number in topic.partitions]
+    return found
+
+
+def _answer(
+    call: Call, response: FetchResponse, unknown: Sequence[tuple[bytes, int]]
+) -> list[Buffer]:
+    broker, version = call.broker, call.version
+    topics: dict[str | bytes, list[wire.FetchedData]] = {}
+    known = broker.node.metadata.topics
+    leaders: list[tuple[int, int] | None] = []
+    for one in response.partitions:
+        name: str | bytes = one.partition.topic
+        if version >= wire.FIRST_WITH_IDS:
+            topic = known.get(one.partition.topic)
+            name = bytes(16) if topic is None else topic.topic_id
+        leader = None
+        if one.error in MOVED:
+            leader = leader_of(broker, one.partition)
+            leaders.append(leader)
+        topics.setdefault(name, []).append(_data(one, leader))
+    for topic_id, number in unknown:
+        topics.setdefault(topic_id, []).append(_unknown(number))
+    return wire.write_fetch(
+        version,
+        list(topics.items()),
+        error_code=code(response.error),
+        session_id=response.session_id,
+        endpoints=endpoints_of(broker, leaders) if leaders else (),
+    )
+
+
+def _data(one: FetchedPartition, leader: tuple[int, int] | None) -> wire.FetchedData:
+    records = one.records
+    aborted = one.aborted_transactions
+    return wire.FetchedData(
+        one.partition.partition,
+        code(one.error),
+        one.high_watermark,
+        one.last_stable_offset,
+        one.log_start_offset,
+        [(each.producer_id, each.first_offset) for each in aborted] if aborted else None,
+        one.preferred_read_replica,
+        records.data if isinstance(records, MemoryRecords) else b"",
+        one.diverging and (one.diverging.epoch, one.diverging.end),
+        leader,
+    )
+
+
+def _unknown(number: int) -> wire.FetchedData:
+    return wire.FetchedData(number, code("UNKNOWN_TOPIC_ID"), -1, -1, -1, None, -1, b"")

@@ -1,0 +1,70 @@
+"""Produce (KIP-98, KIP-467 for messages, KIP-516 for ids, KIP-951 for leaders).
+
+Batches are views of the frame and go to the node as they are.
+"""
+
+from collections.abc import Sequence
+
+from refimpl.api.call import Call, Handling
+from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
+from refimpl.broker.messages import ProducedPartition, ProduceRequest, TopicPartition
+from refimpl.wire import produce as wire
+from refimpl.wire.framing import Buffer
+
+read = wire.read_produce
+
+NONE = 0
+"""`acks` of who wants no answer."""
+
+
+def handle(call: Call) -> Handling:
+    """Have each batch appended."""
+    broker, request = call.broker, call.request
+    names = broker.node.metadata.topic_names
+    known: list[tuple[TopicPartition, memoryview]] = []
+    unknown: list[ProducedPartition] = []
+    ids: dict[str, bytes] = {}
+    for topic, number, records in request.data:
+        if isinstance(topic, bytes):
+            name = names.get(topic)
+            if name is None:
+                # An id stands in for the name, which nobody knows.
+                name = topic.hex()
+                unknown.append(ProducedPartition(TopicPartition(name, number), "UNKNOWN_TOPIC_ID"))
+            else:
+                known.append((TopicPartition(name, number), records))
+            ids[name] = topic
+        else:
+            known.append((TopicPartition(topic, number), records))
+    body = ProduceRequest(request.acks, request.timeout_ms, known)
+    if request.acks == NONE:
+        broker.tell(body)
+        return None
+    produced: Sequence[ProducedPartition] = ()
+    if known:
+        produced = (yield body).partitions
+    return _answer(call, [*produced, *unknown], ids)
+
+
+def _answer(
+    call: Call, produced: Sequence[ProducedPartition], ids: dict[str, bytes]
+) -> list[Buffer]:
+    leaders: list[tuple[int, int] | None] = []
+    topics: dict[str, list[wire.ProducedData]] = {}
+    for one in produced:
+        leader = leader_of(call.broker, one.partition) if one.error in MOVED else None
+        leaders.append(leader)
+        topics.setdefault(one.partition.topic, []).append(
+            wire.ProducedData(
+                one.partition.partition,
+                code(one.error),
+                one.base_offset,
+                one.log_append_time_ms,
+                one.log_start_offset,
+                one.message,
+                leader,
+            )
+        )
+    named = [(ids.get(name, name), many) for name, many in topics.items()]
+    endpoints = endpoints_of(call.broker, leaders) if any(leaders) else ()
+    return [wire.write_produced(call.version, named, endpoints=endpoints)]

@@ -1,0 +1,112 @@
+"""`highwater broker`: brokers in this process, for whatever speaks Kafka's protocol."""
+
+import asyncio
+import errno
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from refimpl.edge.cluster import Cluster
+
+BAD_INPUT = 2
+#: How many brokers one process is for
+MOST = 64
+
+
+@click.command(short_help="Serve Kafka's protocol: brokers in one process.")
+@click.option("--brokers", type=click.IntRange(1, MOST), default=1, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="What to bind to.")
+@click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False), help="Keep everything here."
+)
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A file."
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
+def broker(
+    brokers: int,
+    port: int,
+    host: str,
+    data: Path | None,
+    config: Path | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Serve Kafka's protocol with brokers 1 to N on consecutive ports.
+
+    Prints `ready` and the addresses when all of them serve. SIGTERM hands leadership over and stops
+    them cleanly. Without --data nothing is kept; with it the logs are Kafka's files in
+    DIR/broker-1 and so on. --config is a server.properties file, which --set comes before.
+    """
+    # kio registers strategies with Hypothesis where that is installed, and imports it for that:
+    # 0.15 CPU-s of a start of 0.4, for nothing here.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    values = _configured(config, settings)
+    from refimpl.edge.cluster import Cluster
+
+    cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
+    if code := _runner()(_serve(cluster)):
+        sys.exit(code)
+
+
+def _configured(config: Path | None, settings: tuple[str, ...]) -> Mapping[str, str]:
+    """Settings of the file, and of the command line, which come first."""
+    from refimpl.configs import ConfigError
+    from refimpl.edge.properties import PropertiesError, read_properties, setting
+
+    values: dict[str, str] = {}
+    try:
+        if config is not None:
+            found = read_properties(config.read_text(errors="backslashreplace"), str(config))
+            values |= found.values
+            for warning in found.warnings:
+                click.echo(f"Warning: {warning}", err=True)
+        values |= dict(setting(text) for text in settings)
+    except (PropertiesError, ConfigError) as mistake:
+        raise click.UsageError(str(mistake)) from None
+    return values
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
+    """uvloop's event loop where it is installed, else asyncio's."""
+    try:
+        return import_module("uvloop").run
+    except ModuleNotFoundError:
+        return asyncio.run
+
+
+async def _serve(cluster: "Cluster") -> int:
+    """From the start to the signal that ends it; answers the exit code."""
+    from refimpl.edge.log_directory import UnusableDirectory
+
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    try:
+        await cluster.start()
+    except UnusableDirectory as unusable:
+        click.echo(f"Error: {unusable}", err=True)
+        return BAD_INPUT
+    except OSError as refused:
+        if refused.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+            raise
+        click.echo(f"Error: {_port_refused(cluster, refused)}", err=True)
+        return BAD_INPUT
+    click.echo(f"ready {cluster.bootstrap}")
+    sys.stdout.flush()
+    await ended.wait()
+    await cluster.stop_all()
+    return 0
+
+
+def _port_refused(cluster: "Cluster", refused: OSError) -> str:
+    last = cluster.port + cluster.brokers - 1
+    ports = f"port {last}" if cluster.brokers == 1 else f"one of the ports {cluster.port} to {last}"
+    reason = "is in use" if refused.errno == errno.EADDRINUSE else f"({refused.strerror})"
+    return f"{cluster.host}: {ports} {reason}; name others with --port"

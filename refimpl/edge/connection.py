@@ -1,0 +1,239 @@
+"""One connection of a client: frames in, responses out in the order of the requests.
+
+As in Kafka a connection's next request is handled once the last one is answered, but for Produce
+requests in a row, which all go to the node at once and wait for their acknowledgements together.
+What one connection may hold is bounded: it is not read from while requests wait, and nothing is
+handled for it while it does not read its answers.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from attrs import define
+
+from refimpl.api.dispatch import dispatch, served
+from refimpl.api.table import Api
+from refimpl.edge.failing import failing
+from refimpl.edge.memory import Budget
+from refimpl.wire.errors import WireError
+from refimpl.wire.framing import Buffer, FrameReader
+
+if TYPE_CHECKING:
+    from refimpl.edge.listener import Listener
+
+PRODUCE = 0
+IN_FLIGHT = 64
+UNSENT = 1 << 20
+
+#: Where bytes of any connection are received; `feed` copies them before the next ones come
+_SHARED = memoryview(bytearray(1 << 18))
+
+
+class Slot:
+    """The place of one response among the others."""
+
+    __slots__ = ("api_key", "done", "parts", "reserved")
+
+    def __init__(self, api_key: int, reserved: int) -> None:
+        self.api_key, self.reserved = api_key, reserved
+        self.parts: list[Buffer] | None = None
+        self.done = False
+
+
+@define(eq=False)
+class Received:
+    """A request, which faults may hold back."""
+
+    connection: "Connection"
+    slot: Slot
+    api: Api
+    frame: Buffer
+    #: What faults do to it: refuse it with this error, or keep its answer
+    error: str | None = None
+    is_answered: bool = True
+
+    def begin(self) -> None:
+        """Hand it to the broker. An error of ours ends the connection, and nothing else."""
+        connection = self.connection
+        if connection.transport is None:
+            return
+        listener = connection.listener
+        broker = listener.broker if self.error is None else failing(listener.broker, self.error)
+        try:
+            dispatch(broker, self.api, self.frame, connection.host, self.answer)
+        except WireError as error:
+            connection.refuse(error)
+        except Exception as error:
+            listener.failed(self.api, error)
+            connection.abort()
+
+    def answer(self, parts: list[Buffer] | None) -> None:
+        """Its response, or None for none."""
+        if self.is_answered:
+            self.connection.answered(self.slot, parts)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One client, until it goes or breaks the protocol."""
+
+    def __init__(self, listener: "Listener") -> None:
+        self.listener = listener
+        self.reader = FrameReader(listener.limits.request_max_bytes)
+        self.transport: asyncio.Transport | None = None
+        self.host = ""
+        self.active_at = 0.0
+        self._waiting = deque[tuple[Buffer, int]]()
+        self._slots = deque[Slot]()
+        self._reserved = 0  # for the frame that is being received
+        self._asking = False
+        self._reading = self._writable = True
+
+    # Bytes
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=UNSENT)
+        self.host = (transport.get_extra_info("peername") or ("",))[0]
+        self.active_at = asyncio.get_running_loop().time()
+        self.listener.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has gone: its answers go nowhere."""
+        self.transport = None
+        self.listener.closed(self)
+        budget = self._budget
+        if self._asking:
+            budget.forget(self._granted)
+        given = self._reserved + sum(reserved for _, reserved in self._waiting)
+        given += sum(slot.reserved for slot in self._slots)
+        self._waiting.clear()
+        self._slots.clear()
+        self._reserved = 0
+        budget.give_back(given)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self.reader.space() or _SHARED
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many have come."""
+        self.active_at = self.listener.time()
+        reader = self.reader
+        try:
+            frames = reader.filled(nbytes) if reader.size else reader.feed(_SHARED[:nbytes])
+        except WireError as error:
+            self.refuse(error)
+            return
+        for frame in frames:
+            self._waiting.append((frame, self._reserved))
+            self._reserved = 0
+        if reader.size and not self._reserved and not self._asking:
+            self._reserve(reader.size)
+        if self._waiting:
+            self.turn()
+
+    @property
+    def _budget(self) -> Budget:
+        return self.listener.budget
+
+    def _reserve(self, size: int) -> None:
+        """Room for a large frame, or no more reading until there is some."""
+        if self._budget.take(size, self._granted):
+            self._reserved = size
+        else:
+            self._asking = True
+            self._read_or_not()
+
+    def _granted(self) -> None:
+        self._asking, self._reserved = False, self.reader.size
+        self._read_or_not()
+
+    # Requests
+
+    def turn(self) -> None:
+        """Handle what may be handled now."""
+        while self._waiting and self.transport is not None:
+            frame, reserved = self._waiting[0]
+            try:
+                api = served(frame)
+            except WireError as error:
+                self.refuse(error)
+                return
+            if not self._may_begin(api.key):
+                break
+            self._waiting.popleft()
+            slot = Slot(api.key, reserved)
+            self._slots.append(slot)
+            self.listener.handle(Received(self, slot, api, frame))
+        self._read_or_not()
+
+    def _may_begin(self, api_key: int) -> bool:
+        slots = self._slots
+        if not self._writable or self.listener.paused:
+            return False
+        if not slots:
+            return True
+        in_a_row = api_key == PRODUCE and slots[-1].api_key == PRODUCE
+        return in_a_row and len(slots) < IN_FLIGHT
+
+    def answered(self, slot: Slot, parts: list[Buffer] | None) -> None:
+        """The answer to a request: it goes out once all before it have."""
+        slot.done, slot.parts = True, parts
+        slots = self._slots
+        sent: list[Buffer] = []
+        while slots and slots[0].done:
+            first = slots.popleft()
+            if first.reserved:
+                self._budget.give_back(first.reserved)
+            if first.parts:
+                sent += first.parts
+        transport = self.transport
+        if transport is None:
+            return
+        if sent:
+            transport.writelines(sent)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self.turn)
+
+    def refuse(self, error: WireError) -> None:
+        """This is not Kafka's protocol, or not for us: the connection ends."""
+        self.listener.refused(self, error)
+        self.abort()
+
+    def abort(self) -> None:
+        """End it at once; what waits to be sent is dropped."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    # Neither more in than can be handled, nor more out than is read
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers."""
+        self._writable = False
+        self.listener.unsent(self)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._writable = True
+        self.active_at = self.listener.time()
+        self.turn()
+
+    def _read_or_not(self) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        wanted = not self._waiting and not self._asking and not self.listener.paused
+        if wanted != self._reading:
+            self._reading = wanted
+            (transport.resume_reading if wanted else transport.pause_reading)()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of its answers waits for the client."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def idle_since(self) -> float:
+        """When it last did something, or now if it waits for us."""
+        return self.listener.time() if self._slots and self._writable else self.active_at

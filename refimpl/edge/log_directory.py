@@ -1,0 +1,163 @@
+"""Where a broker's logs are: in memory, or a directory laid out as Kafka's are.
+
+`meta.properties` says whose directory it is (KIP-78, KIP-858), `.lock` that a process uses it.
+"""
+
+import fcntl
+import os
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from secrets import token_bytes
+from typing import Protocol
+
+from attrs import define, field
+
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.messages import TopicPartition
+from refimpl.storage.checkpoints import (
+    META_PROPERTIES,
+    read_meta_properties,
+    write_meta_properties,
+)
+from refimpl.storage.disk import Disk, MemoryDisk, read_file, replace_file
+from refimpl.storage.errors import StorageDamage
+from refimpl.storage.files import FileDisk
+
+LOCK = ".lock"
+#: Not Kafka's: how many processes there were, by which the controller tells the newest
+INCARNATION = "highwater-incarnation"
+
+
+class UnusableDirectory(Exception):
+    """A log directory that this broker cannot use, and why, in one line."""
+
+
+class Directory(Protocol):
+    """What a broker needs of the place where its logs are."""
+
+    cluster_id: str
+
+    def open(self) -> Disk:
+        """The disk, for one process at a time. Raises UnusableDirectory."""
+        ...
+
+    def release(self) -> None:
+        """The process has ended."""
+        ...
+
+    def next_incarnation(self) -> int:
+        """One more than the process before."""
+        ...
+
+
+def random_id() -> str:
+    """22 characters of base64: a cluster's or a directory's id; none begins with a hyphen."""
+    while True:
+        text = urlsafe_b64encode(token_bytes(16)).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+@define(eq=False)
+class MemoryDirectory:
+    """A disk that is there as long as this object."""
+
+    cluster_id: str
+    disk: MemoryDisk = field(factory=MemoryDisk)
+    incarnations: int = 0
+
+    def open(self) -> Disk:
+        """The disk."""
+        return self.disk
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+    def next_incarnation(self) -> int:
+        """One more than the process before."""
+        self.incarnations += 1
+        return self.incarnations
+
+
+@define(eq=False)
+class FileDirectory:
+    """A directory of the file system, locked while a process uses it."""
+
+    path: Path
+    node_id: int
+    cluster_id: str
+    _lock: int | None = field(default=None, init=False)
+    _disk: FileDisk | None = field(default=None, init=False)
+
+    def open(self) -> Disk:
+        """Make the directory, or see whose it is, and lock it. Raises UnusableDirectory."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise UnusableDirectory(
+                f"{self.path}: another process uses this log directory (it holds {LOCK})"
+            ) from None
+        self._lock = handle
+        disk = self._disk = FileDisk(self.path)
+        try:
+            self._claim(disk)
+        except UnusableDirectory:
+            self.release()
+            raise
+        return disk
+
+    def _claim(self, disk: FileDisk) -> None:
+        if META_PROPERTIES not in disk.list_files(""):
+            properties = {
+                "version": "1",
+                "cluster.id": self.cluster_id,
+                "node.id": str(self.node_id),
+                "directory.id": random_id(),
+            }
+            write_meta_properties(disk, properties)
+            return
+        found = properties_of(self.path)
+        for key, ours in (("cluster.id", self.cluster_id), ("node.id", str(self.node_id))):
+            if found.get(key) != ours:
+                raise UnusableDirectory(
+                    f"{self.path / META_PROPERTIES}: {key} is {found.get(key)}, expected {ours}"
+                )
+
+    def release(self) -> None:
+        """Close all files and give the directory free."""
+        if self._disk is not None:
+            self._disk.close()
+            self._disk = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def next_incarnation(self) -> int:
+        """One more than the process before, on disk before it is used."""
+        assert self._disk is not None
+        there = INCARNATION in self._disk.list_files("")
+        number = int(read_file(self._disk, INCARNATION)) + 1 if there else 1
+        replace_file(self._disk, INCARNATION, str(number).encode())
+        return number
+
+
+def properties_of(path: Path) -> dict[str, str]:
+    """The meta.properties of a directory; empty if there is none. Raises UnusableDirectory."""
+    disk = FileDisk(path)
+    try:
+        if not path.is_dir() or META_PROPERTIES not in disk.list_files(""):
+            return {}
+        return read_meta_properties(disk)
+    except StorageDamage as damage:
+        raise UnusableDirectory(f"{path}: {damage}") from None
+    finally:
+        disk.close()
+
+
+def partitions_in(logs: FileLogs) -> list[TopicPartition]:
+    """The partitions that a log directory has."""
+    directory = logs.directory
+    return [TopicPartition(*one) for one in (*directory.logs, *directory.damaged)]

@@ -1,0 +1,247 @@
+"""What a client may do to a listener: nothing that ends it, and nothing that costs much memory."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from struct import pack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refimpl.broker.messages import (
+    ListedOffset,
+    ListOffsetsResponse,
+    ProducedPartition,
+    ProduceResponse,
+    TopicPartition,
+)
+from refimpl.edge.listener import Limits
+from tests.refimpl.edge.sockets import listening, request, response, until
+
+API_VERSIONS, LIST_OFFSETS, PRODUCE = 18, 2, 0
+EMPTY_LIST_OFFSETS = pack(">ii", -1, 0)
+
+
+def one_batch(records: bytes, acks: int = 1) -> bytes:
+    """The body of a Produce request of version 3 for partition 0 of topic t."""
+    head = pack(">hhii", -1, acks, 1000, 1) + pack(">hsi", 1, b"t", 1)
+    return head + pack(">ii", 0, len(records)) + records
+
+
+def run(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    """A test that is a coroutine."""
+
+    def ran() -> None:
+        asyncio.run(asyncio.wait_for(test(), 60))
+
+    ran.__name__, ran.__doc__ = test.__name__, test.__doc__
+    return ran
+
+
+@run
+async def test_a_version_from_the_future_is_told_what_is_served() -> None:
+    async with listening() as (_, _, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request(API_VERSIONS, 99, 7, b"any bytes"))
+        number, body = await response(reader)
+        assert number == 7
+        assert body[:2] == pack(">h", 35)
+        writer.write(request(API_VERSIONS, 0, 8))
+        number, body = await response(reader)
+        assert (number, body[:2]) == (8, pack(">h", 0))
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pack(">i", -1),
+        pack(">i", 2**31 - 1),
+        pack(">i", 3) + b"abc",
+        request(999, 0, 1),
+        request(-1, 0, 1),
+        request(LIST_OFFSETS, 99, 1),
+        request(LIST_OFFSETS, -1, 1),
+        request(LIST_OFFSETS, 1, 1, b"\xff" * 9),
+        request(LIST_OFFSETS, 1, 1, EMPTY_LIST_OFFSETS + b"more"),
+        request(LIST_OFFSETS, 1, 1, pack(">ii", -1, 2**31 - 1)),
+        request(PRODUCE, 3, 1, pack(">hhii", -1, 1, 1000, 2**31 - 1)),
+        request(PRODUCE, 9, 1, b"\x00" + b"\xff" * 20),
+        b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_what_is_no_request_ends_its_connection_and_no_other(sent: bytes) -> None:
+    async def ended() -> None:
+        async with listening() as (listener, _, port):
+            other, into_other = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await response(reader)
+            assert listener.refusals == 1
+            into_other.write(request(API_VERSIONS, 0, 1))
+            assert (await response(other))[0] == 1
+            for each in (writer, into_other):
+                each.close()
+
+    asyncio.run(asyncio.wait_for(ended(), 60))
+
+
+@settings(max_examples=30)
+@given(st.lists(st.binary(max_size=200), max_size=4), st.integers(0, 3))
+def test_any_bytes_leave_the_listener_serving(pieces: list[bytes], framed: int) -> None:
+    async def served() -> None:
+        async with listening(Limits(request_max_bytes=1 << 20)) as (listener, _, port):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            for number, piece in enumerate(pieces):
+                head = pack(">hhi", *((18, 0, number), (3, 9, 1), (1, 12, 2), (0, 9, 3))[framed])
+                body = head + piece if framed else piece
+                writer.write(pack(">i", len(body)) + body)
+            other, into_other = await asyncio.open_connection("127.0.0.1", port)
+            into_other.write(request(API_VERSIONS, 0, 1))
+            assert (await response(other))[0] == 1
+            for each in (writer, into_other):
+                each.close()
+            await until(lambda: not listener.connections)
+            assert listener.budget.taken == 0
+
+    asyncio.run(asyncio.wait_for(served(), 60))
+
+
+@run
+async def test_answers_come_in_the_order_of_the_requests() -> None:
+    async with listening() as (_, broker, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for number in range(3):
+            writer.write(request(LIST_OFFSETS, 1, number, EMPTY_LIST_OFFSETS))
+        writer.write(request(API_VERSIONS, 0, 3))
+        for number in range(3):
+            await until(lambda number=number: len(broker.asked) == number + 1)
+            broker.asked[number][1](ListOffsetsResponse(()))
+        assert [(await response(reader))[0] for _ in range(4)] == [0, 1, 2, 3]
+        writer.close()
+
+
+#: 30 kB for each partition, by the name of its topic
+LARGE_ANSWER = ListOffsetsResponse([ListedOffset(TopicPartition("t" * 30_000, 0), None)])
+
+
+async def deaf(port: int, requests: int) -> socket.socket:
+    """A client that sends so many requests and reads no answer."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(client, ("127.0.0.1", port))
+    await loop.sock_sendall(client, request(LIST_OFFSETS, 1, 1, EMPTY_LIST_OFFSETS) * requests)
+    return client
+
+
+@run
+async def test_nothing_is_handled_for_a_client_that_does_not_read_its_answers() -> None:
+    async with listening() as (listener, broker, port):
+        broker.answer = LARGE_ANSWER
+        client = await deaf(port, 1000)
+        await until(lambda: any(one.unsent_bytes > 1 << 20 for one in listener.connections))
+        handled = len(broker.asked)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request(API_VERSIONS, 0, 1))
+        assert (await response(reader))[0] == 1
+        assert handled == len(broker.asked) < 1000
+        assert sum(one.unsent_bytes for one in listener.connections) < 1_100_000
+        client.close()
+        writer.close()
+
+
+@run
+async def test_what_clients_do_not_read_is_bounded_in_all() -> None:
+    async with listening(Limits(unsent_max_bytes=3 << 20)) as (listener, broker, port):
+        broker.answer = LARGE_ANSWER
+        clients = [await deaf(port, 1000) for _ in range(5)]
+        await until(lambda: len(listener.connections) < 4)
+        assert sum(one.unsent_bytes for one in listener.connections) <= 3 << 20
+        for client in clients:
+            client.close()
+
+
+@run
+async def test_large_frames_share_a_budget_and_all_come_through() -> None:
+    size = 1 << 20
+    frame = request(LIST_OFFSETS, 1, 5, bytes(size))  # too much behind an empty request
+    async with listening(Limits(request_max_bytes=2 * size), budget=3 * size) as (
+        listener,
+        _,
+        port,
+    ):
+        connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+        for _, writer in connections:
+            writer.write(frame[:-1])
+        await until(lambda: listener.budget.taken > size)
+        assert listener.budget.taken <= 3 * size
+        for _, writer in connections:
+            writer.write(frame[-1:])
+        await until(lambda: listener.refusals == 8)
+        assert listener.budget.taken == 0
+        for _, writer in connections:
+            writer.close()
+
+
+@run
+async def test_produce_requests_in_a_row_all_go_to_the_node_and_others_wait() -> None:
+    async with listening() as (_, broker, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for number in range(3):
+            writer.write(request(PRODUCE, 3, number, one_batch(b"bytes")))
+        writer.write(request(API_VERSIONS, 0, 3))
+        await until(lambda: len(broker.asked) == 3)
+        for number in (2, 0, 1):  # acknowledged in another order
+            name = TopicPartition("t", 0)
+            broker.asked[number][1](ProduceResponse([ProducedPartition(name, None, number)]))
+        assert [(await response(reader))[0] for _ in range(4)] == [0, 1, 2, 3]
+        writer.close()
+
+
+@run
+async def test_a_producer_that_wants_no_acknowledgement_gets_none() -> None:
+    async with listening() as (_, broker, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request(PRODUCE, 3, 1, one_batch(b"bytes", acks=0)))
+        writer.write(request(API_VERSIONS, 0, 2))
+        assert (await response(reader))[0] == 2
+        assert [bytes(records) for _, records in broker.told[0].batches] == [b"bytes"]
+        writer.close()
+
+
+@run
+async def test_idle_connections_are_ended_and_busy_ones_are_not() -> None:
+    async with listening(Limits(connections_max_idle_ms=100)) as (listener, broker, port):
+        idle, into_idle = await asyncio.open_connection("127.0.0.1", port)
+        half, into_half = await asyncio.open_connection("127.0.0.1", port)
+        into_half.write(pack(">i", 100) + b"half a request")
+        busy, into_busy = await asyncio.open_connection("127.0.0.1", port)
+        into_busy.write(request(LIST_OFFSETS, 1, 4, EMPTY_LIST_OFFSETS))
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await response(idle)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await response(half)
+        assert len(listener.connections) == 1
+        broker.asked[0][1](ListOffsetsResponse(()))
+        assert (await response(busy))[0] == 4
+        for writer in (into_idle, into_half, into_busy):
+            writer.close()
+
+
+@run
+async def test_no_more_connections_than_allowed() -> None:
+    async with listening(Limits(max_connections=2)) as (_, _, port):
+        kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        one_too_many, writer = await asyncio.open_connection("127.0.0.1", port)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await response(one_too_many)
+        kept[0][1].write(request(API_VERSIONS, 0, 1))
+        assert (await response(kept[0][0]))[0] == 1
+        for _, each in kept:
+            each.close()
+        writer.close()
