@@ -5,6 +5,7 @@ values that disagreed; `kafka_error` is the name under which Kafka's clients kno
 guards may share. Only the wire turns that name into a code.
 """
 
+from functools import cache
 from typing import Any, ClassVar, cast
 
 from attrs import fields, frozen, has
@@ -19,11 +20,16 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         """Kafka's name for it, and the values that disagreed."""
-        kind = type(self)
-        if not has(kind) or not self.says:
+        names = _names(type(self))
+        if not names or not self.says:
             return self.kafka_error
-        values = {one.name: _shown(getattr(self, one.name)) for one in fields(kind)}
+        values = {name: _shown(getattr(self, name)) for name in names}
         return f"{self.kafka_error}: {self.says.format(**values)}"
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple([one.name for one in fields(kind)]) if has(kind) else ()
 
 
 def _shown(value: Any) -> str:

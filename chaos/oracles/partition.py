@@ -184,11 +184,12 @@ class PartitionOracle:
 
     def eager(self, leader: Replica) -> None:
         """Something that a leader waits for has happened: what all in sync have is committed."""
-        if not leader.leads or len(leader.isr) < leader.min_isr:
+        end = leader.log.end
+        if leader.high_watermark >= end or not leader.leads or len(leader.isr) < leader.min_isr:
             return
         ends = [leader.ends.get(member, 0) for member in leader.maximal_isr if member != leader.id]
-        least = min(ends, default=leader.log.end)
-        if leader.high_watermark < least <= leader.log.end:
+        least = min(ends, default=end)
+        if leader.high_watermark < least <= end:
             raise self._broken(
                 "Progress",
                 f"leader {leader.id} stays at high watermark {leader.high_watermark}, "

@@ -14,10 +14,12 @@ from chaos.oracles.violation import Violation
 from chaos.sim.addresses import BROKERS, PROGRESS, TICK, TOPIC
 from chaos.sim.simulation import Simulation
 from refimpl.machines.log import Record
+from refimpl.machines.replica import Replica
 
 # Clients go on for a while in the healed cluster, so that progress is more than what was left over.
 AFTER_MS = 300
 EVERY_MS = 40
+EVERYTHING = 1 << 20
 
 
 @define(eq=False)
@@ -106,7 +108,7 @@ class ProgressOracle:
             state = oracle.state
             if state.leader is not None:
                 leader = oracle.replicas[state.leader]
-                found[partition] = list(leader.log.records[: leader.high_watermark])
+                found[partition] = _read(leader)
                 oracle.read(leader, 0, found[partition])
         for producer in self.producers:
             self._find(producer, found)
@@ -159,3 +161,11 @@ class ProgressOracle:
             ]
             history.note("scan#0", "scan", records=scanned, partitions=self._names((partition,)))
         history.note("scan#0", "close")
+
+
+def _read(leader: Replica) -> list[Record]:
+    """Everything that is committed, as its log has it now."""
+    records: list[Record] = []
+    while len(records) < leader.high_watermark:
+        records += leader.log.slice(len(records), EVERYTHING, leader.high_watermark)
+    return records

@@ -50,9 +50,11 @@ class ReplicationOracles:
         oracle.moved(replica, seen.old)
 
     def _heard(self, who: int, seen: o.FetchHeard) -> None:
-        if not seen.diverging:
-            oracle, replica = self._of(who, seen.partition)
-            oracle.heard(replica, seen.request, seen.known)
+        partition, request, diverging, known = seen
+        if not diverging:
+            oracle = self.oracles[partition]
+            replica = oracle.replicas[who]
+            oracle.heard(replica, request, known)
             oracle.eager(replica)
 
     def _taken(self, who: int, seen: o.AnswerTaken) -> None:

@@ -5,6 +5,8 @@ Brokers bear the spec's numbers; clients follow behind.
 
 from typing import NamedTuple
 
+from refimpl.broker.messages import Timer
+
 CONTROLLER = 0
 BROKERS = (1, 2, 3)
 COORDINATOR = 4
@@ -24,7 +26,7 @@ class ProcessTimer(NamedTuple):
     """A moment has come for a process, if it is still the one that set the timer."""
 
     process: int
-    name: str
+    timer: Timer
 
 
 class Restart(NamedTuple):

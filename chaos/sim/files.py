@@ -4,15 +4,17 @@ A crash keeps of each file a part of what was not flushed, and tears the write b
 start of a process is the storage's own recovery.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from attrs import define
+from attrs import define, field
 
 from chaos.sim.network import Timeline
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.memory_log import RecordBatch
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.replica_log import Appended
+from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.storage.batch import BatchHeader, Record, encode_batch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.crash_disk import CrashDisk, Inode
@@ -59,7 +61,36 @@ SIZE = len(encoded(RecordBatch((0,))))
 
 @define(eq=False)
 class SimulatedLog(PartitionReplicaLog):
-    """A log in files, of the batches that simulated producers make."""
+    """A log in files, of the batches that simulated producers make.
+
+    Oracles look at the same records again and again, so each is read from its file and opened once;
+    what is cut off is forgotten. At the end of a run everything is read anew.
+    """
+
+    known: list[LogRecord] = field(factory=list[LogRecord])
+
+    @property
+    def records(self) -> Sequence[LogRecord]:
+        """The records from `start` on."""
+        known = self.known
+        if len(known) < self.end - self.start:
+            known += PartitionReplicaLog.records.__get__(self)[len(known) :]
+        return known
+
+    def truncate_to(self, end: int) -> None:
+        """Cut the log."""
+        PartitionReplicaLog.truncate_to(self, end)
+        del self.known[max(self.end - self.start, 0) :]
+
+    def advance_start(self, start: int) -> None:
+        """Delete records."""
+        self.known = []
+        PartitionReplicaLog.advance_start(self, start)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything."""
+        self.known = []
+        PartitionReplicaLog.restart_at(self, offset)
 
     def append(self, epoch: int, batch: Any) -> Appended:
         """Append a batch as the leader of this epoch."""

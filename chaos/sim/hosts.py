@@ -41,7 +41,7 @@ class ControllerHost:
     def handle(self, message: Any) -> None:
         """Let the controller have a message of the network, or a timer."""
         if type(message) is ProcessTimer:
-            message = Timer(self.simulation.timeline.now, message.name)
+            message = message.timer
         self._carry_out(self.controller.handle(self.simulation.timeline.now, message))
 
     def move_leader(self, partition: TopicPartition, broker: int) -> None:
@@ -56,7 +56,7 @@ class ControllerHost:
             if kind is Request or kind is Response:
                 simulation.network.send(output)
             elif kind is Timer:
-                simulation.timeline.at(output.at_ms, CONTROLLER, ProcessTimer(0, output.name))
+                simulation.timeline.at(output.at_ms, CONTROLLER, ProcessTimer(0, output))
             else:
                 simulation.observe(CONTROLLER, output)
 
@@ -100,13 +100,15 @@ class BrokerHost:
         if kind is Restart:
             if not self.up:
                 self.start()
-        elif not self.up:
             return
-        elif kind is not ProcessTimer:
-            self._carry_out(self.nodes[-1].handle(self.simulation.timeline.now, message))
-        elif message.process == len(self.nodes):
-            now = self.simulation.timeline.now
-            self._carry_out(self.node.handle(now, Timer(now, message.name)))
+        if kind is ProcessTimer:
+            process, message = message
+            if process != len(self.nodes):
+                return
+        if self.up:
+            outputs = self.nodes[-1].handle(self.simulation.timeline.now, message)
+            if outputs:
+                self._carry_out(outputs)
 
     def crash(self, kept: float) -> None:
         """The process ends, and the page cache keeps this part of what was not flushed."""
@@ -132,25 +134,26 @@ class BrokerHost:
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
         simulation = self.simulation
-        at_once: list[Request] = []
-        takes_no_time = simulation.settings.isr_at_once
+        watchers, send = simulation.watchers, simulation.network.send
+        at_once: list[Request] | None = [] if simulation.settings.isr_at_once else None
         for output in outputs:
             kind = output.__class__
-            if kind is Response:
-                simulation.network.send(output)
+            if kind is Timer:
+                timer = ProcessTimer(len(self.nodes), output)
+                simulation.timeline.at(output.at_ms, self.id, timer)
+            elif kind is Response:
+                send(output)
             elif kind is Request:
-                if takes_no_time and output.body.__class__ is AlterPartitionRequest:
+                if at_once is not None and output.body.__class__ is AlterPartitionRequest:
                     at_once.append(output)
                 else:
-                    simulation.network.send(output)
-            elif kind is Timer:
-                timer = ProcessTimer(len(self.nodes), output.name)
-                simulation.timeline.at(output.at_ms, self.id, timer)
+                    send(output)
+            elif kind in watchers:
+                for watcher in watchers[kind]:
+                    watcher(self.id, output)
             elif kind is Stopped:
                 self._stopped()
-            else:
-                simulation.observe(self.id, output)
-        for request in at_once:
+        for request in at_once or ():
             self._ask_at_once(request)
 
     def _ask_at_once(self, request: Request) -> None:

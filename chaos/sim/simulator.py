@@ -1,6 +1,7 @@
 """One run: three brokers, a controller, a coordinator and clients, from a configuration and a
 script of faults, event by event from one heap."""
 
+import gc
 import hashlib
 import traceback
 from collections import Counter
@@ -79,6 +80,8 @@ class Run:
 
     def go(self, hasher: Any = None) -> "Run":
         """Run to the end, a violation, or the event budget. With a hasher, feed it every step."""
+        collects = gc.isenabled()
+        gc.disable()  # a run is short, and what it leaves behind goes when it is over
         try:
             self._loop(hasher)
         except Violation as violation:
@@ -87,6 +90,9 @@ class Run:
             where = traceback.extract_tb(unforeseen.__traceback__)[-1]
             name = type(unforeseen).__name__
             self.violation = Violation(name, f"{unforeseen} in {where.name}, line {where.lineno}")
+        finally:
+            if collects:
+                gc.enable()
         return self
 
     def _loop(self, hasher: Any) -> None:

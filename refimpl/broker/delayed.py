@@ -70,15 +70,17 @@ class FetchPart:
     asked: FetchRequest | None = None
     decided: FetchedPartition | None = None
 
-    def has_no_news(self, isolation_level: int) -> bool:
-        """Whether an answer could only say what the last one said."""
-        if self.is_settled():
-            return False
-        asked, partition = self.asked, self.partition
+    def has_news(self, isolation_level: int) -> bool:
+        """Whether an answer would say something else than the last one did."""
+        return self.is_settled() or self.has_records(isolation_level)
+
+    def has_records(self, isolation_level: int) -> bool:
+        """Whether there is something to read."""
+        partition, asked = self.partition, self.asked
         assert partition is not None
-        if asked is None:
-            return self.remembered.wanted.fetch_offset >= partition.fetchable_end(isolation_level)
-        return partition.replica.log.end <= asked.end
+        if asked is not None:
+            return partition.log.end > asked.end
+        return partition.fetchable_end(isolation_level) > self.remembered.wanted.fetch_offset
 
     def is_settled(self) -> bool:
         """Whether there is an answer that no record has to be waited for: an error, a cut, or news
@@ -87,12 +89,13 @@ class FetchPart:
         if partition is None or self.decided is not None or remembered.failed:
             return True
         replica = partition.replica
+        if not replica.leads:
+            return True
         if asked is None:
-            return not replica.leads or remembered.wanted.fetch_offset > replica.log.end
+            return remembered.wanted.fetch_offset > replica.log.end
         return (
-            not replica.leads
+            replica.high_watermark != remembered.high_watermark
             or replica.epoch != asked.epoch
-            or replica.high_watermark != remembered.high_watermark
             or replica.log.start != remembered.log_start_offset
         )
 
@@ -115,15 +118,14 @@ class DelayedFetch:
     session: FetchSession | None
     completed: bool = False
 
-    def is_served(self) -> bool:
+    def is_served(self, min_bytes: int, isolation_level: int) -> bool:
         """Whether it can be answered: there is enough to read, or something other than records to
         tell."""
-        _, _, min_bytes, _, isolation_level, *_ = self.request.body
         found = 0
         for part in self.parts:
             if part.is_settled():
                 return True
-            if not part.has_no_news(isolation_level):
+            if part.has_records(isolation_level):
                 if min_bytes <= 1:
                     return True
                 found += part.available(isolation_level)

@@ -86,36 +86,26 @@ class Fetches:
 
     def _hear(self, now: int, request: Request, part: FetchPart, heard: Heard) -> None:
         """Let the replica hear where the follower's log ends."""
-        name = part.remembered.wanted.partition
+        body: FetchRequest = request.body
+        wanted = part.remembered.wanted
+        name, end, leader_epoch, last_epoch, number, _, log_start = wanted
+        number = part.remembered.number if number else request.correlation_id
+        follower = body.replica_id
+        asked = ReplicaFetch(follower, body.replica_epoch, number, leader_epoch, end, last_epoch)
         try:
-            self._hear_one(now, request, part, self.context.partition(name), heard)
+            partition = part.partition or self.context.partition(name)
+            known = partition.replica.seen.get(follower, 0)
+            diverging = partition.replica.hear_fetch(asked)
         except Refusal as refusal:
             self.context.refused("Fetch", refusal)
             part.decided = FetchedPartition(name, refusal.kafka_error)
-
-    def _hear_one(
-        self, now: int, request: Request, part: FetchPart, partition: Partition, heard: Heard
-    ) -> None:
-        body: FetchRequest = request.body
-        wanted = part.remembered.wanted
-        number = part.remembered.number if wanted.number else request.correlation_id
-        follower, replica = body.replica_id, partition.replica
-        asked = ReplicaFetch(
-            follower,
-            body.replica_epoch,
-            number,
-            wanted.current_leader_epoch,
-            wanted.fetch_offset,
-            wanted.last_fetched_epoch,
-        )
-        known = replica.seen.get(follower, 0)
-        diverging = replica.answer_fetch(asked, 0).diverging
-        self.context.outputs.append(FetchHeard(partition.name, asked, diverging is not None, known))
+            return
         part.asked = asked
-        if diverging is not None:
-            part.decided = _fetched(partition, (), diverging)
+        self.context.outputs.append(FetchHeard(name, asked, diverging is not None, known))
+        if diverging is None:
+            heard(now, partition, follower, end, log_start)
         else:
-            heard(now, partition, follower, asked.end, wanted.log_start_offset)
+            part.decided = _fetched(partition, (), diverging)
 
     # Reading
 
@@ -125,16 +115,17 @@ class Fetches:
         In a session that goes on, partitions without news are left out (KIP-227).
         """
         body: FetchRequest = fetch.request.body
-        if not must_answer and not fetch.is_served():
+        isolation_level = body.isolation_level
+        if not must_answer and not fetch.is_served(body.min_bytes, isolation_level):
             return False
         results: list[FetchedPartition] = []
         answered: list[FetchAnswered] = []
         room, empty = min(body.max_bytes, self.context.config.fetch_max_bytes), True
         goes_on = body.session_epoch > NEW_SESSION
         for part in fetch.parts:
-            if goes_on and part.has_no_news(body.isolation_level):
+            if goes_on and not part.has_news(isolation_level):
                 continue
-            result = part.decided or self._read(part, body.isolation_level, room, empty)
+            result = part.decided or self._read(part, isolation_level, room, empty)
             if result.records:
                 assert part.partition is not None
                 empty = False

@@ -86,15 +86,17 @@ class Fetchers:
         wanted: dict[TopicPartition, FetchPartition] = {}
         asked: dict[TopicPartition, ReplicaFetch] = {}
         config, context, session = self.context.config, self.context, fetcher.session
-        delayed, limit = fetcher.delayed, config.replica_fetch_max_bytes
+        delayed, limit, sent = fetcher.delayed, config.replica_fetch_max_bytes, session.sent
         for name, partition in fetcher.partitions.items():
             if delayed and delayed.get(name, 0) > now:
                 continue
             replica = partition.replica
             one = asked[name] = replica.fetch_request()
-            wanted[name] = FetchPartition(
-                *(name, one.end, one.epoch, one.last_epoch, one.number, limit, replica.log.start)
-            )
+            known, start = sent.get(name), replica.log.start
+            position = one.end, one.epoch, one.last_epoch
+            if known is None or known[1:4] != position or known[6] != start:
+                known = FetchPartition(name, *position, one.number, limit, start)
+            wanted[name] = known
         if not wanted:
             return
         changed, forgotten = session.build(wanted)

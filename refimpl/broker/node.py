@@ -143,19 +143,24 @@ class Node:
 
     def handle(self, now: int, message: m.Input) -> Sequence[Any]:
         """Take an input; answers outputs, in the order in which they happened."""
-        if isinstance(message, m.Timer):
+        context = self.context
+        if type(message) is m.Timer:
             self._timer(now, message.name)
-        elif isinstance(message, m.Response) and not self.context.is_ours(message):
-            self.context.outputs.append(Ignored("answers to an earlier process"))
+        elif type(message) is m.Response and not context.is_ours(message):
+            context.outputs.append(Ignored("answers to an earlier process"))
         else:
-            handler = self._handlers.get(message.body.__class__)
+            body: Any = message[-1]
+            handler = self._handlers.get(body.__class__)
             if handler is not None:
                 handler(now, message)
             elif isinstance(message, m.Response):
                 _ = self.forwarding.answered(message) or self.auto_topics.answered(message)
-        if self.context.storage_failed:
+        if context.storage_failed:
             self._give_up_offline(now)
-        return self._outputs()
+        outputs = context.outputs
+        if outputs:
+            context.outputs = []
+        return outputs
 
     def _outputs(self) -> Sequence[Any]:
         outputs, self.context.outputs = self.context.outputs, []

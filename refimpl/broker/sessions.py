@@ -125,18 +125,16 @@ class FetchSessionHandler:
     def build(
         self, wanted: Mapping[TopicPartition, FetchPartition]
     ) -> tuple[Sequence[FetchPartition], Sequence[TopicPartition]]:
-        """What the next request has to name, and what it takes out of the session."""
+        """What the next request has to name, and what it takes out of the session.
+
+        Numbers go on by themselves: what was to be sent before is known by being the same object.
+        """
         sent, self.sent = self.sent, dict(wanted)
         if self.epoch == NEW_SESSION:
             return tuple(wanted.values()), ()
-        changed = tuple(
-            [
-                one
-                for name, one in wanted.items()
-                if name not in sent or sent[name] != one._replace(number=sent[name].number)
-            ]
-        )
-        return changed, tuple([name for name in sent if name not in wanted])
+        changed = tuple([one for name, one in wanted.items() if sent.get(name) is not one])
+        gone = () if sent.keys() == wanted.keys() else tuple([n for n in sent if n not in wanted])
+        return changed, gone
 
     def answered(self, response: FetchResponse) -> None:
         """The answer came: the session goes on, or, after an error, a new one has to be made."""

@@ -132,16 +132,21 @@ class Replica:
 
     def answer_fetch(self, request: FetchRequest, limit: int) -> FetchResponse:
         """Answer a follower with at most `limit` records, and learn how far it is."""
+        leaves = self.hear_fetch(request)
+        records = self.log.slice(request.end, limit) if leaves is None else ()
+        named = request.incarnation, request.number, self.epoch, request.end
+        return FetchResponse(*named, records, self.high_watermark, leaves)
+
+    def hear_fetch(self, request: FetchRequest) -> EpochEnd | None:
+        """Learn how far a follower is; where its log leaves ours, if it does."""
         self.check_fetch(request)
         follower, named = request.replica, (request.incarnation, request.number)
         leaves = self.diverging(request.end, request.last_epoch)
         self.newest[follower] = max(self.newest.get(follower, (0, 0)), named)
-        if leaves is not None:
-            return FetchResponse(*named, self.epoch, request.end, (), self.high_watermark, leaves)
-        self.ends[follower] = request.end
-        self.seen[follower] = request.incarnation
-        records = self.log.slice(request.end, limit)
-        return FetchResponse(*named, self.epoch, request.end, records, self.high_watermark)
+        if leaves is None:
+            self.ends[follower] = request.end
+            self.seen[follower] = request.incarnation
+        return leaves
 
     def diverging(self, end: int, last_epoch: int) -> EpochEnd | None:
         """Where a log that ends here with this epoch leaves ours (KIP-595), None for a prefix.

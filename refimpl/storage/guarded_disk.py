@@ -5,7 +5,7 @@ trying again would turn lost data into data that are called safe.
 """
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from attrs import define
 
@@ -26,11 +26,21 @@ class GuardedDisk:
 
     def append(self, path: str, *parts: Buffer) -> None:
         """See `Disk`."""
-        self._run(self.disk.append, path, *parts)
+        if self.failure is not None:
+            raise StorageOffline(self.failure)
+        try:
+            self.disk.append(path, *parts)
+        except OSError as failure:
+            self._fail(f"append {path}", failure)
 
     def read(self, path: str, position: int, length: int) -> bytes:
         """See `Disk`."""
-        return self._run(self.disk.read, path, position, length)
+        if self.failure is not None:
+            raise StorageOffline(self.failure)
+        try:
+            return self.disk.read(path, position, length)
+        except OSError as failure:
+            self._fail(f"read {path}", failure)
 
     def size(self, path: str) -> int:
         """See `Disk`."""
@@ -78,6 +88,8 @@ class GuardedDisk:
         try:
             return operation(*args, **kwargs)
         except OSError as failure:
-            what = f"{operation.__name__} {args[0]}" if args else operation.__name__
-            self.failure = f"the log directory is offline since `{what}` failed: {failure}"
-            raise StorageOffline(self.failure) from failure
+            self._fail(f"{operation.__name__} {args[0]}" if args else operation.__name__, failure)
+
+    def _fail(self, what: str, failure: OSError) -> NoReturn:
+        self.failure = f"the log directory is offline since `{what}` failed: {failure}"
+        raise StorageOffline(self.failure) from failure

@@ -8,7 +8,7 @@ answered with the offsets that it got the first time.
 from collections import deque
 from enum import Enum
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from refimpl.storage.batch import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 from refimpl.storage.control import EndTxnMarker
@@ -67,6 +67,14 @@ class Producer:
         wanted = header.base_sequence, header.last_sequence
         return next(
             (b for b in self.batches if (b.first_sequence, b.last_sequence) == wanted), None
+        )
+
+    def copy(self) -> "Producer":
+        """The same, to be changed."""
+        batches = deque(self.batches, _REMEMBERED_BATCHES)
+        return Producer(
+            *(self.epoch, self.coordinator_epoch, self.last_timestamp, self.txn_first_offset),
+            batches,
         )
 
     def enter(self, epoch: int) -> None:
@@ -130,8 +138,8 @@ class ProducerState:
         """Check one batch of a producer and note what it would change."""
         producer = staged.producers.get(header.producer_id)
         if producer is None:
-            known = self.producers.get(header.producer_id, Producer())
-            producer = evolve(known, batches=deque(known.batches, _REMEMBERED_BATCHES))
+            known = self.producers.get(header.producer_id)
+            producer = Producer() if known is None else known.copy()
         if origin is not Origin.REPLICATION:
             _check(producer, header, marker, origin, transaction_version)
         staged.producers[header.producer_id] = producer

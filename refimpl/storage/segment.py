@@ -4,6 +4,7 @@ KIP-33 (time index), KIP-98 (transaction index). The log alone is the truth; an 
 contradicts it is made anew.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
@@ -18,6 +19,8 @@ from refimpl.storage.scan import headers, whole_batches
 from refimpl.storage.time_index import TimeIndex
 from refimpl.storage.txn_index import TxnIndex
 
+#: So many of the newest batches are known without looking, twice as many at most
+RECENT = 256
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SNAPSHOT = ".snapshot"
 
@@ -45,6 +48,11 @@ class Segment:
     _since_index: int = field(default=0, init=False)
     _dirty: bool = field(default=False, init=False)
     _path: str = field(default="", init=False)
+    #: The newest batches, without a gap: their last offsets, and where they are
+    _ends: list[int] = field(factory=list[int], init=False)
+    _places: list[tuple[int, BatchHeader]] = field(
+        factory=list[tuple[int, BatchHeader]], init=False
+    )
     #: How long it may grow; its name decides the jitter, which Kafka draws.
     _most_ms: int = field(default=0, init=False)
 
@@ -107,6 +115,10 @@ class Segment:
     def index(self, position: int, header: BatchHeader) -> None:
         """Take note of a batch, and of its place once per `index.interval.bytes`."""
         last_offset = header.last_offset
+        self._ends.append(last_offset)
+        self._places.append((position, header))
+        if len(self._ends) > 2 * RECENT:
+            del self._ends[:RECENT], self._places[:RECENT]
         largest = self._largest or self.largest_timestamp()
         if header.max_timestamp > largest[0]:
             self._largest = header.max_timestamp, last_offset
@@ -126,6 +138,8 @@ class Segment:
         """
         self.offset_index.file.reset()
         self.time_index.file.reset()
+        self._ends.clear()
+        self._places.clear()
         self._largest, self._since_index, self._dirty = (NO_TIMESTAMP, self.base_offset), 0, True
 
     def largest_timestamp(self) -> tuple[int, int]:
@@ -166,6 +180,9 @@ class Segment:
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The first batch that ends at this offset or later, if this segment has it."""
+        if self._is_recent(offset):
+            number = bisect_left(self._ends, offset)
+            return self._places[number] if number < len(self._places) else None
         for position, header in self.headers(self._start(offset)):
             if header.last_offset >= offset:
                 return position, header
@@ -174,6 +191,9 @@ class Segment:
     def end_before(self, offset: int) -> int:
         """Where the last batch ends that has nothing of this offset or later ones."""
         end = self.base_offset
+        if self._is_recent(offset - 1):
+            number = bisect_left(self._ends, offset)
+            return self._places[number - 1][1].next_offset if number else end
         for _, header in self.headers(self._start(offset - 1)):
             if header.last_offset >= offset:
                 break
@@ -191,6 +211,10 @@ class Segment:
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from this position on; offsets only grow."""
+        if self._places and self._places[0][0] <= position:
+            number = bisect_left(self._places, position, key=_position)
+            yield from self._places[number:]
+            return
         reached, expected = position, self.base_offset
         try:
             for reached, header in headers(self.disk, self.path, position, self.size):
@@ -234,6 +258,8 @@ class Segment:
     def cut(self, size: int) -> None:
         """Cut the `.log` to this size, for good."""
         self.disk.truncate(self.path, size)
+        keep = bisect_left(self._places, size, key=_position)
+        del self._ends[keep:], self._places[keep:]
         self.size, self._dirty = size, True
         self.flush()
 
@@ -258,6 +284,13 @@ class Segment:
         indexes = (self.offset_index.file, self.time_index.file)
         there = [index.path for index in indexes if index.exists]
         return [self.path, *there, *([self.txn_index.path] if self.txn_index.size else [])]
+
+    def _is_recent(self, offset: int) -> bool:
+        """Whether the batch that holds this offset, or follows it, is known without looking."""
+        if not self._places:
+            return False
+        position, header = self._places[0]
+        return position == 0 or offset >= header.base_offset
 
     def _start(self, offset: int) -> int:
         """Where to begin looking for an offset: a batch that index and log agree on.
@@ -306,3 +339,7 @@ class Segment:
         if self._first_timestamp == NO_TIMESTAMP:
             return now_ms - self.created_ms
         return timestamp - self._first_timestamp
+
+
+def _position(place: tuple[int, BatchHeader]) -> int:
+    return place[0]
