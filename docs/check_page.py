@@ -57,6 +57,8 @@ _LINES = {
     "transactional": "`send` with a `transactional_id`",
     "acked": "`send` that was answered; with acks=0 there is nothing to answer",
     "read": "`poll` and `scan`",
+    "pending": "`send` that tells no offset (`pending` read: ids of reads, if there are any)",
+    "unanswered": "of those, all that did not certainly fail",
     "member": "`poll` and `process` of members of a group",
     "assign": "`assign` and `seek`",
     "rebalance": "`assigned`, `revoked` and `lost`",

@@ -158,3 +158,32 @@ def test_times_of_two_clocks_are_not_compared(tmp_path: Path) -> None:
     for id in ("L9", "L10", "T2", "T3", "P3", "G4", "G6"):
         assert reasons[id] == ("not checked", "times of several clocks do not compare")
     assert reasons["L4"][0] == "holds"
+
+
+NAMELESS = {"L4", "P2", "T1", "C1", "C2", "C3", "C4", "C5", "C7", "G6", "G10", "L13", "S4", "A2"}
+
+
+def test_a_consumer_that_tells_no_ids_switches_off_only_what_needs_them() -> None:
+    """What is lost at the end the final scan tells; a position is an offset."""
+    w = world(5, steps=8)
+    less = without((w.lines, w.meta), _without_ids)
+    said = judge(less)
+    assert {id for id in NAMELESS if said[id][0] != "holds"} == set()
+    # Somebody's record is lost, and the same consumer, who tells no ids, goes back.
+    lines, _ = less
+    lost = next(x for x in lines["p0#0"] if x["op"] == "send")["records"][0]
+    for mine in lines.values():
+        for line in mine:
+            if line["op"] == "scan":
+                line["records"] = [r for r in line["records"] if r["id"] != lost["id"]]
+    polls = [x for x in lines["c0#0"] if x["op"] == "poll"]
+    last = next(r for r in reversed(polls[-1]["records"]))
+    last["offset"] = 0
+    said = judge(less)
+    assert (said["L4"][0], said["C2"][0]) == ("violated", "violated")
+
+
+def _without_ids(lines: Lines, meta: Any) -> None:
+    for line in lines["c0#0"]:
+        for record in line.get("records", ()) if line["op"] == "poll" else ():
+            del record["id"]

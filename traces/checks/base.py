@@ -74,6 +74,9 @@ BUNDLES = {
     "ACKS": "SENDS acked.offset",
     "RECORDS": "read.topic read.partition read.offset read.id",
     "READS": "RECORDS consumers scan",
+    # Where readers were, whether or not their records have ids; and what the final scan holds.
+    "GIVEN": "read.topic read.partition read.offset consumers",
+    "FINAL": "scan.topic scan.partition scan.offset scan.id consumers scan",
     "TXNS": "transactional.txn ending.txn isolation",
     "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers shared.group",
     "MEMBERS": "member.group consumers",
@@ -83,6 +86,8 @@ BUNDLES = {
     "ANSWERS": "fetched.topic fetched.inv",
     # Which records a reader could have been given.
     "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",
+    # The same, of consumers that may not have told ids: what is visible the final scan holds.
+    "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole",
     # How far retention has come, as far as anybody asked.
     "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.

@@ -84,8 +84,8 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     "G6",
     "a commit is not beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
-    needs="COMMITS ANSWERS",
-    closed="VISIBLE MEMBERS commit.ret poll.inv one_clock",
+    needs="COMMITS ANSWERS proof",
+    closed="SEEN MEMBERS commit.ret poll.inv one_clock",
     spec="ConsumerCommit!AtLeastOnce",
     unless="",
     kinds="commit-beyond-position",
@@ -141,8 +141,8 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     "G10",
     "a new owner goes on where the group had committed",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
-    needs="fetched.partitions",
-    closed="VISIBLE COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret one_clock",
+    needs="fetched.partitions proof",
+    closed="SEEN COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret one_clock",
     unless=TRUNCATED,
     kinds="group-delivery-gap",
     looks_at="first reads of a member, with a committed offset known",
@@ -150,7 +150,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
 )
 def handover_gap(p: Partition) -> list[Found]:
     """Between the last owner's commit and the next owner's first record nothing may be lost."""
-    reads = p.reads[(p.op[p.reads] == Op.POLL) & (p.group[p.reads] != NONE)]
+    reads = p.given[(p.op[p.given] == Op.POLL) & (p.group[p.given] != NONE)]
     starts = np.flatnonzero(firsts(*_stints(p, reads)))
     first, own = _asked(p, reads[starts])
     base = _higher(p, own, _commits_before(p, first))

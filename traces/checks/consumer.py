@@ -52,7 +52,7 @@ def successive(p: Partition) -> tuple[Ints, Ints]:
     its own operation read: across operations positions count under manual assignment alone, where
     no group can move a partition.
     """
-    reads = p.reads
+    reads = p.given
     if not len(reads):
         return np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)
     last_move = _last_move(p)
@@ -91,8 +91,8 @@ def moved_by_truncation(p: Partition, found: Ints) -> Ints:
     "C1",
     "no visible record is skipped within an assignment",
     formula="successive reads at o, o′ of one client ⇒ no visible record strictly between",
-    needs="",
-    closed="VISIBLE MOVES",
+    needs="proof",
+    closed="SEEN MOVES",
     spec="AbsLog!ViewsArePrefixes",
     unless=TRUNCATED,
     kinds="poll-skip int-poll-skip",
@@ -108,8 +108,8 @@ def skips(p: Partition) -> list[Found]:
     "C2",
     "a reader does not go back within an assignment",
     formula="successive reads at o, o′ of one client ⇒ o < o′",
-    needs="READS",
-    closed="RECORDS consumers MOVES",
+    needs="GIVEN scan",
+    closed="GIVEN MOVES",
     spec="AbsLog!AppendOnly, as one reader sees it",
     unless=TRUNCATED,
     kinds="nonmonotonic-poll int-nonmonotonic-poll",
@@ -134,8 +134,8 @@ def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
     "C3",
     "reading starts where it was told to",
     formula="first read after seek, assign or reset to o ⇒ at o or the next visible record",
-    needs="assign.offset",
-    closed="VISIBLE MOVES",
+    needs="assign.offset proof",
+    closed="SEEN MOVES",
     unless=TRUNCATED,
     looks_at="reads after a seek, a reset, or an assignment with an offset",
     uses="isolation compacted.key",
@@ -144,7 +144,7 @@ def wrong_start(p: Partition) -> list[Found]:
     """A seek is exact: the first record after it is the first visible one from there."""
     if p.context.jepsen:
         return [Found(0)]
-    move, reads = _last_move(p), p.reads
+    move, reads = _last_move(p), p.given
     first = reads[np.r_[True, move[reads[1:]] != move[reads[:-1]]][: len(reads)]]
     told = move[first]
     sought = (told >= 0) & np.isin(p.op[told], _EXACT) & (p.offset[told] != NONE)
@@ -160,7 +160,7 @@ def wrong_start(p: Partition) -> list[Found]:
     "C4",
     "only what is assigned is read",
     formula="a partition is read ⇒ since assigned or resumed it was not revoked, lost or paused",
-    needs="READS",
+    needs="GIVEN scan",
     closed="consumers MOVES pause.topic pause.partitions",
     looks_at="reads after a rebalance, or after a pause",
     uses="outcome",
@@ -168,7 +168,7 @@ def wrong_start(p: Partition) -> list[Found]:
 def read_unassigned(p: Partition) -> list[Found]:
     """After it gave a partition up, a member is given no more of it; nor while it has it paused."""
     move, stop = _last_move(p), _last_stop(p)
-    reads = p.reads[p.op[p.reads] == Op.POLL]
+    reads = p.given[p.op[p.given] == Op.POLL]
     polls = reads[move[reads] >= 0]
     gone = np.isin(p.op[move[polls]], (Op.REVOKED, Op.LOST)) & ~_shaken(p, polls, move)
     halted = reads[stop[reads] >= 0]

@@ -23,8 +23,8 @@ _LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
     "C5",
     "reading from a follower",
     formula="o read from replica r ⇒ o < hw of r; no step back and no skip where r changes",
-    needs="marks placed_poll.node watched_poll.high_watermark mark.offset",
-    closed="VISIBLE MOVES mark.topic",
+    needs="proof marks placed_poll.node watched_poll.high_watermark mark.offset",
+    closed="SEEN MOVES mark.topic",
     spec="AbsLog!ViewsArePrefixes",
     unless=TRUNCATED,
     looks_at="polls that tell the replica and its high watermark, or another replica than before",
@@ -46,7 +46,7 @@ def _above(p: Partition) -> Found:
     told = np.full(int(call.max(initial=0)) + 1, NONE)
     marks = p.where(Op.MARK)
     told[call[marks]] = marks
-    reads = p.reads[(p.op[p.reads] == Op.POLL) & (p.node[p.reads] != NONE)]
+    reads = p.given[(p.op[p.given] == Op.POLL) & (p.node[p.given] != NONE)]
     reads = reads[told[call[reads]] != NONE]
     mark = told[call[reads]]
     above = p.offset[reads] >= p.offset[mark]
@@ -68,8 +68,8 @@ def _at_the_change(p: Partition) -> Found:
     "resets and truncations have a cause",
     formula="no_offset ⇒ nothing committed; out_of_range ⇒ position not in [log start, end]; "
     "truncation ⇒ the log was cut",
-    needs="ACKS acked.ret read.ret",
-    closed="RECORDS consumers MOVES COMMITS commit.ret reset.topic reset.inv reset.ret one_clock",
+    needs="ACKS READS acked.ret read.ret",
+    closed="GIVEN MOVES COMMITS commit.ret reset.topic reset.inv reset.ret one_clock",
     spec="Truncation!Truncate",
     unless=TRUNCATED,
     looks_at="positions that clients moved by themselves",
@@ -144,7 +144,7 @@ def _in_range(p: Partition, resets: Ints) -> Found:
 def _position(p: Partition) -> Ints:
     """For each row, the row before it that tells where its client was, NONE where none does."""
     reads = np.zeros(len(p), bool)
-    reads[p.reads[p.op[p.reads] == Op.POLL]] = True
+    reads[p.given[p.op[p.given] == Op.POLL]] = True
     places = (reads | p.called(*_PLACED)) & p.ok & (p.offset != NONE)
     lost = p.called(*_UNPLACED) | (p.called(*_PLACED) & ~places)
     base = _own(p, last_before(places | lost))

@@ -55,7 +55,7 @@ def unless_classic(p: Rows, found: Ints) -> Ints:
     "hand-over without overlap",
     formula="the old owner's revocation returned before the new owner's first poll did",
     needs="",
-    closed="MOVES COMMITS MEMBERS RECORDS commit.inv read.ret assigned.group assigned.ret "
+    closed="MOVES COMMITS MEMBERS GIVEN commit.inv read.ret assigned.group assigned.ret "
     "rebalance.ret rebalance.group one_clock",
     spec="ConsumerCommit!OneOwner",
     unless="the old owner was silent for longer than consumers.session_timeout_ms",
@@ -91,7 +91,7 @@ def _of(p: Partition, pairs: Ints, group: int) -> Ints:
 
 def _first_reads(p: Partition, moves: Ints) -> Ints:
     """Each assignment with the first read of its member before anything else befalls it."""
-    polls = p.reads[p.op[p.reads] == Op.POLL]
+    polls = p.given[p.op[p.given] == Op.POLL]
     assigned = moves[p.op[moves] == Op.ASSIGNED]
     at = np.searchsorted(polls, assigned)
     assigned, at = assigned[at < len(polls)], at[at < len(polls)]

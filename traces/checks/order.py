@@ -17,7 +17,7 @@ from traces.sorting import order_by
     "L9",
     "appends follow real time",
     formula="send a returned before send b began ⇒ offset(a) < offset(b)",
-    needs="ACKS READS send.inv acked.ret one_clock",
+    needs="ACKS pending.read consumers scan send.inv acked.ret one_clock",
     spec="AbsLog!AppendOnly",
     unless=LOSS,
     kinds="append-order-realtime",
@@ -206,8 +206,8 @@ def answers_back(p: Partition) -> list[Found]:
     "C7",
     "an empty poll is up to date",
     formula="send acknowledged at o before an empty poll began ⇒ its high watermark is above o",
-    needs="ACKS READS TXNS acked.ret poll.inv one_clock",
-    closed="RECORDS",
+    needs="ACKS GIVEN scan TXNS proof acked.ret poll.inv one_clock",
+    closed="GIVEN",
     kinds="stale-read",
     looks_at="high watermarks that empty polls report",
     uses="",
@@ -217,7 +217,7 @@ def stale_reads(p: Partition) -> list[Found]:
     marks = reported(p, Op.MARK)
     if not len(marks):
         return [Found(0, kind="stale-read")]
-    marks = marks[~np.isin(_calls(p, marks), _calls(p, p.reads)) & (p.inv[marks] != NONE)]
+    marks = marks[~np.isin(_calls(p, marks), _calls(p, p.given)) & (p.inv[marks] != NONE)]
     seen = len(marks)
     acks = p.acked[p.kept[p.acked] & (p.ret[p.acked] != NONE)]
     acks = acks[order_by(p.ret[acks])]

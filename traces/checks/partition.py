@@ -50,6 +50,12 @@ class Partition(Rows):
         return reads[(self.id[reads] != NONE) & (self.offset[reads] >= 0)]
 
     @cached_property
+    def given(self) -> Ints:
+        """As `reads`, with those records of which only the offset is told."""
+        reads = self.where(Op.POLL, Op.SCAN)
+        return reads[self.offset[reads] >= 0]
+
+    @cached_property
     def delivered(self) -> Ints:
         """Records given by calls that certainly happened."""
         return self.reads[self.ok[self.reads]]

@@ -14,7 +14,7 @@ from traces.schema import NONE, Flag, Op, Outcome
     "P1",
     "a producer's records keep their order",
     formula="one process: send i before send j to a partition, both stored ⇒ offset(i) < offset(j)",
-    needs="ACKS READS",
+    needs="ACKS pending.read consumers scan",
     unless="producers.max_in_flight > 1 without idempotence, or the earlier record may be lost",
     kinds="nonmonotonic-send int-nonmonotonic-send",
     looks_at="acknowledged sends",

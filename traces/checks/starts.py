@@ -62,7 +62,7 @@ def asked_after(p: Partition, rows: Ints) -> Ints:
     "the log start does not go back",
     formula="log starts told to one client in one leader epoch do not decrease, and no read that "
     "was asked for after one was told in the same epoch is below it",
-    needs="log_starts READS read.inv log_start.ret one_clock",
+    needs="log_starts GIVEN scan read.inv log_start.ret one_clock",
     closed="log_start.epoch moved.topic moved.inv",
     unless="the client reads from followers (consumers.rack), and two replicas told it",
     kinds="log-start-regression read-below-log-start",
@@ -95,7 +95,8 @@ def _read_below(p: Partition, starts: Ints) -> Ints:
     call = np.cumsum(firsts(p.process, p.seq))
     told = np.full(len(call) + 2, NONE)
     told[call[starts]] = starts
-    reads = p.delivered[told[call[p.delivered]] != NONE]
+    given = p.given[p.ok[p.given]]
+    reads = given[told[call[given]] != NONE]
     own = told[call[reads]]
     found = [NO_PAIRS]
     for one in np.unique(np.stack([p.epoch[own], p.node[own], p.clock[own]], 1), axis=0):
@@ -126,7 +127,7 @@ def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
     "A2",
     "deleted records are gone",
     formula="DeleteRecords up to o answered ≺ a log start is told or a record read ⇒ it is ≥ o",
-    needs="deleted.offset deleted.ret READS read.inv list_offsets.inv list_offsets.offset "
+    needs="deleted.offset deleted.ret GIVEN scan read.inv list_offsets.inv list_offsets.offset "
     "one_clock",
     closed="deleted.topic moved.topic moved.inv",
     unless="topics.unclean_leader_election is true, or a crash loses what was not flushed "
@@ -146,7 +147,7 @@ def deleted_but_there(p: Partition) -> list[Found]:
     deletes = deletes[p.ok[deletes] & (p.offset[deletes] != NONE) & (p.ret[deletes] != NONE)]
     if not len(deletes):
         return [Found(0)]
-    told = np.concatenate([reported(p, Op.LOG_START, Op.EARLIEST), p.delivered])
+    told = np.concatenate([reported(p, Op.LOG_START, Op.EARLIEST), p.given[p.ok[p.given]]])
     found, seen = [NO_PAIRS], 0
     for clock in np.unique(p.clock[deletes]):
         mine = deletes[p.clock[deletes] == clock]

@@ -33,6 +33,16 @@ def _acked(columns: Columns) -> Bools:
     return _ops(columns, Op.SEND) & (columns["outcome"] == Outcome.OK)
 
 
+def _pending(columns: Columns) -> Bools:
+    """Sends of which only reads can tell where they were stored; a failed one may have been."""
+    return _ops(columns, Op.SEND) & (columns["offset"] == NONE)
+
+
+def _unanswered(columns: Columns) -> Bools:
+    """Of those, sends that may have been stored for all that their senders know."""
+    return _pending(columns) & (columns["outcome"] != Outcome.FAIL)
+
+
 def _transactional(columns: Columns) -> Bools:
     return _ops(columns, Op.SEND) & (columns["tid"] >= 0)
 
@@ -154,12 +164,14 @@ _REBALANCE = ("topic", "partition", "inv", "ret", "group", "generation", "partit
 # lack an offset and a return by their nature.
 FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "send": (_sends, ("topic", "partition", "id", "inv")),
+    "pending": (_pending, ("offset",)),
+    "unanswered": (_unanswered, ("offset",)),
     "stamped": (_sends, ("timestamp",)),
     "transactional": (_transactional, ("txn",)),
     "acked": (_acked, ("partition", "offset", "ret")),
     "read": (_reads, ("topic", "partition", "offset", "id", "inv", "ret", "isolation")),
     "poll": (_polls, ("inv", "ret")),
-    "scan": (_scans, ("epoch",)),
+    "scan": (_scans, ("topic", "partition", "offset", "id", "epoch")),
     "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
     "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
     "member": (_members, ("group",)),
@@ -246,8 +258,8 @@ class Evidence:
                 lacking, of = self.counts.get(need, (0, 0))
                 self.counts[need] = (lacking + absent, of + total)
 
-    def settle(self) -> None:
-        """Put the counts into words."""
+    def settle(self, *, unproved: bool = False) -> None:
+        """Put the counts into words; `unproved`: some transactions only reads can decide."""
         for need, (lacking, total) in self.counts.items():
             if lacking:
                 kind, _, name = need.partition(".")
@@ -256,6 +268,11 @@ class Evidence:
         # Isolation decides nothing where there are no transactions.
         if self.counts.get("transactional.txn") and "read.isolation" in self.missing:
             self.missing["isolation"] = self.missing["read.isolation"]
+        untold = self.reasons(["read.id", "read.offset", "read.topic"])
+        if unproved and untold:
+            self.missing["proof"] = untold[0]
+        if "pending.offset" in self.missing and untold:
+            self.missing["pending.read"] = untold[0]
 
     def look_for_files(self, meta: Meta, files: Iterable[ProcessFile]) -> None:
         """Name the processes that must have existed and of which there is no (whole) file."""

@@ -164,6 +164,8 @@ def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta
         evidence.missing["compacted.whole"] = evidence.missing["producers"]
     elif compacts and nameless:
         evidence.missing["compacted.whole"] = f"the topic or id of {nameless} sends is not told"
+    elif compacts and {"pending.read", "unanswered.offset"} <= evidence.missing.keys():
+        evidence.missing["compacted.whole"] = evidence.missing["pending.read"]
 
 
 def _placed(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:

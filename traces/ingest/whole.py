@@ -84,6 +84,7 @@ class Whole:
     evidence: Evidence = field(factory=Evidence)
     told: Columns = field(factory=dict[str, Ints])
     changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
+    unproved: bool = False  # some transactions are decided by who read them alone
 
     def settle(self) -> None:
         """Find out what becomes of all rows, and what is missing."""
@@ -115,6 +116,7 @@ class Whole:
         sends = np.concatenate([*found, np.empty((0, 5), np.int64)])
         if not len(sends):
             return
+        self.unproved = True
         readers = [told for told in self.pieces if told.committed_reads]
         hits = list(self.map(partial(proved_by, self.store, sends), readers))
         hit = sends[np.unique(np.concatenate([*hits, np.empty(0, np.int64)]).astype(np.int64))]
@@ -150,7 +152,7 @@ class Whole:
         for told, counts in [*((t, t.counts) for t in self.pieces), *placed]:
             self.evidence.add(counts, marks[told.process])
         evidence, told, names, meta = self.evidence, self.told, self.names, self.meta
-        evidence.settle()
+        evidence.settle(unproved=self.unproved)
         evidence.look_for_files(meta, self.files)
         look_for_dumps(evidence, told, names, meta, self.files)
         if len(np.unique(told["clock"])) > 1:

@@ -11,7 +11,7 @@ from typing import Any
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.process import Process, open_process
-from traces.record.settling import settle
+from traces.record.settling import EXIT, settle
 from traces.record.wrapper import Told
 
 #: Every name that a process of the run has taken, whatever became of its file since.
@@ -91,7 +91,12 @@ _open: list[Process] = []
 
 @atexit.register
 def _end_all() -> None:
-    """The program ends: what it has not closed by now, it never will."""
+    """The program ends: what it has not closed by now, it never will.
+
+    A client that some exception took along crashed. Where the program came to its end, settling
+    decides: a producer that has flushed and is in no transaction has nothing left to close.
+    """
+    how = "crash" if getattr(sys, "last_value", None) is not None else EXIT
     for process in _open:
         with suppress(FileNotFoundError):  # the folder of the run was a temporary one
-            process.end("crash")
+            process.end(how)

@@ -22,6 +22,7 @@ from traces.record.journal import SUFFIX
 from traces.record.process import clock_domain
 
 LAST = ("close", "crash")
+EXIT = "exit"  # in a journal alone: the program ended and had not closed its client
 
 
 class StillRunningError(Exception):
@@ -73,6 +74,7 @@ class _Survey:
     last_ns: int = 0
     ended: str = ""
     died: bool = False
+    open_txn: bool = False
 
 
 def _survey(journal: Path) -> _Survey:
@@ -91,8 +93,10 @@ def _survey(journal: Path) -> _Survey:
             if "op" in line:
                 survey.calls += 1
                 survey.last_seq = max(survey.last_seq, seq)
-                if line["op"] in LAST:
+                if line["op"] in (*LAST, EXIT):
                     survey.ended = line["op"]
+                if line["op"] in ("txn_begin", "txn_commit", "txn_abort"):
+                    survey.open_txn = line["op"] == "txn_begin"
             if "outcome" in line:
                 unanswered.discard(seq)
             else:
@@ -104,6 +108,9 @@ def _survey(journal: Path) -> _Survey:
     # Nobody closed it, and nothing is damaged: it lived as long as its process.
     survey.died = not survey.ended
     survey.ended = survey.ended or "crash"
+    if survey.ended == EXIT:
+        idle = not unanswered and not survey.open_txn
+        survey.ended = "close" if idle and head.get("role") == "producer" else "crash"
     return survey
 
 
@@ -131,6 +138,8 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
             line["records"] = polls[line.pop("records_of")]["records"]
         call = merged(waiting.get(seq), line)
         waiting[seq] = call
+        if call.get("op") == EXIT:
+            call["op"] = survey.ended
         if "outcome" not in call and seq in survey.unanswered:
             call["outcome"] = "info"
         if "outcome" in call:

@@ -70,7 +70,7 @@ def add_reads(summary: Summary, piece: Piece) -> None:
         return
     op, offset, ok = lane["op"], lane["offset"], piece.ok[lane.rows]
     told = ok & (offset != NONE)
-    read = one_of(op, Op.POLL, Op.SCAN) & piece.record[lane.rows] & (offset >= 0) & ok
+    read = one_of(op, Op.POLL, Op.SCAN) & (offset >= 0) & ok
     add_pieces(summary, lane, op, offset, read)
     commit = (op == Op.COMMIT) & told & (lane["group"] != NONE)
     if commit.any():

@@ -236,3 +236,40 @@ def test_killing_the_process_loses_nothing(tmp_path: Path) -> None:
     assert [line["outcome"] for line in found] == [*["ok"] * 5000, "info", "ok"]
     assert found[-2]["records"] == [{"topic": "t", "id": "last"}]
     assert found[-1]["op"] == "crash"
+
+
+LEFT = """
+import sys
+from pathlib import Path
+from traces.record import run
+from traces.record.process import open_process
+from traces.record.settling import settle
+role, what = sys.argv[2:]
+process = open_process(Path(sys.argv[1]), "p", {"role": role}, run.TAKEN, settle)
+run._open.append(process)
+if what == "inside":
+    process.answer(process.call("txn_begin", txn=0), "ok")
+seq = process.call("send", records=[{"topic": "t", "id": 1}])
+if what != "unanswered":
+    process.answer(seq, "ok", at=(0, 0, 1))
+if what == "raised":
+    raise SystemError
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "what", "ended"),
+    [
+        ("producer", "flushed", "close"),
+        ("producer", "unanswered", "crash"),
+        ("producer", "inside", "crash"),
+        ("producer", "raised", "crash"),
+        ("consumer", "flushed", "crash"),
+    ],
+)
+def test_a_producer_that_flushed_before_its_program_ended_did_not_crash(
+    tmp_path: Path, role: str, what: str, ended: str
+) -> None:
+    """A client such as confluent-kafka's producer has no `close`."""
+    subprocess.run([sys.executable, "-c", LEFT, str(tmp_path), role, what], capture_output=True)
+    assert lines(tmp_path / "p#0.ndjson")[-1]["op"] == ended
