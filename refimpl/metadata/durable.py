@@ -77,7 +77,7 @@ class DurableStore:
 
     def handle_all(self, now: int, frames: Sequence[Frame]) -> Sequence[Frame]:
         """Take several frames with one flush."""
-        return self._safely(lambda: [out for one in frames for out in self.store.handle(now, one)])
+        return self._safely(lambda: self.store.handle_all(now, frames))
 
     def expire(self, now: int) -> Sequence[Frame]:
         """As `EmbeddedStore.expire`."""

@@ -147,6 +147,10 @@ class EmbeddedStore:
             self._take(now, link, frame.connection, frame.body)
         return self._sent()
 
+    def handle_all(self, now: int, frames: Sequence[Frame]) -> Sequence[Frame]:
+        """Take several frames, one after the other."""
+        return [out for one in frames for out in self.handle(now, one)]
+
     def disconnect(self, connection: Connection) -> None:
         """A connection has ended; its session goes on, without its watches, until it expires."""
         link = self._links.pop(connection, None)

@@ -22,6 +22,8 @@ def parent_of(path: str) -> str:
 
 def must_be_valid(operation: Operation) -> None:
     """Raises InvalidOperation for what would be refused in every state of every store."""
+    if isinstance(operation, Multi) and not operation.operations:
+        raise InvalidOperation("a multi has at least one operation")
     size = 0
     for one in changes_of(operation):
         if isinstance(one, Create | SetData):

@@ -140,9 +140,9 @@ class Tree:
         parent = self._node(parent_path)
         path = f"{create.path}{parent.created:010d}" if create.sequential else create.path
         if path in self.nodes:
-            raise NodeExists(path)
+            raise NodeExists(create.path)
         if parent.owner:
-            raise NoChildrenForEphemerals(path)
+            raise NoChildrenForEphemerals(create.path)
         owner = session if create.ephemeral else 0
         self.nodes[path] = Znode(create.data, zxid, zxid, zxid, owner=owner)
         if owner:

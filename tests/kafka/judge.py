@@ -68,10 +68,9 @@ class NoMavenError(RuntimeError):
         )
 
 
-def jars() -> Path:
-    """The folder of Kafka's jars, fetched once for each content of pom.xml."""
-    pom = HERE / "pom.xml"
-    folder = CACHE / "jars"
+def jars(pom: Path = HERE / "pom.xml", name: str = "jars") -> Path:
+    """The folder of the jars that a pom.xml names, fetched once for each content of it."""
+    folder = CACHE / name
     stamp = folder / "pom.xml"
     if stamp.exists() and stamp.read_bytes() == pom.read_bytes():
         return folder

@@ -124,9 +124,9 @@ def _create(before: Outcome, place: int, session: int, create: Create) -> Outcom
     home = state[above]
     path = f"{create.path}{home.born:010}" if create.sequential else create.path
     if path in state:
-        return NodeExists(path)
+        return NodeExists(create.path)
     if home.owner is not None:
-        return NoChildrenForEphemerals(path)
+        return NoChildrenForEphemerals(create.path)
     node = Node(create.data, session if create.ephemeral else None, place, place, place)
     after = {**state, path: node, above: evolve(home, born=home.born + 1, pzxid=place)}
     return _then(before, after, Created(path), EventType.CREATED, Create(path))

@@ -24,7 +24,7 @@ IN_MEMORY = {
     ),
     "an ephemeral znode has children": (
         f"{TREE}._create",
-        "if parent.owner:\n    raise NoChildrenForEphemerals(path)",
+        "if parent.owner:\n    raise NoChildrenForEphemerals(create.path)",
         "",
     ),
     "a multi that fails is applied up to there": (

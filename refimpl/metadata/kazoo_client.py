@@ -1,0 +1,105 @@
+"""kazoo, as little of it as possible: its connection and its session, without its helpers.
+
+kazoo has no types; nothing outside this module and `kazoo_messages` knows it.
+"""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol, cast
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, WriterNotClosedException
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Connect
+from kazoo.protocol.states import KeeperState
+
+RETRY_AT_MOST_S = 0.5
+CONNECTED, EXPIRED = KeeperState.CONNECTED, KeeperState.EXPIRED_SESSION
+
+
+class Post(Protocol):
+    """Who is told of each new state, on the socket thread, with the session's id and time-out."""
+
+    def __call__(self, client: "Client", state: str, session_id: int, granted_ms: int) -> None:
+        """Take note; nothing of kazoo may be called."""
+        ...
+
+
+class Handler(SequentialThreadingHandler):
+    """kazoo's helper threads, of which none is needed: events go to the loop at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.loop = loop
+
+    def start(self) -> None:
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self.loop.call_soon_threadsafe(callback.func, *callback.args)
+
+
+class Result:
+    """What kazoo puts an answer into."""
+
+    def __init__(self, put: Callable[[Any], Any]) -> None:
+        self.set_exception = put
+        self._put = put
+
+    def set(self, value: Any = None) -> None:
+        self._put(value)
+
+
+class Client(KazooClient):
+    """kazoo's client, with its states told as they are, and its queue closed when it is cut off."""
+
+    def __init__(self, hosts: str, timeout_ms: int, post: Post) -> None:
+        self.gate, self.post, self.granted_ms = threading.RLock(), post, timeout_ms
+        super().__init__(
+            hosts,
+            timeout=timeout_ms / 1000,
+            handler=Handler(asyncio.get_running_loop()),
+            connection_retry={"max_tries": -1, "max_delay": RETRY_AT_MOST_S},
+            logger=logging.getLogger("refimpl.metadata.kazoo"),
+        )
+        connection: Any = self._connection
+        invoke = connection._invoke
+
+        def note_time_out(timeout: float, request: Any, xid: int | None = None) -> Any:
+            result = invoke(timeout, request, xid)
+            if isinstance(request, Connect):
+                self.granted_ms = result[0].time_out
+            return result
+
+        connection._invoke = note_time_out
+
+    def ask(self, request: Any, put: Callable[[Any], Any]) -> None:
+        """Send a request on the connection that there is, or fail it at once."""
+        with self.gate:
+            if self._state == CONNECTED:
+                self._call(request, Result(put))
+            else:
+                put(ConnectionLoss())
+
+    def end(self) -> None:
+        """Close the session, if there is a connection, and everything that belongs to it."""
+        with suppress(WriterNotClosedException):  # its thread is on its way to the end
+            self.stop()
+            self.close()
+
+    def _session_callback(self, state: str) -> None:
+        """kazoo's socket thread is in another state; first it fails what was under way."""
+        with self.gate:
+            before: str = self._state
+            session_id = cast("int | None", self._session_id)
+            super()._session_callback(state)
+            if state != before:
+                self.post(self, state, session_id or 0, self.granted_ms)
