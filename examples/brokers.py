@@ -23,10 +23,11 @@ node.id={node}
 process.roles={role}
 controller.quorum.voters={controller_id}@127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT
 listeners={listener}://127.0.0.1:{port}
 log.dirs={data}
 """
+ADVERTISED = "advertised.listeners={listener}://127.0.0.1:{port}\n"
 
 # Kafka 4 reads the first, Kafka 3 the second.
 LOG4J2 = """\
@@ -53,12 +54,18 @@ class NotInTimeError(RuntimeError):
 
 @define
 class Node:
-    """One process: a broker, or the controller."""
+    """One process: a broker, or the controller.
+
+    `reached_at` is the port under which the others reach it, if that is not its own: a relay's.
+    `settings` are more lines of its server.properties.
+    """
 
     id: int
     folder: Path
     classpath: str
     port: int = field(factory=lambda: free_port())
+    reached_at: int | None = None
+    settings: str = ""
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -79,11 +86,14 @@ class Node:
             node=self.id,
             role="controller" if leads else "broker",
             controller_id=controller.id,
-            controller_port=controller.port,
+            controller_port=controller.reached_at or controller.port,
             listener="CONTROLLER" if leads else "PLAINTEXT",
             port=self.port,
             data=self.folder / "data",
         )
+        if leads and self.reached_at is not None:
+            settings += ADVERTISED.format(listener="CONTROLLER", port=self.reached_at)
+        settings += self.settings
         (self.folder / "server.properties").write_text(settings)
         arguments = ("format", "-t", CLUSTER_ID, "-c", self.folder / "server.properties")
         done = subprocess.run(
@@ -124,11 +134,22 @@ class Node:
         return ["java", *lean, *logging, "-cp", self.classpath, main, *map(str, arguments)]
 
 
+def laid_out(folder: Path, classpath: str) -> dict[int, Node]:
+    """The controller and the brokers by number, not yet formatted."""
+    ids = (CONTROLLER, *BROKERS)
+    return {node: Node(node, folder / f"node-{node}", classpath) for node in ids}
+
+
 @contextmanager
 def cluster(folder: Path, classpath: str) -> Generator[Mapping[int, Node]]:
     """The brokers by number, up; at the end none of the processes runs any more."""
-    ids = (CONTROLLER, *BROKERS)
-    nodes = {node: Node(node, folder / f"node-{node}", classpath) for node in ids}
+    with started(laid_out(folder, classpath)) as brokers:
+        yield brokers
+
+
+@contextmanager
+def started(nodes: Mapping[int, Node]) -> Generator[Mapping[int, Node]]:
+    """The same, of nodes that were laid out."""
     try:
         for node in nodes.values():
             node.format(nodes[CONTROLLER])

@@ -1,0 +1,219 @@
+"""A scenario on three real brokers: records that are written and acknowledged, faults, a reader.
+
+The client that writes is recorded in trace format v1, for `highwater check`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import orjson
+from attrs import define, field
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from examples.brokers import Node, NotInTimeError, until
+from tests.kafka.judge import NoMavenError
+from tests.kafka.judge import jars as maven_jars
+from traces.record import recorded
+
+
+@define
+class Scenario:
+    """What happens, step by step; each step waits until the one before has taken effect.
+
+    `assignment` is the one partition's, the preferred leader first.
+    """
+
+    brokers: Mapping[int, Node]
+    run: Path
+    topic: str
+    assignment: list[int]
+    admin: Any = field(init=False)
+    producer: Any = field(init=False)
+    started: float = field(factory=time.monotonic)
+    faults: list[dict[str, object]] = field(factory=list[dict[str, object]])
+
+    def __attrs_post_init__(self) -> None:
+        where: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "log_level": 0}
+        self.admin = AdminClient(where)
+        self.producer = recorded(Producer, self.run, {**where, "acks": "all", "linger.ms": 0})
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.address for node in self.brokers.values())
+
+    def play(self) -> list[bytes]:
+        """The values that a consumer reads at the end."""
+        raise NotImplementedError
+
+    def create_topic(self) -> None:
+        """With min.insync.replicas=2; all three are in sync, and the preferred leader leads."""
+        until("three brokers", 60, lambda: len(self.admin.list_topics(timeout=5).brokers) == 3)
+        topic = NewTopic(
+            self.topic, 1, replica_assignment=[self.assignment], config={"min.insync.replicas": "2"}
+        )
+        self.admin.create_topics([topic])[self.topic].result(60)
+        until("all in sync", 60, lambda: self.state() == (self.assignment[0], {1, 2, 3}))
+
+    def restart(self, broker: int) -> None:
+        """In good order; whoever comes next in the assignment leads then."""
+        self.brokers[broker].signal(signal.SIGTERM)
+        self.brokers[broker].wait()
+        self.brokers[broker].start()
+        self.in_sync({1, 2, 3}, 120)
+
+    def in_sync(self, isr: set[int], seconds: float) -> None:
+        until(f"ISR {isr}", seconds, lambda: self.state()[1] == isr)
+
+    def write(self, value: str, seconds: float) -> None:
+        sent = Sent(self.producer, self.topic, value)
+        sent.wait(seconds)
+        self.say(f"{value} acknowledged at offset {sent.offset}")
+
+    def read(self) -> list[bytes]:
+        """Everything in the partition, by a consumer of its own."""
+        consumer: Any = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
+        )
+        where = TopicPartition(self.topic, 0, 0)
+        consumer.assign([where])
+        end = consumer.get_watermark_offsets(where, 30)[1]
+        values: list[bytes] = []
+        while len(values) < end and (message := consumer.poll(30)) is not None:
+            values.append(message.value())
+        consumer.close()
+        self.say(f"a consumer reads {b', '.join(values).decode()}")
+        return values
+
+    def state(self) -> tuple[int, set[int]]:
+        """Leader and ISR."""
+        try:
+            partition = self.admin.list_topics(self.topic, timeout=5).topics[self.topic].partitions
+            return partition[0].leader, set(partition[0].isrs)
+        except (KafkaException, KeyError):
+            return -1, set()
+
+    def alive(self) -> set[int]:
+        """The brokers that are not fenced."""
+        try:
+            return set(self.admin.list_topics(timeout=5).brokers)
+        except KafkaException:
+            return set()
+
+    def sizes(self) -> list[int]:
+        return [node.log_size(self.topic) for node in self.brokers.values()]
+
+    def signal(self, broker: int, number: signal.Signals) -> None:
+        self.fault(f"{number.name} broker {broker}")
+        self.brokers[broker].signal(number)
+
+    def fault(self, what: str) -> None:
+        """Write into the recording what is about to be done to the brokers."""
+        self.faults.append({"at_ns": time.monotonic_ns(), "what": what})
+        self.say(what)
+
+    def say(self, what: str) -> None:
+        click.echo(f"{time.monotonic() - self.started:7.3f} s  {what}")
+
+
+@define
+class Sent:
+    """A record under way, and the offset at which it was acknowledged."""
+
+    producer: Any
+    topic: str
+    value: str
+    offset: int | None = None
+    error: object = None
+
+    def __attrs_post_init__(self) -> None:
+        self.producer.produce(self.topic, self.value, partition=0, on_delivery=self._delivered)
+        self.producer.poll(0)
+
+    def poll(self) -> bool:
+        self.producer.poll(0.001)
+        if self.error is not None:
+            raise RuntimeError(f"{self.value} was not acknowledged: {self.error}")
+        return self.offset is not None
+
+    def wait(self, seconds: float) -> None:
+        until(f"{self.value} acknowledged", seconds, self.poll)
+
+    def _delivered(self, error: object, message: Any) -> None:
+        self.error, self.offset = error, None if error else message.offset()
+
+
+def program(summary: str, start: Callable[[Path, str, Path, ExitStack], Scenario]) -> click.Command:
+    """The command line of a scenario that loses B.
+
+    `start` lays the brokers out in a folder, with this class path, and starts them for as long as
+    the stack lasts.
+    """
+
+    def main(run: Path, jars: Path | None, classes: Path | None, brokers: Path | None) -> None:
+        with ExitStack() as stack:
+            if run.exists() and any(run.iterdir()):
+                refuse(f"{run} is not empty: name a new folder for the recording")
+            if brokers is not None and brokers.exists():
+                refuse(f"{brokers} exists: name a new folder for the brokers")
+            folder = brokers or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            run.mkdir(parents=True, exist_ok=True)
+            try:
+                patched = [str(classes.resolve())] if classes else []
+                classpath = os.pathsep.join([*patched, f"{(jars or maven_jars()).resolve()}/*"])
+                scenario = start(folder.resolve(), classpath, run, stack)
+                values = scenario.play()
+                (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
+                _scan(run, scenario.bootstrap)
+            except (NoMavenError, NotInTimeError) as unplayed:
+                refuse(str(unplayed))
+        click.echo(f"recorded in {run}; judge it: highwater check {run}")
+        if b"B" not in values:
+            click.echo("B was acknowledged with acks=all and min.insync.replicas=2, and is lost.")
+            sys.exit(1)
+        click.echo("B survives: this Kafka keeps what it has acknowledged.")
+
+    folder = click.Path(path_type=Path, file_okay=False)
+    present = click.Path(path_type=Path, exists=True, file_okay=False)
+    arguments = [
+        click.Argument(["run"], type=folder),
+        click.Option(
+            ["--jars"],
+            type=present,
+            help="A folder of Kafka's jars, such as libs/ of a download.  "
+            "[default: 4.3.1, by Maven]",
+        ),
+        click.Option(
+            ["--classes"],
+            type=present,
+            help="A folder of classes to put before the jars: a Kafka with a patch.",
+        ),
+        click.Option(
+            ["--brokers"],
+            type=folder,
+            help="Keep settings, logs and output of the brokers in this new folder.",
+        ),
+    ]
+    return click.Command("main", callback=main, params=[*arguments], help=summary)
+
+
+def _scan(run: Path, bootstrap: str) -> None:
+    """The end of a recording: what all partitions hold (`highwater record-scan`)."""
+    command = [sys.executable, "-m", "refimpl", "record-scan", str(run), "--bootstrap", bootstrap]
+    subprocess.run(command, check=True)
+
+
+def refuse(why: str) -> NoReturn:
+    """Bad input, or a scenario that could not be played."""
+    click.echo(why, err=True)
+    sys.exit(2)

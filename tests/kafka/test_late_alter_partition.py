@@ -1,0 +1,25 @@
+"""Kafka loses an acknowledged record when a copy of a refused AlterPartition is accepted later.
+
+The finding: docs/findings/kafka-late-alter-partition.md.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kafka import played
+
+NAME = "kafka-late-alter-partition"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return played.lost(NAME, NAME, tmp_path_factory)
+
+
+def test_the_check_finds_the_record_that_was_lost(run: Path) -> None:
+    played.assert_that_the_check_finds_b(run)
+
+
+def test_what_was_promised_could_have_been_kept(run: Path) -> None:
+    played.assert_that_it_was_promised(run, "late-alter-partition")
