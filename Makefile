@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify test lint pytest format spec prove conform mutants chaos validate check \
+.PHONY: help setup java verify test lint pytest format spec prove conform mutants matrix mutants-auto chaos validate check \
 	docs test-browser test-kafka test-cluster soak bench lock clean
 
 help: ## List the verbs
@@ -49,8 +49,14 @@ prove: java setup ## Show with z3 that invariants are inductive: make prove ARGS
 conform: java setup ## Compare specs and Python machines, edge by edge
 	$(HIGHWATER) conform $(ARGS)
 
-mutants: java setup ## Put known bugs in; show what kills each
+mutants: java setup ## Put known bugs in; show that each is found
 	$(HIGHWATER) mutants $(ARGS)
+
+matrix: java setup ## Ask every check about every known bug and every dropped guard: an hour
+	$(HIGHWATER) mutants --matrix $(ARGS)
+
+mutants-auto: java setup ## Change every comparison, guard and assignment in turn; goes on where it was
+	$(HIGHWATER) mutants --auto $(ARGS)
 
 chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
 	$(HIGHWATER) chaos $(ARGS)

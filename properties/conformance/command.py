@@ -1,8 +1,12 @@
 """`highwater conform`: are the Python machines the specs, edge by edge?"""
 
+import os
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import click
@@ -15,6 +19,7 @@ from rich.table import Table as Grid
 from properties.conformance import scopes
 from properties.conformance.discrepancy import FORBIDDEN, Discrepancy
 from properties.conformance.report import SMALL, Budget, Report, Tick, check
+from properties.conformance.scopes import Wanted
 from properties.tla import InputError
 from properties.tla.errors import Unusable
 from properties.tla.guards import load_false_guards
@@ -58,9 +63,7 @@ def conform(
     budget = Budget(seed=seed, stroll_steps=steps)
     reports: list[Report] = []
     try:
-        for scope in scopes.load(scopes.scopes(modules, cfgs)):
-            with _progress(console, scope.name) as tick:
-                report = check(scope, budget, tick)
+        for report in _reports(scopes.wanted(modules, cfgs), budget, console):
             _show(report, console)
             reports.append(report)
     except InputError as wrong:
@@ -72,6 +75,27 @@ def conform(
     _summary(reports, differences, console)
     if differences:
         raise SystemExit(1)
+
+
+def _reports(chosen: Sequence[Wanted], budget: Budget, console: Console) -> Iterator[Report]:
+    """The scopes in order, one per core at a time; machines are as they are in this process."""
+    if len(chosen) == 1:
+        with _progress(console, chosen[0].cfg) as tick:
+            yield check(chosen[0].load(), budget, tick)
+        return
+    pool = ProcessPoolExecutor(os.cpu_count(), get_context("fork"))
+    try:
+        with console.status(f"0 of {len(chosen)} scopes") as status:
+            reports = pool.map(partial(_report, budget), chosen)
+            for number, report in enumerate(reports, start=1):
+                status.update(f"{number} of {len(chosen)} scopes")
+                yield report
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _report(budget: Budget, chosen: Wanted) -> Report:
+    return check(chosen.load(), budget)
 
 
 @contextmanager
@@ -95,10 +119,9 @@ def _progress(console: Console, name: str) -> Generator[Tick]:
 
 def _show(report: Report, console: Console) -> None:
     """One line per action: how many edges it has, and how many of them each method reached."""
-    scope, edges = report.scope, report.edges()
-    labels = scope.graph.actions
+    edges, labels = report.edges, report.labels
     heads = ("bindings", "edges", *(one.method for one in report.found))
-    title = f"{scope.name}: {len(scope.graph.states):,} states, {edges.total():,} edges"
+    title = f"{report.scope}: {report.states:,} states, {edges.total():,} edges"
     grid = Grid(
         box=SIMPLE,
         title=title,
@@ -127,6 +150,8 @@ def _show(report: Report, console: Console) -> None:
     grid.add_row("CPU s", "", "", *(f"{one.cpu_s:.1f}" for one in report.found))
     speeds = (f"{one.edges / one.cpu_s:,.0f}" if one.cpu_s else "" for one in report.found)
     grid.add_row("edges/CPU s", "", "", *speeds)
+    if any(one.refusals for one in report.found):
+        grid.add_row("refusals by name", "", "", *(f"{one.refusals:,}" for one in report.found))
     found = ("1" if one.discrepancy else "0" for one in report.found)
     grid.add_row("discrepancies", "", "", *found)
     console.print(grid)
@@ -143,7 +168,7 @@ def _summary(
         for guard in _false_guards(shortest, reports):
             console.print(f"  false guard: {guard}", highlight=False, markup=False, soft_wrap=True)
         console.print(f"see it again: highwater conform {module} --scope {cfg}", highlight=False)
-    edges = sum(report.scope.graph.edge_count for report in reports)
+    edges = sum(report.edges.total() for report in reports)
     reached = sum(report.found[0].edges for report in reports)
     found = [one for report in reports for one in report.found]
     cpu_s = sum(one.cpu_s for one in found)
@@ -160,7 +185,8 @@ def _false_guards(found: Discrepancy, reports: Sequence[Report]) -> tuple[str, .
     """What forbids a step that the machines take; none where that takes long to find out."""
     if found.at is None or found.spec != FORBIDDEN:
         return ()
-    scope = next(report.scope for report in reports if report.scope.name == found.scope)
-    if scope.graph.edge_count > SMALL:
+    report = next(report for report in reports if report.scope == found.scope)
+    if report.edges.total() > SMALL:
         return ()
-    return load_false_guards(scope.binding.module, scope.cfg).of(*found.at)
+    module, _, cfg = found.scope.split(" ")[0].partition("/")
+    return load_false_guards(module, cfg).of(*found.at)

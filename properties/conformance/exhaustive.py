@@ -7,7 +7,8 @@ behind it: a cache that went stale on the way, an object that two machines came 
 for the walks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from properties.conformance.binding import NoSuchChoice
 from properties.conformance.discrepancy import Discrepancy
@@ -17,9 +18,15 @@ from refimpl.errors import Refusal
 
 METHOD = "exhaustive"
 
+Compare: TypeAlias = Callable[[int, int, Refusal], Discrepancy | None]
+"""Told of a state, a label that is refused there, and how: what is wrong with that."""
 
-def exhaustive(machines: Machines) -> Iterator[Discrepancy | None]:
-    """State after state, in breadth-first order: what differs there, or None."""
+
+def exhaustive(machines: Machines, named: Compare | None = None) -> Iterator[Discrepancy | None]:
+    """State after state, in breadth-first order: what differs there, or None.
+
+    `named` judges every refusal of what the spec forbids.
+    """
     yield _starts(machines)
     for state in range(len(machines.scope.graph.states)):
         machines.system.load(machines.scope.graph.state(state))
@@ -27,7 +34,7 @@ def exhaustive(machines: Machines) -> Iterator[Discrepancy | None]:
         yield (
             machines.sharing(state, memory)
             or _loaded(machines, state)
-            or _forbidden(machines, state, memory)
+            or _forbidden(machines, state, memory, named)
             or _allowed(machines, state, memory)
         )
 
@@ -46,7 +53,9 @@ def _loaded(machines: Machines, state: int) -> Discrepancy | None:
     return machines.told(state, "load", "the state above", machines.changed_since(state))
 
 
-def _forbidden(machines: Machines, state: int, memory: Memory) -> Discrepancy | None:
+def _forbidden(
+    machines: Machines, state: int, memory: Memory, named: Compare | None
+) -> Discrepancy | None:
     """What the spec forbids is refused, and leaves no trace.
 
     Nine of ten attempts are of this kind, so the loop is as bare as it can be.
@@ -58,7 +67,9 @@ def _forbidden(machines: Machines, state: int, memory: Memory) -> Discrepancy | 
             if label not in allowed:
                 try:
                     call()
-                except Refusal:
+                except Refusal as refusal:
+                    if named is not None and (found := named(state, label, refusal)):
+                        return found
                     continue
                 return machines.differs(state, label, f"takes it: {machines.changed_since(state)}")
     except Exception as crash:
@@ -70,8 +81,11 @@ def _forbidden(machines: Machines, state: int, memory: Memory) -> Discrepancy | 
             call(choice=0)
         except NoSuchChoice:
             continue
+        except Refusal as refusal:  # there may be other choices
+            if named is not None and (found := named(state, label, refusal)):
+                return found
         except Exception:
-            pass  # refused, and there may be other choices; or crashed, and judge tells of it
+            pass  # judge tells of it
         memory.restore()
         if found := machines.judge(state, label, memory):
             return found

@@ -1,7 +1,7 @@
 """The machines of a scope, held against the graph one label at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
@@ -31,22 +31,28 @@ class Machines:
     reached: Counter[int] = field(factory=Counter[int], init=False)
     """Per label, how many edges `judge` found to be right."""
     _looks: list[tuple[Callable[[Any], Value], dict[Value, int]]] = field(init=False)
+    _methods: list[tuple[bool, str, tuple[Value, ...]]] = field(init=False)
+    """Of each label whether it chooses, its method and its arguments."""
 
     def __attrs_post_init__(self) -> None:
+        graph, binding = self.scope.graph, self.scope.binding
+        self._looks = [
+            (binding.projection[name], graph.intern[i]) for i, name in enumerate(graph.variables)
+        ]
+        choosing = {name for name, formals in binding.actions().items() if CHOICE in formals}
+        self._methods = [
+            (label.name in choosing, snake_case(label.name), tuple(label.params.values()))
+            for label in graph.actions
+        ]
         self.reset()
 
     def reset(self) -> None:
         """Begin again with new machines, in the initial state."""
-        graph, binding = self.scope.graph, self.scope.binding
-        self.system = self.scope.system()
-        choosing = {name for name, formals in binding.actions().items() if CHOICE in formals}
+        system = self.system = self.scope.system()
         self.plain, self.choosing = {}, {}
-        for number, label in enumerate(graph.actions):
-            calls = self.choosing if label.name in choosing else self.plain
-            method = getattr(self.system, snake_case(label.name))
-            calls[number] = partial(method, *label.params.values())
-        looks = binding.projection
-        self._looks = [(looks[name], graph.intern[i]) for i, name in enumerate(graph.variables)]
+        for number, (chooses, method, arguments) in enumerate(self._methods):
+            calls = self.choosing if chooses else self.plain
+            calls[number] = partial(getattr(system, method), *arguments)
 
     def where(self) -> int | None:
         """The number of the state that the machines are in, None if the spec never gets there."""
@@ -57,30 +63,40 @@ class Machines:
             return None
         return self.scope.graph.state_ids.get(key)
 
+    def outcome(self, state: int, label: int) -> int | str | None:
+        """Try a label that has nothing to choose: where it leads, what is wrong with it, or None
+        where it is refused."""
+        return self._tried(self.plain[label], state, label)
+
     def outcomes(self, state: int, label: int) -> Iterator[int | str]:
         """Try a label in this state, each choice of it: where it leads, or what is wrong with it.
 
         Nothing comes of what is refused. Who asks for a further outcome has put the machines back.
         """
-        allowed = self.scope.graph.out[state].get(label, ())
-        for call in self._candidates(label):
+        plain = label in self.plain
+        for choice in range(1) if plain else count():
+            call = self.plain[label] if plain else partial(self.choosing[label], choice=choice)
             try:
-                call()
+                outcome = self._tried(call, state, label)
             except NoSuchChoice:
                 return
-            except Refusal as refusal:
-                self.refused = refusal
-            except Exception as crash:
-                yield f"crashes: {type(crash).__name__}: {crash}"
-            else:
-                to = self.where()
-                yield to if to in allowed else f"takes it: {self.changed_since(state)}"
+            if outcome is not None:
+                yield outcome
 
-    def _candidates(self, label: int) -> Iterable[Callable[[], None]]:
-        plain = self.plain.get(label)
-        if plain is not None:
-            return (plain,)
-        return (partial(self.choosing[label], choice=choice) for choice in count())
+    def _tried(self, call: Callable[[], None], state: int, label: int) -> int | str | None:
+        try:
+            call()
+        except NoSuchChoice:
+            raise
+        except Refusal as refusal:
+            self.refused = refusal
+            return None
+        except Exception as crash:
+            return f"crashes: {type(crash).__name__}: {crash}"
+        to = self.where()
+        if to in self.scope.graph.out[state].get(label, ()):
+            return to
+        return f"takes it: {self.changed_since(state)}"
 
     def judge(self, state: int, label: int, memory: Memory) -> Discrepancy | None:
         """Try a label and go back: does it lead to all that the spec allows, and nowhere else?"""

@@ -39,40 +39,39 @@ class Memory:
     def of(cls, system: object) -> "Memory":
         """Remember everything that can be reached from here."""
         memory = cls()
-        memory._visit(system, set())
+        known: set[int] = set()
+        waiting: list[Any] = [system]
+        while waiting:
+            thing = waiting.pop()
+            kind = thing.__class__
+            if kind in _values:
+                continue
+            if kind is tuple:
+                waiting.extend(thing)
+            elif id(thing) in known:
+                memory.shared.append(thing)
+            else:
+                known.add(id(thing))
+                waiting.extend(memory._remember(thing, kind))
         return memory
 
-    def _visit(self, thing: Any, known: set[int]) -> None:
-        kind: Any = thing.__class__
-        inner: Iterable[Any]
-        if kind is tuple:
-            inner = thing
-        elif id(thing) in known:
-            self.shared.append(thing)
-            return
-        elif getattr(kind, "OPAQUE", False):
-            known.add(id(thing))
-            return
-        elif kind is list:
-            inner = thing
+    def _remember(self, thing: Any, kind: Any) -> Iterable[Any]:
+        """Remember what a thing is made of; that is answered."""
+        if kind is list:
             self.containers.append((thing, thing[:]))
-        elif kind is dict:
-            inner = thing.values()
+            return thing
+        if kind is dict:
             self.containers.append((thing, thing.copy()))
-        elif kind is set:
-            inner = ()
+            return thing.values()
+        if kind is set:
             self.containers.append((thing, thing.copy()))
-        elif attrs.has(kind) and kind.__setattr__ is not object.__setattr__:
-            _values.add(kind)
-            return
-        else:
-            fields = _slots(kind) if attrs.has(kind) else _named(tuple(thing.__dict__))
-            inner = values = fields[1](thing)
-            self.objects.append((thing, fields, values))
-        known.add(id(thing))
-        for one in inner:
-            if type(one) not in _values:
-                self._visit(one, known)
+            return ()
+        fields = _fields_of(kind) if attrs.has(kind) else _named(tuple(thing.__dict__))
+        if fields is None:
+            return ()
+        values = fields[1](thing)
+        self.objects.append((thing, fields, values))
+        return values
 
     def changed(self) -> bool:
         """Whether anything is not as it was."""
@@ -100,7 +99,13 @@ def _fill(container: Any, contents: Any) -> None:
 
 
 @cache
-def _slots(kind: type) -> Fields:
+def _fields_of(kind: Any) -> Fields | None:
+    """The fields of a class of attrs, None if its objects never change or are opaque."""
+    if getattr(kind, "OPAQUE", False):
+        return None
+    if kind.__setattr__ is not object.__setattr__:
+        _values.add(kind)
+        return None
     return _named(tuple(one.name for one in attrs.fields(kind)))
 
 

@@ -7,21 +7,18 @@ that no binding refuses what is for the machines to refuse.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache
 
 from attrs import define, field
 
-from properties.conformance.binding import NoSuchChoice
 from properties.conformance.discrepancy import Discrepancy, guard_of
+from properties.conformance.exhaustive import METHOD, exhaustive
 from properties.conformance.machines import Machines
-from properties.conformance.memory import Memory
 from properties.conformance.scope import Scope
 from properties.tla import InputError, SpecTree
 from properties.tla.guards import FalseGuards, load_false_guards
 from properties.tla.verdicts import load
 from refimpl.errors import Refusal
-
-METHOD = "refusals"
 
 
 @define(eq=False)
@@ -33,48 +30,32 @@ class Refusals:
     names: Mapping[str, tuple[str, ...]]
     compared: int = field(default=0, init=False)
     """How many refused attempts had a name to compare."""
-    _expected: dict[tuple[str, tuple[str, ...]], frozenset[str]] = field(init=False)
+    _expected: dict[tuple[int, int], frozenset[str]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._expected = {}
 
     def differences(self) -> Iterator[Discrepancy | None]:
-        """State after state: what is refused there for another reason than the spec's, or None."""
-        graph = self.machines.scope.graph
-        for state in range(len(graph.states)):
-            self.machines.system.load(graph.state(state))
-            yield self._at(state, Memory.of(self.machines.system))
+        """The exhaustive check, and in every state the name of every refusal."""
+        return exhaustive(self.machines, self.compare)
 
-    def _at(self, state: int, memory: Memory) -> Discrepancy | None:
-        machines = self.machines
-        calls = machines.plain | {
-            label: partial(call, choice=0) for label, call in machines.choosing.items()
-        }
-        for label, call in calls.items():
-            false = self.guards.of(state, label)
-            if not false:
-                continue
-            try:
-                call()
-            except NoSuchChoice:
-                continue
-            except Refusal as refusal:
-                self.compared += 1
-                if name_of(refusal) not in self.expected(label, false):
-                    return self._differs(state, label, false, guard_of(refusal))
-            except Exception:
-                memory.restore()  # it crashes: the exhaustive check tells of it
-            else:
-                memory.restore()  # it takes the step: the same
-        return None
+    def compare(self, state: int, label: int, refusal: Refusal) -> Discrepancy | None:
+        """Whether what is refused here is refused for another reason than the spec's."""
+        number = self.guards.rows[state][label]
+        if number < 0 or not self.guards.sets[number]:  # no single guard is to blame
+            return None
+        self.compared += 1
+        expected = self._expected.get((label, number))
+        if expected is None:
+            expected = self._expected[label, number] = self._names(label, number)
+        if name_of(refusal) in expected:
+            return None
+        return self._differs(state, label, self.guards.sets[number], guard_of(refusal))
 
-    def expected(self, label: int, false: tuple[str, ...]) -> frozenset[str]:
+    def _names(self, label: int, number: int) -> frozenset[str]:
         """The names that a refusal may have where these guards are false."""
-        action = self.machines.scope.graph.actions[label].name
-        if (action, false) not in self._expected:
-            named = [name for guard in false for name in self._named(action, guard)]
-            self._expected[action, false] = frozenset(named)
-        return self._expected[action, false]
+        action, false = self.machines.scope.graph.actions[label].name, self.guards.sets[number]
+        return frozenset(name for guard in false for name in self._named(action, guard))
 
     def _named(self, action: str, guard: str) -> tuple[str, ...]:
         for key in (f"{action}: {guard}", guard):
@@ -102,5 +83,9 @@ def refusals_of(scope: Scope) -> Refusals:
 
 def name_of(refusal: Refusal) -> str:
     """A machine's refusal by Kafka's name, a binding's own by its class."""
-    named = refusal.kafka_error != Refusal.kafka_error
-    return refusal.kafka_error if named else type(refusal).__name__
+    return _name(refusal.__class__)
+
+
+@cache
+def _name(kind: type[Refusal]) -> str:
+    return kind.__name__ if kind.kafka_error == Refusal.kafka_error else kind.kafka_error

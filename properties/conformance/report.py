@@ -15,10 +15,12 @@ from properties.conformance.refusals import refusals_of
 from properties.conformance.scope import Scope
 from properties.conformance.stateful import Edge, search
 from properties.conformance.walks import Run, shorten, stroll, tour
+from properties.tla import Label, SpecTree
+from properties.tla.verdicts import load
 
-#: The largest graphs, in edges, of which refusals, tour and Hypothesis are asked.
-SMALL = 60_000
-#: The same for machines that no state can be loaded into; of larger ones only walks are made.
+#: The largest graphs, in edges, of which the names of refusals are compared as well.
+SMALL = 70_000
+#: The largest graphs that machines are toured on that no state can be loaded into.
 SMALL_ON_DISK = 10_000
 
 
@@ -42,6 +44,8 @@ class Found:
     cpu_s: float = 0.0
     steps: int = 0
     discrepancy: Discrepancy | None = None
+    refusals: int = 0
+    """How many refusals were compared by name."""
 
     @property
     def edges(self) -> int:
@@ -50,40 +54,46 @@ class Found:
 
 @define
 class Report:
-    """All methods in one scope."""
+    """All methods in one scope, without its graph."""
 
-    scope: Scope
+    scope: str
+    states: int
+    labels: tuple[Label, ...]
+    edges: Counter[int]
+    """Per label, how many edges the spec has."""
     found: list[Found] = field(factory=list[Found])
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Report":
+        """Of a scope that no method has been asked about yet."""
+        graph = scope.graph
+        counts: Counter[int] = Counter()
+        for steps in graph.out:
+            for label, targets in steps.items():
+                counts[label] += len(targets)
+        return cls(scope.name, len(graph.states), tuple(graph.actions), counts)
 
     @property
     def discrepancies(self) -> list[Discrepancy]:
         return [one.discrepancy for one in self.found if one.discrepancy]
 
-    def edges(self) -> Counter[int]:
-        """Per label, how many edges the spec has."""
-        counts: Counter[int] = Counter()
-        for steps in self.scope.graph.out:
-            for label, targets in steps.items():
-                counts[label] += len(targets)
-        return counts
-
     def as_json(self) -> dict[str, Any]:
-        edges = self.edges()
         return {
-            "scope": self.scope.name,
-            "states": len(self.scope.graph.states),
-            "edges": edges.total(),
+            "scope": self.scope,
+            "states": self.states,
+            "edges": self.edges.total(),
             "bindings": {
                 str(label): {
-                    "edges": edges[number],
+                    "edges": self.edges[number],
                     **{one.method: one.reached[number] for one in self.found},
                 }
-                for number, label in enumerate(self.scope.graph.actions)
+                for number, label in enumerate(self.labels)
             },
             "methods": {
                 one.method: {
                     "edges": one.edges,
                     "steps": one.steps,
+                    "refusals": one.refusals,
                     "cpu_s": round(one.cpu_s, 3),
                     "edges_per_cpu_s": round(one.edges / one.cpu_s) if one.cpu_s else None,
                 }
@@ -106,14 +116,14 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
     A method that finds a difference ends there; the others are asked all the same, as one may tell
     a shorter story. `tick` is told the method, how far it is, and how far it will go.
     """
-    report = Report(scope)
+    report = Report.of(scope)
     methods = [_exhaustively, _strolling]
     if scope.binding.variant:
         methods = [_strolling]
         if scope.graph.edge_count <= SMALL_ON_DISK:
             methods.insert(0, _touring)
-    elif scope.graph.edge_count <= SMALL:
-        methods += [_refusing, _touring, _searching]
+    elif scope.cfg in load(scope.binding.module, SpecTree()).scopes.tour:
+        methods += [_touring, _searching]
     for method in methods:
         started = time.process_time()
         found = method(scope, budget, tick)
@@ -123,11 +133,15 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
 
 
 def _exhaustively(scope: Scope, budget: Budget, tick: Tick) -> Found:
-    machines = Machines(scope, "exhaustive")
+    small = scope.graph.edge_count <= SMALL
+    refusals = refusals_of(scope) if small else None
+    machines = refusals.machines if refusals else Machines(scope, "exhaustive")
+    results = refusals.differences() if refusals else exhaustive(machines)
     states = len(scope.graph.states)
-    steps, first = _first(exhaustive(machines), lambda n: tick("exhaustive", n, states))
+    steps, first = _first(results, lambda n: tick("exhaustive", n, states))
     attempts = steps * len(scope.graph.actions)
-    return Found("exhaustive", machines.reached, steps=attempts, discrepancy=first)
+    named = refusals.compared if refusals else 0
+    return Found("exhaustive", machines.reached, steps=attempts, discrepancy=first, refusals=named)
 
 
 def _strolling(scope: Scope, budget: Budget, tick: Tick) -> Found:
@@ -135,13 +149,6 @@ def _strolling(scope: Scope, budget: Budget, tick: Tick) -> Found:
     path = stroll(run, Random(budget.seed), budget.stroll_steps)
     _, first = _first(path, lambda n: tick("walk", n, budget.stroll_steps))
     return _from_run("walk", run, first)
-
-
-def _refusing(scope: Scope, budget: Budget, tick: Tick) -> Found:
-    compared = refusals_of(scope)
-    states = len(scope.graph.states)
-    _, first = _first(compared.differences(), lambda n: tick("refusals", n, states))
-    return Found("refusals", steps=compared.compared, discrepancy=first)
 
 
 def _touring(scope: Scope, budget: Budget, tick: Tick) -> Found:

@@ -1,11 +1,11 @@
 """Which machines are held against which configurations: `[scopes]` of each `verdicts.toml`."""
 
-from collections.abc import Iterator
+from attrs import frozen
 
 from properties.conformance.binding import check_names
 from properties.conformance.scope import Scope
 from properties.modules.descriptor import module, modules
-from properties.tla import InputError, SpecTree
+from properties.tla import InputError
 
 
 def scopes(names: tuple[str, ...] = (), cfgs: tuple[str, ...] = ()) -> list[tuple[str, str]]:
@@ -19,12 +19,32 @@ def scopes(names: tuple[str, ...] = (), cfgs: tuple[str, ...] = ()) -> list[tupl
     return [(name, cfg) for name, cfg in known if not cfgs or cfg in cfgs]
 
 
-def load(chosen: list[tuple[str, str]], tree: SpecTree | None = None) -> Iterator[Scope]:
-    """The scopes one by one, after the names of their modules have been compared."""
+@frozen
+class Wanted:
+    """A scope that is to be checked, before its graph is read."""
+
+    module: str
+    cfg: str
+    on_disk: bool = False
+
+    def load(self) -> Scope:
+        """The scope with its graph, from the cache or from TLC."""
+        asked = module(self.module)
+        binding = (self.on_disk and asked.on_disk) or asked.binding
+        return Scope.of(binding, self.cfg)
+
+
+def wanted(names: tuple[str, ...] = (), cfgs: tuple[str, ...] = ()) -> list[Wanted]:
+    """The same, each followed by itself on Kafka's files where its module's table says so.
+
+    Raises `InputError` if the names of a module and its machines differ.
+    """
+    chosen = scopes(names, cfgs)
     for name in dict.fromkeys(name for name, _ in chosen):
         check_names(module(name).binding)
+    found: list[Wanted] = []
     for name, cfg in chosen:
-        yield Scope.of(module(name).binding, cfg, tree)
-        on_disk = module(name).on_disk
-        if on_disk is not None and cfg in module(name).table(tree).scopes.disk:
-            yield Scope.of(on_disk, cfg, tree)
+        found.append(Wanted(name, cfg))
+        if module(name).on_disk is not None and cfg in module(name).table().scopes.disk:
+            found.append(Wanted(name, cfg, on_disk=True))
+    return found

@@ -15,6 +15,7 @@ from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.machines import Machines
 from properties.conformance.memory import Memory
 from properties.conformance.scope import Scope
+from refimpl.errors import Refusal
 
 #: How many states the tour looks at to find an edge that is still missing, before it starts again.
 HORIZON = 64
@@ -56,6 +57,13 @@ class Run:
         self.steps += 1
         self.tried.append(label)
         allowed = self.scope.graph.out[self.state].get(label, ())
+        if allowed and label in self.machines.plain:
+            outcome = self.machines.outcome(self.state, label)
+            if not isinstance(outcome, int):
+                return self._differs(label, outcome or self.machines.refusal)
+            self.taken.add((self.state, label, outcome))
+            self.state = outcome
+            return None
         memory = Memory.of(self.machines.system) if len(allowed) > 1 else None
         for outcome in self.machines.outcomes(self.state, label):
             if isinstance(outcome, str):
@@ -74,16 +82,30 @@ class Run:
 
     def forbidden(self) -> Discrepancy | None:
         """Try everything that the spec forbids here."""
-        for label in range(len(self.scope.graph.actions)):
-            if label not in self.scope.graph.out[self.state]:
+        allowed = self.scope.graph.out[self.state]
+        for label, call in self.machines.plain.items():
+            if label not in allowed:
+                try:
+                    call()
+                except Refusal:
+                    continue
+                except Exception as crash:
+                    return self._forbidden(label, f"crashes: {type(crash).__name__}: {crash}")
+                changed = self.machines.changed_since(self.state)
+                return self._forbidden(label, f"takes it: {changed}")
+        for label in self.machines.choosing:
+            if label not in allowed:
                 for outcome in self.machines.outcomes(self.state, label):
-                    self.tried.append(label)
-                    return self._differs(label, str(outcome))
+                    return self._forbidden(label, str(outcome))
         if self.machines.where() == self.state:
             return None
         code = f"together change something: {self.machines.changed_since(self.state)}"
         found = self.machines.told(self.state, "refused steps", "nothing changes", code)
         return self.on_this_path(found)
+
+    def _forbidden(self, label: int, code: str) -> Discrepancy:
+        self.tried.append(label)
+        return self._differs(label, code)
 
     def sharing(self) -> Discrepancy | None:
         """Whether two parts of the machines hold the same mutable object by now."""

@@ -18,6 +18,7 @@ from properties.conformance.binding import (
     OtherAction,
     each,
 )
+from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.errors import IneligibleReplica
 from refimpl.machines.brokers import BrokerRegistry
@@ -290,3 +291,9 @@ AlterPartition.projection = {
     "answers": lambda c: frozenset(c.answers),
     "committed": lambda c: c.committed,
 }
+
+
+MODULE = Module(
+    binding=AlterPartition,
+    machines=("log", "replica", "controller", "brokers"),
+)

@@ -1,42 +1,25 @@
-"""Every generated mutant, asked of one gate after the other until one finds it.
-
-Each mutant runs in a process of its own, forked once the graphs are loaded: a loop without end or a
-heap without bound kills that process and nothing else, and counts as found. What is done is kept in
-the cache, one line each, so that an interrupted run goes on where it was; it is kept for exactly
-these files, and any change of machines, checks or specs begins anew.
-"""
+"""Every generated mutant, asked of one gate after the other until one finds it."""
 
 import contextlib
-import gc
 import io
-import os
-import resource
-import tempfile
-import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import TypeAlias
 
-import orjson
-from attrs import asdict, frozen
+from attrs import frozen
 
 from properties.modules.descriptor import modules
-from properties.mutants import methods
+from properties.mutants import forked, methods
+from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.generated import Generated, generated
 from properties.tla import InputError
-from properties.tla.specs import CHECKOUT, cache_folder
-from properties.tla.tools import digest
+from properties.tla.specs import CHECKOUT
 
 MACHINES, NODE = "refimpl.machines", "refimpl.broker"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
-#: CPU seconds and bytes that one mutant may use up; more is a loop without end.
-LIMIT_S, LIMIT_BYTES = 240, 4 << 30
 TESTS = CHECKOUT / "tests"
-
-Gate: TypeAlias = Callable[[Sequence[str]], object]
 
 
 def by_tests_of_machines(names: Sequence[str]) -> bool:
@@ -76,27 +59,30 @@ GATES: dict[str, Mapping[str, Gate]] = {
         "tour": methods.by_tour,
         "Hypothesis": methods.by_hypothesis,
     },
-    NODE: {"tests": by_tests_of_the_node, "chaos": methods.by_chaos},
+    NODE: {"chaos": methods.by_chaos, "tests": by_tests_of_the_node},
+}
+#: What the results of each depend on.
+ROOMS = {
+    MACHINES: (
+        *("refimpl/machines", "properties/conformance", "properties/modules"),
+        *("properties/mutants", "spec", "tests/refimpl/machines"),
+    ),
+    NODE: ("refimpl", "chaos", "tests/refimpl/broker"),
 }
 
 
 @frozen
-class Result:
-    """What became of one mutant: the gate that found it, None if all of them missed it."""
-
-    name: str
-    killer: str | None
-    asked: tuple[str, ...]
-    cpu_s: float
-
-
-@frozen
 class Job:
-    """One mutant, the modules whose machines have it, and the gates that are asked."""
+    """One mutant, and how it is tried."""
 
     mutant: Generated
     modules: tuple[str, ...]
     gates: Mapping[str, Gate]
+
+    @property
+    def trial(self) -> Trial:
+        """The gates one after the other, until one finds it."""
+        return Trial(self.mutant.name, self.mutant.applied, self.modules, self.gates)
 
 
 def jobs(wanted: Sequence[str] = ()) -> list[Job]:
@@ -123,104 +109,13 @@ def _node() -> Iterator[str]:
     return (one.name for one in walk_packages([str(folder)], f"{NODE}.") if not one.ispkg)
 
 
-# ------------------------------------------------------------------------------ running them
-
-
 def run(todo: Sequence[Job], at_once: int) -> Iterator[Result]:
-    """What became of each, those first that a run on the same files has seen before."""
-    kept = Kept(cache_folder() / "mutants" / f"{_fingerprint()}.jsonl")
-    known = kept.read()
-    yield from (known[job.mutant.name] for job in todo if job.mutant.name in known)
-    left = [job for job in todo if job.mutant.name not in known]
-    if left:
-        _prove_the_gates(left)
-        gc.freeze()  # what is loaded by now is shared with every process
-        with tempfile.TemporaryDirectory(prefix="highwater-mutants-") as notes:
-            for result in _forked(left, at_once, Path(notes)):
-                kept.add(result)
-                yield result
-
-
-def _prove_the_gates(todo: Iterable[Job]) -> None:
-    """A gate that fails without any mutant would kill them all; asking also loads the graphs."""
-    asked = {(job.modules, name): gate for job in todo for name, gate in job.gates.items()}
-    for (names, name), gate in asked.items():
-        if gate(names):
-            raise InputError(f"{name} fails without any mutant: {', '.join(names) or 'the node'}")
-
-
-def _forked(todo: Sequence[Job], at_once: int, folder: Path) -> Iterator[Result]:
-    running: dict[int, tuple[Job, Path]] = {}
-    waiting = list(reversed(todo))
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            job = waiting.pop()
-            note = folder / str(len(waiting))
-            note.write_text("")
-            pid = os.fork()
-            if pid == 0:
-                _ask_and_exit(job, note)
-            running[pid] = (job, note)
-        pid, _, used = os.wait4(-1, 0)
-        if pid in running:
-            job, note = running.pop(pid)
-            yield _result(job, note, used.ru_utime + used.ru_stime)
-
-
-def _ask_and_exit(job: Job, note: Path) -> None:
-    """In the forked process: note each gate before it is asked, and what it said."""
-    spent = int(time.process_time())
-    resource.setrlimit(resource.RLIMIT_CPU, (spent + LIMIT_S, spent + LIMIT_S))
-    resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
-    with note.open("a") as file, job.mutant.applied():
-        for name, gate in job.gates.items():
-            file.write(f"{name}\n")
-            file.flush()
-            try:
-                found = bool(gate(job.modules))
-            except BaseException:
-                found = True
-            if found:
-                os._exit(0)
-        file.write("missed\n")
-    os._exit(0)
-
-
-def _result(job: Job, note: Path, cpu_s: float) -> Result:
-    """The gate noted last found it, or was asked when the process ended."""
-    *asked, last = note.read_text().split("\n")[:-1]
-    note.unlink()
-    if last == "missed":
-        return Result(job.mutant.name, None, tuple(asked), cpu_s)
-    return Result(job.mutant.name, last, (*asked, last), cpu_s)
-
-
-def _fingerprint() -> str:
-    rooms = ("refimpl", "properties", "chaos", "spec", "tests/refimpl")
-    files = (path for room in rooms for path in sorted((CHECKOUT / room).rglob("*")))
-    kinds = {".py", ".tla", ".cfg", ".java"}
-    return digest(path for path in files if path.suffix in kinds)
-
-
-@frozen
-class Kept:
-    """The results so far, one line of JSON each."""
-
-    path: Path
-
-    def read(self) -> dict[str, Result]:
-        if not self.path.is_file():
-            return {}
-        rows = [orjson.loads(line) for line in self.path.read_bytes().splitlines()]
-        return {
-            row["name"]: Result(row["name"], row["killer"], tuple(row["asked"]), row["cpu_s"])
-            for row in rows
-        }
-
-    def add(self, result: Result) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.write(orjson.dumps(asdict(result), option=orjson.OPT_APPEND_NEWLINE))
+    """What became of each."""
+    for what, rooms in ROOMS.items():
+        trials = [job.trial for job in todo if job.mutant.function.startswith(f"{what}.")]
+        if trials:
+            kept = Kept.of(what.rpartition(".")[2], rooms)
+            yield from forked.run(trials, kept, at_once, methods.prepare)
 
 
 # ------------------------------------------------------------------------------ judging them
@@ -273,8 +168,8 @@ def tally(todo: Sequence[Job], results: Iterable[Result]) -> Tally:
     equivalent = 0
     for result in results:
         asked.update(result.asked)
-        if result.killer:
-            killed[result.killer] += 1
+        if result.killers:
+            killed[result.killers[0]] += 1
             revived += [result.name] if result.name in reasons else []
         elif result.name in reasons:
             equivalent += 1

@@ -18,11 +18,16 @@ from properties.tla.errors import Unusable
 @click.command()
 @click.argument("names", nargs=-1, metavar="[MUTANT]...")
 @click.option(
+    "--matrix",
+    is_flag=True,
+    help="Ask every check about every mutant, and about the guards of the specs as well.",
+)
+@click.option(
     "--only",
     type=click.Choice(["machines", "guards"]),
-    help="Only the mutants of the Python machines, or only those of the specs' guards.",
+    help="Of the matrix: only the machines' mutants, or only the specs' guards.",
 )
-@click.option("--update", is_flag=True, help="Keep what is found as what is expected.")
+@click.option("--update", is_flag=True, help="Keep the matrix that is found as what is expected.")
 @click.option("--list", "listed", is_flag=True, help="Name the mutants, and what is wrong.")
 @click.option(
     "--auto",
@@ -31,14 +36,15 @@ from properties.tla.errors import Unusable
     "functions whose names hold one of the arguments. What was done before is not done again.",
 )
 def mutants(
-    names: tuple[str, ...], only: str | None, update: bool, listed: bool, auto: bool
+    names: tuple[str, ...], matrix: bool, only: str | None, update: bool, listed: bool, auto: bool
 ) -> None:
-    """Put known bugs in and show which check kills each.
+    """Put known bugs in and show that each is found.
 
-    Each mutant of the machines is looked for by every method; each guard of the specs is dropped
-    in turn, and some verdict must change. The kill matrix must be the one that is kept: a mutant
-    that lives is a difference, and so is one that is killed by a method that used to miss it.
-    Exit code 0: all as expected; 1: something differs; 2: bad input or a missing tool.
+    Each mutant of the machines is asked of the cheapest check that is known to find it. With
+    --matrix every check is asked, each guard of the specs is dropped in turn as well, and some
+    verdict must change; the kill matrix must be the one that is kept: a mutant that lives is a
+    difference, and so is one that is killed by a check that used to miss it. Exit code 0: all as
+    expected; 1: something differs; 2: bad input or a missing tool.
 
     With --auto every comparison, boundary, guard, branch and assignment is changed in turn, and the
     gates are asked one after the other until one notices. What none notices must be explained in
@@ -57,14 +63,36 @@ def mutants(
         return
     try:
         chosen = _chosen(names, known)
-        found = _recomputed(chosen, bool(names), only, console)
-    except InputError as wrong:
-        raise Unusable(str(wrong)) from None
-    _show(found, console)
-    if update:
-        _keep(found, console)
-    if _judged(found, console, names=bool(names)):
+        if not (matrix or only or update):
+            wrong = _gate(chosen, console)
+        else:
+            found = _recomputed(chosen, bool(names), only, console)
+            _show(found, console)
+            if update:
+                _keep(found, console)
+            wrong = _judged(found, console, names=bool(names))
+    except InputError as error:
+        raise Unusable(str(error)) from None
+    if wrong:
         raise SystemExit(1)
+
+
+def _gate(chosen: list[Mutant], console: Console) -> bool:
+    """Ask about each mutant until it is found; whether anything is not as expected."""
+    results = matrices.first_killers(chosen, Matrix.read())
+    found = list(watched(results, len(chosen), "mutants of the machines", console))
+    wrong = [line for result in found for line in matrices.missed(result)]
+    for line in wrong:
+        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+    killed = sum(bool(result.killers) for result in found)
+    console.print(
+        f"{len(chosen)} mutants: {killed} killed, {len(chosen) - len(found)} known to be "
+        f"equivalent, {len(found) - killed} alive; "
+        f"{sum(result.cpu_s for result in found):.0f} CPU s",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return bool(wrong)
 
 
 def _chosen(names: tuple[str, ...], known: Mapping[str, Mutant]) -> list[Mutant]:
@@ -80,11 +108,8 @@ def _chosen(names: tuple[str, ...], known: Mapping[str, Mutant]) -> list[Mutant]
 def _recomputed(chosen: list[Mutant], named: bool, only: str | None, console: Console) -> Matrix:
     found = Matrix()
     if only != "guards":
-        spent: dict[str, float] = {}
-        rows = matrices.machine_rows(chosen, spent)
+        rows = matrices.machine_rows(chosen)
         found.machines.update(watched(rows, len(chosen), "mutants of the machines", console))
-        told = ", ".join(f"{method} {seconds:.1f}" for method, seconds in spent.items())
-        console.print(f"CPU s by method: {told}", highlight=False)
     if only != "machines" and not named:
         guards = matrices.all_guards()
         rows = matrices.guard_rows(guards)
@@ -136,7 +161,9 @@ def _judged(found: Matrix, console: Console, names: bool) -> bool:
     for one in wrong:
         console.print(one, style="red", highlight=False, markup=False, soft_wrap=True)
     if wrong:
-        console.print("see it again: highwater mutants [MUTANT]", highlight=False, markup=False)
+        console.print(
+            "see it again: highwater mutants --matrix [MUTANT]", highlight=False, markup=False
+        )
     asked = len(found.machines) + len(found.guards)
     killed = sum(any(row.values()) for row in found.machines.values())
     killed += sum(why is not None for why in found.guards.values())

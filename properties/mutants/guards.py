@@ -114,7 +114,7 @@ def _acts(text: str, acting: set[str]) -> bool:
 def _conjuncts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Where the conjuncts of a body stand: bullets, and what `/\\` joins within a bullet."""
     bullets = [match.start(1) for match in _BULLET.finditer(text, start - 2, end)]
-    for here, beyond in zip(bullets, [*bullets[1:], end], strict=True):
+    for here, beyond in pairwise([*bullets, end]):
         body_start, body_end = here + 2, _operand_end(text, here + 2, beyond)
         yield from _joined(text, body_start, body_end)
 

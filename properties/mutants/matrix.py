@@ -1,17 +1,17 @@
 """The kill matrix: which check finds which mutant. Kept as a file, recomputed, compared."""
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from attrs import field, frozen
 
 from properties.modules.descriptor import modules
-from properties.mutants import guards, methods
+from properties.mutants import forked, guards, methods
 from properties.mutants.catalogue import Mutant, applied, catalogue
+from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.guards import Guard
 from properties.tla.processes import stop_all
 from properties.tla.specs import CHECKOUT
@@ -19,7 +19,7 @@ from properties.tla.verdicts import pin_mutants
 
 PAGE = CHECKOUT / "docs" / "mutants.md"
 
-METHODS: dict[str, methods.Killer] = {
+METHODS: dict[str, Gate] = {
     "exhaustive": methods.by_exhaustion,
     "walk": methods.by_walk,
     "tour": methods.by_tour,
@@ -30,7 +30,8 @@ TRACES = "TLC on traces"
 COLUMNS = (*METHODS, TRACES)
 
 Row: TypeAlias = dict[str, bool]
-T = TypeVar("T")
+#: What the rows of the machines depend on.
+ROOMS = "refimpl", "chaos", "spec", "properties"
 
 
 @frozen
@@ -117,27 +118,45 @@ def _guards(expected: Matrix, found: Matrix) -> Iterator[str]:
             yield f"{name}: {expected.guards[name] or 'missed by nothing'} -> {why or 'nothing'}"
 
 
-def machine_rows(mutants: Sequence[Mutant], spent: dict[str, float]) -> Iterator[tuple[str, Row]]:
-    """The rows of the Python mutants, one by one; TLC's column comes first, for all at once.
+def machine_rows(mutants: Sequence[Mutant]) -> Iterator[tuple[str, Row]]:
+    """The rows of the Python mutants, one by one; TLC's column comes first, for all at once."""
+    rejected = methods.by_traces(mutants)
+    trials = [_trial(mutant, METHODS, thorough=True) for mutant in mutants]
+    for result in forked.run(trials, Kept.of("matrix", ROOMS), os.cpu_count() or 1):
+        row = {name: name in result.killers for name in METHODS}
+        yield result.name, {**row, TRACES: result.name in rejected}
 
-    `spent` adds up the CPU seconds of each method, without those of TLC's own process.
+
+def first_killers(mutants: Sequence[Mutant], expected: Matrix) -> Iterator[Result]:
+    """The gate: each mutant is asked of the checks that are expected to find it, until one does.
+
+    One that no check is expected to find is for the whole matrix to try.
     """
-
-    def timed(method: str, check: Callable[[], T]) -> T:
-        started = time.process_time()
-        answer = check()
-        spent[method] = spent.get(method, 0.0) + time.process_time() - started
-        return answer
-
-    rejected = timed(TRACES, lambda: methods.by_traces(mutants))
-    for mutant in mutants:
-        row = {
-            name: timed(name, partial(kills, method, mutant)) for name, method in METHODS.items()
-        }
-        yield mutant.name, {**row, TRACES: mutant.name in rejected}
+    trials = [
+        _trial(mutant, {name: METHODS[name] for name in METHODS if row[name]})
+        for mutant in mutants
+        if any((row := expected.machines.get(mutant.name, _ANY)).values())
+    ]
+    yield from forked.run(trials, Kept.of("gate", ROOMS), os.cpu_count() or 1, methods.prepare)
 
 
-def kills(method: methods.Killer, mutant: Mutant) -> bool:
+def missed(result: Result) -> Iterator[str]:
+    """What the gate found otherwise than expected, as sentences."""
+    for name in result.asked:
+        if name not in result.killers:
+            yield f"{result.name}: no longer killed by {name}"
+    if not result.killers:
+        yield f"{result.name}: lives"
+
+
+_ANY: Row = dict.fromkeys(METHODS, True)
+
+
+def _trial(mutant: Mutant, gates: Mapping[str, Gate], *, thorough: bool = False) -> Trial:
+    return Trial(mutant.name, partial(applied, mutant), mutant.modules, gates, thorough)
+
+
+def kills(method: Gate, mutant: Mutant) -> bool:
     """Whether a method finds this bug."""
     with applied(mutant):
         return bool(method(mutant.modules))
@@ -155,11 +174,12 @@ def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:
 
 
 def all_guards() -> list[Guard]:
-    """The guards of all modules that are rules, not bounds."""
+    """The guards of all modules that are rules, not bounds, where some configuration is asked."""
     tables = [module.table() for module in modules().values()]
     return [
         guard
         for table in tables
+        if table.scopes.guards
         for guard in guards.guards(table.module)
         if guard.text not in table.guards.bounds
     ]

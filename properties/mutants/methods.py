@@ -1,23 +1,26 @@
 """The checks that may find a mutant, each as one question: do you?"""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import TypeAlias
+
+from attrs import evolve
 
 from chaos.campaign import first_failing_seed
 from properties.conformance.binding import snake_case
 from properties.conformance.discrepancy import Discrepancy
-from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
-from properties.conformance.refusals import refusals_of
+from properties.conformance.refusals import Refusals
+from properties.conformance.refusals import refusals_of as _refusals_of
 from properties.conformance.scope import Scope
 from properties.conformance.stateful import search
 from properties.conformance.walks import Run, stroll, tour
 from properties.modules.descriptor import module
 from properties.mutants.catalogue import Mutant, applied
+from properties.mutants.forked import Trial
 from properties.tla import to_json
 from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Event, Trace
@@ -30,16 +33,32 @@ STROLL_STEPS, TOUR_STEPS = 8_000, 40_000
 EXAMPLES, STEPS = 25, 25
 SEEDS = range(1, 21)
 TRACES, TRACE_EVENTS = 4, 40
+#: How many results are asked of one scope before it is the next one's turn.
+TURN = 200
 #: How many refused steps a free walk puts up with before it ends.
 PATIENCE = 500
-
-Killer: TypeAlias = Callable[[Sequence[str]], object]
-"""Asked of some modules, while their machines are broken; true if it finds that they are."""
 
 
 @cache
 def scope(name: str, cfg: str) -> Scope:
     return Scope.of(module(name).binding, cfg)
+
+
+@cache
+def _guards(name: str, cfg: str) -> Refusals:
+    return _refusals_of(scope(name, cfg))
+
+
+def refusals_of(one: Scope) -> Refusals:
+    """As in conformance; the guards are read once."""
+    return evolve(_guards(one.binding.module, one.cfg), machines=Machines(one, "exhaustive"))
+
+
+def prepare(one: Trial) -> None:
+    """Read the graphs that are asked about a mutant."""
+    for of in scopes(one.modules):
+        refusals_of(of)
+        Machines(of, "prepare").where()
 
 
 def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
@@ -50,32 +69,27 @@ def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
 
 
 def by_exhaustion(names: Sequence[str]) -> Discrepancy | None:
-    """Every step from every state, and in small scopes the name of each refusal."""
-    return _any(
-        found for one in scopes(names) for found in exhaustive(Machines(one, "exhaustive"))
-    ) or _any(found for one in scopes(names, ASKED) for found in refusals_of(one).differences())
+    """Every step from every state, and the name of each refusal."""
+    return _any(refusals_of(one).differences() for one in scopes(names))
 
 
 def by_walk(names: Sequence[str]) -> Discrepancy | None:
     """A random walk, never reloaded."""
     return _any(
-        found
-        for one in scopes(names)
-        for found in stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS)
+        stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS) for one in scopes(names)
     )
 
 
 def by_tour(names: Sequence[str]) -> Discrepancy | None:
     """The first part of a tour over every edge."""
     toured = [scope(name, cfg) for name in names for cfg in module(name).table().scopes.tour]
-    return _any(
-        found for one in toured for found in islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS)
-    )
+    return _any(islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS) for one in toured)
 
 
 def by_hypothesis(names: Sequence[str]) -> Discrepancy | None:
     """Hypothesis, with the graph as its oracle."""
-    return _any(search(one, set(), EXAMPLES, STEPS, shrink=False) for one in scopes(names, ASKED))
+    searched = (search(one, set(), EXAMPLES, STEPS, shrink=False) for one in scopes(names, ASKED))
+    return next(filter(None, searched), None)
 
 
 def by_chaos(names: Sequence[str]) -> object:
@@ -92,8 +106,20 @@ def by_traces(mutants: Iterable[Mutant]) -> set[str]:
     return {one.trace.run.split(" ")[0] for one in validate_all(traces) if not one.accepted}
 
 
-def _any(results: Iterable[Discrepancy | None]) -> Discrepancy | None:
-    return next(filter(None, results), None)
+def _any(searches: Iterable[Iterator[Discrepancy | None]]) -> Discrepancy | None:
+    """What one of these finds first. They take turns: most bugs show soon, in some scope."""
+    waiting = deque(searches)
+    while waiting:
+        search = waiting.popleft()
+        for _ in range(TURN):
+            found = next(search, ...)
+            if found is ...:
+                break
+            if found:
+                return found
+        else:
+            waiting.append(search)
+    return None
 
 
 def _recordings(mutant: Mutant) -> Iterator[Trace]:

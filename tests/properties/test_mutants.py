@@ -9,7 +9,7 @@ from attrs import evolve
 from click.testing import CliRunner
 
 from properties.modules.descriptor import modules
-from properties.mutants import auto, guards, methods
+from properties.mutants import auto, forked, guards, methods
 from properties.mutants.catalogue import (
     FOLDER,
     Edit,
@@ -279,11 +279,11 @@ def test_every_explained_survivor_is_still_a_mutant() -> None:
 def test_gates_find_a_sample_of_generated_mutants_and_a_second_run_asks_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
     todo = auto.jobs(["AbstractLog.observe"])[:3]
     first = list(auto.run(todo, at_once=2))
-    assert [result.killer for result in first] == ["tests"] * 3
-    monkeypatch.setattr(auto, "_forked", pytest.fail)
+    assert [result.killers for result in first] == [("tests",)] * 3
+    monkeypatch.setattr(forked, "_forked", pytest.fail)
     assert {result.name for result in auto.run(todo, at_once=2)} == {r.name for r in first}
     tally = auto.tally(todo, first)
     assert (tally.killed, tally.survivors, tally.rate) == ({"tests": 3}, (), 1.0)
@@ -302,20 +302,22 @@ def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(
     def crashes(_: object) -> bool:
         os._exit(7)
 
-    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(auto, "_prove_the_gates", misses)
-    monkeypatch.setattr(auto, "LIMIT_S", 1)
+    monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
+    def proves(*_: object) -> None: ...
+
+    monkeypatch.setattr(forked, "_prove_the_gates", proves)
+    monkeypatch.setattr(forked, "LIMIT_S", 1)
     (job, *_) = auto.jobs(["AbstractLog.observe"])
     for gate in (never_ends, crashes):
         (result,) = auto.run([evolve(job, gates={"misses": misses, gate.__name__: gate})], 1)
-        assert (result.killer, result.asked) == (gate.__name__, ("misses", gate.__name__))
+        assert (result.killers, result.asked) == ((gate.__name__,), ("misses", gate.__name__))
         next(tmp_path.glob("mutants/*.jsonl")).unlink()
 
 
 def test_a_survivor_is_told_by_file_and_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
     monkeypatch.setitem(auto.GATES, auto.MACHINES, {"nobody": lambda _: False})
     name = "Coordinator.rebalance: self.owner"
     done = CliRunner().invoke(mutants, ["--auto", name])
@@ -333,7 +335,7 @@ def test_a_survivor_is_told_by_file_and_line(
 def test_a_gate_that_fails_without_a_mutant_is_no_gate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(auto, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
     monkeypatch.setitem(auto.GATES, auto.MACHINES, {"grumbler": lambda _: True})
     done = CliRunner().invoke(mutants, ["--auto", "AbstractLog.observe"])
     assert done.exit_code == 2
