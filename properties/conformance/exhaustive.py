@@ -61,19 +61,18 @@ def _forbidden(
     Nine of ten attempts are of this kind, so the loop is as bare as it can be.
     """
     allowed = machines.scope.graph.out[state]
-    label = -1
-    try:
-        for label, call in machines.plain.items():
-            if label not in allowed:
-                try:
-                    call()
-                except Refusal as refusal:
-                    if named is not None and (found := named(state, label, refusal)):
-                        return found
-                    continue
-                return machines.differs(state, label, f"takes it: {machines.changed_since(state)}")
-    except Exception as crash:
-        return machines.differs(state, label, f"crashes: {type(crash).__name__}: {crash}")
+    for label, call in machines.plain.items():
+        if label in allowed:
+            continue
+        try:
+            call()
+        except Refusal as refusal:
+            if named is not None and (found := named(state, label, refusal)):
+                return found
+        except Exception as crash:
+            return machines.differs(state, label, f"crashes: {type(crash).__name__}: {crash}")
+        else:
+            return machines.differs(state, label, f"takes it: {machines.changed_since(state)}")
     for label, call in machines.choosing.items():
         if label in allowed:
             continue

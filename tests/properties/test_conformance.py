@@ -40,6 +40,7 @@ pytestmark = pytest.mark.java
 SMALL = [
     ("AbsLog", "ok_loss_allowed"),
     ("AbsLog", "ok_three_readers"),
+    ("AlterPartition", "ok_2_small"),
     ("ConsumerCommit", "ok_auto_commit_monotone"),
     ("DurableIsr", "bug_unclean_2"),
     ("DurableIsr", "ok_kip966_1_crash"),
@@ -48,6 +49,7 @@ SMALL = [
 ]
 TOURED = [
     ("AbsLog", "ok_loss_allowed"),
+    ("AlterPartition", "ok_2_small"),
     ("ConsumerCommit", "ok_auto_commit_monotone"),
     ("DurableIsr", "ok_kip966_1_crash"),
     ("Truncation", "ok_kip320_2_late_restart"),
@@ -293,6 +295,7 @@ def test_the_simulator_records_what_the_descriptors_say(tmp_path: Path) -> None:
     ("module", "cfg"),
     [
         ("AbsLog", "ok_loss_allowed"),
+        ("AlterPartition", "ok_2_small"),
         ("ConsumerCommit", "ok_auto_commit_monotone"),
         ("DurableIsr", "ok_kip966_1_crash"),
         ("Truncation", "ok_kip320_3_small"),

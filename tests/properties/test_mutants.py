@@ -303,6 +303,7 @@ def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(
         os._exit(7)
 
     monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
+
     def proves(*_: object) -> None: ...
 
     monkeypatch.setattr(forked, "_prove_the_gates", proves)
