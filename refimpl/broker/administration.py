@@ -22,10 +22,10 @@ from refimpl.broker.cluster import (
     QuotasAltered,
     TopicDeleted,
 )
+from refimpl.broker.config_schema import KafkaConfigSchema
 from refimpl.broker.configs import (
     MIN_ISR,
     ConfigSchema,
-    ControllerConfigSchema,
     plan_incremental,
     plan_replacement,
 )
@@ -55,7 +55,7 @@ class Administration:
     state: ControllerState
     decisions: Decisions
     rng: Rng
-    schema: ConfigSchema = field(factory=ControllerConfigSchema)
+    schema: ConfigSchema = field(factory=KafkaConfigSchema)
     metric_names: dict[str, str] = field(factory=dict[str, str])
     handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
 

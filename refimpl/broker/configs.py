@@ -42,46 +42,6 @@ class ConfigSchema(Protocol):
         ...
 
 
-class ControllerConfigSchema:
-    """The keys that the controller itself decides by; of others nothing is known, or checked."""
-
-    def is_list(self, resource_type: str, key: str) -> bool:
-        """Whether this is one of the lists among a topic's configurations."""
-        return resource_type == TOPIC and key in (
-            "cleanup.policy",
-            "leader.replication.throttled.replicas",
-            "follower.replication.throttled.replicas",
-        )
-
-    def default(self, resource_type: str, key: str) -> str | None:
-        """The one list that is not empty by default."""
-        return "delete" if key == "cleanup.policy" else None
-
-    def validate(
-        self, resource: ConfigResource, values: Mapping[str, str], existing: Mapping[str, str]
-    ) -> None:
-        """Values by which leaders are elected must be of their types."""
-        value = values.get(MIN_ISR)
-        if value is not None:
-            if not value.isdecimal():
-                raise ApiError(
-                    "INVALID_CONFIG",
-                    f"Invalid value {value} for configuration {MIN_ISR}: Not a number of type INT",
-                )
-            if int(value) < 1:
-                raise ApiError(
-                    "INVALID_CONFIG",
-                    f"Invalid value {value} for configuration {MIN_ISR}: Value must be at least 1",
-                )
-        value = values.get(UNCLEAN_ELECTION)
-        if value is not None and value.lower() not in ("true", "false"):
-            raise ApiError(
-                "INVALID_CONFIG",
-                f"Invalid value {value} for configuration {UNCLEAN_ELECTION}: "
-                "Expected value to be either true or false",
-            )
-
-
 def plan_incremental(
     resource: ConfigResource,
     alterations: Sequence[ConfigAlteration],

@@ -8,14 +8,10 @@ from refimpl.broker.context import CONTROLLER, Context
 from refimpl.broker.control_messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
-    InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from refimpl.broker.messages import Request, Response
 from refimpl.broker.observations import Refused
-
-LAST_EPOCH = 2**15 - 2
-"""The newest epoch that is followed by another one of the same id."""
 
 
 @define(eq=False)
@@ -32,12 +28,10 @@ class ProducerIds:
     waiting: deque[Request] = field(factory=deque[Request])
 
     def init(self, request: Request) -> None:
-        """A producer asks for an id; one that has one keeps it, with a newer epoch (KIP-360)."""
-        body: InitProducerIdRequest = request.body
-        if 0 <= body.producer_epoch < LAST_EPOCH:
-            answer = InitProducerIdResponse(None, body.producer_id, body.producer_epoch + 1)
-            self.context.respond(request, answer)
-            return
+        """A producer without transactions gets an id that nobody has had.
+
+        So does one that names its own: it may raise that one's epoch by itself (KIP-360).
+        """
         self.waiting.append(request)
         self._serve()
 

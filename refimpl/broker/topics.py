@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from attrs import frozen
 
 from refimpl.broker.cluster import ClusterMetadata, Topic
-from refimpl.broker.control_errors import ApiError, unknown_topic_or_partition
+from refimpl.broker.control_errors import ApiError
 from refimpl.broker.control_messages import DEFAULT, CreatableTopic, NewPartitions
 from refimpl.broker.placement import (
     PLACEMENTS,
@@ -227,7 +227,7 @@ def plan_partitions(
     """The assignments of the partitions that a topic gets in addition."""
     topic = metadata.topics.get(wanted.name)
     if topic is None:
-        raise unknown_topic_or_partition()
+        raise ApiError("UNKNOWN_TOPIC_OR_PARTITION")
     here = len(topic.partitions)
     if wanted.total_count == here:
         raise ApiError("INVALID_PARTITIONS", f"Topic already has {here} partition(s).")

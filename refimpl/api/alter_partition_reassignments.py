@@ -1,0 +1,48 @@
+"""AlterPartitionReassignments: where replicas shall be; null takes a move back (KIP-455)."""
+
+from typing import Any
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import by_topic, refused, timeout_ms
+from refimpl.broker.control_messages import (
+    AlterPartitionReassignmentsRequest,
+    PartitionResult,
+    ReassignablePartition,
+)
+from refimpl.broker.messages import TopicPartition
+
+
+def handle(call: Call) -> Handling:
+    """Have the controller begin, replace or take back moves of replicas."""
+    request = call.request
+    wanted = tuple(
+        ReassignablePartition(
+            TopicPartition(topic.name, one.partition_index),
+            None if one.replicas is None else tuple(one.replicas),
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    )
+    change_factor = getattr(request, "allow_replication_factor_change", True)
+    answer: Any = yield AlterPartitionReassignmentsRequest(wanted, change_factor, timeout_ms(call))
+    if failure := refused(answer):
+        return {"error_code": failure.error, "error_message": failure.message, "responses": []}
+    results: dict[str, list[PartitionResult]] = by_topic(
+        (one.partition, one) for one in answer.partitions
+    )
+    return {
+        "allow_replication_factor_change": change_factor,
+        "error_code": answer.error,
+        "error_message": answer.message,
+        "responses": [
+            {"name": topic, "partitions": list(map(_result, of))} for topic, of in results.items()
+        ],
+    }
+
+
+def _result(one: PartitionResult) -> Values:
+    return {
+        "partition_index": one.partition.partition,
+        "error_code": one.error,
+        "error_message": one.message,
+    }

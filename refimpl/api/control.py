@@ -1,0 +1,56 @@
+"""What the handlers share whose requests a broker passes on to the controller."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from refimpl.api.call import Call
+from refimpl.broker.cluster import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
+from refimpl.broker.control_messages import ControlResponse
+from refimpl.broker.messages import TopicPartition
+from refimpl.configs import Configs
+from refimpl.wire.messages import milliseconds
+
+R = TypeVar("R")
+
+RESOURCES: Mapping[int, str] = {2: TOPIC, 4: BROKER}
+"""Types of resources by their numbers; of others there are no configurations here."""
+
+
+def timeout_ms(call: Call) -> int:
+    """How long the client waits."""
+    return milliseconds(call.request.timeout)
+
+
+def refused(answer: Any) -> ControlResponse | None:
+    """What the whole request got instead of an answer for each of its parts."""
+    return answer if isinstance(answer, ControlResponse) else None
+
+
+def partitions(topics: Iterable[Any], topic: str, numbers: str) -> list[TopicPartition]:
+    """Partitions that a request names topic by topic, in fields of these names."""
+    return [
+        TopicPartition(getattr(one, topic), number)
+        for one in topics
+        for number in getattr(one, numbers)
+    ]
+
+
+def by_topic(results: Iterable[tuple[TopicPartition, R]]) -> dict[str, list[R]]:
+    """What became of partitions, topic by topic."""
+    found: dict[str, list[R]] = {}
+    for name, result in results:
+        found.setdefault(name.topic, []).append(result)
+    return found
+
+
+def configs_of_broker(call: Call) -> Configs:
+    """The configurations of the broker that was asked."""
+    return call.broker.configs
+
+
+def overrides(call: Call, topic: str) -> Mapping[str, str]:
+    """What is configured of a topic alone."""
+    return call.broker.node.metadata.configs.get(ConfigResource(TOPIC, topic), {})
+
+
+__all__ = ["BROKER", "CLUSTER_DEFAULT", "TOPIC", "ConfigResource"]

@@ -1,0 +1,54 @@
+"""CreateTopics (KIP-4), which tells what was made of the defaults since version 5 (KIP-525)."""
+
+from typing import Any
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import refused, timeout_ms
+from refimpl.broker.control_messages import (
+    CreatableTopic,
+    CreatedTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+def handle(call: Call) -> Handling:
+    """Have topics made by the controller."""
+    request = call.request
+    wanted = tuple(map(_wanted, request.topics))
+    answer: Any = yield CreateTopicsRequest(wanted, request.validate_only, timeout_ms(call))
+    if failure := refused(answer):
+        answer = CreateTopicsResponse([CreatedTopic(one.name, *failure) for one in wanted])
+    return {"topics": [_created(call, one) for one in answer.topics]}
+
+
+def _wanted(topic: Any) -> CreatableTopic:
+    return CreatableTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
+        tuple((one.name, one.value) for one in topic.configs),
+    )
+
+
+def _created(call: Call, topic: CreatedTopic) -> Values:
+    described = [] if topic.error else call.broker.configs.describe_topic(topic.configs)
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "error_code": topic.error,
+        "error_message": topic.message,
+        "num_partitions": topic.num_partitions,
+        "replication_factor": topic.replication_factor,
+        "configs": [
+            {
+                "name": one.name,
+                "value": one.value,
+                "read_only": one.read_only,
+                "config_source": one.source,
+                "is_sensitive": one.sensitive,
+            }
+            for one in described
+        ],
+    }

@@ -1,0 +1,64 @@
+"""DeleteTopics, by name or, since version 6, by id (KIP-516)."""
+
+from typing import Any
+from uuid import UUID
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import refused, timeout_ms
+from refimpl.broker.control_messages import (
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+_WITH_IDS = 6
+ZERO_ID = bytes(16)
+
+
+def handle(call: Call) -> Handling:
+    """Have topics deleted by the controller."""
+    request, misnamed = call.request, list[DeletedTopic]()
+    if call.version < _WITH_IDS:
+        body = DeleteTopicsRequest(tuple(request.topic_names), (), timeout_ms(call))
+    else:
+        ids = [
+            (one.name, one.topic_id.bytes if one.topic_id else ZERO_ID) for one in request.topics
+        ]
+        misnamed = [DeletedTopic(n, id, *error) for n, id in ids if (error := _misnamed(n, id))]
+        rest = [(name, id) for name, id in ids if not _misnamed(name, id)]
+        body = DeleteTopicsRequest(
+            tuple(name for name, _ in rest if name is not None),
+            tuple(id for name, id in rest if name is None),
+            timeout_ms(call),
+        )
+    answer: Any = yield body
+    if failure := refused(answer):
+        answer = DeleteTopicsResponse(
+            [
+                *(DeletedTopic(name, ZERO_ID, *failure) for name in body.names),
+                *(DeletedTopic(None, id, *failure) for id in body.topic_ids),
+            ]
+        )
+    return {"responses": [_deleted(one) for one in (*misnamed, *answer.topics)]}
+
+
+def _bytes(topic_id: UUID | None) -> bytes:
+    return ZERO_ID if topic_id is None else topic_id.bytes
+
+
+def _misnamed(name: str | None, topic_id: bytes) -> tuple[str, str] | None:
+    """What is wrong with a topic that has a name and an id, or neither."""
+    if name is not None and topic_id != ZERO_ID:
+        return "INVALID_REQUEST", "You may not specify both topic name and topic id."
+    if name is None and topic_id == ZERO_ID:
+        return "INVALID_REQUEST", "Neither topic name nor id were specified."
+    return None
+
+
+def _deleted(topic: DeletedTopic) -> Values:
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "error_code": topic.error,
+        "error_message": topic.message,
+    }

@@ -1,0 +1,26 @@
+"""DescribeClientQuotas: the limits of users, clients and addresses (KIP-546)."""
+
+from refimpl.api.call import Call, Values
+from refimpl.broker.control_errors import ApiError
+from refimpl.broker.quota_filter import Component, matching
+
+
+def handle(call: Call) -> Values:
+    """What this broker was told of quotas."""
+    request = call.request
+    components = [Component(o.entity_type, o.match_type, o.match) for o in request.components]
+    try:
+        found = list(matching(components, request.strict, call.broker.node.metadata.quotas))
+    except ApiError as error:
+        return {"error_code": error.error, "error_message": error.message, "entries": None}
+    return {
+        "error_code": None,
+        "error_message": "",
+        "entries": [
+            {
+                "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+                "values": [{"key": key, "value": value} for key, value in values.items()],
+            }
+            for entity, values in found
+        ],
+    }

@@ -1,0 +1,85 @@
+"""DescribeConfigs: what is configured of topics and brokers, and where a value is from (KIP-133).
+
+Since version 1 with synonyms (KIP-226), since version 3 with types and documentation (KIP-569).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from refimpl.api.call import Call, Values
+from refimpl.api.control import RESOURCES, TOPIC, overrides
+from refimpl.broker.control_errors import ApiError
+from refimpl.broker.topics import check_name
+from refimpl.configs import Entry
+
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+
+
+def handle(call: Call) -> Values:
+    """What this broker knows; another broker's configurations are its own to tell."""
+    return {"results": [_result(call, one) for one in call.request.resources]}
+
+
+def _result(call: Call, resource: Any) -> Values:
+    error, message, entries = None, "", list[Entry]()
+    try:
+        entries = list(_entries(call, resource))
+    except ApiError as refusal:
+        error, message = refusal.error, refusal.message or ""
+    keys, asked = resource.configuration_keys, call.request
+    return {
+        "error_code": error,
+        "error_message": message,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": [_entry(one, asked) for one in entries if keys is None or one.name in keys],
+    }
+
+
+def _entries(call: Call, resource: Any) -> Iterable[Entry]:
+    name, kind = resource.resource_name, RESOURCES.get(resource.resource_type)
+    if kind is None:
+        raise ApiError("INVALID_REQUEST", MALFORMED)
+    configs = call.broker.configs
+    if kind == TOPIC:
+        check_name(name)
+        if name not in call.broker.node.metadata.topics:
+            raise ApiError("UNKNOWN_TOPIC_OR_PARTITION", "")
+        return configs.describe_topic(overrides(call, name))
+    if not name:
+        return configs.describe_all_brokers()
+    check_this_broker(call, name)
+    return configs.describe_broker()
+
+
+def check_this_broker(call: Call, name: str) -> None:
+    """A broker answers for itself alone; ApiError."""
+    here = call.broker.node.id
+    try:
+        number = int(name)
+    except ValueError:
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise ApiError("INVALID_REQUEST", message) from None
+    if number != here:
+        message = f"Unexpected broker id, expected {here} or empty string, but received {name}"
+        raise ApiError("INVALID_REQUEST", message)
+
+
+def _entry(one: Entry, asked: Any) -> Values:
+    synonyms = one.synonyms if getattr(asked, "include_synonyms", False) else ()
+    documented = getattr(asked, "include_documentation", False)
+    return {
+        "name": one.name,
+        "value": one.value,
+        "read_only": one.read_only,
+        "config_source": one.source,
+        "is_sensitive": one.sensitive,
+        "synonyms": [
+            {"name": other.name, "value": other.value, "source": other.source} for other in synonyms
+        ],
+        "config_type": one.type.value if one.type else 0,
+        "documentation": one.documentation if documented else None,
+    }

@@ -1,0 +1,21 @@
+"""IncrementalAlterConfigs: configurations are set, removed, or changed as lists (KIP-339)."""
+
+from typing import Any
+
+from refimpl.api.alter_configs import Plan, altered
+from refimpl.api.call import Call, Handling
+from refimpl.broker.cluster import ConfigResource
+from refimpl.broker.config_changes import check_incremental
+from refimpl.broker.control_messages import ConfigAlteration, IncrementalAlterConfigsRequest
+
+
+def handle(call: Call) -> Handling:
+    """Check what concerns this broker, and pass the rest on to the controller."""
+    node = call.broker.node
+
+    def plan(resource: ConfigResource, configs: Any) -> list[ConfigAlteration]:
+        changes = [ConfigAlteration(one.name, one.config_operation, one.value) for one in configs]
+        check_incremental(node.id, resource, changes, node.metadata.configs.get(resource, {}))
+        return changes
+
+    return altered(call, Plan(plan, IncrementalAlterConfigsRequest))
