@@ -43,14 +43,15 @@ def by_topic(results: Iterable[tuple[TopicPartition, R]]) -> dict[str, list[R]]:
     return found
 
 
-def configs_of_broker(call: Call) -> Configs:
-    """The configurations of the broker that was asked."""
-    return call.broker.configs
+def configs_of(call: Call) -> Configs:
+    """What holds at this broker: of its file, and what was changed since (KIP-226)."""
+    known = call.broker.node.metadata.configs
+    return call.broker.configs.changed(
+        dynamic=known.get(ConfigResource(BROKER, str(call.broker.node.id)), {}),
+        dynamic_default=known.get(ConfigResource(BROKER, CLUSTER_DEFAULT), {}),
+    )
 
 
 def overrides(call: Call, topic: str) -> Mapping[str, str]:
     """What is configured of a topic alone."""
     return call.broker.node.metadata.configs.get(ConfigResource(TOPIC, topic), {})
-
-
-__all__ = ["BROKER", "CLUSTER_DEFAULT", "TOPIC", "ConfigResource"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.control import refused, timeout_ms
+from refimpl.api.control import configs_of, refused, timeout_ms
 from refimpl.broker.control_messages import (
     CreatableTopic,
     CreatedTopic,
@@ -33,7 +33,7 @@ def _wanted(topic: Any) -> CreatableTopic:
 
 
 def _created(call: Call, topic: CreatedTopic) -> Values:
-    described = [] if topic.error else call.broker.configs.describe_topic(topic.configs)
+    described = [] if topic.error else configs_of(call).describe_topic(topic.configs)
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,

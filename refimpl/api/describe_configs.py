@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from refimpl.api.call import Call, Values
-from refimpl.api.control import RESOURCES, TOPIC, overrides
+from refimpl.api.control import RESOURCES, configs_of, overrides
+from refimpl.broker.cluster import TOPIC
 from refimpl.broker.control_errors import ApiError
 from refimpl.broker.topics import check_name
 from refimpl.configs import Entry
@@ -43,7 +44,7 @@ def _entries(call: Call, resource: Any) -> Iterable[Entry]:
     name, kind = resource.resource_name, RESOURCES.get(resource.resource_type)
     if kind is None:
         raise ApiError("INVALID_REQUEST", MALFORMED)
-    configs = call.broker.configs
+    configs = configs_of(call)
     if kind == TOPIC:
         check_name(name)
         if name not in call.broker.node.metadata.topics:

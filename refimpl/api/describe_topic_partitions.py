@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from refimpl.api.call import Call, Values
+from refimpl.api.control import configs_of
 from refimpl.api.metadata import TOPIC_OPERATIONS, alive_brokers
 from refimpl.broker.cluster import PartitionRegistration
 from refimpl.broker.control_errors import ApiError
@@ -21,7 +22,7 @@ def handle(call: Call) -> Values:
     names = sorted({name for name in asked or known if name >= first})
     if cursor and (cursor.partition_index < 0 or (asked and first not in names)):
         return {"topics": [{"name": name, "error_code": "INVALID_REQUEST"} for name in asked]}
-    most = call.broker.configs["max.request.partition.size.limit"]
+    most = configs_of(call)["max.request.partition.size.limit"]
     return _page(call, names, max(1, min(most, request.response_partition_limit)))
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from refimpl.broker.messages import TopicPartition
 from refimpl.machines.replica_log import Records, ReplicaLog
+from refimpl.storage.producer_state import ProducerState
 from refimpl.storage.txn_index import AbortedTxn
 
 
@@ -15,6 +16,16 @@ class BrokerLog(ReplicaLog, Protocol):
     @property
     def deletes(self) -> bool:
         """Whether records may be deleted: cleanup.policy has "delete"."""
+        ...
+
+    @property
+    def producers(self) -> ProducerState:
+        """What is remembered of idempotent and transactional producers."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The size of all that is kept, of segments that begin before the log start too."""
         ...
 
     def size_of(self, records: Records) -> int:

@@ -100,6 +100,11 @@ class MemoryLog(Log):
                     last += 1
         return Log.slice(self, start, last - first)
 
+    @property
+    def size(self) -> int:
+        """How many records there are."""
+        return len(self.records)
+
     def size_of(self, records: Sequence[Record]) -> int:
         """How many records these are."""
         return len(records)

@@ -220,6 +220,58 @@ class DeleteRecordsResponse(NamedTuple):
     partitions: Sequence[DeletedPartition]
 
 
+class DescribeProducersRequest(NamedTuple):
+    """Who writes to these partitions (KIP-664)?"""
+
+    partitions: Sequence[TopicPartition]
+
+
+class ActiveProducer(NamedTuple):
+    """A producer that a leader remembers; -1 for what is not known of it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    txn_start_offset: int
+
+
+class DescribedProducers(NamedTuple):
+    """The producers of one partition."""
+
+    partition: TopicPartition
+    error: str | None
+    producers: Sequence[ActiveProducer] = ()
+
+
+class DescribeProducersResponse(NamedTuple):
+    """What became of each partition."""
+
+    partitions: Sequence[DescribedProducers]
+
+
+class DescribeLogDirsRequest(NamedTuple):
+    """What lies in the log directory, of these partitions or of all (KIP-113)?"""
+
+    partitions: Sequence[TopicPartition] | None
+
+
+class DescribedLog(NamedTuple):
+    """One partition's log: its size, and by how much its end is short of what is committed."""
+
+    partition: TopicPartition
+    size: int
+    offset_lag: int
+
+
+class DescribeLogDirsResponse(NamedTuple):
+    """The logs that are here; an error if the directory has failed."""
+
+    logs: Sequence[DescribedLog]
+    error: str | None = None
+
+
 class OffsetForLeaderEpochRequest(NamedTuple):
     """Where a leader epoch ends: partition, current leader epoch or -1, epoch asked for."""
 

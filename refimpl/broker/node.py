@@ -15,6 +15,7 @@ from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import CONTROLLER, Context
 from refimpl.broker.delayed import Deadlines
 from refimpl.broker.delete_records import Deletes
+from refimpl.broker.descriptions import Descriptions
 from refimpl.broker.errors import PartitionOffline
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.fetcher import Fetchers
@@ -58,6 +59,7 @@ class Node:
     storage: LogManager = field(init=False)
     deletes: Deletes = field(init=False)
     offsets: Offsets = field(init=False)
+    descriptions: Descriptions = field(init=False)
     leader: Leader = field(init=False)
     fetchers: Fetchers = field(init=False)
     replicas: ReplicaManager = field(init=False)
@@ -81,6 +83,7 @@ class Node:
         self.produces, self.fetches = Produces(context), Fetches(context)
         self.storage = LogManager(context, self.logs)
         self.deletes, self.offsets = Deletes(context), Offsets(context)
+        self.descriptions = Descriptions(context)
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)
         self.replicas = ReplicaManager(
@@ -98,6 +101,8 @@ class Node:
             m.OffsetForLeaderEpochRequest: (
                 lambda now, request: self.offsets.offset_for_leader_epoch(request)
             ),
+            m.DescribeProducersRequest: (lambda now, request: self.descriptions.producers(request)),
+            m.DescribeLogDirsRequest: lambda now, request: self.descriptions.log_dirs(request),
             c.UpdateMetadataRequest: self._update_metadata,
             c.AlterPartitionResponse: self.leader.altered,
             c.BrokerRegistrationResponse: self._registered,

@@ -10,6 +10,7 @@ from refimpl.broker.memory_records import Decode, MemoryRecords, opened, the_byt
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
 from refimpl.storage.batch import Buffer
 from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.producer_state import ProducerState
 from refimpl.storage.txn_index import AbortedTxn
 
 _ANY_EPOCH = 2**31 - 1
@@ -66,6 +67,16 @@ class PartitionReplicaLog:
         """Batches from the one that holds `start`, below `up_to` or the end, within the limit."""
         data = self.log.read(start, limit * self.unit, up_to if limit > 0 else start)
         return MemoryRecords(data, start, self.decode)
+
+    @property
+    def producers(self) -> ProducerState:
+        """What is remembered of idempotent and transactional producers."""
+        return self.log.producers
+
+    @property
+    def size(self) -> int:
+        """The size of all segments."""
+        return self.log.local.size // self.unit
 
     def size_of(self, records: MemoryRecords | Sequence[Record]) -> int:
         """The size of what was read."""

@@ -25,11 +25,15 @@ OF_A_RUN = {
     "cluster_id": (None,),
     "port": (),
     "producer_id": (-1,),
+    # The first epoch of a partition is 0 with Kafka, 1 with us.
+    "leader_epoch": (-1,),
+    "current_leader_epoch": (-1,),
     "log_dir": ("",),
     "total_bytes": (-1,),
     "usable_bytes": (-1,),
 }
 SORTED_BY = ("name", "topic_name", "partition_index", "resource_name", "node_id", "broker_id")
+IN_ORDER = ("synonyms",)
 QUIET_SECONDS = 10
 PAUSE_SECONDS, SAME = 0.05, 5
 # What a broker answers that has not taken over what its metadata say that it has.
@@ -89,6 +93,8 @@ def settled(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {key: settled(one, key) for key, one in fields.items() if key != "throttle_time"}
+    if isinstance(value, list) and name in IN_ORDER:
+        return [settled(one) for one in cast("list[Any]", value)]
     if isinstance(value, list):
         return sorted((settled(one) for one in cast("list[Any]", value)), key=_order)
     if name in OF_A_RUN and value not in OF_A_RUN[name]:

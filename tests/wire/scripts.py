@@ -338,14 +338,30 @@ def offsets(ask: Ask) -> None:
     for timestamp in (-3, -4, -5, -6):
         wanted = of("t", {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp})
         ask("ListOffsets", 11, replica_id=-1, topics=wanted, timeout=TIMEOUT)
-    for name, partition, epoch in (("t", 0, 7), ("t", 0, 0), ("t", 7, -1), ("missing", 0, -1)):
+    end = of("t", {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1})
+    listed = ask("ListOffsets", 7, replica_id=-1, topics=end)
+    now = listed["topics"][0]["partitions"][0]["leader_epoch"]
+    for name, partition, epoch in (
+        ("t", 0, now + 7),
+        ("t", 0, now - 1),
+        ("t", 0, now),
+        ("t", 7, -1),
+        ("missing", 0, -1),
+    ):
         wanted = of(
             name,
             {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": -1},
         )
         ask("ListOffsets", 7, replica_id=-1, topics=wanted)
     for version in range(2, 5):
-        for epoch, current in ((0, -1), (0, 0), (1, 0), (0, 7), (-1, 0)):
+        for epoch, current in (
+            (now, -1),
+            (now, now),
+            (now + 1, now),
+            (now, now + 7),
+            (now, now - 1),
+            (-1, now),
+        ):
             wanted = of(
                 "t", {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
             )

@@ -1,0 +1,52 @@
+"""DescribeProducers: who writes to a partition, as its leader remembers (KIP-664)."""
+
+from typing import Any
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import by_topic, partitions
+from refimpl.broker.messages import (
+    ActiveProducer,
+    DescribedProducers,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicPartition,
+)
+
+
+def handle(call: Call) -> Handling:
+    """What this broker leads."""
+    known = call.broker.node.metadata.topics
+    wanted = partitions(call.request.topics, "name", "partition_indexes")
+    answer: DescribeProducersResponse = yield DescribeProducersRequest(
+        [name for name in wanted if name.topic in known]
+    )
+    led = {one.partition: one for one in answer.partitions}
+    results: dict[str, list[Values]] = by_topic(
+        (name, _described(name, led.get(name))) for name in wanted
+    )
+    return {"topics": [{"name": topic, "partitions": of} for topic, of in results.items()]}
+
+
+def _described(name: TopicPartition, one: DescribedProducers | None) -> Values:
+    if one is None:
+        return {
+            "partition_index": name.partition,
+            "error_code": "UNKNOWN_TOPIC_OR_PARTITION",
+            "error_message": "This server does not host this topic-partition.",
+        }
+    return {
+        "partition_index": name.partition,
+        "error_code": one.error,
+        "active_producers": [_producer(producer) for producer in one.producers],
+    }
+
+
+def _producer(one: ActiveProducer) -> dict[str, Any]:
+    return {
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "last_sequence": one.last_sequence,
+        "last_timestamp": one.last_timestamp_ms,
+        "coordinator_epoch": one.coordinator_epoch,
+        "current_txn_start_offset": one.txn_start_offset,
+    }

@@ -1,0 +1,66 @@
+"""What a broker tells of its own logs: who writes to them, and how large they are."""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import define
+
+from refimpl.broker.context import Context
+from refimpl.broker.fetch import must_stand_in
+from refimpl.broker.messages import (
+    ActiveProducer,
+    DescribedLog,
+    DescribedProducers,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    Request,
+    TopicPartition,
+)
+from refimpl.errors import Refusal
+from refimpl.storage.producer_state import Producer
+
+
+@define(eq=False)
+class Descriptions:
+    """The answers to DescribeProducers and DescribeLogDirs."""
+
+    context: Context
+
+    def producers(self, request: Request) -> None:
+        """DescribeProducers: only the leader knows of all of them (KIP-664)."""
+        body: DescribeProducersRequest = request.body
+        found = tuple(map(self._producers_of, body.partitions))
+        self.context.respond(request, DescribeProducersResponse(found))
+
+    def _producers_of(self, name: TopicPartition) -> DescribedProducers:
+        try:
+            partition = self.context.partition(name)
+            must_stand_in(partition, -1)
+        except Refusal as refusal:
+            return DescribedProducers(name, refusal.kafka_error)
+        return DescribedProducers(name, None, _active(partition.log.producers.producers))
+
+    def log_dirs(self, request: Request) -> None:
+        """DescribeLogDirs: what lies here, of the partitions that are asked for (KIP-113)."""
+        body: DescribeLogDirsRequest = request.body
+        here = self.context.partitions
+        names: Iterable[TopicPartition] = here if body.partitions is None else body.partitions
+        error = "KAFKA_STORAGE_ERROR" if self.context.offline and not here else None
+        logs = tuple(self._log(name) for name in names if name in here)
+        self.context.respond(request, DescribeLogDirsResponse(logs, error))
+
+    def _log(self, name: TopicPartition) -> DescribedLog:
+        partition = self.context.partitions[name]
+        lag = max(partition.replica.high_watermark - partition.log.end, 0)
+        return DescribedLog(name, partition.log.size, lag)
+
+
+def _active(producers: Mapping[int, Producer]) -> tuple[ActiveProducer, ...]:
+    return tuple(
+        ActiveProducer(
+            *(producer_id, one.epoch, one.last_sequence, one.last_timestamp),
+            *(one.coordinator_epoch, -1 if one.txn_first_offset is None else one.txn_first_offset),
+        )
+        for producer_id, one in producers.items()
+    )
