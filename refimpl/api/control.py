@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from refimpl.api.call import Call
-from refimpl.broker.cluster import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
+from refimpl.broker.cluster import BROKER, TOPIC, ConfigResource
 from refimpl.broker.control_messages import ControlResponse
 from refimpl.broker.messages import TopicPartition
 from refimpl.configs import Configs
@@ -45,11 +45,8 @@ def by_topic(results: Iterable[tuple[TopicPartition, R]]) -> dict[str, list[R]]:
 
 def configs_of(call: Call) -> Configs:
     """What holds at this broker: of its file, and what was changed since (KIP-226)."""
-    known = call.broker.node.metadata.configs
-    return call.broker.configs.changed(
-        dynamic=known.get(ConfigResource(BROKER, str(call.broker.node.id)), {}),
-        dynamic_default=known.get(ConfigResource(BROKER, CLUSTER_DEFAULT), {}),
-    )
+    node = call.broker.node
+    return node.metadata.configs_of(node.id, call.broker.configs)
 
 
 def overrides(call: Call, topic: str) -> Mapping[str, str]:

@@ -4,13 +4,20 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions, refused, timeout_ms
-from refimpl.broker.control_messages import PREFERRED, ElectLeadersRequest, PartitionResult
+from refimpl.broker.control_messages import (
+    PREFERRED,
+    UNCLEAN,
+    ElectLeadersRequest,
+    PartitionResult,
+)
 
 
 def handle(call: Call) -> Handling:
     """Have the controller elect leaders."""
     request = call.request
     kind = getattr(request, "election_type", PREFERRED)
+    if kind not in (PREFERRED, UNCLEAN):
+        return {"error_code": "INVALID_REQUEST", "replica_election_results": []}
     asked = request.topic_partitions
     wanted = None if asked is None else partitions(asked, "topic", "partitions")
     answer: Any = yield ElectLeadersRequest(kind, wanted, timeout_ms(call))

@@ -346,14 +346,12 @@ class Administration:
     def alter_client_quotas(self, body: c.AlterClientQuotasRequest) -> c.AlterClientQuotasResponse:
         """Change quotas (KIP-546)."""
         results: list[c.QuotaResult] = []
-        seen: set[frozenset[tuple[str, str | None]]] = set()
-        for alteration in body.alterations:
-            key = frozenset(alteration.entity)
+        twice = set(_repeated(frozenset(one.entity) for one in body.alterations))
+        for key, alteration in {frozenset(one.entity): one for one in body.alterations}.items():
             try:
-                if key in seen:
-                    raise ApiError("INVALID_REQUEST", f"Ignoring duplicate entity {key}")
-                seen.add(key)
-                entity, values = plan_quotas(alteration, self.state.metadata.quotas)
+                entity, values = plan_quotas(
+                    alteration, self.state.metadata.quotas, is_repeated=key in twice
+                )
                 results.append(c.QuotaResult(alteration.entity, None))
             except ApiError as error:
                 results.append(c.QuotaResult(alteration.entity, error.error, error.message))

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from attrs import define, field
 
 from refimpl.broker.messages import TopicPartition
+from refimpl.configs import Configs
 from refimpl.machines.messages import LeaderAndIsr
 
 K = TypeVar("K")
@@ -254,6 +255,13 @@ class ClusterMetadata:
             *(ConfigsAltered(one, {}) for one in self.configs if one not in resources),
             *(QuotasAltered(one, {}) for one in self.quotas if one not in entities),
         ]
+
+    def configs_of(self, broker: int, static: Configs) -> Configs:
+        """What holds at a broker: of its file, and what was changed since (KIP-226)."""
+        return static.changed(
+            dynamic=self.configs.get(ConfigResource(BROKER, str(broker)), {}),
+            dynamic_default=self.configs.get(ConfigResource(BROKER, CLUSTER_DEFAULT), {}),
+        )
 
     def topic_config(self, topic: str, key: str) -> str | None:
         """A topic's configuration, or the cluster's default of it, where either is set."""

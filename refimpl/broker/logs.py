@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from refimpl.broker.messages import TopicPartition
 from refimpl.machines.replica_log import Records, ReplicaLog
+from refimpl.storage.config import LogConfig
 from refimpl.storage.producer_state import ProducerState
 from refimpl.storage.txn_index import AbortedTxn
 
@@ -12,6 +13,10 @@ from refimpl.storage.txn_index import AbortedTxn
 class BrokerLog(ReplicaLog, Protocol):
     """A replica's log, with what clients ask of it. Sizes are in bytes, or in what a log in memory
     counts."""
+
+    def configure(self, config: LogConfig) -> None:
+        """Behave so from now on: the topic's configurations, or the broker's, have changed."""
+        ...
 
     @property
     def deletes(self) -> bool:

@@ -11,6 +11,7 @@ from attrs import define, field
 from refimpl.machines.log import Log
 from refimpl.machines.replica_log import Appended, Record
 from refimpl.storage.batch import MAGIC, NO_TIMESTAMP, BatchHeader
+from refimpl.storage.config import LogConfig
 from refimpl.storage.producer_state import Origin, ProducerState, Staged
 from refimpl.storage.txn_index import AbortedTxn
 
@@ -52,6 +53,10 @@ class MemoryLog(Log):
         """Find the producers of a log that is not empty."""
         Log.__attrs_post_init__(self)
         self._replay()
+
+    def configure(self, config: LogConfig) -> None:
+        """In memory only this changes."""
+        self.deletes = config.deletes
 
     # Append
 

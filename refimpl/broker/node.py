@@ -31,6 +31,7 @@ from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
+from refimpl.configs import Configs
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE = "register", "heartbeat", "fetch", "isr", "expire"
 #: A period as long as Kafka's default for "never"
@@ -51,6 +52,8 @@ class Node:
     incarnation_id: int
     address: BrokerAddress = field(factory=BrokerAddress)
     auto_topics_config: AutoTopicsConfig = field(factory=AutoTopicsConfig)
+    #: server.properties; without, topics are configured by `min_isr` and logs by themselves
+    configs: Configs | None = None
     context: Context = field(init=False)
     lifecycle: Lifecycle = field(init=False)
     metadata: Metadata = field(init=False)
@@ -88,7 +91,7 @@ class Node:
         self.fetchers = Fetchers(context)
         self.replicas = ReplicaManager(
             *(context, self.metadata, self.storage, self.min_isr, self.leader, self.fetchers),
-            *(self.produces, self.fetches, self.deletes),
+            *(self.produces, self.fetches, self.deletes, self.configs),
         )
         self._handlers = {
             m.ProduceRequest: self._produce,

@@ -9,6 +9,7 @@ from attrs import define
 from refimpl.broker.memory_records import Decode, MemoryRecords, opened, the_bytes
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
 from refimpl.storage.batch import Buffer
+from refimpl.storage.config import LogConfig
 from refimpl.storage.partition_log import PartitionLog
 from refimpl.storage.producer_state import ProducerState
 from refimpl.storage.txn_index import AbortedTxn
@@ -87,6 +88,10 @@ class PartitionReplicaLog:
         return self.log.local.size_between(start, end) // self.unit
 
     # What clients ask
+
+    def configure(self, config: LogConfig) -> None:
+        """Behave so from now on."""
+        self.log.local.configure(config)
 
     @property
     def deletes(self) -> bool:

@@ -85,9 +85,7 @@ def plan_move(
         raise unknown_topic_or_partition(f"Unable to find partition {name.topic}:{name.partition}.")
     if wanted.replicas is None:
         if not (here.adding or here.removing):
-            raise ApiError(
-                "NO_REASSIGNMENT_IN_PROGRESS", "No partition reassignment is in progress."
-            )
+            raise ApiError("NO_REASSIGNMENT_IN_PROGRESS")
         return here, None
     check_assignment(wanted.replicas, metadata)
     factor = len(here.replicas) - len(here.removing)

@@ -9,7 +9,9 @@ from attrs import define
 
 from refimpl.broker.cluster import (
     BROKER,
+    TOPIC,
     Change,
+    ConfigResource,
     ConfigsAltered,
     PartitionRegistration,
     TopicDeleted,
@@ -25,9 +27,13 @@ from refimpl.broker.metadata import Metadata
 from refimpl.broker.observations import BecameFollower, BecameLeader, Deleted
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
+from refimpl.configs import Configs
 from refimpl.errors import Refusal
 from refimpl.machines.messages import LeaderAndIsr
+from refimpl.storage.config import LogConfig
 from refimpl.storage.errors import StorageOffline
+
+PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 
 
 @define(eq=False)
@@ -43,6 +49,8 @@ class ReplicaManager:
     produces: Produces
     fetches: Fetches
     deletes: Deletes
+    #: The file's settings, where topics and their logs are configured by Kafka's names
+    configs: Configs | None = None
 
     def update(self, now: int, changes: Sequence[Change], *, is_full: bool) -> None:
         """Take over what has changed.
@@ -72,9 +80,16 @@ class ReplicaManager:
     def _configure(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
             topic = partition.name.topic
-            partition.replica.min_isr = number(
-                self.metadata, topic, MIN_ISR, self.min_isr.get(topic, 1)
-            )
+            if self.configs is None:
+                min_isr = self.min_isr.get(topic, 1)
+                partition.replica.min_isr = number(self.metadata, topic, MIN_ISR, min_isr)
+                continue
+            configs = self.metadata.configs_of(self.context.id, self.configs)
+            own = self.metadata.configs.get(ConfigResource(TOPIC, topic), {})
+            values = configs.topic(own)
+            partition.replica.min_isr = values[MIN_ISR]
+            expiration_ms: int = configs[PRODUCER_EXPIRATION]
+            partition.log.configure(LogConfig.of(values, expiration_ms))
 
     def _partition_changed(self, now: int, change: PartitionRegistration) -> None:
         context, name = self.context, change.partition

@@ -45,6 +45,11 @@ class LocalLog:
         """The bytes of all `.log` files."""
         return sum(segment.size for segment in self.segments)
 
+    def configure(self, config: LogConfig) -> None:
+        """Behave so from now on; segments that are closed stay as they are."""
+        self.config = config
+        self.active.configure(config)
+
     def append(self, batches: Sequence[BatchHeader], parts: Sequence[Buffer]) -> None:
         """Write placed batches into the active segment."""
         self.active.append(batches, parts)

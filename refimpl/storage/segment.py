@@ -57,8 +57,13 @@ class Segment:
     _most_ms: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Name the file, and take `segment.jitter.ms` off `segment.ms`."""
+        """Name the file, and say how old it may grow."""
         self._path = f"{self.folder}/{file_name(self.base_offset, LOG)}"
+        self.configure(self.config)
+
+    def configure(self, config: LogConfig) -> None:
+        """Behave so from now on, with `segment.jitter.ms` taken off `segment.ms`."""
+        self.config = config
         self._most_ms = most = self.config.max_segment_ms
         jitter = min(self.config.segment_jitter_ms, most)
         if jitter > 0:

@@ -343,7 +343,6 @@ def offsets(ask: Ask) -> None:
     now = listed["topics"][0]["partitions"][0]["leader_epoch"]
     for name, partition, epoch in (
         ("t", 0, now + 7),
-        ("t", 0, now - 1),
         ("t", 0, now),
         ("t", 7, -1),
         ("missing", 0, -1),
@@ -359,7 +358,6 @@ def offsets(ask: Ask) -> None:
             (now, now),
             (now + 1, now),
             (now, now + 7),
-            (now, now - 1),
             (-1, now),
         ):
             wanted = of(

@@ -184,13 +184,13 @@ def test_configurations_change_one_by_one_or_all_at_once() -> None:
         return result.error
 
     configs = asking.controller.metadata.configs
-    assert alter(("cleanup.policy", c.APPEND, "compact"), ("x", c.SET, "1")) is None
+    assert alter(("cleanup.policy", c.APPEND, "compact"), ("flush.ms", c.SET, "1")) is None
     assert configs[topic] == {
         "retention.ms": "1",
         "cleanup.policy": "delete,compact",
-        "x": "1",
+        "flush.ms": "1",
     }
-    assert alter(("cleanup.policy", c.SUBTRACT, "delete"), ("x", c.DELETE, None)) is None
+    assert alter(("cleanup.policy", c.SUBTRACT, "delete"), ("flush.ms", c.DELETE, None)) is None
     assert configs[topic] == {"retention.ms": "1", "cleanup.policy": "compact"}
     assert alter(("retention.ms", c.APPEND, "2")) == "INVALID_CONFIG"
     assert alter(("min.insync.replicas", c.SET, "two")) == "INVALID_CONFIG"
@@ -208,7 +208,7 @@ def test_configurations_change_one_by_one_or_all_at_once() -> None:
     ],
 )
 def test_what_is_not_there_has_no_configuration(resource: ConfigResource, error: str) -> None:
-    change = c.ConfigAlteration("x", c.SET, "1")
+    change = c.ConfigAlteration("flush.ms", c.SET, "1")
     body = c.IncrementalAlterConfigsRequest(((resource, (change,)),))
     (result,) = Asking().ask(body).resources
     assert result.error == error
