@@ -35,6 +35,15 @@ class Served(Protocol):
         """Its configurations: of server.properties, and dynamic ones."""
         ...
 
+    @property
+    def log_dir(self) -> str:
+        """Where its logs are."""
+        ...
+
+    def disk_space(self) -> tuple[int, int]:
+        """How many bytes there are in all, and how many are free; -1 where nobody knows."""
+        ...
+
     def now(self) -> int:
         """The time in ms since 1970."""
         ...

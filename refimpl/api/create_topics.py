@@ -33,7 +33,8 @@ def _wanted(topic: Any) -> CreatableTopic:
 
 
 def _created(call: Call, topic: CreatedTopic) -> Values:
-    described = [] if topic.error else configs_of(call).describe_topic(topic.configs)
+    configs = configs_of(call)
+    described = () if topic.error else tuple(configs.describe_topic(topic.configs))
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,

@@ -21,9 +21,7 @@ def handle(call: Call) -> Handling:
     if call.version < _WITH_IDS:
         body = DeleteTopicsRequest(tuple(request.topic_names), (), timeout_ms(call))
     else:
-        ids = [
-            (one.name, one.topic_id.bytes if one.topic_id else ZERO_ID) for one in request.topics
-        ]
+        ids = [(one.name, _bytes(one.topic_id)) for one in request.topics]
         misnamed = [DeletedTopic(n, id, *error) for n, id in ids if (error := _misnamed(n, id))]
         rest = [(name, id) for name, id in ids if not _misnamed(name, id)]
         body = DeleteTopicsRequest(

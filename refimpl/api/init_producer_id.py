@@ -5,8 +5,10 @@ from refimpl.broker.control_messages import InitProducerIdRequest, InitProducerI
 
 
 def handle(call: Call) -> Handling:
-    """Get an id that nobody else has, or the next epoch of the producer's own."""
+    """Get an id that nobody else has; there are no transactions to go on with."""
     request = call.request
+    if request.transactional_id is not None:
+        return {"error_code": "INVALID_REQUEST", "producer_id": -1, "producer_epoch": -1}
     response: InitProducerIdResponse = yield InitProducerIdRequest(
         getattr(request, "producer_id", -1), getattr(request, "producer_epoch", -1)
     )

@@ -65,6 +65,15 @@ class BrokerHost:
     _asked: int = field(default=0, init=False)
     _backlog: list[Any] = field(factory=list[Any], init=False)
 
+    @property
+    def log_dir(self) -> str:
+        """Where its logs are."""
+        return self.directory.name
+
+    def disk_space(self) -> tuple[int, int]:
+        """How many bytes there are in all, and how many are free; -1 where nobody knows."""
+        return self.directory.space()
+
     # A process begins and ends
 
     async def start(self) -> None:
@@ -94,6 +103,7 @@ class BrokerHost:
             incarnation,
             address=address,
             auto_topics_config=topics,
+            configs=self.configs,
         )
         self.up, self.paused = True, False
         self.network.nodes[self.id] = self.receive

@@ -8,6 +8,7 @@ import os
 from base64 import urlsafe_b64encode
 from pathlib import Path
 from secrets import token_bytes
+from shutil import disk_usage
 from typing import Protocol
 
 from attrs import define, field
@@ -37,6 +38,15 @@ class Directory(Protocol):
 
     cluster_id: str
 
+    @property
+    def name(self) -> str:
+        """What clients are told of where it is."""
+        ...
+
+    def space(self) -> tuple[int, int]:
+        """How many bytes there are in all, and how many are free; -1 where nobody knows."""
+        ...
+
     def open(self) -> Disk:
         """The disk, for one process at a time. Raises UnusableDirectory."""
         ...
@@ -65,6 +75,11 @@ class MemoryDirectory:
     cluster_id: str
     disk: MemoryDisk = field(factory=MemoryDisk)
     incarnations: int = 0
+    name: str = "memory"
+
+    def space(self) -> tuple[int, int]:
+        """Nobody knows."""
+        return -1, -1
 
     def open(self) -> Disk:
         """The disk."""
@@ -88,6 +103,16 @@ class FileDirectory:
     cluster_id: str
     _lock: int | None = field(default=None, init=False)
     _disk: FileDisk | None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        """The absolute path."""
+        return str(self.path.resolve())
+
+    def space(self) -> tuple[int, int]:
+        """Of the file system."""
+        usage = disk_usage(self.path)
+        return usage.total, usage.free
 
     def open(self) -> Disk:
         """Make the directory, or see whose it is, and lock it. Raises UnusableDirectory."""

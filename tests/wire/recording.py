@@ -7,7 +7,6 @@ Kafka leaves to chance are sorted.
 import json
 import time
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +16,6 @@ from tests.wire.client import Client
 from tests.wire.scripts import SCRIPTS
 
 FOLDER = Path(__file__).parent / "recorded"
-ABSENT = "<absent>"
 NO_ID = "00000000-0000-0000-0000-000000000000"
 # By the name of the field: what it is replaced by, unless it is nothing.
 OF_A_RUN = {
@@ -130,14 +128,32 @@ def keep(name: str, steps: list[dict[str, Any]]) -> None:
 
 
 def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two answers part: the path of the field, and both values."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        one, other = cast("dict[str, Any]", theirs), cast("dict[str, Any]", ours)
-        for key in {**one, **other}:
-            yield from differences(one.get(key, ABSENT), other.get(key, ABSENT), f"{path}.{key}")
-    elif isinstance(theirs, list) and isinstance(ours, list):
-        pairs = list(zip_longest(cast("list[Any]", theirs), cast("list[Any]", ours)))
-        for index, (first, second) in enumerate(pairs):
-            yield from differences(first, second, f"{path}[{index}]")
-    elif theirs != ours:
+    """Where two answers part: the path of the field, and both values; None for what is missing.
+
+    In a path, parts of a list are called by their names, if they have any.
+    """
+    if theirs == ours:
+        return
+    one, other = _parts(theirs), _parts(ours)
+    if one is None or other is None or type(theirs) is not type(ours):
         yield path, theirs, ours
+        return
+    for key in {**one, **other}:
+        yield from differences(one.get(key), other.get(key), f"{path}{key}")
+
+
+def _parts(value: Any) -> dict[str, Any] | None:
+    """The fields of a mapping, or the elements of a sequence, by what they are called."""
+    if isinstance(value, dict):
+        return {f".{key}": one for key, one in cast("dict[str, Any]", value).items()}
+    if not isinstance(value, list):
+        return None
+    elements = cast("list[Any]", value)
+    names: list[Any] = [getattr(one, "get", _nameless)("name") for one in elements]
+    if None in names or len(set(names)) < len(names):
+        names = list(range(len(elements)))
+    return {f"[{name}]": one for name, one in zip(names, elements, strict=True)}
+
+
+def _nameless(_: str) -> None:
+    """What is no mapping has no name."""

@@ -1,0 +1,58 @@
+"""Our broker's answers to administrators beside those of Kafka, field by field."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from refimpl.edge.blocking import BlockingCluster
+from tests.wire.differences import ROWS, Row
+from tests.wire.recording import differences, kept, record
+from tests.wire.scripts import SCRIPTS
+
+#: As the recorded broker was configured
+CONFIGS = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "200",
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+@pytest.fixture(scope="module")
+def used() -> set[Row]:
+    return set()
+
+
+def answers(script: str) -> list[dict[str, Any]]:
+    with BlockingCluster(brokers=1, configs=CONFIGS) as cluster:
+        return record(script, int(cluster.bootstrap.rpartition(":")[2]))
+
+
+def unexplained(
+    steps: list[dict[str, Any]], ours: list[dict[str, Any]], used: set[Row]
+) -> list[tuple[str, Mapping[str, Any], str, Any, Any]]:
+    """The differences that no row of the table speaks of."""
+    found: list[tuple[str, Mapping[str, Any], str, Any, Any]] = []
+    for theirs, other in zip(steps, ours, strict=True):
+        for path, kafkas, own in differences(theirs, other):
+            rows = [row for row in ROWS if row.covers(theirs, path, kafkas, own)]
+            used.update(rows)
+            if not rows:
+                name = f"{theirs['api']} v{theirs['version']}"
+                found.append((name, theirs["asked"], path, kafkas, own))
+    return found
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_we_answer_as_kafka_does(script: str, used: set[Row]) -> None:
+    found = unexplained(kept(script), answers(script), used)
+    assert found == [], "\n".join(map(str, found))
+
+
+def test_every_row_of_the_table_is_still_a_difference(used: set[Row]) -> None:
+    assert [row.reason for row in ROWS if row not in used] == []
