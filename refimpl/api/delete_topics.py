@@ -1,7 +1,6 @@
 """DeleteTopics, by name or, since version 6, by id (KIP-516)."""
 
 from typing import Any
-from uuid import UUID
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import refused, timeout_ms
@@ -40,7 +39,7 @@ def handle(call: Call) -> Handling:
     return {"responses": [_deleted(one) for one in (*misnamed, *answer.topics)]}
 
 
-def _bytes(topic_id: UUID | None) -> bytes:
+def _bytes(topic_id: Any) -> bytes:
     return ZERO_ID if topic_id is None else topic_id.bytes
 
 
