@@ -1,10 +1,10 @@
 """Let two members of one consumer group of real Kafka commit the same records, exactly once each.
 
 Starts a controller and three brokers with default settings. An application reads, writes and
-commits in transactions (KIP-447), with the consumer protocol of KIP-848; one of its members is slow.
-All clients are recorded in RUN (trace format v1). Exit code 1: both commits are taken, and a reader
-of committed records reads the output twice; 0: the late one is refused; 2: the scenario could not
-be played.
+commits in transactions (KIP-447), with the consumer protocol of KIP-848; one member is slow. All
+clients are recorded in RUN (trace format v1). Exit code 1: both commits are taken, and a reader of
+committed records reads the output twice; 0: the late one is refused; 2: the scenario could not be
+played.
 """
 
 import subprocess
@@ -34,9 +34,13 @@ HEARTBEAT_S = 5.5
 JOINED_S = 30
 
 
+def waits_for_nobody(consumer: Any, partitions: Any) -> None:
+    """The listener of an application that lets go at once."""
+
+
 @define
 class Instance:
-    """One instance of the application: a consumer, a transactional producer, and what was polled."""
+    """One instance of the application: consumer, transactional producer, and what was polled."""
 
     name: str
     bootstrap: str
@@ -55,7 +59,7 @@ class Instance:
         self.consumer = recorded(
             Consumer, self.run, {**conf, **reading}, name=f"consumer-{self.name}"
         )
-        self.consumer.subscribe([INPUT], on_revoke=lambda consumer, gone: None)
+        self.consumer.subscribe([INPUT], on_revoke=waits_for_nobody)
         writing = {"transactional.id": f"billing-{self.name}"}
         self.producer = recorded(
             Producer, self.run, {**conf, **writing}, name=f"producer-{self.name}"
@@ -176,9 +180,7 @@ class Scenario:
         slow.poll(0)
         return len(slow.consumer.assignment()) < PARTITIONS
 
-    def both_commit(
-        self, partition: int, owner: Instance, slow: Instance, membership: Any
-    ) -> str:
+    def both_commit(self, partition: int, owner: Instance, slow: Instance, membership: Any) -> str:
         refused = owner.process(partition, owner.consumer.consumer_group_metadata())
         if refused:
             raise NotInTimeError(f"the owner's own commit was refused: {refused}")
