@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from functools import partial
-from threading import Thread
+from threading import Thread, current_thread
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -54,7 +54,12 @@ class BlockingCluster:
         return self._run(getattr, self._cluster, name)
 
     def _run(self, call: Callable[..., Any], *args: Any, **which: Any) -> Any:
-        """Run a function, or a coroutine to its end, in the thread of the brokers."""
+        """Run a function, or a coroutine to its end, in the thread of the brokers.
+
+        What runs there already, such as the condition of an `until`, is called as it is.
+        """
+        if current_thread() is self._thread:
+            return call(*args, **which)
 
         async def run() -> Any:
             result = call(*args, **which)
