@@ -29,11 +29,16 @@ public final class Judge {
         }
     }
 
+    /** The status of the first exit: some tools catch ours, and exit once more. */
+    private static Integer ended;
+
     public static void main(String[] args) throws Exception {
         DataOutputStream answers = new DataOutputStream(new FileOutputStream(FileDescriptor.out));
         BufferedReader requests =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Exit.setExitProcedure((status, message) -> {
+            if (ended == null)
+                ended = status;
             throw new Ended(status);
         });
         for (String request; (request = requests.readLine()) != null;)
@@ -45,7 +50,10 @@ public final class Judge {
         ByteArrayOutputStream err = new ByteArrayOutputStream();
         System.setOut(new PrintStream(out, false, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(err, false, StandardCharsets.UTF_8));
+        ended = null;
         int status = run(request[0], Arrays.copyOfRange(request, 1, request.length));
+        if (ended != null)
+            status = ended;
         System.out.flush();
         System.err.flush();
         answers.writeInt(status);
