@@ -148,7 +148,7 @@ class ControllerElection:
             self.role, self.controllership = "candidate", None
         elif owner != self.session:
             self.resign()
-        elif self.controllership is None or self.controllership.fence != version:
+        elif self.controllership is None:
             self._become(controller_epoch, version)
 
     def claim(self) -> Claim:

@@ -133,7 +133,7 @@ Look(b) ==
             /\ UNCHANGED won
        ELSE IF ~IsOwn(b)
        THEN Resign(b) /\ UNCHANGED won
-       ELSE IF role[b] = "controller" /\ fence[b] = controllerEpoch
+       ELSE IF role[b] = "controller"
        THEN UNCHANGED <<role, fence, read, won>>
        ELSE Become(b, controllerEpoch)
     /\ UNCHANGED <<store, session, sent, heard, lost>>
