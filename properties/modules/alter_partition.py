@@ -53,8 +53,10 @@ class AlterPartition(Binding):
         "MatchAnswer": True,
         "RaiseOnRefusal": True,
         "NewerOnly": True,
+        "OnlyResent": False,
         "GiveUp": False,
         "FenceRaisesEpoch": True,
+        "Dropped": "none",
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
@@ -117,6 +119,9 @@ class AlterPartition(Binding):
     def expand_isr(self, l: int, f: int) -> None:
         request = self.replicas[l - 1].expand_isr(f)
         self.requests[_request(request, self.ids)] = request
+
+    def resend(self, l: int) -> None:
+        raise Environment  # any request may come again, whether or not it was sent again
 
     def alter_partition(self, l: int, choice: int) -> None:
         """Errors other than INELIGIBLE_REPLICA change nothing on either side, and are no step."""
@@ -288,6 +293,7 @@ AlterPartition.projection = {
     "alive": lambda c: c.state.brokers.alive,
     "registered": lambda c: by_replica(c.state.brokers.epochs, c.ids),
     "requests": lambda c: frozenset(c.requests),
+    "resent": lambda c: frozenset[Rec](),
     "answers": lambda c: frozenset(c.answers),
     "committed": lambda c: c.committed,
 }

@@ -22,8 +22,16 @@ CONSTANTS
     MatchAnswer,         \* KAFKA-12686: an answer counts for the request that it answers
     RaiseOnRefusal,      \* a refusal raises the partition epoch, so that copies of it are fenced
     NewerOnly,           \* news of the same partition epoch do not settle what is pending
+    OnlyResent,          \* a copy of a request is there only if the leader has sent it again
+    KeepIfResent,        \* a refusal of what was sent again does not take the leader back
     GiveUp,              \* a request without an answer is forgotten
-    FenceRaisesEpoch     \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
+    FenceRaisesEpoch,    \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
+    Dropped              \* the rule that is left out, "none" as it should be
+
+(* Dropped: "leader", a leader may take itself out of the ISR; "leaderEpoch",*)
+(* another leader leads in the same epoch; "answered", a leader counts the   *)
+(* partition epoch up instead of taking the one that it is answered.         *)
+ASSUME Dropped \in {"none", "leader", "leaderEpoch", "answered"}
 
 Replicas == 1..N
 Nothing == 0 - 1
@@ -42,11 +50,12 @@ VARIABLES
     registered,     \* per broker: the incarnation that the controller knows of
     incarnation,    \* per replica: how often it has restarted
     requests,       \* whatever leaders ever asked
+    resent,         \* what they have sent more than once, as an answer took too long
     answers,        \* whatever the controller ever answered
     committed       \* ghost: what was below a leader's high watermark once
 
 replicas == <<log, highWatermark, epoch, partitionEpoch, isr, pending, ends, seen>>
-vars == <<replicas, state, alive, registered, incarnation, requests, answers, committed>>
+vars == <<replicas, state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 Nobody == [r \in Replicas |-> 0]
 Unheard == [r \in Replicas |-> Nothing]
@@ -63,7 +72,7 @@ Init ==
     /\ state = [leader |-> 1, epoch |-> 1, partitionEpoch |-> 1, isr |-> Replicas]
     /\ alive = Replicas
     /\ registered = Nobody /\ incarnation = Nobody
-    /\ requests = {} /\ answers = {}
+    /\ requests = {} /\ resent = {} /\ answers = {}
     /\ committed = <<>>
 
 -----------------------------------------------------------------------------
@@ -82,7 +91,7 @@ Write(l) ==
     /\ Leads(l) /\ LogEnd(l) < MaxRecords
     /\ log' = [log EXCEPT ![l] = Append(@, epoch[l])]
     /\ UNCHANGED <<highWatermark, epoch, partitionEpoch, isr, pending, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 AdvanceHighWatermark(l) ==
     LET new == Min({LogEnd(l)} \cup {ends[l][f] : f \in Maximal(l) \ {l}})
@@ -90,7 +99,7 @@ AdvanceHighWatermark(l) ==
         /\ highWatermark' = [highWatermark EXCEPT ![l] = new]
         /\ committed' = IF new > Len(committed) THEN Take(log[l], new) ELSE committed
         /\ UNCHANGED <<log, epoch, partitionEpoch, isr, pending, ends, seen>>
-        /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers>>
+        /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers>>
 
 Fetch(f, l) ==
     /\ f # l /\ Leads(l) /\ ~Leads(f) /\ epoch[f] = epoch[l]
@@ -101,7 +110,7 @@ Fetch(f, l) ==
     /\ ends' = [ends EXCEPT ![l][f] = LogEnd(f)]
     /\ seen' = [seen EXCEPT ![l][f] = incarnation[f]]
     /\ UNCHANGED <<epoch, partitionEpoch, isr, pending>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 Truncate(f, l) ==
     /\ f # l /\ Leads(l) /\ ~Leads(f) /\ epoch[f] = epoch[l]
@@ -110,7 +119,7 @@ Truncate(f, l) ==
        IN  /\ log' = [log EXCEPT ![f] = Take(@, n)]
            /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({@, n})]
     /\ UNCHANGED <<epoch, partitionEpoch, isr, pending, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* The leader asks *)
@@ -124,11 +133,13 @@ Ask(l, new) ==
     /\ OnePending => ~IsPending(l)
     /\ pending' = [pending EXCEPT ![l] = Request(l, new)]
     /\ requests' = requests \cup {Request(l, new)}
+    /\ answers' = IF OnlyResent THEN {a \in answers : a.to # Request(l, new)} ELSE answers
     /\ UNCHANGED <<log, highWatermark, epoch, partitionEpoch, isr, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, answers, committed>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, resent, committed>>
 
 ShrinkIsr(l, f) ==
-    /\ f \in isr[l] \ {l}
+    /\ f \in isr[l]
+    /\ Dropped # "leader" => f # l
     /\ Ask(l, isr[l] \ {f})
 
 ExpandIsr(l, f) ==
@@ -136,6 +147,14 @@ ExpandIsr(l, f) ==
     /\ ends[l][f] >= highWatermark[l]
     /\ CheckEpochStart => ends[l][f] >= EpochStart(l)
     /\ Ask(l, isr[l] \cup {f})
+
+(* The answer takes too long: the request is sent again, on another         *)
+(* connection, and the first sending may arrive after it.                   *)
+Resend(l) ==
+    /\ OnlyResent /\ IsPending(l) /\ pending[l] \notin resent
+    /\ requests' = requests \cup {pending[l]}
+    /\ resent' = resent \cup {pending[l]}
+    /\ UNCHANGED <<replicas, state, alive, registered, incarnation, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* The controller answers any request that it ever got *)
@@ -167,7 +186,8 @@ AlterPartition(l) ==
                         /\ state' = IF RaiseOnRefusal
                                     THEN [state EXCEPT !.partitionEpoch = @ + 1] ELSE state
                         /\ Answer(m, "ineligible", state')
-        /\ UNCHANGED <<replicas, alive, registered, incarnation, requests, committed>>
+        /\ requests' = IF OnlyResent /\ m \notin resent THEN requests \ {m} ELSE requests
+        /\ UNCHANGED <<replicas, alive, registered, incarnation, resent, committed>>
 
 (* A refusal for the sake of a replica takes the leader back to the ISR     *)
 (* that it had.                                                             *)
@@ -176,23 +196,26 @@ TakeIsrAnswer(l) ==
         /\ Leads(l) /\ a.to.leader = l /\ IsPending(l)
         /\ MatchAnswer => a.to = pending[l] /\ a.to.epoch = epoch[l]
                           /\ a.partitionEpoch >= partitionEpoch[l]
+        /\ (KeepIfResent /\ a.outcome = "ineligible") => pending[l] \notin resent
         /\ pending' = [pending EXCEPT ![l] = NoRequest]
         /\ isr' = IF a.outcome = "done" THEN [isr EXCEPT ![l] = a.isr] ELSE isr
-        /\ partitionEpoch' = [partitionEpoch EXCEPT ![l] = a.partitionEpoch]
+        /\ partitionEpoch' = [partitionEpoch EXCEPT ![l] =
+                                IF Dropped = "answered" THEN @ + 1 ELSE a.partitionEpoch]
         /\ UNCHANGED <<log, highWatermark, epoch, ends, seen>>
-        /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+        /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 Forget(l) ==
     /\ GiveUp /\ IsPending(l)
     /\ pending' = [pending EXCEPT ![l] = NoRequest]
     /\ UNCHANGED <<log, highWatermark, epoch, partitionEpoch, isr, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* Metadata: the latest decision reaches a replica, after any time *)
 
 IsNews(r) ==
     \/ state.epoch > epoch[r]
+    \/ Dropped = "leaderEpoch" /\ state.leader = r /\ ~Leads(r)
     \/ /\ Leads(r) /\ state.epoch = epoch[r]
        /\ \/ state.partitionEpoch > partitionEpoch[r]
           \/ ~NewerOnly /\ state.partitionEpoch = partitionEpoch[r] /\ IsPending(r)
@@ -206,7 +229,7 @@ Told(r) ==
     /\ IF state.epoch = epoch[r] THEN UNCHANGED <<ends, seen>>
        ELSE ends' = [ends EXCEPT ![r] = Unheard] /\ seen' = [seen EXCEPT ![r] = Unheard]
     /\ UNCHANGED <<log, highWatermark>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, answers, committed>>
+    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* The controller on its own *)
@@ -223,13 +246,13 @@ Fence(b, r) ==
        ELSE /\ r \in (state.isr \cap alive) \ {b}
             /\ state.leader # b => r = state.leader
             /\ Decide(r, IF r = state.leader /\ ~FenceRaisesEpoch THEN 0 ELSE 1, state.isr \ {b})
-    /\ UNCHANGED <<replicas, registered, incarnation, requests, answers, committed>>
+    /\ UNCHANGED <<replicas, registered, incarnation, requests, resent, answers, committed>>
 
 (* Preferred leader. *)
 Elect(r) ==
     /\ r \in state.isr \cap alive /\ r # state.leader
-    /\ Decide(r, 1, state.isr)
-    /\ UNCHANGED <<replicas, alive, registered, incarnation, requests, answers, committed>>
+    /\ Decide(r, IF Dropped = "leaderEpoch" THEN 0 ELSE 1, state.isr)
+    /\ UNCHANGED <<replicas, alive, registered, incarnation, requests, resent, answers, committed>>
 
 (* A broker that was fenced restarts, with an empty disk. *)
 Restart(r) ==
@@ -239,13 +262,13 @@ Restart(r) ==
     /\ log' = [log EXCEPT ![r] = <<>>]
     /\ highWatermark' = [highWatermark EXCEPT ![r] = 0]
     /\ UNCHANGED <<epoch, partitionEpoch, isr, pending, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, requests, answers, committed>>
+    /\ UNCHANGED <<state, alive, registered, requests, resent, answers, committed>>
 
 (* A broker registers, or is heard of again in the same incarnation. *)
 Unfence(r) ==
     /\ r \notin alive /\ alive' = alive \cup {r}
     /\ registered' = [registered EXCEPT ![r] = incarnation[r]]
-    /\ UNCHANGED <<replicas, state, incarnation, requests, answers, committed>>
+    /\ UNCHANGED <<replicas, state, incarnation, requests, resent, answers, committed>>
 
 Next ==
     \/ \E l \in Replicas : Write(l)
@@ -254,6 +277,7 @@ Next ==
     \/ \E f, l \in Replicas : Truncate(f, l)
     \/ \E l, f \in Replicas : ShrinkIsr(l, f)
     \/ \E l, f \in Replicas : ExpandIsr(l, f)
+    \/ \E l \in Replicas : Resend(l)
     \/ \E l \in Replicas : AlterPartition(l)
     \/ \E l \in Replicas : TakeIsrAnswer(l)
     \/ \E l \in Replicas : Forget(l)
@@ -297,5 +321,7 @@ AppendOnly == [][IsPrefix(committed, committed')]_committed
 NeverRefused == \A a \in answers : a.outcome = "done"
 NeverUnawareMember == \A l \in Replicas : Leads(l) /\ epoch[l] = state.epoch => state.isr \subseteq isr[l]
 NeverStaleLeader == \A l \in Replicas : Leads(l) => epoch[l] = state.epoch
+NeverUnsettled ==
+    \A a \in answers : ~(a.outcome = "ineligible" /\ a.to \in resent /\ a.to = pending[a.to.leader])
 NeverRestartedMember == \A r \in state.isr : registered[r] = 0
 =============================================================================
