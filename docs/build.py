@@ -14,6 +14,7 @@ from typing import Any
 import check_page
 import jinja2
 import settings_page
+import wire_page
 
 from traces.rejudge import PREDICATES
 
@@ -163,6 +164,7 @@ def pages() -> dict[Path, str]:
     built = {
         "checks.md": check_page.page(),
         "settings.md": settings_page.page(),
+        "wire.md": wire_page.page(),
         "promises.md": environment.from_string(PROMISES).render(
             promises=[quoted(promise) for promise in promises]
         ),

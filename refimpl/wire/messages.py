@@ -20,6 +20,8 @@ from refimpl.wire.errors import MalformedRequest, error_code
 from refimpl.wire.framing import Buffer
 
 API_VERSIONS = 18
+#: librdkafka 2.16 sends three bytes too many with Metadata 13 for all topics
+MAY_BE_LONGER = frozenset((3,))
 Values = Mapping[str, Any]
 
 load_request_schema: Callable[[int, int], type[Any]] = cache(index.load_request_schema)
@@ -33,13 +35,22 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 def read_request(api_key: int, version: int, data: Buffer, position: int = 0) -> Any:
-    """The body of a request, from this position to the end. Raises MalformedRequest."""
-    return _read(load_request_schema(api_key, version), data, position)
+    """The body of a request, from this position to the end. Raises MalformedRequest.
+
+    Kafka ignores whatever follows; we do so where a client is known to send more.
+    """
+    message, end = _read(load_request_schema(api_key, version), data, position)
+    if end != len(data) and api_key not in MAY_BE_LONGER:
+        raise MalformedRequest(f"{len(data) - end} bytes behind the message")
+    return message
 
 
 def read_response(api_key: int, version: int, data: Buffer, position: int = 0) -> Any:
     """The body of a response, from this position to the end. Raises MalformedRequest."""
-    return _read(load_response_schema(api_key, version), data, position)
+    message, end = _read(load_response_schema(api_key, version), data, position)
+    if end != len(data):
+        raise MalformedRequest(f"{len(data) - end} bytes behind the message")
+    return message
 
 
 def write_request(api_key: int, version: int, values: Values) -> bytes:
@@ -52,14 +63,13 @@ def write_response(api_key: int, version: int, values: Values) -> bytes:
     return _write(load_response_schema(api_key, version), values)
 
 
-def _read(schema: type[Any], data: Buffer, position: int) -> Any:
+def _read(schema: type[Any], data: Buffer, position: int) -> tuple[Any, int]:
+    """A message, and where it ends."""
     try:
         message, size = entity_reader(schema)(data, position)
     except Exception as error:
         raise MalformedRequest(f"{type(error).__name__}: {error}") from None
-    if position + size != len(data):
-        raise MalformedRequest(f"{len(data) - position - size} bytes behind the message")
-    return message
+    return message, position + size
 
 
 def _write(schema: type[Any], values: Values) -> bytes:

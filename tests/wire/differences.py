@@ -16,12 +16,13 @@ ANY = object()
 class Row:
     """Requests whose answers differ in some fields, and the reason.
 
-    `api` and `path` are regular expressions; `theirs` and `ours` the values, where they are always
-    the same ones.
+    `api` and `path` are regular expressions, `where` says the path for people; `theirs` and `ours`
+    are the values, where they are always the same ones.
     """
 
     api: str
     path: str
+    where: str
     reason: str
     theirs: Any = ANY
     ours: Any = ANY
@@ -40,30 +41,35 @@ ROWS: tuple[Row, ...] = (
     Row(
         "CreateTopics|DescribeConfigs",
         r"configs\[min\.insync\.replicas\]",
+        "`min.insync.replicas`",
         "a cluster that Kafka 4.1 or newer has laid out keeps `min.insync.replicas` as a dynamic "
         "default of all brokers (KIP-966); ours has it from the file, or by default",
     ),
     Row(
         "CreateTopics",
         r"^\.answer\.topics\[a[._]b\]",
+        "colliding names",
         "two topics of one request whose names collide as metrics (`a.b`, `a_b`): Kafka looks for "
         "collisions with topics that exist, and makes both; we refuse the second",
     ),
     Row(
         "IncrementalAlterConfigs",
         r"responses\[0\]\.error_(code|message)$",
+        "operations",
         "an operation that does not exist: Kafka fails with `UNKNOWN_SERVER_ERROR`; we say what is "
         "wrong with the request",
     ),
     Row(
         "DescribeClientQuotas",
         r"entries\[\d\]\.values",
+        "quotas",
         "an entity that a request names twice: Kafka answers `INVALID_REQUEST` and has changed it; "
         "we answer the same and have not",
     ),
     Row(
         "ListOffsets",
         r"partitions\[0\]\.offset$",
+        "the newest timestamp",
         "the offset of the newest timestamp: Kafka may name a record that DeleteRecords has "
         "deleted; we name the first that is there",
         9,
@@ -72,11 +78,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         "Produce",
         r"partition_responses\[0\]\.(error_message|log_start_offset)$",
+        "`error_message`, `log_start_offset`",
         "a batch out of sequence: Kafka gives no reason; we name both numbers, and no log start",
     ),
     Row(
         "DescribeLogDirs",
         r"\.(total|usable)_bytes$",
+        "`total_bytes`, `usable_bytes`",
         "without `--data` nobody knows how much room there is",
     ),
 )

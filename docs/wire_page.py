@@ -1,0 +1,133 @@
+"""The page of what is served on the wire, built from the broker's own table of APIs."""
+
+from collections.abc import Iterator
+
+from refimpl.api.table import APIS
+from tests.wire.differences import ROWS
+from tests.wire.recording import kept
+from tests.wire.scripts import SCRIPTS
+
+_HEAD = """\
+# On the wire
+
+Which of Kafka's APIs are served, in which versions, and where an answer is not Kafka's. Built by
+`make docs` from the broker's table of APIs and from the tests.
+
+ApiVersions announces exactly these. A version from the future is answered by what there is
+(KIP-511); an API or a version that is not served ends the connection, as Kafka does.
+
+- *Compared*: in these versions, {steps} requests of [scripts](../tests/wire/scripts.py) are
+  answered by ours and by Kafka 4.3.1, and the answers held against each other field by field, error
+  codes and messages included. `make test` has Kafka's answers as [files](../tests/wire/recorded);
+  `make test-kafka` asks Kafka again, and `HIGHWATER_RECORD=1` records what it says.
+- *Clients*: whose requests of this API a test sends: `Java` is Kafka's command-line tools and their
+  4.3 client, `rdkafka` confluent-kafka, `python` kafka-python, `aio` aiokafka, and `kcat`.
+
+| key | API | versions | compared | clients |
+|---|---|---|---|---|
+"""
+
+#: By which clients, as the tests of clients and tools use them
+_CLIENTS = {
+    "Produce": "Java, rdkafka, python, aio, kcat",
+    "Fetch": "Java, rdkafka, python, aio, kcat",
+    "ListOffsets": "Java, rdkafka, python, aio, kcat",
+    "Metadata": "Java, rdkafka, python, aio, kcat",
+    "ApiVersions": "Java, rdkafka, python, aio, kcat",
+    "InitProducerId": "Java, rdkafka, python, aio",
+    "CreateTopics": "Java",
+    "DeleteTopics": "Java",
+    "CreatePartitions": "Java",
+    "DeleteRecords": "Java",
+    "DescribeConfigs": "Java",
+    "IncrementalAlterConfigs": "Java",
+    "DescribeLogDirs": "Java",
+    "ElectLeaders": "Java",
+    "AlterPartitionReassignments": "Java",
+    "ListPartitionReassignments": "Java",
+    "DescribeClientQuotas": "Java",
+    "AlterClientQuotas": "Java",
+    "DescribeUserScramCredentials": "Java",
+    "DescribeCluster": "Java",
+    "DescribeProducers": "Java",
+    "DescribeTopicPartitions": "Java",
+}
+
+_ABSENT = """\
+
+## What is not served
+
+Tools that need one of these are told so by their client, which reads what ApiVersions announces.
+
+| APIs | why |
+|---|---|
+| transactions: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, TxnOffsetCommit, \
+ListTransactions, DescribeTransactions | not built; InitProducerId with a transactional id is \
+refused with `INVALID_REQUEST` |
+| SaslHandshake, SaslAuthenticate, delegation tokens, AlterUserScramCredentials | nobody logs in; \
+there are no ACLs, and no credentials to describe |
+| DescribeQuorum, AddRaftVoter, RemoveRaftVoter, UpdateFeatures | the metadata are kept as with \
+ZooKeeper: there is no quorum of voters, and no feature with levels. Kafka's brokers on ZooKeeper \
+did not announce DescribeQuorum either |
+| GetTelemetrySubscriptions, PushTelemetry | Kafka announces them only with a plug-in that takes \
+what clients send |
+| share groups, streams groups | not built |
+
+## Where answers differ
+
+| API | in | reason |
+|---|---|---|
+"""
+_ALSO = """\
+| all | leader epochs | those of a partition begin with 0 in Kafka and with 1 here, as in the \
+spec; they are compared by their order alone |
+| DescribeConfigs | `documentation` | in our own words, of what is supported |
+| DescribeConfigs | loggers (type 8), client metrics (16), groups (32) | there are none |
+| AlterConfigs | a resource twice | Kafka 4.3.1 never answers; we refuse it |
+| AlterClientQuotas | `request_percentage`, `controller_mutation_rate`, \
+`connection_creation_rate` | are kept and described, and limit nothing |
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    compared = _compared()
+    steps = sum(len(kept(name)) for name in SCRIPTS)
+    rows = "".join(
+        f"| {one.key} | {one.name} | {_range(one.first, one.last)} | "
+        f"{_versions(compared.get(one.name, set()))} | {_CLIENTS.get(one.name, '')} |\n"
+        for one in sorted(APIS.values(), key=lambda one: one.key)
+    )
+    differences = "".join(
+        f"| {row.api.replace('|', ', ')} | {row.where} | {row.reason} |\n" for row in ROWS
+    )
+    return _HEAD.format(steps=steps) + rows + _ABSENT + differences + _ALSO
+
+
+def _compared() -> dict[str, set[int]]:
+    """The versions that the recorded scripts send, by API."""
+    found: dict[str, set[int]] = {}
+    for name in SCRIPTS:
+        for step in kept(name):
+            found.setdefault(step["api"], set()).add(step["version"])
+    return found
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def _versions(versions: set[int]) -> str:
+    return ", ".join(_range(*one) for one in _runs(sorted(versions)))
+
+
+def _runs(versions: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each stretch without a gap."""
+    first = last = None
+    for one in versions:
+        if last is not None and first is not None and one != last + 1:
+            yield first, last
+            first = one
+        first, last = (one if first is None else first), one
+    if first is not None and last is not None:
+        yield first, last
