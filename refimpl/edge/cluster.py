@@ -16,10 +16,12 @@ from attrs import define, field
 
 from refimpl.broker import control_messages as c
 from refimpl.broker.cluster import PartitionRegistration
+from refimpl.broker.context import CONTROLLER
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.partition import Partition
 from refimpl.configs import Configs
 from refimpl.edge.controller_host import ControllerHost
+from refimpl.edge.controller_log import ControllerLog
 from refimpl.edge.faults import Rule, What
 from refimpl.edge.host import BrokerHost
 from refimpl.edge.listener import Limits
@@ -96,9 +98,12 @@ class Cluster:
         limits = limits_of(configs)
         budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))
         cluster_id = self._cluster_id()
-        self.controller = ControllerHost(self.network, configs, cluster_id, self.seed, self.observe)
-        self.controller.start()
+        log = self._controller_log(cluster_id)
+        self.controller = ControllerHost(
+            self.network, configs, cluster_id, self.seed, self.observe, log
+        )
         try:
+            self.controller.start()
             for number in range(1, self.brokers + 1):
                 self.hosts[number] = BrokerHost(
                     number,
@@ -131,6 +136,13 @@ class Cluster:
             ids = " and ".join(sorted(str(one) for one in found))
             raise UnusableDirectory(f"{self.data}: log directories of two clusters, {ids}")
         return found.pop() or random_id() if found else random_id()
+
+    def _controller_log(self, cluster_id: str) -> ControllerLog | None:
+        """Where decisions are kept: in a directory that is locked as those of brokers are."""
+        if self.data is None:
+            return None
+        path = self.data / "controller"
+        return ControllerLog(path, FileDirectory(path, CONTROLLER, cluster_id))
 
     def _directory(self, number: int, cluster_id: str) -> Directory:
         if self.data is None:

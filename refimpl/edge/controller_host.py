@@ -7,12 +7,15 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker.context import CONTROLLER
+from refimpl.broker.control_messages import UpdateMetadataRequest
 from refimpl.broker.controller import SESSIONS, Controller
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import Request, Response, Timer
+from refimpl.broker.restart import restore
 from refimpl.broker.topics import Defaults
 from refimpl.configs import Configs
 from refimpl.edge.clock import Clock, Timers
+from refimpl.edge.controller_log import ControllerLog
 from refimpl.edge.network import Network
 
 OPERATOR = -2
@@ -46,27 +49,35 @@ class ControllerHost:
     cluster_id: str
     seed: int | None = None
     observe: Callable[[int, Any], None] | None = None
+    #: Where decisions are kept; None for nowhere
+    log: ControllerLog | None = None
     clock: Clock = field(factory=Clock)
     controller: Controller = field(init=False)
-    _timers: Timers = field(init=False)
+    timers: Timers | None = field(default=None, init=False)
     _pending: dict[int, Callable[[Any], None]] = field(
         factory=dict[int, Callable[[Any], None]], init=False
     )
     _asked: int = field(default=0, init=False)
+    _written: int = field(default=0, init=False)
 
     def start(self) -> None:
         """Take requests from now on."""
         rng = SystemRandom() if self.seed is None else Random(self.seed)
-        self._timers = Timers(self.clock, self._due)
+        self.timers = Timers(self.clock, self._due)
         self.controller = Controller(controller_config(self.configs), rng)
         self.controller.metadata.cluster_id = self.cluster_id
+        if self.log is not None:
+            restore(self.controller, self.log.open())
         self.network.nodes[CONTROLLER] = self.receive
         self._carry_out(self.controller.start(self.clock.now()))
 
     def close(self) -> None:
         """The process ends."""
         self.network.nodes.pop(CONTROLLER, None)
-        self._timers.clear()
+        if self.timers is not None:
+            self.timers.clear()
+        if self.log is not None:
+            self.log.close()
 
     def ask(self, body: Any, then: Callable[[Any], None] | None = None) -> None:
         """Put a request to the controller; `then` is called with the answer's body."""
@@ -91,14 +102,28 @@ class ControllerHost:
     def advance(self, by_ms: int) -> None:
         """Let time pass on the controller's clock."""
         self.clock.advanced_ms += by_ms
-        self._timers.arm()
+        if self.timers is not None:
+            self.timers.arm()
 
     def _due(self, name: str) -> None:
         now = self.clock.now()
         self._carry_out(self.controller.handle(now, Timer(now, name)))
         self.network.run()
 
+    def _write(self, outputs: Sequence[Any]) -> None:
+        """Keep what has been decided, before anybody is told of it."""
+        if self.log is None:
+            return
+        for output in outputs:
+            news = output.body if isinstance(output, Request) else None
+            if not isinstance(news, UpdateMetadataRequest) or news.is_full:
+                continue
+            if news.metadata_version > self._written:
+                self._written = news.metadata_version
+                self.log.append(news.changes)
+
     def _carry_out(self, outputs: Sequence[Any]) -> None:
+        self._write(outputs)
         for output in outputs:
             kind = output.__class__
             if kind is Response and output.target == OPERATOR:
@@ -108,6 +133,7 @@ class ControllerHost:
             elif kind is Request or kind is Response:
                 self.network.send(output)
             elif kind is Timer:
-                self._timers.set(output.at_ms, output.name)
+                assert self.timers is not None
+                self.timers.set(output.at_ms, output.name)
             elif self.observe is not None:
                 self.observe(CONTROLLER, output)

@@ -63,6 +63,7 @@ class BrokerHost:
         factory=dict[int, Callable[[Any], None]], init=False
     )
     _asked: int = field(default=0, init=False)
+    _broker_epoch: int = field(default=-1, init=False)
     _backlog: list[Any] = field(factory=list[Any], init=False)
 
     @property
@@ -77,22 +78,32 @@ class BrokerHost:
     # A process begins and ends
 
     async def start(self) -> None:
-        """Start a process on what the disk has, and listen. Raises OSError for a port in use."""
+        """Start a process on what the disk has, and listen.
+
+        Raises UnusableDirectory, or OSError for a port in use.
+        """
+        disk = self.directory.open()
         listener = Listener(self, self.limits, self.budget, self.faults)
-        self.port = await listener.listen(self.host, self.port)
+        try:
+            self.port = await listener.listen(self.host, self.port)
+        except OSError:
+            self.directory.release()
+            raise
         self.listener = listener
         self.processes += 1
         self.stopped = asyncio.Event()
         self._timers = Timers(self.clock, self._due)
-        logs = FileLogs(
-            self.directory.open(),
+        begun = self.directory.begin()
+        self._broker_epoch = -1
+        logs = _Logs(
+            disk,
             self.clock.now,
             self._log_config(),
             topic_ids=_TopicIds(self),
+            survived=begun.survived,
         )
         host, port = self.advertised or (self.host, self.port)
         address = BrokerAddress((Endpoint("PLAINTEXT", host, port),), self.rack)
-        incarnation = self.directory.next_incarnation()
         config = BrokerConfig.of(self.configs)
         topics = auto_topics_config(self.configs)
         self.node = Node(
@@ -100,7 +111,7 @@ class BrokerHost:
             config,
             logs,
             dict[str, int](),
-            incarnation,
+            begun.incarnation,
             address=address,
             auto_topics_config=topics,
             configs=self.configs,
@@ -212,7 +223,11 @@ class BrokerHost:
         if self.paused:
             self._backlog.append(message)
         elif self.up:
-            self._carry_out(self.node.handle(self.clock.now(), message))
+            outputs = self.node.handle(self.clock.now(), message)
+            if self.node.context.broker_epoch != self._broker_epoch:
+                self._broker_epoch = self.node.context.broker_epoch
+                self.directory.registered(self._broker_epoch)
+            self._carry_out(outputs)
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
         """In order; what clients are answered last, for their handlers may ask again."""
@@ -242,6 +257,17 @@ def auto_topics_config(configs: Configs) -> AutoTopicsConfig:
     names = {one: one.replace("_", ".") for one in fields_dict(AutoTopicsConfig)}
     values: Any = {ours: configs[name] for ours, name in names.items()}
     return AutoTopicsConfig(**values)
+
+
+@define(eq=False, kw_only=True)
+class _Logs(FileLogs):
+    """Kafka's files, and whether the end of the last process can have lost anything."""
+
+    survived: int
+
+    def clean_shutdown_epoch(self) -> int:
+        """The broker epoch of the last process, if all that it wrote is here."""
+        return max(FileLogs.clean_shutdown_epoch(self), self.survived)
 
 
 @define(eq=False)

@@ -9,8 +9,9 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from secrets import token_bytes
 from shutil import disk_usage
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import orjson
 from attrs import define, field
 
 from refimpl.broker.file_logs import FileLogs
@@ -25,8 +26,22 @@ from refimpl.storage.errors import StorageDamage
 from refimpl.storage.files import FileDisk
 
 LOCK = ".lock"
-#: Not Kafka's: how many processes there were, by which the controller tells the newest
-INCARNATION = "highwater-incarnation"
+#: Not Kafka's: which process ran here last, and in which boot of the machine
+PROCESS = "highwater-process"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Begun(NamedTuple):
+    """A process that begins, by a number that grows.
+
+    `survived` is the broker epoch of the process before if nothing that it wrote can be lost: it
+    ended, and the machine, whose page cache has it, went on. Else -1. Kafka counts every end
+    without a controlled shutdown as one that may have lost records (KIP-966), for it cannot tell a
+    process's from a machine's.
+    """
+
+    incarnation: int
+    survived: int
 
 
 class UnusableDirectory(Exception):
@@ -55,8 +70,12 @@ class Directory(Protocol):
         """The process has ended."""
         ...
 
-    def next_incarnation(self) -> int:
-        """One more than the process before."""
+    def begin(self) -> Begun:
+        """A process begins: its number, and what it may rely on."""
+        ...
+
+    def registered(self, broker_epoch: int) -> None:
+        """The process has this broker epoch."""
         ...
 
 
@@ -75,6 +94,7 @@ class MemoryDirectory:
     cluster_id: str
     disk: MemoryDisk = field(factory=MemoryDisk)
     incarnations: int = 0
+    broker_epoch: int = -1
     name: str = "memory"
 
     def space(self) -> tuple[int, int]:
@@ -88,10 +108,14 @@ class MemoryDirectory:
     def release(self) -> None:
         """Nothing is held."""
 
-    def next_incarnation(self) -> int:
-        """One more than the process before."""
+    def begin(self) -> Begun:
+        """Memory keeps everything, however a process ends."""
         self.incarnations += 1
-        return self.incarnations
+        return Begun(self.incarnations, self.broker_epoch)
+
+    def registered(self, broker_epoch: int) -> None:
+        """The process has this broker epoch."""
+        self.broker_epoch = broker_epoch
 
 
 @define(eq=False)
@@ -103,6 +127,7 @@ class FileDirectory:
     cluster_id: str
     _lock: int | None = field(default=None, init=False)
     _disk: FileDisk | None = field(default=None, init=False)
+    _incarnation: int = field(default=0, init=False)
 
     @property
     def name(self) -> str:
@@ -160,13 +185,34 @@ class FileDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def next_incarnation(self) -> int:
+    def begin(self) -> Begun:
         """One more than the process before, on disk before it is used."""
         assert self._disk is not None
-        there = INCARNATION in self._disk.list_files("")
-        number = int(read_file(self._disk, INCARNATION)) + 1 if there else 1
-        replace_file(self._disk, INCARNATION, str(number).encode())
-        return number
+        last: dict[str, Any] = {"incarnation": 0, "boot_id": "", "broker_epoch": -1}
+        if PROCESS in self._disk.list_files(""):
+            last = orjson.loads(read_file(self._disk, PROCESS))
+        survived = last["boot_id"] == _boot_id() != ""
+        self._incarnation = last["incarnation"] + 1
+        self.registered(-1)
+        return Begun(self._incarnation, last["broker_epoch"] if survived else -1)
+
+    def registered(self, broker_epoch: int) -> None:
+        """Write the process down: its number, its broker epoch, and in which boot it runs."""
+        assert self._disk is not None
+        process = {
+            "incarnation": self._incarnation,
+            "boot_id": _boot_id(),
+            "broker_epoch": broker_epoch,
+        }
+        replace_file(self._disk, PROCESS, orjson.dumps(process))
+
+
+def _boot_id() -> str:
+    """What Linux calls this boot of the machine; nothing elsewhere."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 def properties_of(path: Path) -> dict[str, str]:

@@ -1,0 +1,99 @@
+"""What the controller has decided is read back as it was, and goes on from there."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refimpl.broker import cluster as c
+from refimpl.broker.messages import TopicPartition
+from refimpl.edge.controller_log import FILE, ControllerLog
+from refimpl.edge.log_directory import FileDirectory, UnusableDirectory
+from refimpl.machines.messages import LeaderAndIsr
+
+BROKERS = st.integers(1, 4)
+IDS = st.binary(min_size=16, max_size=16)
+DECISIONS = st.builds(
+    LeaderAndIsr,
+    st.integers(0, 9),
+    st.none() | BROKERS,
+    st.frozensets(BROKERS),
+    st.integers(0, 9),
+)
+CHANGES = st.one_of(
+    st.builds(
+        c.BrokerRegistration,
+        BROKERS,
+        st.integers(0, 9),
+        st.integers(1, 9),
+        st.just((c.Endpoint("PLAINTEXT", "127.0.0.1", 9092),)),
+        st.none() | st.text(max_size=3),
+        st.lists(IDS, max_size=2).map(tuple),
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.builds(c.BrokerUnregistered, BROKERS),
+    st.builds(c.TopicCreated, st.sampled_from("ab"), st.sampled_from([b"1" * 16, b"2" * 16])),
+    st.builds(c.TopicDeleted, st.sampled_from("ab"), st.sampled_from([b"1" * 16, b"2" * 16])),
+    st.builds(
+        c.PartitionRegistration,
+        st.builds(TopicPartition, st.sampled_from("ab"), st.integers(0, 1)),
+        st.sampled_from([b"1" * 16, b"2" * 16]),
+        DECISIONS,
+        st.permutations([1, 2, 3]).map(tuple),
+        st.lists(BROKERS, max_size=1).map(tuple),
+        st.lists(BROKERS, max_size=1).map(tuple),
+        st.frozensets(BROKERS),
+        st.none() | BROKERS,
+    ),
+    st.builds(
+        c.ConfigsAltered,
+        st.builds(c.ConfigResource, st.sampled_from(["topic", "broker"]), st.text(max_size=3)),
+        st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),
+    ),
+    st.builds(
+        c.QuotasAltered,
+        st.frozensets(st.tuples(st.sampled_from(["user", "ip"]), st.none() | st.text(max_size=2))),
+        st.dictionaries(st.text(max_size=3), st.floats(0, 9), max_size=2),
+    ),
+    st.builds(c.ProducerIdsAllocated, st.integers(0, 9999)),
+)
+
+
+def opened(folder: Path) -> tuple[ControllerLog, c.ClusterMetadata]:
+    log = ControllerLog(folder, FileDirectory(folder, 0, "cluster"))
+    metadata = c.ClusterMetadata()
+    for change in log.open():
+        metadata.apply(change)
+    return log, metadata
+
+
+@given(st.lists(st.lists(CHANGES, max_size=4), max_size=6), st.data())
+def test_a_restart_knows_all_that_was_written_and_drops_a_torn_line(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[list[c.Change]], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("controller")
+    log, expected = opened(folder)
+    for piece in pieces:
+        log.append(piece)
+        for change in piece:
+            expected.apply(change)
+    log.close()
+    torn = data.draw(st.sampled_from([b"", b"{", b'{"kind":"TopicCreated","name":"a"']))
+    (folder / FILE).write_bytes((folder / FILE).read_bytes() + torn)
+    again, found = opened(folder)
+    again.close()
+    for name in ("topic_names", "partitions", "brokers", "configs", "quotas", "next_producer_id"):
+        assert getattr(found, name) == getattr(expected, name), name
+
+
+@pytest.mark.parametrize(
+    "line", [b"no JSON", b'{"kind":"Nothing"}', b'{"kind":"TopicCreated","nam":"a"}', b"[]"]
+)
+def test_a_line_that_is_no_change_is_named(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / FILE).write_bytes(b'{"kind":"ProducerIdsAllocated","next_producer_id":7}\n')
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(UnusableDirectory, match=rf"{FILE}:2: no change"):
+        opened(tmp_path)
