@@ -43,7 +43,9 @@ WORDS = (
     "frame",
     "local-core",
     "local-all",
+    "local-few",
     "duckdb",
+    "duckdb-few",
 )
 ELSEWHERE = {"T6", "L11"}  # found by a step after the kernels, or not written down in the table
 
@@ -64,7 +66,7 @@ class Bench:
         if costs and cost.cpu > costs[-1][1]:
             marginal = f"{(rows - costs[-1][0]) / (cost.cpu - costs[-1][1]) / 1e6:.2f}"
         costs.append((rows, cost.cpu))
-        truth = truth_in(folder, scenes=word != "duckdb")
+        truth = truth_in(folder, scenes=not word.startswith("duckdb"))
         said = f"{wrong(found, truth)}" if found is not None else ""
         print(
             f"  {word:<14}{cost.cpu:8.2f}{cost.wall:8.1f}{cost.rate(rows):8.2f}{marginal:>9}"
@@ -121,7 +123,9 @@ def works(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
         "frame": lambda: by_spark(spark.read.parquet(ops), CORE),
         "local-core": lambda: here(CORE),
         "local-all": lambda: here(None),
+        "local-few": lambda: here(core_sql.FEW),
         "duckdb": lambda: core_sql.counts(folder / "ops", os.cpu_count() or 1),
+        "duckdb-few": lambda: core_sql.few(folder / "ops", os.cpu_count() or 1),
     }
 
 
