@@ -20,12 +20,11 @@ from functools import cached_property
 import numpy as np
 from attrs import define, evolve, frozen
 
-from traces.checks.base import Bools, Found
-from traces.checks.columns import firsts
+from traces.checks.base import Found
 from traces.checks.rows import Rows
+from traces.columns import Bools, Column, Columns, calls, firsts
 from traces.context import Ints
 from traces.schema import NONE, Op
-from traces.scopes import Column, Columns, calls
 from traces.sorting import order_by
 from traces.table import spans, take
 

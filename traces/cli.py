@@ -1,26 +1,24 @@
 """`highwater check`: judge what clients did and saw, promise by promise."""
 
 from collections import Counter
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from traces import options
 from traces.checks.catalogue import CHECKS
 from traces.engines import ENGINES, cache, judge_all
 from traces.ingest.history import Reading
-from traces.ingest.ingesting import is_ops
 from traces.ingest.inputs import read_input
 from traces.ingest.run import read_trace
 from traces.junit import junit
 from traces.modes import MODES
-from traces.output import standard_output, write_whole
+from traces.options import runs_of
+from traces.output import progress, standard_output, write_whole
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise, write_json
 from traces.second import SMALL, ask_again
@@ -239,51 +237,6 @@ def _watch(
     watch = Watch(path, strict)
     if not Loop(watch, standard_output(), json_file, until).run():
         ctx.exit(1 if watch.violated else 2 if watch.folder.meta_problem else 0)
-
-
-def runs_of(paths: tuple[Path, ...]) -> list[Path]:
-    """The runs that these paths name; a path that holds none is a mistake of its owner."""
-    runs: list[Path] = []
-    for path in paths:
-        try:
-            found = list(_runs_at(path))
-        except OSError as error:
-            raise click.UsageError(f"{error.filename}: {error.strerror}") from None
-        if not found:
-            raise click.UsageError(
-                f"{path}: expected the folder of a run (with meta.json), an .edn file, "
-                "or a folder of them"
-            )
-        runs += found
-    return list(dict.fromkeys(runs))
-
-
-def _runs_at(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        if path.suffix == ".edn":
-            yield path
-    elif is_ops(path) or (path / "meta.json").is_file() or list(path.glob("*.ndjson*")):
-        yield path
-    else:
-        yield from filter(_is_run, sorted(path.iterdir()))
-
-
-def _is_run(path: Path) -> bool:
-    """Whether a path may be a run; one that may not be looked into is refused as one, by name."""
-    try:
-        return path.suffix == ".edn" or is_ops(path) or (path / "meta.json").is_file()
-    except OSError:
-        return True
-
-
-@contextmanager
-def progress() -> Generator[Progress]:
-    """A line on stderr that says what is being done, gone when it is done."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        yield bar
 
 
 def read_all(judged: list[Judged], reading: Reading, bar: Progress, scratch: Path) -> None:

@@ -16,11 +16,10 @@ from attrs import evolve, frozen
 
 from traces.arrow import pa
 from traces.blocks import RECORDS, Cut, Cuts, border
-from traces.checks.columns import firsts
+from traces.columns import Column, Columns, calls, firsts
 from traces.context import Context, Ints
 from traces.parcels import Narrow, larger, unpack
 from traces.schema import NONE, Flag
-from traces.scopes import Column, Columns, calls
 from traces.sorting import order_by
 from traces.table import bucket_of, spans, take
 

@@ -15,9 +15,10 @@ from traces.blocks import Unit
 from traces.checks.base import Check, Found
 from traces.checks.catalogue import CHECKS
 from traces.checks.rows import Rows
+from traces.columns import Columns
 from traces.context import Context, Ints
 from traces.schema import COLUMNS
-from traces.scopes import SCOPES, Columns
+from traces.scopes import SCOPES
 from traces.table import by_key
 
 WITNESSES = 10

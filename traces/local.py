@@ -13,11 +13,12 @@ import numpy as np
 from traces import cutting
 from traces.arrow import pa
 from traces.blocks import BORDER_COLUMNS, Cuts
+from traces.columns import Columns
 from traces.context import Context
 from traces.cutting import LIMITS, Limits
 from traces.kernel import chosen, columns_of, judge
 from traces.parcels import HELD, Packer, unpack
-from traces.scopes import SCOPES, Columns
+from traces.scopes import SCOPES
 from traces.table import from_arrow, take
 
 ROWS_OF_A_BUCKET = 250_000  # about as many as the processor's caches hold

@@ -1,9 +1,12 @@
-"""Options that several commands have."""
+"""Options that several commands have, and the runs that their paths name."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+
+from traces.ingest.ingesting import is_ops
 
 # What an .edn history does not tell of itself.
 sub_via = click.option(
@@ -26,3 +29,38 @@ def result(name: str, help: str) -> Any:
     """An option for a file that the command writes: `--json FILE` is `json_file`."""
     kind = click.Path(path_type=Path, dir_okay=False, writable=True)
     return click.option(f"--{name}", f"{name}_file", type=kind, metavar="FILE", help=help)
+
+
+def runs_of(paths: tuple[Path, ...]) -> list[Path]:
+    """The runs that these paths name; a path that holds none is a mistake of its owner."""
+    runs: list[Path] = []
+    for path in paths:
+        try:
+            found = list(_runs_at(path))
+        except OSError as error:
+            raise click.UsageError(f"{error.filename}: {error.strerror}") from None
+        if not found:
+            raise click.UsageError(
+                f"{path}: expected the folder of a run (with meta.json), an .edn file, "
+                "or a folder of them"
+            )
+        runs += found
+    return list(dict.fromkeys(runs))
+
+
+def _runs_at(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        if path.suffix == ".edn":
+            yield path
+    elif is_ops(path) or (path / "meta.json").is_file() or list(path.glob("*.ndjson*")):
+        yield path
+    else:
+        yield from filter(_is_run, sorted(path.iterdir()))
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a path may be a run; one that may not be looked into is refused as one, by name."""
+    try:
+        return path.suffix == ".edn" or is_ops(path) or (path / "meta.json").is_file()
+    except OSError:
+        return True

@@ -1,13 +1,16 @@
-"""Files for others: whole or not at all, and of characters that every reader accepts."""
+"""Files and lines for others: whole or not at all, and of characters that every reader accepts."""
 
 import os
 import re
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 # What XML 1.0 has no way to write, not even escaped. Ids and names of a trace may hold it.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -68,3 +71,13 @@ def _umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def progress() -> Generator[Progress]:
+    """A line on stderr that says what is being done, gone when it is done."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        yield bar

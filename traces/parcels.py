@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from traces.arrow import pa, pc
 from traces.blocks import Cuts, Unit
-from traces.checks.base import Bools
+from traces.columns import Bools, Column, Columns
 from traces.context import Ints
-from traces.scopes import SCOPES, Column, Columns
+from traces.scopes import SCOPES
 from traces.sorting import DIGIT, digits_of
 from traces.table import Lazy, by_bucket, constant, is_constant, joined
 

@@ -5,19 +5,14 @@ of one key are judged together, wherever they were written.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import NDArray
 
-from traces.checks.base import Bools
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
+from traces.columns import Bools, Column, Columns, calls
 from traces.schema import NONE, Flag, Op
-
-Column = NDArray[np.integer[Any]]
-Columns = Mapping[str, Column]
 
 
 @frozen
@@ -28,13 +23,6 @@ class Scope:
     wanted: Callable[[Columns], Bools]
     key: Callable[[Columns], tuple[Column, Column]]
     reads: tuple[str, ...] = ()  # columns that the key needs
-
-
-def calls(columns: Columns, *ops: Op) -> Bools:
-    """The rows of these calls."""
-    wanted = np.zeros(128, bool)
-    wanted[list(ops)] = True
-    return wanted[columns["op"]]
 
 
 def _in_partitions(columns: Columns) -> Bools:

@@ -16,13 +16,14 @@ from pyspark.sql import functions as F
 from traces import cutting
 from traces.arrow import pa
 from traces.blocks import BORDER_COLUMNS, Cuts
+from traces.columns import Columns
 from traces.context import Context
 from traces.cutting import LIMITS, STRETCHES, STRETCHES_DDL, SURVEY_DDL, Limits
 from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
 from traces.parcels import PARCELS_DDL, Packer, unpack
 from traces.problems import Problems
 from traces.schema import wrong_columns
-from traces.scopes import SCOPES, Columns
+from traces.scopes import SCOPES
 from traces.splits import Split, read, splits_of, tasks
 from traces.table import from_arrow
 

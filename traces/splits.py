@@ -14,9 +14,9 @@ import pyarrow.fs
 from attrs import evolve, frozen
 
 from traces.arrow import ArrowException, pq
+from traces.columns import Columns
 from traces.problems import BadInput, Problem, Problems
 from traces.schema import NONE, wrong_columns
-from traces.scopes import Columns
 from traces.table import constant, from_arrow
 
 fs: Any = pyarrow.fs

@@ -7,17 +7,15 @@ in every row is one value and takes no room.
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import define, field
 
 from traces.arrow import pa
-from traces.checks.base import Bools
-from traces.checks.columns import firsts
+from traces.columns import Bools, Column, Columns, firsts
 from traces.context import Ints
 from traces.schema import COLUMNS, NONE
-from traces.scopes import Column, Columns, Scope
 from traces.sorting import order_by
 
 ORDER = ("process", "seq", "idx")  # a process's own order
@@ -94,8 +92,17 @@ def _joined(columns: list[Column]) -> Column:
     return np.concatenate(columns)
 
 
+class Keyed(Protocol):
+    """What says which rows belong together, such as a scope."""
+
+    @property
+    def key(self) -> Callable[[Columns], tuple[Column, Column]]:
+        """Two integers of each row."""
+        ...
+
+
 def by_bucket(
-    columns: Columns, scope: Scope, buckets: int, wanted: Bools
+    columns: Columns, scope: Keyed, buckets: int, wanted: Bools
 ) -> Iterator[tuple[int, Ints]]:
     """Rows of a scope, by the bucket that their key falls into, and in it by key and process.
 
@@ -130,7 +137,7 @@ def bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
     return (mixed % np.uint64(buckets)).astype(np.int64)
 
 
-def by_key(columns: Columns, scope: Scope) -> Iterator[Lazy]:
+def by_key(columns: Columns, scope: Keyed) -> Iterator[Lazy]:
     """The rows of each key of a scope, in each process's own order."""
     if not len(columns["op"]):
         return

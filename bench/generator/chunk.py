@@ -22,7 +22,7 @@ from bench.generator.plan import (
     epochs,
     owners,
 )
-from traces.checks.columns import firsts
+from traces.columns import firsts
 from traces.context import Ints
 from traces.schema import NONE, Outcome, Txn
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bench.generator.plan import PLACES
-from traces.checks.columns import firsts
+from traces.columns import firsts
 from traces.context import Ints
 from traces.schema import NONE
 

@@ -7,7 +7,7 @@ import numpy as np
 from attrs import define, field
 
 from traces.arrow import pa
-from traces.checks.columns import firsts
+from traces.columns import firsts
 from traces.context import Ints
 from traces.schema import COLUMNS, NONE, OPS
 

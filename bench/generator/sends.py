@@ -5,7 +5,7 @@ import numpy as np
 from bench.generator.chunk import Chunk
 from bench.generator.plan import PLACES, PRODUCERS, TRANSACTIONAL, payload, placed
 from bench.generator.rows import Block
-from traces.checks.columns import firsts
+from traces.columns import firsts
 from traces.schema import NONE, Op, Txn
 
 _SENT = (

@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
 from traces.context import Ints
 
-Bools = NDArray[np.bool_]
 NO_ROWS: Ints = np.empty((0, 1), dtype=np.int64)
 NO_CLAUSE: Ints = np.empty(0, dtype=np.int64)
 
@@ -93,10 +91,6 @@ BUNDLES = {
     # Whether a tombstone was old enough to be removed.
     "COMPACTED": "compacted.inv compacted_end.ret",
 }
-
-
-# What is missing if a producer may have sent what nobody tells.
-SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
 
 
 def expanded(words: str) -> tuple[str, ...]:

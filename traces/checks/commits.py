@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from traces.checks.base import TRUNCATED, Bools, Found, check, witness
-from traces.checks.columns import distinct, firsts, last_before, last_upto, running_max
+from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows, once
 from traces.checks.share import share_groups
 from traces.checks.visible import passed_over, visible_between
+from traces.columns import Bools, distinct, firsts, last_before, last_upto, running_max
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Op, Outcome
 from traces.sorting import order_by

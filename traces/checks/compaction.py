@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import firsts, lookup
+from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
+from traces.columns import Bools, firsts, lookup
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 

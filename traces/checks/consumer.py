@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from traces.checks.base import TRUNCATED, Bools, Found, check, witness
-from traces.checks.columns import last_before
+from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.checks.visible import passed_over
+from traces.columns import Bools, last_before
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.columns import firsts, lookup, running_max
 from traces.checks.partition import Partition
 from traces.checks.share import WHOLE, deliveries, final_acks, moved_back, share_groups
 from traces.checks.visible import visible
+from traces.columns import firsts, lookup, running_max
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Op, Outcome, Txn
 from traces.sorting import order_by

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import last_upto, running_max
+from traces.checks.base import Found, check, witness
 from traces.checks.commits import answered
 from traces.checks.handover import unless_classic
 from traces.checks.rows import Rows
+from traces.columns import Bools, last_upto, running_max
 from traces.context import Ints
 from traces.schema import NONE, Flag, Op
 from traces.sorting import order_by

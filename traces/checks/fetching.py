@@ -3,10 +3,10 @@
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Found, check, witness
-from traces.checks.columns import firsts, last_before, running_max
 from traces.checks.consumer import moved_by_truncation, successive
 from traces.checks.partition import Partition
 from traces.checks.visible import passed_over
+from traces.columns import firsts, last_before, running_max
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Detail, Op, Outcome
 from traces.sorting import order_by

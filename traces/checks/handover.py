@@ -3,9 +3,9 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.columns import firsts, lookup, running_max
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
+from traces.columns import firsts, lookup, running_max
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Flag, Op
 from traces.sorting import order_by

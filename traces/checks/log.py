@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from traces.checks.base import LOSS, NO_CLAUSE, Bools, Found, check, witness
-from traces.checks.columns import firsts, lookup
+from traces.checks.base import LOSS, NO_CLAUSE, Found, check, witness
 from traces.checks.partition import Partition
+from traces.columns import Bools, firsts, lookup
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Op
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.columns import firsts, lookup
 from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.partition import Partition
+from traces.columns import firsts, lookup
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Outcome
 

@@ -3,10 +3,10 @@
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import firsts, running_max
+from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.share import share_groups
+from traces.columns import Bools, firsts, running_max
 from traces.context import UNSET, Clause, Ints, Order, clause
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 from traces.sorting import order_by

@@ -4,10 +4,10 @@ import numpy as np
 from attrs import evolve
 
 from traces.checks.base import LOSS, TRUNCATED, Found, check, witness
-from traces.checks.columns import distinct, firsts, running_max
 from traces.checks.partition import Partition
 from traces.checks.replicas import dumped
 from traces.checks.starts import lower, of_one_replica, reported
+from traces.columns import distinct, firsts, running_max
 from traces.context import Ints
 from traces.schema import NONE, Op, Outcome, Txn
 from traces.sorting import order_by

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import distinct, firsts, last_upto, lookup
+from traces.checks.base import Found, check, witness
 from traces.checks.compaction import superseded
 from traces.checks.partition import Partition
+from traces.columns import Bools, distinct, firsts, last_upto, lookup
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 from traces.sorting import order_by

@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 from attrs import define
 
-from traces.checks.base import Bools
-from traces.checks.columns import differing, numbered
 from traces.checks.rows import Rows
+from traces.columns import Bools, differing, numbered
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 

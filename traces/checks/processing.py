@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import differing, distinct, firsts, repeated, running_max
+from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.checks.share import share_groups
 from traces.checks.visible import visible_at
+from traces.columns import Bools, differing, distinct, firsts, repeated, running_max
 from traces.context import Clause, Ints, Order, clause
 from traces.schema import NONE, Op
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.columns import firsts, running_max
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
+from traces.columns import firsts, running_max
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op, Outcome
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.columns import differing, firsts, lookup
 from traces.checks.partition import Partition
+from traces.columns import differing, firsts, lookup
 from traces.context import Ints
 from traces.schema import NONE, Op
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import firsts, lookup
+from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
+from traces.columns import Bools, firsts, lookup
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Detail, Flag, Op
 

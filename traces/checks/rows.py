@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from attrs import define
 
-from traces.checks.base import Bools
+from traces.columns import Bools
 from traces.context import Context, Ints
 from traces.schema import Op, Outcome, Txn
 

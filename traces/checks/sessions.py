@@ -3,9 +3,9 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.columns import firsts, last_upto
 from traces.checks.compaction import superseded
 from traces.checks.partition import Partition
+from traces.columns import firsts, last_upto
 from traces.context import UNSET, Clause, clause
 from traces.schema import NONE, Flag, Op, Outcome
 from traces.sorting import order_by

@@ -9,10 +9,10 @@ again at once when its holder's session ends or its leader moves, and then with 
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Bools, Found, check, witness
-from traces.checks.columns import firsts, last_upto
+from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows, once
+from traces.columns import Bools, firsts, last_upto
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Detail, Op, Outcome
 from traces.sorting import order_by

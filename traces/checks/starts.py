@@ -3,8 +3,8 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.columns import firsts, last_upto, running_max
 from traces.checks.partition import Partition
+from traces.columns import firsts, last_upto, running_max
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Op
 from traces.sorting import order_by

@@ -3,9 +3,9 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.columns import firsts, running_max
 from traces.checks.compaction import superseded
 from traces.checks.partition import Partition
+from traces.columns import firsts, running_max
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from traces.checks.base import Bools
-from traces.checks.columns import distinct
 from traces.checks.compaction import superseded
 from traces.checks.partition import Partition
 from traces.checks.rows import once
+from traces.columns import Bools, distinct
 from traces.context import Ints
 from traces.schema import Outcome
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.checks.base import Bools
+from traces.columns import Bools
 from traces.context import Ints
 from traces.schema import NONE, Flag, Op
 

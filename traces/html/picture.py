@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from attrs import field, frozen
 
-from traces.checks.base import Bools
-from traces.checks.columns import lookup
+from traces.columns import Bools, lookup
 from traces.context import Ints
 from traces.html.ownership import Owned, ownership
 from traces.html.rows import Sample, sample

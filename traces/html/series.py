@@ -12,8 +12,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from traces.checks.base import Bools
-from traces.checks.columns import firsts
+from traces.columns import Bools, firsts
 from traces.context import Ints
 
 BINS = 480

@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from attrs import define, field
 
-from traces.checks.base import Bools
-from traces.checks.columns import firsts
+from traces.columns import Bools, calls, firsts
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
 from traces.schema import NONE, Flag, Op, Outcome
-from traces.scopes import calls
 
 Columns = Mapping[str, Ints]
 
@@ -218,6 +216,8 @@ TELLING: Mapping[str, Callable[[Columns], Bools]] = {
     "watches": lambda c: _ops(c, Op.MARK),
     "stability": lambda c: _ops(c, Op.LAST_STABLE),
 }
+# What is missing if a producer may have sent what nobody tells.
+SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
 MARKS = frozenset((*TELLING, "answered"))
 SPOKEN = {
     "inv": "invoked_ns",

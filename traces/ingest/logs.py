@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Bools
+from traces.columns import Bools, calls
 from traces.context import Context, Ints
 from traces.ingest.evidence import Columns, Evidence
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
 from traces.names import Names
 from traces.schema import NONE, Flag, Op, Outcome
-from traces.scopes import calls
 
 PARTS = ("process", "node", "topic", "partition")  # one log in one dump
 

@@ -8,10 +8,9 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from traces.arrow import pa, pq
-from traces.checks.base import SENDERS
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
-from traces.ingest.evidence import Evidence
+from traces.ingest.evidence import SENDERS, Evidence
 from traces.ingest.files import Read, first_process, read
 from traces.ingest.lines import END, SUFFIXES, pieces_of
 from traces.ingest.process_file import ProcessFile

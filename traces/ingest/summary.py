@@ -11,13 +11,13 @@ import attrs
 import numpy as np
 from attrs import define, field
 
+from traces.columns import calls
 from traces.context import Ints
 from traces.ingest.clocks import Extremes
 from traces.ingest.evidence import marks
 from traces.ingest.lines import Piece
 from traces.ingest.transactions import undecided
 from traces.schema import NONE, Isolation, Op, Outcome
-from traces.scopes import calls
 
 Columns = Mapping[str, Ints]
 Counts = dict[str, tuple[int, int]]

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from traces.checks.columns import firsts
+from traces.columns import calls, firsts
 from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
-from traces.scopes import calls
 
 Columns = dict[str, Ints]
 Ends = dict[int, tuple[Txn, int, int]]  # state, when its end was asked for, when answered

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from traces import local
+from traces.columns import Columns
 from traces.context import Context
 from traces.kernel import chosen, judge
 from traces.local import rows_of
-from traces.scopes import Columns
 from traces.table import from_arrow
 from traces.tiers import quick
 from traces.tiers.quick import COVERED, GROUPED, PRODUCED, SEED, Doubts, answers

@@ -8,11 +8,9 @@ is a row of numbers that must not fall, such as the offsets of one producer's se
 import numpy as np
 from attrs import define
 
-from traces.checks.base import Bools
-from traces.checks.columns import firsts
+from traces.columns import Bools, Column, firsts
 from traces.context import Ints
 from traces.schema import NONE, Op
-from traces.scopes import Column
 from traces.tiers import sides
 from traces.tiers.piece import Piece
 from traces.tiers.sides import Sends

@@ -6,11 +6,9 @@ from functools import cached_property
 import numpy as np
 from attrs import define, field
 
-from traces.checks.base import Bools
-from traces.checks.columns import firsts
+from traces.columns import Bools, Column, Columns, calls, firsts
 from traces.context import Ints
 from traces.schema import NONE, Flag, Op, Outcome
-from traces.scopes import Column, Columns, calls
 from traces.table import is_constant, take
 from traces.tiers.sides import numbered
 

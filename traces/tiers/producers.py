@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from traces.checks.base import Bools
-from traces.checks.columns import firsts
+from traces.columns import Bools, firsts
 from traces.context import Ints
 from traces.schema import NONE, Flag, Op
 from traces.tiers.piece import Piece

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traces.checks.columns import firsts, lookup
+from traces.columns import firsts, lookup
 from traces.context import Ints
 from traces.schema import NONE
 from traces.tiers import order, sides

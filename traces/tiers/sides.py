@@ -15,10 +15,9 @@ from typing import Protocol
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Bools
+from traces.columns import Bools, Column, Columns
 from traces.context import Ints
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
-from traces.scopes import Column, Columns
 from traces.table import is_constant
 from traces.tiers.hashing import pair_hash
 

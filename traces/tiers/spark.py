@@ -16,11 +16,10 @@ from pyspark.sql import functions as F
 
 from traces import spark as exact
 from traces.arrow import pa
-from traces.checks.base import Bools
+from traces.columns import Bools, Columns
 from traces.context import Context
 from traces.kernel import FINDINGS, FINDINGS_DDL
 from traces.schema import Op
-from traces.scopes import Columns
 from traces.spark import Files, Step
 from traces.table import take
 from traces.tiers import quick

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Bools
+from traces.columns import Bools, Column, Columns
 from traces.context import Ints
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
-from traces.scopes import Column, Columns
 from traces.table import constant
 from traces.tiers import order, sides
 from traces.tiers.piece import Piece, pieces_of

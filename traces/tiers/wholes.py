@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traces.checks.columns import firsts
+from traces.columns import firsts
 from traces.schema import NONE
 from traces.tiers.summary import Kind, Told
 

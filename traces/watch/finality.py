@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Bools, Check
+from traces.checks.base import Check
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
+from traces.columns import Bools
 from traces.context import Ints
 from traces.schema import NONE
 

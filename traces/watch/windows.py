@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import define, field
 
-from traces.checks.columns import firsts
+from traces.columns import Column, firsts
 from traces.context import Ints
-from traces.scopes import SCOPES, Column
+from traces.scopes import SCOPES
 from traces.watch.rows import Columns
 
 Key = tuple[str, int, int]  # the scope, and what its rows have in common

@@ -9,7 +9,7 @@ from attrs import define, field
 from bench.generator.chunk import Chunk
 from bench.generator.members import membered
 from bench.generator.plan import PLACES, PRODUCERS, payload, placed
-from traces.checks.base import Bools
+from traces.columns import Bools
 from traces.context import Ints
 from traces.schema import NONE, Op, Outcome, Txn
 

@@ -5,7 +5,7 @@ import numpy as np
 from bench.generator.lies.registry import lie
 from bench.generator.lies.slot import Slot
 from bench.generator.plan import TICK, TRANSACTIONAL
-from traces.checks.columns import firsts
+from traces.columns import firsts
 from traces.context import Ints
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 

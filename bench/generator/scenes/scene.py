@@ -11,7 +11,7 @@ import numpy as np
 from attrs import define, field
 
 from bench.generator.plan import START, TICK, Cast, Plan, payload
-from traces.checks.base import Bools
+from traces.columns import Bools
 from traces.context import Ints
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 

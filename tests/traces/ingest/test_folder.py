@@ -16,11 +16,11 @@ from tests.traces.judging import judged
 from tests.traces.world import meta, world, write
 from traces import local
 from traces.cli import check
-from traces.ingest.cli import ingest_
 from traces.ingest.history import Reading, read_history
 from traces.ingest.ingesting import ingest, ingest_history, is_ops, load
 from traces.ingest.maps import in_spark, processes
 from traces.ingest.run import Run
+from traces.ingest_command import ingest_
 from traces.problems import BadInput
 from traces.report import Judged
 

@@ -12,7 +12,6 @@ import click
 from rich.console import Console
 
 from traces import options
-from traces.cli import progress, runs_of
 from traces.ingest.history import Reading
 from traces.ingest.ingesting import SPLIT, ingest, ingest_history
 from traces.ingest.kafka import KafkaTopic
@@ -20,6 +19,8 @@ from traces.ingest.maps import in_spark, processes
 from traces.ingest.run import Run
 from traces.ingest.topic import REJECTED, State, follow
 from traces.ingest.whole import Map
+from traces.options import runs_of
+from traces.output import progress
 from traces.problems import BadInput, Problem
 
 _OF_THE_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)

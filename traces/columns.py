@@ -3,15 +3,26 @@
 They know nothing of Kafka: what they are given decides what they say.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.checks.base import Bools
 from traces.context import Ints
-from traces.schema import NONE
+from traces.schema import NONE, Op
 from traces.sorting import order_by
+
+Bools = NDArray[np.bool_]
+Column = NDArray[np.integer[Any]]
+Columns = Mapping[str, Column]
+
+
+def calls(columns: Columns, *ops: Op) -> Bools:
+    """The rows of these calls."""
+    wanted = np.zeros(128, bool)
+    wanted[list(ops)] = True
+    return wanted[columns["op"]]
 
 
 def lookup(keys: Ints, wanted: Ints) -> Ints:
