@@ -69,8 +69,8 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         ),
         (
             "traces/rejudge/intruder.py",
-            "def late() -> None:\n    import traces.context",
-            "traces.rejudge.intruder -> traces.context",
+            "def late() -> None:\n    import traces.problems",
+            "traces.rejudge.intruder -> traces.problems",
         ),
         (
             "refimpl/machines/intruder.py",
