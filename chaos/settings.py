@@ -36,6 +36,9 @@ class Settings:
     checkpoint_ms: int = 200
     lossy: bool = False
     files: bool = False
+
+    # Whether the metadata are in a store, and every broker may be controller
+    store: bool = False
     flush_ms: int = 100
 
     # Network, when nothing is wrong
@@ -76,7 +79,11 @@ class Settings:
     def draw(cls, seed: int, **fixed: Any) -> "Settings":
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
-        return evolve(cls(**_drawn(seed, rng)), **fixed)
+        drawn = evolve(cls(**_drawn(seed, rng)), **fixed)
+        if drawn.store:
+            faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
+            drawn = evolve(drawn, faults=faults, isr_at_once=False)
+        return drawn
 
     @classmethod
     def parse(cls, name: str, text: str) -> Any:
@@ -141,7 +148,9 @@ class Settings:
         return settings
 
 
-FAULTS = ("crash", "stop", "pause", "cut", "slow", "noise", "elect", "member_crash", "member_pause")
+SWARM = ("crash", "stop", "pause", "cut", "slow", "noise", "elect", "member_crash", "member_pause")
+STORE_FAULTS = ("expire", "depose")
+FAULTS = SWARM + STORE_FAULTS
 
 
 def _of_type(name: str, value: object, like: object) -> None:
@@ -165,7 +174,7 @@ def _at_least(name: str, value: Any, least: int) -> None:
 def _drawn(seed: int, rng: Random) -> dict[str, Any]:
     choice, chance = rng.choice, rng.random
     session_ms = choice((120, 200, 300, 600))
-    kinds = tuple(kind for kind in FAULTS if chance() < 0.7) or ("crash",)
+    kinds = tuple(kind for kind in SWARM if chance() < 0.7) or ("crash",)
     acks = ("all",) if chance() < 0.5 else ("all", choice(("all", "1", "1", "0")))
     return {
         "seed": seed,

@@ -11,9 +11,12 @@ from chaos.sim.addresses import BROKERS, CONTROLLER, COORDINATOR, NEMESIS, RESTA
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Link
 from chaos.sim.simulation import Simulation
+from chaos.sim.store import StoreHost
+from refimpl.broker import znodes
 from refimpl.broker.messages import (
     TopicPartition,
 )
+from refimpl.metadata.contract import Delete
 
 NODES = (CONTROLLER, *BROKERS, COORDINATOR)
 
@@ -40,7 +43,7 @@ class Nemesis:
 
     simulation: Simulation
     script: Script
-    controller: ControllerHost
+    controller: ControllerHost | StoreHost
     brokers: Sequence[BrokerHost]
     consumers: Sequence[Consumer]
     clients: tuple[int, ...]
@@ -79,8 +82,7 @@ class Nemesis:
                 timeline.at(timeline.now, node.id, RESTART)
 
     def _leader(self, partition: int) -> int | None:
-        controlled = self.controller.controller.partitions[TopicPartition(TOPIC, partition)]
-        return controlled.state.leader
+        return self.controller.partition(TopicPartition(TOPIC, partition)).leader
 
     def _broker(self, fault: Fault) -> BrokerHost:
         return self.brokers[(fault.who or self._leader(fault.partition) or 1) - 1]
@@ -105,8 +107,10 @@ class Nemesis:
 
     def _recovered(self) -> bool:
         """Whether everybody is up, and who went down last in sync everywhere."""
-        states = [one.state for one in self.controller.controller.partitions.values()]
-        back = not self.down or all(self.down in state.isr for state in states)
+        back = not self.down or all(
+            self.down in self.controller.partition(TopicPartition(TOPIC, number)).isr
+            for number in range(self.simulation.settings.partitions)
+        )
         return back and all(broker.up for broker in self.brokers)
 
     def _pause(self, fault: Fault) -> None:
@@ -122,6 +126,17 @@ class Nemesis:
 
     def _lead(self, partition: int, broker: int) -> None:
         self.controller.move_leader(TopicPartition(TOPIC, partition), broker)
+
+    def _expire(self, fault: Fault) -> None:
+        """The store ends the session of a broker, or of the controller's, which lives."""
+        if isinstance(self.controller, StoreHost):
+            believers = self.controller.believers()
+            self.controller.expire(fault.who or (believers[0] if believers else 1))
+
+    def _depose(self, fault: Fault) -> None:
+        """Somebody deletes /controller, which operators do; its session goes on."""
+        if isinstance(self.controller, StoreHost):
+            self.controller.operate(Delete(znodes.CONTROLLER))
 
     def _member_crash(self, fault: Fault) -> None:
         consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline

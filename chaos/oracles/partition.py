@@ -7,6 +7,7 @@ the last in-sync replica having lost its page cache), never for a loss of anothe
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 from attrs import define, field
 
@@ -15,10 +16,38 @@ from chaos.settings import Settings
 from refimpl.broker.memory_log import RecordBatch
 from refimpl.broker.observations import Decided
 from refimpl.machines.abstract_log import AbstractLog
-from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Record
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr
 from refimpl.machines.replica import Replica
+
+
+class PartitionInForce(Protocol):
+    """What is in force for a partition, at the controller or in the store."""
+
+    @property
+    def decision(self) -> LeaderAndIsr:
+        """Who leads, and who is in sync."""
+        ...
+
+    @property
+    def leader(self) -> int | None:
+        """Who leads."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """Since which election."""
+        ...
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """Who is in sync."""
+        ...
+
+    @property
+    def elr(self) -> frozenset[int]:
+        """Who else may be elected (KIP-966)."""
+        ...
 
 
 @define(eq=False)
@@ -33,7 +62,7 @@ class PartitionOracle:
 
     name: str
     settings: Settings
-    state: PartitionState
+    state: PartitionInForce
     replicas: dict[int, Replica]
     counts: Counter[str]
     log: AbstractLog = field(init=False)

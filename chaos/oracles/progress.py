@@ -8,6 +8,7 @@ from attrs import define
 from chaos.clients.consumer import Consumer, payload
 from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
+from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.group import GroupOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
@@ -32,6 +33,7 @@ class ProgressOracle:
     groups: Sequence[GroupOracle]
     producers: Sequence[Producer]
     consumers: Sequence[Consumer]
+    control_plane: ControlPlaneOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
     done: bool = False
@@ -68,7 +70,7 @@ class ProgressOracle:
             missing = self._missing_in(oracle) or self._not_committed(oracle, group)
             if missing:
                 return f"{oracle.name}: {missing}"
-        return ""
+        return "" if self.control_plane is None else self.control_plane.unfinished()
 
     def _missing_in(self, oracle: PartitionOracle) -> str:
         state = oracle.state

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from refimpl.broker.messages import Timer
 
-CONTROLLER = 0
+CONTROLLER = STORE = 0
+"""The controller, or, where brokers are controllers, the store that elects them."""
 BROKERS = (1, 2, 3)
 COORDINATOR = 4
 NEMESIS = 5

@@ -9,6 +9,7 @@ from chaos.sim.addresses import CONTROLLER, RESTART, ProcessTimer, Restart
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
 from chaos.sim.simulation import Simulation
+from chaos.sim.store import StoreHost
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.control_messages import (
     AlterPartitionRequest,
@@ -23,6 +24,7 @@ from refimpl.broker.messages import (
     TopicPartition,
 )
 from refimpl.broker.node import Node
+from refimpl.machines.controller import PartitionState
 from refimpl.machines.messages import AlterPartitionResponse as AlterPartitionOutcome
 
 
@@ -43,6 +45,10 @@ class ControllerHost:
         if type(message) is ProcessTimer:
             message = message.timer
         self._carry_out(self.controller.handle(self.simulation.timeline.now, message))
+
+    def partition(self, name: TopicPartition) -> PartitionState:
+        """What is in force for a partition."""
+        return self.controller.partitions[name].state
 
     def move_leader(self, partition: TopicPartition, broker: int) -> None:
         """Let somebody else lead, as an operator would."""
@@ -70,7 +76,7 @@ class BrokerHost:
 
     id: int
     simulation: Simulation
-    controller: ControllerHost
+    controller: ControllerHost | StoreHost
     config: BrokerConfig
     partitions: Sequence[TopicPartition]
     disk: MemoryLogs | CrashingLogs
@@ -158,6 +164,7 @@ class BrokerHost:
 
     def _ask_at_once(self, request: Request) -> None:
         """Let a change of the ISR take no time, as it does in Truncation, or not happen."""
+        assert isinstance(self.controller, ControllerHost)
         now, controller = self.simulation.timeline.now, self.controller.controller
         body: AlterPartitionRequest = request.body
         if not self.simulation.network.reaches(self.id, CONTROLLER):

@@ -19,6 +19,7 @@ from chaos.clients.leaders import Leaders
 from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
+from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.group import GroupOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
@@ -33,6 +34,8 @@ from chaos.sim.files import ONE_SEGMENT, SMALL_SEGMENTS, CrashingLogs
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Network, Timeline
 from chaos.sim.simulation import Simulation
+from chaos.sim.store import StoreHost
+from chaos.sim.stored_hosts import StoredBrokerHost
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.controller import Controller
 from refimpl.broker.controller_state import ControllerConfig
@@ -41,6 +44,8 @@ from refimpl.broker.observations import Registered
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
 from refimpl.storage.crash_disk import CrashDisk
+
+ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
 
 class Node(Protocol):
@@ -135,11 +140,7 @@ def build(
     simulation = Simulation(settings, rng, timeline, network, Counter())
     simulation.history = History(timeline) if history else None
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
-    controller = ControllerHost(simulation, _controller(settings, names))
-    config = _config(settings)
-    brokers = [
-        BrokerHost(id, simulation, controller, config, names, _disk(simulation)) for id in BROKERS
-    ]
+    controller, brokers = _cluster(simulation, names)
     replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in names}
     _watch_registrations(simulation, brokers, replicas)
     recorder = Recorder.of(replicas) if events else None
@@ -150,7 +151,7 @@ def build(
         PartitionOracle(
             f"{TOPIC}:{name.partition}",
             settings,
-            controller.controller.partitions[name].state,
+            controller.partition(name),
             replicas[name],
             simulation.counts,
         )
@@ -163,10 +164,17 @@ def build(
         for oracle, group in zip(partitions, coordinators, strict=True)
     ]
     GroupOracles(groups).attach(simulation)
+    control_plane = None
+    if isinstance(controller, StoreHost):
+        control_plane = ControlPlaneOracle(simulation, controller, simulation.counts)
+        control_plane.attach()
     consumers, producers = _clients(simulation, names)
     clients = tuple(node.id for node in (*consumers, *producers))
     nemesis = Nemesis(simulation, script, controller, brokers, consumers, clients)
-    progress = ProgressOracle(simulation, nemesis, partitions, groups, producers, consumers)
+    progress = ProgressOracle(
+        *(simulation, nemesis, partitions, groups, producers, consumers),
+        control_plane,
+    )
     coordinator = CoordinatorNode(simulation, coordinators)
     nodes: list[Node] = [
         *(controller, *brokers, coordinator, nemesis, progress),
@@ -185,7 +193,7 @@ def build(
 
 def _start(
     simulation: Simulation,
-    controller: ControllerHost,
+    controller: ControllerHost | StoreHost,
     brokers: list[BrokerHost],
     nodes: list[Node],
 ) -> None:
@@ -221,21 +229,48 @@ def _watch_registrations(
     simulation.watch(Registered, registered)
 
 
-def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
-    """A controller that has the topic, and waits for the first process of each broker."""
-    config = ControllerConfig(
+def _cluster(
+    simulation: Simulation, names: list[TopicPartition]
+) -> tuple[ControllerHost | StoreHost, list[BrokerHost]]:
+    """Brokers, and the controller, or the store that elects one of them."""
+    settings, config = simulation.settings, _config(simulation.settings)
+    if not settings.store:
+        controller = ControllerHost(simulation, _controller(settings, names))
+        disks = [_disk(simulation) for _ in BROKERS]
+        return controller, [
+            BrokerHost(id, simulation, controller, config, names, disk)
+            for id, disk in zip(BROKERS, disks, strict=True)
+        ]
+    store = StoreHost(simulation)
+    store.provide(names, [ASSIGNMENTS[name.partition % 2] for name in names])
+    hosts = [
+        StoredBrokerHost(
+            *(id, simulation, store, config, names, _disk(simulation)),
+            controllers=_controller_config(settings),
+        )
+        for id in BROKERS
+    ]
+    store.acting = {host.id: host.acts_as_controller for host in hosts}
+    return store, [*hosts]
+
+
+def _controller_config(settings: Settings) -> ControllerConfig:
+    return ControllerConfig(
         broker_session_timeout_ms=settings.session_ms,
         leader_imbalance_check_interval_ms=0,
         min_insync_replicas=settings.min_isr,
         unclean_leader_election_enable=settings.unclean,
         eligible_leader_replicas=settings.elr,
     )
-    controller = Controller(config, Random(settings.seed * 2 + 2))
+
+
+def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
+    """A controller that has the topic, and waits for the first process of each broker."""
+    controller = Controller(_controller_config(settings), Random(settings.seed * 2 + 2))
     controller.expect(BROKERS)
     controller.decisions.create_topic(TOPIC, TOPIC_ID)
     for name in names:
-        replicas = ((1, 2, 3), (1, 3, 2))[name.partition % 2]
-        controller.decisions.create_partition(name, replicas)
+        controller.decisions.create_partition(name, ASSIGNMENTS[name.partition % 2])
     return controller
 
 

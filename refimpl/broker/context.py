@@ -33,6 +33,8 @@ class Context:
     storage_failed: bool = False
     #: What the controller calls this process; -1 until it is registered
     broker_epoch: int = -1
+    #: Who is controller, as far as we know
+    controller: int = CONTROLLER
     outputs: list[Any] = field(factory=list[Any])
     requests: int = field(init=False)
 

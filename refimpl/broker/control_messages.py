@@ -6,7 +6,7 @@ the broker forwards to the controller (KIP-590).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from refimpl.broker.cluster import Change, ConfigResource, Endpoint
 from refimpl.broker.messages import TopicPartition
@@ -130,6 +130,12 @@ class InitProducerIdResponse(NamedTuple):
     error: str | None
     producer_id: int = -1
     producer_epoch: int = -1
+
+
+class Envelope(NamedTuple):
+    """A request that a broker forwards to the controller on behalf of a client (KIP-590)."""
+
+    body: Any
 
 
 class Stopped(NamedTuple):

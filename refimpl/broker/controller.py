@@ -33,19 +33,27 @@ SESSIONS, BALANCE = "sessions", "balance"
 
 @define(eq=False)
 class Controller:
-    """One controller that does not fail, and keeps what a metadata store would.
+    """What one controller decides, and tells.
 
-    What changes goes to all brokers as the next version of the metadata; to who seems to have
-    missed one, all of the metadata. `processes` is the incarnation id behind each broker epoch.
+    By itself (`handle`) it does not fail, keeps what a metadata store would, and ends the sessions
+    of brokers. On a store, `StoredController` lets it `decide`, writes that down, and only then
+    lets it `tell`.
+
+    What changes goes to all brokers as the next version of the metadata; to those `behind`, who
+    seem to have missed one, all of the metadata. `processes` is the incarnation id behind each
+    broker epoch.
     """
 
     config: ControllerConfig
     rng: Rng
+    controller_id: int = CONTROLLER
+    controller_epoch: int = 0
     state: ControllerState = field(init=False)
     decisions: Decisions = field(init=False)
     administration: Administration = field(init=False)
     processes: dict[int, int] = field(factory=dict[int, int])
     broker_epochs: int = 0
+    behind: set[int] = field(factory=set[int])
     requests: int = 0
     _handlers: dict[type, Callable[[int, Any], None]] = field(init=False)
 
@@ -79,19 +87,38 @@ class Controller:
     # In and out
 
     def start(self, now: int) -> Sequence[Any]:
-        """Begin to look after sessions."""
+        """Begin to look after sessions, and after preferred leaders."""
         self._set_timer(now)
+        self.begin(now)
+        return self._outputs()
+
+    def begin(self, now: int) -> None:
+        """Begin to look after preferred leaders."""
         if self.config.leader_imbalance_check_interval_ms:
             self._set(now + self.config.leader_imbalance_check_interval_ms, BALANCE)
-        return self._outputs()
 
     def handle(self, now: int, message: m.Input) -> Sequence[Any]:
         """Take an input; answers outputs, in the order in which they happened."""
+        self.decide(now, message)
+        return self._outputs()
+
+    def decide(self, now: int, message: m.Input) -> None:
+        """Take an input; what follows is in the state's changes and outputs, and is not told."""
         if isinstance(message, m.Timer):
             self._timer(now, message.name)
         else:
             self._request(now, message)
-        return self._outputs()
+
+    def tell(self, changes: Sequence[Change]) -> Sequence[Any]:
+        """What has changed is in force: answer who asked, and tell everybody."""
+        self._publish(changes)
+        outputs, self.state.outputs = self.state.outputs, []
+        return outputs
+
+    def take_changes(self) -> Sequence[Change]:
+        """What has been decided since this was asked last."""
+        changes, self.state.changes = newest(self.state.changes), []
+        return changes
 
     def _timer(self, now: int, name: str) -> None:
         if name == SESSIONS:
@@ -102,6 +129,8 @@ class Controller:
             self._set(now + self.config.leader_imbalance_check_interval_ms, BALANCE)
 
     def _request(self, now: int, message: Any) -> None:
+        if isinstance(message.body, c.Envelope):
+            message = message._replace(body=message.body.body)
         kind = message.body.__class__
         handler = self._handlers.get(kind)
         if handler is not None:
@@ -112,9 +141,7 @@ class Controller:
             self._respond(message, asked(message.body))
 
     def _outputs(self) -> Sequence[Any]:
-        self._publish()
-        outputs, self.state.outputs = self.state.outputs, []
-        return outputs
+        return self.tell(self.take_changes())
 
     def _set(self, at_ms: int, name: str) -> None:
         self.state.outputs.append(m.Timer(at_ms, name))
@@ -159,22 +186,25 @@ class Controller:
         elif broker in self.registry.alive:
             self.registry.fence(broker)  # a broker of which the first process was waited for
         self.broker_epochs += 1
-        self.processes[broker] = body.incarnation_id
-        self.registry.register(broker, self.broker_epochs)
-        self.registry.heartbeat(broker, self.broker_epochs, now)
-        self.registry.unfence(broker)
-        self.state.outputs.append(Registered(broker, body.incarnation_id, self.broker_epochs))
         self._respond(request, c.BrokerRegistrationResponse(None, self.broker_epochs))
-        self.state.change(
-            BrokerRegistration(
-                *(broker, self.broker_epochs, body.incarnation_id),
-                *(body.endpoints, body.rack, body.log_dirs),
-            )
-        )
         crashed = known > 0 and body.previous_broker_epoch != previous
+        registration = BrokerRegistration(
+            *(broker, self.broker_epochs, body.incarnation_id),
+            *(body.endpoints, body.rack, body.log_dirs),
+        )
+        self.appear(now, registration, crashed=crashed)
+
+    def appear(self, now: int, registration: BrokerRegistration, *, crashed: bool) -> None:
+        """A broker's process has this epoch from now on, and takes part."""
+        broker, epoch = registration.broker_id, registration.broker_epoch
+        self.processes[broker] = registration.incarnation_id
+        self.registry.register(broker, epoch)
+        self.registry.heartbeat(broker, epoch, now)
+        self.registry.unfence(broker)
+        self.state.outputs.append(Registered(broker, registration.incarnation_id, epoch))
+        self.state.change(registration)
         self.decisions.broker_registered(broker, crashed=crashed)
-        self._publish()
-        self._tell_all(broker)
+        self.behind.add(broker)
 
     def _heartbeat(self, now: int, request: m.Request) -> None:
         body: c.BrokerHeartbeatRequest = request.body
@@ -197,9 +227,14 @@ class Controller:
             self.decisions.find_leaders()
         leaving = broker in registry.leaving
         self._respond(request, c.BrokerHeartbeatResponse(None, leaving))
-        if body.metadata_version < self.metadata.metadata_version:
-            self._publish()
-            self._tell_all(broker)
+        known = body.controller_epoch, body.metadata_version
+        if known < (self.controller_epoch, self.metadata.metadata_version):
+            self.behind.add(broker)
+
+    def vanish(self, broker: int) -> None:
+        """A broker's session is over, as the store has it."""
+        self.state.outputs.append(SessionEnded(broker))
+        self._fence(broker)
 
     def _fence(self, broker: int) -> None:
         """A broker is gone, or starts again: another one has to do what it did."""
@@ -232,16 +267,17 @@ class Controller:
 
     # News
 
-    def _publish(self) -> None:
+    def _publish(self, changes: Sequence[Change]) -> None:
         """Tell all brokers what has changed, as one version of the metadata."""
-        changes, self.state.changes = newest(self.state.changes), []
+        behind, self.behind = self.behind, set()
         if changes:
             self.metadata.metadata_version += 1
             for broker in self.metadata.brokers:
-                self._tell(broker, changes, is_full=False)
-
-    def _tell_all(self, broker: int) -> None:
-        self._tell(broker, tuple(self.metadata.changes()), is_full=True)
+                if broker not in behind:
+                    self._tell(broker, changes, is_full=False)
+        everything = tuple(self.metadata.changes()) if behind else ()
+        for broker in sorted(behind):
+            self._tell(broker, everything, is_full=True)
 
     def _tell(self, broker: int, changes: Sequence[Change], *, is_full: bool) -> None:
         if broker in self.processes:
@@ -252,7 +288,6 @@ class Controller:
                 metadata.metadata_version,
                 tuple(changes),
                 is_full,
-                controller_id=CONTROLLER,
-                cluster_id=metadata.cluster_id,
+                *(self.controller_epoch, self.controller_id, metadata.cluster_id),
             )
-            self.state.outputs.append(m.Request(CONTROLLER, broker, self.requests, news))
+            self.state.outputs.append(m.Request(self.controller_id, broker, self.requests, news))

@@ -42,6 +42,32 @@ class Decisions:
         self._configure(name, one)
         self._publish(name, one)
 
+    def create_missing(
+        self, missing: Sequence[tuple[TopicPartition, tuple[int, ...]]]
+    ) -> list[tuple[TopicPartition, tuple[int, ...]]]:
+        """Finish the creation of partitions that somebody began; answers those that have to wait,
+        for none of their replicas is there."""
+        waiting: list[tuple[TopicPartition, tuple[int, ...]]] = []
+        for name, replicas in missing:
+            if any(one in self.state.registry.active for one in replicas):
+                self.create_partition(name, replicas)
+            else:
+                waiting.append((name, replicas))
+        return waiting
+
+    def resume(self) -> None:
+        """Go on with reassignments: one whose end was half written ends now."""
+        for name, one in self.state.partitions.items():
+            if not one.state.isr <= frozenset(one.assignment.replicas):
+                self._reassign(name, one, one.assignment)
+            self._complete(name, one)
+
+    def members(self) -> frozenset[int]:
+        """All brokers that lead or are in sync somewhere."""
+        return frozenset(
+            member for one in self.state.partitions.values() for member in one.state.isr
+        )
+
     def configured(self, topic: str | None = None, *, clear_elr: bool = False) -> None:
         """A topic's configuration has changed, or that of all.
 

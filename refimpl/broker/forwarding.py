@@ -7,7 +7,7 @@ from attrs import define, field, frozen
 
 from refimpl.broker import control_messages as c
 from refimpl.broker.cluster import ClusterMetadata
-from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.context import Context
 from refimpl.broker.control_errors import ApiError
 from refimpl.broker.messages import Request, Response
 from refimpl.broker.observations import Refused
@@ -41,7 +41,7 @@ class Forwarding:
     def forward(self, now: int, request: Request) -> None:
         """Ask the controller."""
         timeout_ms = getattr(request.body, "timeout_ms", GIVE_UP_MS)
-        number = self.context.request(CONTROLLER, request.body)
+        number = self.context.request(self.context.controller, c.Envelope(request.body))
         self.waiting[number] = Forwarded(request, now + timeout_ms)
 
     def answered(self, response: Response) -> bool:
@@ -115,7 +115,8 @@ class AutoTopics:
         busy = frozenset[str]().union(*self.asked.values())
         wanted = [self._topic(name) for name in topics if name not in busy]
         if wanted:
-            number = self.context.request(CONTROLLER, c.CreateTopicsRequest(tuple(wanted)))
+            body = c.Envelope(c.CreateTopicsRequest(tuple(wanted)))
+            number = self.context.request(self.context.controller, body)
             self.asked[number] = frozenset(topic.name for topic in wanted)
 
     def answered(self, response: Response) -> bool:

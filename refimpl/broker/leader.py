@@ -2,7 +2,7 @@
 
 from attrs import define, field
 
-from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.context import Context
 from refimpl.broker.control_messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -91,7 +91,8 @@ class Leader:
     def _ask(self, now: int, partition: Partition, change: machines.AlterPartitionRequest) -> None:
         """Put a change of the ISR to the controller (KIP-497)."""
         partition.altered_at = now
-        number = self.context.request(CONTROLLER, AlterPartitionRequest(partition.name, change))
+        body = AlterPartitionRequest(partition.name, change, partition.topic_id)
+        number = self.context.request(self.context.controller, body)
         self.asked[number] = change
 
     def altered(self, now: int, response: Response) -> None:

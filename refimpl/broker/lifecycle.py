@@ -2,8 +2,8 @@
 
 from attrs import define, frozen
 
-from refimpl.broker.cluster import ClusterMetadata, Endpoint
-from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.cluster import Endpoint
+from refimpl.broker.context import Context
 from refimpl.broker.control_messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -14,6 +14,7 @@ from refimpl.broker.control_messages import (
 from refimpl.broker.messages import (
     Response,
 )
+from refimpl.broker.metadata import Metadata
 from refimpl.broker.observations import Refused
 
 
@@ -32,7 +33,7 @@ class Lifecycle:
     """Whether this process is registered, and whether it wants to end."""
 
     context: Context
-    metadata: ClusterMetadata
+    metadata: Metadata
     previous_broker_epoch: int
     address: BrokerAddress = BrokerAddress()
     registering: int = 0
@@ -48,7 +49,7 @@ class Lifecycle:
         """Tell the controller that a process has started; it ends what the last one had."""
         context = self.context
         self.registering = context.request(
-            CONTROLLER,
+            context.controller,
             BrokerRegistrationRequest(
                 *(context.id, context.incarnation_id, self.previous_broker_epoch),
                 *(self.address.endpoints, self.address.rack, self.address.log_dirs),
@@ -70,10 +71,11 @@ class Lifecycle:
         """Say that we live, and how much of the metadata we know."""
         context = self.context
         context.request(
-            CONTROLLER,
+            context.controller,
             BrokerHeartbeatRequest(
                 *(context.id, context.broker_epoch),
                 *(self.metadata.metadata_version, self.wants_to_stop),
+                self.metadata.controller_epoch,
             ),
         )
 

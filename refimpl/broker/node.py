@@ -12,7 +12,7 @@ from attrs import define, field
 from refimpl.broker import control_messages as c
 from refimpl.broker import messages as m
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.context import Context
 from refimpl.broker.delayed import Deadlines
 from refimpl.broker.delete_records import Deletes
 from refimpl.broker.descriptions import Descriptions
@@ -218,8 +218,10 @@ class Node:
 
     def _registered(self, now: int, response: m.Response) -> None:
         """From here on there is something to do."""
-        if not self.lifecycle.answered(response):
-            return
+        if self.lifecycle.answered(response):
+            self._begin(now)
+
+    def _begin(self, now: int) -> None:
         for partition in self.partitions.values():
             partition.replica.incarnation = self.context.broker_epoch
         config = self.config
@@ -287,7 +289,10 @@ class Node:
     def _update_metadata(self, now: int, request: m.Request) -> None:
         """Obey what is news; whoever sent it meant this process, or nobody."""
         body: c.UpdateMetadataRequest = request.body
-        if request.source != CONTROLLER or body.broker_epoch != self.context.broker_epoch:
+        if request.source != body.controller_id or body.broker_epoch != self.context.broker_epoch:
             self.context.outputs.append(Ignored("decisions for an earlier incarnation"))
+        elif body.controller_epoch < self.metadata.controller_epoch:
+            self.context.outputs.append(Ignored("decisions of an earlier controller"))
         else:
+            self.context.controller = body.controller_id
             self.replicas.update(now, self.metadata.take(body), is_full=body.is_full)

@@ -4,7 +4,7 @@ Each follows the change that it names. A watcher may look at the machines as wel
 no variable of a partition's spec changes twice.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refimpl.broker.messages import TopicPartition
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr
@@ -144,6 +144,28 @@ class Decided(NamedTuple):
     decision: LeaderAndIsr
     elr: frozenset[int]
     alive: frozenset[int]
+
+
+class ControllerElected(NamedTuple):
+    """A broker is controller, and has read everything; its writes are fenced by this version."""
+
+    broker: int
+    controller_epoch: int
+    fence: int
+
+
+class ControllerFenced(NamedTuple):
+    """A broker knows that it is not controller any more."""
+
+    broker: int
+    controller_epoch: int
+
+
+class Deciding(NamedTuple):
+    """What will be so once the store has applied this operation."""
+
+    operation: object
+    decided: tuple[Any, ...]
 
 
 class SessionEnded(NamedTuple):

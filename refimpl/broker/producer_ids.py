@@ -4,7 +4,7 @@ from collections import deque
 
 from attrs import define, field
 
-from refimpl.broker.context import CONTROLLER, Context
+from refimpl.broker.context import Context
 from refimpl.broker.control_messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -47,7 +47,7 @@ class ProducerIds:
         context = self.context
         if self.waiting and context.broker_epoch >= 0:
             body = AllocateProducerIdsRequest(context.id, context.broker_epoch)
-            self.asked = context.request(CONTROLLER, body)
+            self.asked = context.request(context.controller, body)
 
     def allocated(self, response: Response) -> None:
         """The controller has answered."""

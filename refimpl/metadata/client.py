@@ -54,6 +54,7 @@ class StoreClient:
     _spoke_at: int = 0
     _tried_at: int = 0
     _suspended: bool = False
+    _given_up: bool = False
     _pending: list[int] = field(factory=list[int])
     _outputs: list[ClientOutput] = field(factory=list[ClientOutput])
 
@@ -81,7 +82,7 @@ class StoreClient:
 
     def receive(self, now: int, frame: Frame) -> Sequence[ClientOutput]:
         """Take a frame of the store; one of an earlier connection, or a second copy, is void."""
-        if frame.connection == self.connection:
+        if frame.connection == self.connection and not self._given_up:
             if isinstance(frame.body, Disconnected) or frame.number > self._next:
                 self._lose(now)
             elif frame.number == self._next:
@@ -135,11 +136,14 @@ class StoreClient:
     def _open(self, now: int) -> None:
         """Try a connection; whatever the last one still brings is void by that."""
         self._connection += 1
+        self._given_up = False
         self._sent, self._next, self._tried_at = 0, 1, now
         self._frame(now, Connect(self.session_id, self.timeout_ms))
 
     def _lose(self, now: int) -> None:
-        """The connection is no more: what was under way has an unknown outcome."""
+        """The connection is no more: what was under way has an unknown outcome, and what it still
+        brings is void."""
+        self._given_up = True
         was_connected, self.connected = self.connected, False
         self._fail(ConnectionLoss())
         if was_connected and not self._suspended:

@@ -1,0 +1,110 @@
+"""Brokers whose cluster keeps its metadata in a store: each may be controller."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from attrs import define, field
+
+from chaos.sim.addresses import STORE, ProcessTimer
+from chaos.sim.hosts import BrokerHost
+from chaos.sim.store import PROCESSES, StoreHost
+from refimpl.broker.controller_state import ControllerConfig
+from refimpl.broker.lifecycle import BrokerAddress
+from refimpl.broker.messages import Request, Timer
+from refimpl.broker.observations import Deciding
+from refimpl.broker.stored_controller import StoredController
+from refimpl.broker.stored_node import StoredNode
+from refimpl.metadata import contract
+from refimpl.metadata.client import StoreClient, Wake
+from refimpl.metadata.embedded import Frame
+
+WAKE = "store"
+
+
+@define(eq=False)
+class StoredBrokerHost(BrokerHost):
+    """A broker's machine; every process has a session of its own, and keeps it while it can."""
+
+    controllers: ControllerConfig = field(kw_only=True)
+    client: StoreClient = field(init=False)
+    wake_at: int = -1
+
+    @property
+    def _store(self) -> StoreHost:
+        assert isinstance(self.controller, StoreHost)
+        return self.controller
+
+    def acts_as_controller(self) -> bool:
+        """Whether the process runs and believes to be controller."""
+        node = self.nodes[-1]
+        return self.up and isinstance(node, StoredNode) and node.candidate.controller is not None
+
+    @property
+    def _client_id(self) -> int:
+        return self.id * PROCESSES + len(self.nodes)
+
+    def start(self) -> None:
+        """Start a process, and let it open a session."""
+        simulation = self.simulation
+        self.up, self.paused_until = True, 0
+        topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
+        process = len(self.nodes) + 1
+        rng = Random(simulation.settings.seed * 2 + self.id * PROCESSES + process)
+        candidate = StoredController(
+            *(self.id, self.controllers, rng, BrokerAddress(), process),
+            self.disk.clean_shutdown_epoch(),
+        )
+        node = StoredNode(*(self.id, self.config, self.disk, topics, process), candidate=candidate)
+        self.nodes.append(node)
+        now = simulation.timeline.now
+        self._carry_out(node.start(now, self.partitions))
+        self.client = StoreClient(self._client_id, simulation.settings.session_ms)
+        self._from_store(self.client.start(now))
+
+    def handle(self, message: Any) -> None:
+        """Let the process have what the network, its timers or its session have for it."""
+        if self.up and type(message) is Request and isinstance(message.body, Frame):
+            if message.body.connection.client == self._client_id:
+                self._from_store(self.client.receive(self.simulation.timeline.now, message.body))
+        elif self.up and type(message) is ProcessTimer and message.timer.name == WAKE:
+            if message.process == len(self.nodes) and message.timer.at_ms == self.wake_at:
+                self._from_store(self.client.wake(self.simulation.timeline.now))
+        else:
+            BrokerHost.handle(self, message)
+
+    def _from_store(self, outputs: Sequence[Any]) -> None:
+        """Frames go out before anything is done about what came in."""
+        timeline = self.simulation.timeline
+        for output in outputs:
+            if isinstance(output, Frame):
+                self._store.carry(self.id, STORE, output)
+        for output in outputs:
+            if isinstance(output, Frame):
+                continue
+            if isinstance(output, Wake):
+                if output.at_ms != self.wake_at:
+                    self.wake_at = output.at_ms
+                    timer = ProcessTimer(len(self.nodes), Timer(output.at_ms, WAKE))
+                    timeline.at(output.at_ms, self.id, timer)
+            else:
+                self._carry_out(self.node.handle(timeline.now, output))
+
+    def _carry_out(self, outputs: Sequence[Any]) -> None:
+        """Whatever comes of a request at once comes after all that was output beside it."""
+        others: list[Any] = []
+        requests: list[contract.Request] = []
+        for output in outputs:
+            if isinstance(output, contract.Request):
+                requests.append(output)
+            elif isinstance(output, Deciding):
+                self._store.intend(self._client_id, output)
+            else:
+                others.append(output)
+        BrokerHost._carry_out(self, others)
+        for request in requests:
+            self._from_store(self.client.send(self.simulation.timeline.now, request))
+
+    def _stopped(self) -> None:
+        self._from_store(self.client.close(self.simulation.timeline.now))
+        BrokerHost._stopped(self)

@@ -1,0 +1,28 @@
+"""Controllers that a store elects: deposed, cut off and fenced, while all else goes wrong."""
+
+from collections import Counter
+
+from chaos.settings import Settings
+from chaos.sim.simulator import build
+
+SEEDS = range(30)
+
+
+def test_every_promise_holds_while_controllers_come_and_go() -> None:
+    counts: Counter[str] = Counter()
+    for seed in SEEDS:
+        run = build(Settings.draw(seed, store=True)).go()
+        assert run.violation is None, f"seed {seed}: {run.violation}"
+        counts += run.simulation.counts
+    for met in (
+        "controllers elected",
+        "controllers deposed",
+        "controllers that do not know that they are deposed",
+        "a deposed controller's write refused: BADVERSION",
+        "decisions of an earlier controller",
+        "elections from the ELR",
+        "Fence",
+        "GoOffline",
+        "controlled shutdowns",
+    ):
+        assert counts[met] > 0, met
