@@ -39,6 +39,8 @@ class BrokerConfig:
     log_flush_interval_ms: int = _broker("log.flush.scheduler.interval.ms")
     #: How often retention is looked after
     log_retention_check_interval_ms: int = _broker("log.retention.check.interval.ms")
+    #: Whether logs are compacted
+    log_cleaner_enable: bool = _broker("log.cleaner.enable")
     #: How long the cleaner waits until it looks again for something to compact
     log_cleaner_backoff_ms: int = _broker("log.cleaner.backoff.ms")
     #: How often producers are forgotten that were silent for producer.id.expiration.ms

@@ -49,6 +49,8 @@ class LogManager:
                 config.producer_id_expiration_check_interval_ms,
             ),
         }
+        if not config.log_cleaner_enable:
+            del self._work[CLEANER]
 
     @property
     def timers(self) -> Mapping[str, int]:

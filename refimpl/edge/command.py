@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from refimpl.edge.cluster import Cluster
@@ -48,6 +49,7 @@ def broker(
     # 0.15 CPU-s of a start of 0.4, for nothing here.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     values = _configured(config, settings)
+    host, port, data = _served_at(values, host, port, data)
     from refimpl.edge.cluster import Cluster
 
     cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
@@ -71,6 +73,25 @@ def _configured(config: Path | None, settings: tuple[str, ...]) -> Mapping[str, 
     except (PropertiesError, ConfigError) as mistake:
         raise click.UsageError(str(mistake)) from None
     return values
+
+
+def _served_at(
+    values: Mapping[str, str], host: str, port: int, data: Path | None
+) -> tuple[str, int, Path | None]:
+    """Where to listen and where logs are: as the options say, then as the file does."""
+    from refimpl.configs import ConfigError
+    from refimpl.edge.properties import directory_of, listener_of
+
+    given = click.get_current_context().get_parameter_source
+    try:
+        listener, directory = listener_of(values), directory_of(values)
+    except ConfigError as mistake:
+        raise click.UsageError(str(mistake)) from None
+    if listener is not None and given("host") is ParameterSource.DEFAULT:
+        host = listener[0] or host
+    if listener is not None and given("port") is ParameterSource.DEFAULT:
+        port = listener[1]
+    return host, port, data if data is not None or directory is None else Path(directory)
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:

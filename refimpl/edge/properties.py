@@ -1,6 +1,7 @@
 """A broker's settings from a file in Java's `.properties` syntax; mistakes are named by line."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 import javaproperties
@@ -10,6 +11,7 @@ from refimpl.configs.definition import BROKER
 from refimpl.configs.values import ConfigError
 
 # What follows is for one listener, for a plug-in, or for a client inside Kafka's broker.
+_LISTENER = re.compile(r"PLAINTEXT://(.*):([0-9]{1,5})")
 PREFIXES = ("listener.name.", "remote.log.", "rsm.config.", "rlmm.config.", "zookeeper.")
 
 
@@ -68,6 +70,33 @@ def setting(text: str) -> tuple[str, str]:
     if reason := _mistake(name, value):
         raise ConfigError(reason)
     return name, value
+
+
+def listener_of(values: Mapping[str, str]) -> tuple[str, int] | None:
+    """Host and port of `listeners`, if it is set; the host is empty where none is named.
+
+    Raises ConfigError for anything but one listener without encryption.
+    """
+    if "listeners" not in values:
+        return None
+    listeners = BROKER["listeners"].value(values["listeners"])
+    found = _LISTENER.fullmatch(listeners[0]) if len(listeners) == 1 else None
+    if found is None or int(found[2]) >= 1 << 16:
+        raise ConfigError.of(
+            "listeners", values["listeners"], "One listener is served, PLAINTEXT://HOST:PORT"
+        )
+    return found[1].strip("[]"), int(found[2])
+
+
+def directory_of(values: Mapping[str, str]) -> str | None:
+    """The directory of `log.dirs`, or else of `log.dir`, if one is set. Raises ConfigError."""
+    for name in ("log.dirs", "log.dir"):
+        if name in values:
+            directories = BROKER[name].value(values[name])
+            if len(directories) > 1:
+                raise ConfigError.of(name, values[name], "One directory is served")
+            return directories[0]
+    return None
 
 
 def _lines(text: str, file: str) -> Iterator[tuple[int, str, str]]:

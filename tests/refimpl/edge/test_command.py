@@ -108,3 +108,15 @@ def test_a_directory_that_is_in_use_or_of_another_cluster_is_refused(tmp_path: P
     code, said = refused("--port", 0, "--data", data)
     assert code == 2
     assert "node.id is 7, expected 1" in said
+
+
+def test_the_file_says_where_to_listen_and_where_logs_are(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners=PLAINTEXT://:{port}\nlog.dirs={tmp_path / 'logs'}\n")
+    with running("--config", file) as (addresses, _):
+        assert addresses == f"127.0.0.1:{port}"
+        assert send(addresses, "kept", [b"a"]) == [0]
+        assert (tmp_path / "logs" / "broker-1" / "kept-0").is_dir()

@@ -3,7 +3,13 @@
 import pytest
 
 from refimpl.configs import BROKER, ConfigError
-from refimpl.edge.properties import PropertiesError, read_properties, setting
+from refimpl.edge.properties import (
+    PropertiesError,
+    directory_of,
+    listener_of,
+    read_properties,
+    setting,
+)
 
 FILE = """\
 # The broker
@@ -68,6 +74,20 @@ def test_a_setting_of_the_command_line() -> None:
     for wrong in ("num.partitions", "=3", "num.partitions=0", "num.partition=3"):
         with pytest.raises(ConfigError):
             setting(wrong)
+
+
+def test_where_the_file_says_to_listen_and_to_keep_logs() -> None:
+    assert listener_of({}) is None
+    assert listener_of({"listeners": "PLAINTEXT://localhost:9093"}) == ("localhost", 9093)
+    assert listener_of({"listeners": "PLAINTEXT://:9093"}) == ("", 9093)
+    assert listener_of({"listeners": "PLAINTEXT://[::1]:9093"}) == ("::1", 9093)
+    for wrong in ("SSL://a:1", "PLAINTEXT://a:1,SSL://b:2", "PLAINTEXT://a", "PLAINTEXT://a:99999"):
+        with pytest.raises(ConfigError, match="PLAINTEXT://HOST:PORT"):
+            listener_of({"listeners": wrong})
+    assert directory_of({"log.dir": "/a", "log.dirs": "/b"}) == "/b"
+    assert directory_of({"log.dir": "/a"}) == "/a"
+    with pytest.raises(ConfigError, match="One directory is served"):
+        directory_of({"log.dirs": "/a,/b"})
 
 
 def test_every_setting_that_is_supported_is_described_in_a_sentence() -> None:
