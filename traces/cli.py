@@ -18,28 +18,40 @@ from traces.ingest.run import read_trace
 from traces.junit import junit
 from traces.modes import MODES
 from traces.options import runs_of
-from traces.output import progress, standard_output, write_whole
+from traces.output import progress, result, standard_output, write_json, write_whole
 from traces.problems import BadInput, Problem
-from traces.report import BAD_INPUT, Judged, show, summarise, write_json
+from traces.report import BAD_INPUT, Judged, show, summarise
 from traces.second import SMALL, ask_again
 from traces.verdict import ALLOWED, NOT_CHECKED, VIOLATED
 
 FAILURES = ("violated", "allowed")
 
 
-def _list_checks(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        click.echo("\n".join(f"{check.id:4}{check.title}" for check in CHECKS.values()))
-        ctx.exit()
+def _list_checks(json_file: Path | None) -> None:
+    """Print every promise, and tell programs all that is said of it in the code."""
+    click.echo("\n".join(f"{check.id:4}{check.title}" for check in CHECKS.values()))
+    if json_file is not None:
+        told = [
+            {
+                "id": check.id,
+                "title": check.title,
+                "formula": check.formula,
+                "allowed_if": check.unless or None,
+                "needs": check.needs,
+                "cannot_do_without": check.closed,
+                "looks_at": check.looks_at,
+                "jepsen": check.kinds,
+            }
+            for check in CHECKS.values()
+        ]
+        write_json(json_file, {"checks": told})
 
 
 @click.command(short_help="Judge recorded client histories, promise by promise.")
-@click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH…"
-)
-@options.result("json", "Write verdicts, counts and witnesses to FILE.")
-@options.result("html", "Write one page with verdicts, witnesses and plots to FILE.")
-@options.result("junit", "Write the verdicts to FILE as JUnit's XML, for CI systems.")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="PATH…")
+@result("json", "Write verdicts, counts and witnesses to FILE.")
+@result("html", "Write one page with verdicts, witnesses and plots to FILE.")
+@result("junit", "Write the verdicts to FILE as JUnit's XML, for CI systems.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -84,11 +96,9 @@ def _list_checks(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.option(
     "--list",
+    "listed",
     is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list_checks,
-    help="List all promises that are checked, and exit.",
+    help="List all promises that are checked, and exit; with --json, with their formulas.",
 )
 @click.option(
     "-v",
@@ -118,6 +128,7 @@ def check(
     rejudge: bool | None,
     strict: bool,
     fail_on: str,
+    listed: bool,
     verbose: bool,
     sub_via: str,
     ww_deps: bool,
@@ -137,6 +148,11 @@ def check(
     for option, file in (("--json", json_file), ("--html", html_file), ("--junit", junit_file)):
         if file is not None and not file.parent.is_dir():
             raise click.BadParameter(f"there is no folder {file.parent}", param_hint=option)
+    if listed:
+        _list_checks(json_file)
+        return
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH…'.")
     if html_file is not None:
         _look_for_what_draws()
     pictures = dict[int, Any]()
@@ -163,7 +179,7 @@ def check(
     if len(judged) > 1:
         summarise(console, judged)
     if json_file is not None:
-        write_json(judged, json_file)
+        write_json(json_file, {"runs": [one.as_json() for one in judged]})
     if junit_file is not None:
         write_whole(junit_file, junit(judged))
     if html_file is not None:

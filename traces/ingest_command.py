@@ -20,7 +20,7 @@ from traces.ingest.run import Run
 from traces.ingest.topic import REJECTED, State, follow
 from traces.ingest.whole import Map
 from traces.options import runs_of
-from traces.output import progress
+from traces.output import progress, result, write_json
 from traces.problems import BadInput, Problem
 
 _OF_THE_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -85,6 +85,7 @@ class Size(click.ParamType[int]):
 )
 @options.sub_via
 @options.cleanup_policy
+@result("json", "Write what was read, and what is wrong with the rest, to FILE.")
 @click.pass_context
 def ingest_(
     ctx: click.Context,
@@ -99,6 +100,7 @@ def ingest_(
     settings: tuple[str, ...],
     sub_via: str,
     cleanup_policy: str,
+    json_file: Path | None,
 ) -> None:
     """Make the table of operations of recordings, for `highwater check OPS`.
 
@@ -115,12 +117,13 @@ def ingest_(
     if bootstrap or topic or until_end or settings:
         if not (bootstrap and topic) or paths:
             raise click.UsageError("a topic is read with --kafka and --topic, and without a RUN")
-        ctx.exit(from_topic(bootstrap, topic, out, until_end, settings))
+        ctx.exit(from_topic(bootstrap, topic, out, until_end, settings, json_file))
     if not paths:
         raise click.UsageError("expected a RUN, or --kafka and --topic")
     runs = runs_of(paths)
     reading = Reading(sub_via == "subscribe", cleanup_policy == "compact")
     console, bad = Console(stderr=True), False
+    told: list[dict[str, Any]] = []
     with _engine(engine, jobs) as over, progress() as bar:
         for path, place in _places(runs, out):
             task = bar.add_task(f"reading {path.name}", total=None)
@@ -132,12 +135,18 @@ def ingest_(
                 run = one(path, place, split_size, over, tick, reading)
             except BadInput as error:
                 bad = True
+                told.append({"path": str(path), "errors": [str(p) for p in error.problems]})
                 console.print(str(error), style="red", highlight=False, soft_wrap=True)
             else:
                 for warning in run.warnings:
                     console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
                 console.print(f"{place}: {run.calls:,} calls, {run.rows:,} rows", soft_wrap=True)
+                said = {"calls": run.calls, "rows": run.rows}
+                warned = {"warnings": [str(warning) for warning in run.warnings]}
+                told.append({"path": str(path), "out": str(place), **said, **warned})
             bar.remove_task(task)
+    if json_file is not None:
+        write_json(json_file, {"runs": told})
     ctx.exit(2 if bad else 0)
 
 
@@ -185,7 +194,12 @@ def _engine(engine: str, jobs: int | None) -> Generator[Map]:
 
 
 def from_topic(
-    bootstrap: str, name: str, run: Path, until_end: bool, settings: tuple[str, ...]
+    bootstrap: str,
+    name: str,
+    run: Path,
+    until_end: bool,
+    settings: tuple[str, ...],
+    json_file: Path | None = None,
 ) -> int:
     """Write a topic into the folder of a run."""
     given = {key: value for key, _, value in (setting.partition("=") for setting in settings)}
@@ -211,6 +225,10 @@ def from_topic(
     }
     told = "".join(f", {count:,} {what}" for what, count in more.items() if count)
     processes = len(state.processes)
+    if json_file is not None:
+        counts = {"lines": state.lines, "processes": processes, "rejected": state.rejected}
+        dropped = {"duplicates": state.duplicates, "missing": state.given_up}
+        write_json(json_file, {"run": str(run), **counts, **dropped})
     console.print(f"{run}: {state.lines:,} lines of {processes:,} processes{told}", soft_wrap=True)
     return 2 if state.rejected else 0
 

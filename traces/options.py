@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,12 +22,6 @@ cleanup_policy = click.option(
     show_default=True,
     help="The cleanup policy of the topics of an .edn history.",
 )
-
-
-def result(name: str, help: str) -> Any:
-    """An option for a file that the command writes: `--json FILE` is `json_file`."""
-    kind = click.Path(path_type=Path, dir_okay=False, writable=True)
-    return click.option(f"--{name}", f"{name}_file", type=kind, metavar="FILE", help=help)
 
 
 def runs_of(paths: tuple[Path, ...]) -> list[Path]:

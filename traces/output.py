@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+import click
+import orjson
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -64,6 +66,17 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
+
+
+def result(name: str, help: str) -> Any:
+    """An option for a file that the command writes: `--json FILE` is `json_file`."""
+    kind = click.Path(path_type=Path, dir_okay=False, writable=True)
+    return click.option(f"--{name}", f"{name}_file", type=kind, metavar="FILE", help=help)
+
+
+def write_json(path: Path, told: Any) -> None:
+    """What a command found or did, for programs."""
+    write_whole(path, orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def _umask() -> int:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import orjson
 from attrs import define, field
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +13,6 @@ from rich.text import Text
 from traces.ingest.run import Run
 from traces.jepsen import add_cycles, anomalies
 from traces.names import Names
-from traces.output import write_whole
 from traces.problems import BadInput
 from traces.rejudge import Confirmed, Opinion, Refuted
 from traces.schema import NONE, Op, Outcome
@@ -157,12 +155,6 @@ def event(run: Named, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _known(value: int) -> int | None:
     return None if value == NONE else value
-
-
-def write_json(judged: list[Judged], path: Path) -> None:
-    """Write all runs to one file."""
-    whole = {"runs": [one.as_json() for one in judged]}
-    write_whole(path, orjson.dumps(whole, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def show(console: Console, one: Judged, witnesses: int = 3) -> None:

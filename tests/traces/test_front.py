@@ -16,8 +16,11 @@ from click.testing import CliRunner, Result
 from refimpl.__main__ import highwater
 from tests.traces.mutations import MUTATIONS, told
 from tests.traces.world import meta, world, write
+from traces.checks.catalogue import CHECKS
 from traces.cli import check
+from traces.importers.cli import import_
 from traces.ingest.run import read_trace
+from traces.ingest_command import ingest_
 from traces.problems import BadInput
 
 DATA = Path(__file__).parent / "data"
@@ -150,3 +153,31 @@ def alive(pid: int) -> bool:
 
 def _told() -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
     return told(world(3), MUTATIONS["lose"])
+
+
+def test_every_verb_tells_programs_what_it_did(tmp_path: Path) -> None:
+    """And a table is asked for with the same words as what it was made of."""
+    runner, told = CliRunner(), tmp_path / "told.json"
+    assert runner.invoke(check, ["--list", "--json", str(told)]).exit_code == 0
+    listed = json.loads(told.read_bytes())["checks"]
+    assert [one["id"] for one in listed] == list(CHECKS)
+    assert all(one["formula"] for one in listed)
+    w = world(1, steps=8)
+    made = ["--out", str(tmp_path / "ops"), "--json", str(told)]
+    assert (
+        runner.invoke(ingest_, [str(write(tmp_path / "w", w.lines, w.meta)), *made]).exit_code == 0
+    )
+    (said,) = json.loads(told.read_bytes())["runs"]
+    assert said["calls"] > 0 < said["rows"]
+    send: dict[str, Any] = {"name": "producer_send_success", "timestamp": 1, "value": "0"}
+    send |= {"topic": "t", "partition": 0, "offset": 0, "key": None}
+    log = tmp_path / "p.log"
+    log.write_text(json.dumps(send) + "\n")
+    made = ["kafka-verifiable", str(log), "--out", str(tmp_path / "run"), "--json", str(told)]
+    assert runner.invoke(import_, made).exit_code == 0
+    assert json.loads(told.read_bytes())["calls"]
+
+
+def test_a_verb_without_its_path_says_so() -> None:
+    ran = CliRunner().invoke(check, [])
+    assert (ran.exit_code, "PATH" in ran.output) == (2, True)

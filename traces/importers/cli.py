@@ -13,7 +13,7 @@ from traces.importers import otel, verifiable
 from traces.importers.identify import UnknownPlace, identify
 from traces.importers.writer import Imported
 from traces.meta import Topic
-from traces.output import standard_output
+from traces.output import result, standard_output, write_json
 from traces.problems import BadInput
 
 BAD_INPUT = 2
@@ -37,10 +37,12 @@ def import_() -> None:
 
 def _sources(command: Command) -> Command:
     kind = click.Path(exists=True, dir_okay=False, path_type=Path)
+    command = _told(command)
     command = click.option("--out", required=True, type=_FOLDER, help="The run to make.")(command)
     return click.argument("sources", nargs=-1, required=True, type=kind, metavar="SRC…")(command)
 
 
+_told = result("json", "Write what was made, and what the source cannot tell, to FILE.")
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _ACKS = click.option(
     "--acks", type=click.Choice(["0", "1", "all"]), help="What the producers asked for."
@@ -64,19 +66,26 @@ def kafka_verifiable(
     group: str | None,
     isolation: str | None,
     one_clock: bool,
+    json_file: Path | None,
 ) -> None:
     """Logs of kafka-verifiable-producer and kafka-verifiable-consumer, one file each."""
     known = verifiable.Known(acks, group, isolation, one_clock)
-    _make(out, lambda: verifiable.import_verifiable(sources, out, known))
+    _make(out, lambda: verifiable.import_verifiable(sources, out, known), json_file)
 
 
 @import_.command("otel")
 @_sources
 @_ACKS
 @click.option("--all-spans", is_flag=True, help="Nothing was sampled, every span is here.")
-def spans(sources: tuple[Path, ...], out: Path, acks: str | None, all_spans: bool) -> None:
+def spans(
+    sources: tuple[Path, ...],
+    out: Path,
+    acks: str | None,
+    all_spans: bool,
+    json_file: Path | None,
+) -> None:
     """OpenTelemetry's messaging spans as OTLP JSON."""
-    _make(out, lambda: otel.import_otel(sources, out, otel.Known(all_spans, acks)))
+    _make(out, lambda: otel.import_otel(sources, out, otel.Known(all_spans, acks)), json_file)
 
 
 def _place(ctx: click.Context, option: click.Parameter, place: str | None) -> str | None:
@@ -129,6 +138,7 @@ def _settings(ctx: click.Context, option: click.Parameter, given: Iterable[str])
     callback=_settings,
     help="A setting of the topics as meta.json names it, such as cleanup_policy=delete.",
 )
+@_told
 def segments(
     folders: tuple[Path, ...],
     out: Path | None,
@@ -136,6 +146,7 @@ def segments(
     place: str | None,
     topics: tuple[str, ...],
     settings: dict[str, Any],
+    json_file: Path | None,
 ) -> None:
     """Log directories of brokers, as they lie on their disks.
 
@@ -151,18 +162,18 @@ def segments(
     if into is not None:
         if not (into / "meta.json").is_file():
             raise Refusal(f"{into}: expected the folder of a run, with meta.json")
-        _run(into, lambda: import_segments(folders, into, known, into=True))
+        _run(into, lambda: import_segments(folders, into, known, into=True), json_file)
     elif out is not None:
-        _make(out, lambda: import_segments(folders, out, known))
+        _make(out, lambda: import_segments(folders, out, known), json_file)
 
 
-def _make(out: Path, make: Callable[[], Imported]) -> None:
+def _make(out: Path, make: Callable[[], Imported], json_file: Path | None) -> None:
     if out.exists() and any(out.iterdir()):
         raise Refusal(f"{out}: is not empty; an import wants a folder of its own")
-    _run(out, make)
+    _run(out, make, json_file)
 
 
-def _run(out: Path, make: Callable[[], Imported]) -> None:
+def _run(out: Path, make: Callable[[], Imported], json_file: Path | None) -> None:
     try:
         imported = make()
     except BadInput as bad:
@@ -170,6 +181,10 @@ def _run(out: Path, make: Callable[[], Imported]) -> None:
     except OSError as error:
         raise Refusal(f"{error.filename}: {error.strerror}; nothing was written") from None
     _tell(standard_output(), out, imported)
+    if json_file is not None:
+        warned = {"warnings": [str(warning) for warning in imported.warnings]}
+        lacking = {"skipped": dict(imported.skipped), "cannot_tell": list(imported.lost)}
+        write_json(json_file, {"run": str(out), "calls": imported.calls, **warned, **lacking})
 
 
 def _tell(console: Console, out: Path, imported: Imported) -> None:

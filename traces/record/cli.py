@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from traces.output import result, standard_output, write_json
 from traces.record.cluster import ClusterError, NoLibraryError, describe, library
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
@@ -50,6 +51,7 @@ class Refusal(click.ClickException):
     help="What tells the id of a message, if the clients were recorded with one.",
 )
 @click.option("--timeout", default=30.0, show_default=True, help="Give up after so many quiet s.")
+@result("json", "Write what was read, and what is not complete, to FILE.")
 @click.pass_context
 def record_scan(
     ctx: click.Context,
@@ -60,6 +62,7 @@ def record_scan(
     conf: tuple[str, ...],
     id_of: str | None,
     timeout: float,
+    json_file: Path | None,
 ) -> None:
     """End a recording by reading everything that the log holds.
 
@@ -68,7 +71,7 @@ def record_scan(
     complete when no client runs any more and the scan has reached the end of every partition;
     otherwise the exit code is 2, and nothing in the run can be called lost.
     """
-    console = Console()
+    console = standard_output()
     try:
         running = _settle_all(run, console)
         found, before = survey(run), read(run)
@@ -95,6 +98,10 @@ def record_scan(
     complete = not (running or unread or headless)
     write(run, merged(before, run.name, again.processes, names, described, complete))
     _tell(console, len(again.names), described, running, headless, unread)
+    if json_file is not None:
+        lacking = {"running": running, "without_leader": headless, "unread": unread}
+        told = {"run": str(run), "complete": complete, "processes": len(again.names), **lacking}
+        write_json(json_file, told | {"partitions": counts})
     ctx.exit(0 if complete else BAD_INPUT)
 
 
