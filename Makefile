@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify test lint pytest format spec prove conform mutants matrix mutants-auto chaos validate check \
+.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos validate check \
 	docs test-browser test-kafka test-cluster soak bench lock clean
 
 help: ## List the verbs
@@ -57,6 +57,12 @@ matrix: java setup ## Ask every check about every known bug and every dropped gu
 
 mutants-auto: java setup ## Change every comparison, guard and assignment in turn; goes on where it was
 	$(HIGHWATER) mutants --auto $(ARGS)
+
+explain: java setup ## One property: formula, rules, functions, bugs: ARGS=CommittedInIsr
+	$(HIGHWATER) explain $(ARGS)
+
+broker: setup ## Serve Kafka's protocol: make broker ARGS="--brokers 3"
+	$(HIGHWATER) broker $(ARGS)
 
 chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
 	$(HIGHWATER) chaos $(ARGS)
