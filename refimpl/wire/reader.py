@@ -3,7 +3,7 @@
 Every length is checked against what is there before anything is made of it.
 """
 
-from struct import Struct
+from struct import Struct, error
 
 from attrs import define
 
@@ -26,31 +26,49 @@ class Reader:
         """Step over so many bytes; answers where they begin."""
         start = self.position
         if count < 0 or count > len(self.data) - start:
-            raise MalformedRequest(
-                f"{count} bytes at position {start}, where {len(self.data) - start} are left"
-            )
+            raise self._too_short(count)
         self.position = start + count
         return start
 
+    def _too_short(self, count: int) -> MalformedRequest:
+        left = len(self.data) - self.position
+        return MalformedRequest(f"{count} bytes at position {self.position}, where {left} are left")
+
     def int16(self) -> int:
         """A signed number of two bytes."""
-        return _INT16.unpack_from(self.data, self._take(2))[0]
+        position = self.position
+        try:
+            (value,) = _INT16.unpack_from(self.data, position)
+        except error:
+            raise self._too_short(2) from None
+        self.position = position + 2
+        return value
 
     def int32(self) -> int:
         """A signed number of four bytes."""
-        return _INT32.unpack_from(self.data, self._take(4))[0]
+        position = self.position
+        try:
+            (value,) = _INT32.unpack_from(self.data, position)
+        except error:
+            raise self._too_short(4) from None
+        self.position = position + 4
+        return value
 
     def unsigned_varint(self) -> int:
-        """A number of up to 32 bits, seven to a byte."""
-        value = shift = 0
-        while True:
-            byte = self.data[self._take(1)]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > _MOST_SHIFTS:
-                raise MalformedRequest(f"a varint of more than 5 bytes before {self.position}")
+        """A number of up to 32 bits, seven to a byte; most are of one byte."""
+        position = self.position
+        data, value, shift = self.data, 0, 0
+        try:
+            while (byte := data[position]) >= 0x80:
+                value |= (byte & 0x7F) << shift
+                shift += 7
+                position += 1
+                if shift > _MOST_SHIFTS:
+                    raise MalformedRequest(f"a varint of more than 5 bytes before {position}")
+        except IndexError:
+            raise self._too_short(1) from None
+        self.position = position + 1
+        return value | byte << shift
 
     def view(self, count: int) -> memoryview:
         """So many bytes, not copied."""
@@ -75,9 +93,11 @@ class Reader:
 
     def _count(self, count: int) -> int:
         """The elements of an array, each of which takes a byte at least."""
+        if count <= 0:
+            return 0
         if count > len(self.data) - self.position:
             raise MalformedRequest(f"an array of {count} elements at position {self.position}")
-        return max(count, 0)
+        return count
 
     def array(self) -> int:
         """How many elements follow; a null array has none."""
@@ -89,6 +109,8 @@ class Reader:
 
     def skip_tagged_fields(self) -> None:
         """Step over tagged fields, of which none is known here (KIP-482)."""
-        for _ in range(self._count(self.unsigned_varint())):
-            self.unsigned_varint()
-            self._take(self.unsigned_varint())
+        tags = self.unsigned_varint()
+        if tags:
+            for _ in range(self._count(tags)):
+                self.unsigned_varint()
+                self._take(self.unsigned_varint())
