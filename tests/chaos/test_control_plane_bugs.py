@@ -1,0 +1,161 @@
+"""Known bugs of controllers on a metadata store are put back, and found by the simulator.
+
+Numbers are those of Kafka's issues. `FOUND` says by which oracle; a bug that no oracle could see
+would make the control plane's promises empty.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from chaos.settings import Settings
+from chaos.sim.simulator import build
+from properties.mutants.catalogue import Edit, Mutant, applied
+
+STORED = "refimpl.broker.stored_controller:StoredController"
+SEEDS = range(60)
+CRASHES, LOST_ANSWERS = ("crash", "crash", "pause", "expire"), ("cut", "elect", "noise")
+
+
+class Bug(NamedTuple):
+    """An edit, why it is a bug, and the oracles that may see it."""
+
+    name: str
+    why: str
+    function: str
+    old: str
+    new: str
+    oracles: Sequence[str]
+    fixed: Mapping[str, Any] = {}
+
+
+BUGS = [
+    Bug(
+        "writes_without_a_fence",
+        "KAFKA-6082: a deposed controller's writes take effect.",
+        "refimpl.broker.store_writes:StoreWrites.multis",
+        "Multi((self.fence, *some))",
+        "Multi((Check(znodes.CONTROLLER_EPOCH), *some))",
+        ("DeposedWritesNothing",),
+    ),
+    Bug(
+        "own_claim_is_a_defeat",
+        "KAFKA-13407: the answer to a claim was lost, and the znode names who does not act.",
+        "refimpl.machines.election:ControllerElection.look",
+        "owner != self.session",
+        "owner is not None",
+        ("Progress",),
+    ),
+    Bug(
+        "epoch_stays",
+        "A controller is elected, and the controller epoch is what it was.",
+        f"{STORED}._claim",
+        "str(claim.controller_epoch).encode()",
+        "str(claim.controller_epoch - 1).encode()",
+        ("ControllerEpochAscends",),
+    ),
+    Bug(
+        "watch_on_brokers_is_lost",
+        "KAFKA-928, KAFKA-13461: after a reconnect nothing is watched.",
+        f"{STORED}._elect",
+        "self.events.appendleft(SEEN_BROKERS)",
+        "pass",
+        ("Progress", "LeaderInIsr", "CommittedInIsr"),
+    ),
+    Bug(
+        "brokers_are_not_watched",
+        "Brokers are read, and no watch is armed with that.",
+        f"{STORED}._brokers",
+        "store.GetChildren(znodes.BROKER_IDS, watch=True)",
+        "store.GetChildren(znodes.BROKER_IDS)",
+        ("Progress",),
+    ),
+    Bug(
+        "bounce_goes_unseen",
+        "A broker that went and came again between two looks is taken for one that stayed.",
+        f"{STORED}._brokers_are",
+        "registry.epochs.get(broker) == epoch",
+        "broker in registry.alive",
+        ("Progress", "CommittedInIsr"),
+    ),
+    Bug(
+        "takes_over_blindly",
+        "KAFKA-849: what the last controller knew of brokers is not taken over.",
+        f"{STORED}._take_over",
+        "self._believe(brokers)",
+        "pass",
+        ("NotEligible", "LeaderInIsr", "CommittedInIsr"),
+    ),
+    Bug(
+        "takes_over_all_in_sync",
+        "KAFKA-849: a new controller does not read who is in sync.",
+        "refimpl.broker.store_reads:Loaded._partition",
+        "(decision.leader_epoch, decision.leader, decision.isr)",
+        "(decision.leader_epoch, decision.leader, frozenset(where.replicas))",
+        ("LeaderInIsr", "CommittedInIsr"),
+    ),
+    Bug(
+        "takes_over_an_older_epoch",
+        "A new controller counts partition epochs from the start.",
+        "refimpl.broker.store_reads:Loaded._partition",
+        "(here.registry, decision.partition_epoch, found.elr)",
+        "(here.registry, 1, found.elr)",
+        ("NeverBack",),
+    ),
+    Bug(
+        "lost_answer_means_applied",
+        "A write whose answer was lost is taken for applied, and told.",
+        f"{STORED}._settle",
+        "was_applied(multi, answer)",
+        "True",
+        ("NeverBack", "OneLeaderPerEpoch", "CommittedInIsr", "Progress", "EndsAreTrue"),
+        {"session_ms": 600, "gap_ms": 60, "lag_ms": 60, "faults": LOST_ANSWERS},
+    ),
+    Bug(
+        "refused_write_is_told",
+        "A write that was refused is told all the same.",
+        f"{STORED}._written",
+        "isinstance(answer, store.MultiDone)",
+        "isinstance(answer, store.MultiDone | MultiFailed)",
+        ("OneLeaderPerEpoch", "CommittedInIsr", "NeverBack", "Progress", "LogMatching"),
+    ),
+    Bug(
+        "an_old_registration_is_ours",
+        "KAFKA-1387, KAFKA-7165: the znode of the last session is taken for this one's.",
+        f"{STORED}._register",
+        "stat.ephemeral_owner == self.election.session",
+        "True",
+        ("Progress", "EndsAreTrue"),
+    ),
+    Bug(
+        "crash_goes_undetected_by_the_controller",
+        "KAFKA-18635: whoever was eligible still is after its disk has lost records.",
+        f"{STORED}._brokers_are",
+        "found.previous_broker_epoch != last.broker_epoch",
+        "False",
+        ("CommittedInIsr",),
+        {"elr": True, "lossy": True, "flush_ms": 5000, "min_isr": 2, "faults": CRASHES},
+    ),
+    Bug(
+        "tells_before_it_writes",
+        "What is decided is told, and then written, or not.",
+        f"{STORED}._commit",
+        "yield from self._write()",
+        "self.outputs.extend(controller.tell(self.changes))\nyield from self._write()",
+        ("OneLeaderPerEpoch", "CommittedInIsr", "EndsAreTrue", "Progress", "LogMatching"),
+    ),
+]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_known_bug_of_the_control_plane_is_found(bug: Bug) -> None:
+    mutant = Mutant(bug.name, bug.why, (Edit(bug.function, bug.old, bug.new),), ())
+    with applied(mutant):
+        for seed in SEEDS:
+            violation = build(Settings.draw(seed, store=True, **bug.fixed)).go().violation
+            if violation is not None:
+                break
+        else:
+            pytest.fail(f"{len(SEEDS)} seeds, and nothing is seen")
+    assert violation.oracle in bug.oracles, f"seed {seed}: {violation}"
