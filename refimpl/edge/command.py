@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from refimpl.edge.cluster import Cluster
+    from refimpl.edge.stored_broker import StoredBroker
 
 BAD_INPUT = 2
 #: How many brokers one process is for
@@ -31,6 +32,8 @@ MOST = 64
     "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A file."
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
+@click.option("--id", "broker_id", type=click.IntRange(1), help="This broker alone.")
+@click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Where its cluster's metadata are.")
 def broker(
     brokers: int,
     port: int,
@@ -38,23 +41,57 @@ def broker(
     data: Path | None,
     config: Path | None,
     settings: tuple[str, ...],
+    broker_id: int | None,
+    zookeeper: str | None,
 ) -> None:
     """Serve Kafka's protocol with brokers 1 to N on consecutive ports.
 
     Prints `ready` and the addresses when all of them serve. SIGTERM hands leadership over and stops
     them cleanly. Without --data nothing is kept; with it the logs are Kafka's files in
     DIR/broker-1 and so on. --config is a server.properties file, which --set comes before.
+
+    With --id N and --zookeeper the process is one broker of a cluster whose metadata are in
+    ZooKeeper, where Kafka 3.9 has them; start as many as there shall be, and any of them may be
+    controller. Their logs are in DIR itself.
     """
     # kio registers strategies with Hypothesis where that is installed, and imports it for that:
     # 0.15 CPU-s of a start of 0.4, for nothing here.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     values = _configured(config, settings)
     host, port, data = _served_at(values, host, port, data)
-    from refimpl.edge.cluster import Cluster
+    zookeeper = zookeeper or values.get("zookeeper.connect")
+    cluster: Any
+    if zookeeper is not None:
+        cluster = _stored_broker(broker_id, zookeeper, port, host, data, values)
+    elif broker_id is not None:
+        raise click.UsageError("--id is for one broker of a cluster: name its --zookeeper")
+    else:
+        from refimpl.edge.cluster import Cluster
 
-    cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
+        cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
     if code := _runner()(_serve(cluster)):
         sys.exit(code)
+
+
+def _stored_broker(
+    broker_id: int | None,
+    zookeeper: str,
+    port: int,
+    host: str,
+    data: Path | None,
+    values: Mapping[str, str],
+) -> "StoredBroker":
+    """One broker of a cluster whose metadata are in ZooKeeper."""
+    try:
+        from refimpl.edge.stored_broker import StoredBroker
+    except ModuleNotFoundError as missing:
+        raise click.UsageError(
+            f"--zookeeper needs {missing.name}: pip install 'highwatermark[metadata]'"
+        ) from None
+    id = str(broker_id or values.get("node.id") or values.get("broker.id") or "")
+    if not id.isdigit():
+        raise click.UsageError("a broker of a cluster in ZooKeeper has a number of its own: --id N")
+    return StoredBroker(int(id), zookeeper, port, host, data, values)
 
 
 def _configured(config: Path | None, settings: tuple[str, ...]) -> Mapping[str, str]:
@@ -102,7 +139,7 @@ def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
         return asyncio.run
 
 
-async def _serve(cluster: "Cluster") -> int:
+async def _serve(cluster: "Cluster | StoredBroker") -> int:
     """From the start to the signal that ends it; answers the exit code."""
     from refimpl.edge.log_directory import UnusableDirectory
 
@@ -113,6 +150,9 @@ async def _serve(cluster: "Cluster") -> int:
         await cluster.start()
     except UnusableDirectory as unusable:
         click.echo(f"Error: {unusable}", err=True)
+        return BAD_INPUT
+    except TimeoutError as late:
+        click.echo(f"Error: {late}", err=True)
         return BAD_INPUT
     except OSError as refused:
         if refused.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
@@ -126,7 +166,7 @@ async def _serve(cluster: "Cluster") -> int:
     return 0
 
 
-def _port_refused(cluster: "Cluster", refused: OSError) -> str:
+def _port_refused(cluster: "Cluster | StoredBroker", refused: OSError) -> str:
     last = cluster.port + cluster.brokers - 1
     ports = f"port {last}" if cluster.brokers == 1 else f"one of the ports {cluster.port} to {last}"
     reason = "is in use" if refused.errno == errno.EADDRINUSE else f"({refused.strerror})"

@@ -102,24 +102,28 @@ class BrokerHost:
             topic_ids=_TopicIds(self),
             survived=begun.survived,
         )
-        host, port = self.advertised or (self.host, self.port)
-        address = BrokerAddress((Endpoint("PLAINTEXT", host, port),), self.rack)
-        config = BrokerConfig.of(self.configs)
-        topics = auto_topics_config(self.configs)
-        self.node = Node(
-            self.id,
-            config,
-            logs,
-            dict[str, int](),
-            begun.incarnation,
-            address=address,
-            auto_topics_config=topics,
-            configs=self.configs,
-        )
+        self.node = self._new_node(logs, begun.incarnation)
         self.up, self.paused = True, False
         self.network.nodes[self.id] = self.receive
         self._carry_out(self.node.start(self.clock.now(), partitions_in(logs)))
         self.network.run()
+
+    def _new_node(self, logs: FileLogs, incarnation: int) -> Node:
+        return Node(
+            self.id,
+            BrokerConfig.of(self.configs),
+            logs,
+            dict[str, int](),
+            incarnation,
+            address=BrokerAddress(self._endpoints(), self.rack),
+            auto_topics_config=auto_topics_config(self.configs),
+            configs=self.configs,
+        )
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        """Where we are reached, by clients first."""
+        host, port = self.advertised or (self.host, self.port)
+        return (Endpoint("PLAINTEXT", host, port),)
 
     def _log_config(self) -> LogConfig:
         expiration = self.configs["producer.id.expiration.ms"]

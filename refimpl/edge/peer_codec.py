@@ -105,19 +105,18 @@ def _put(value: Any, put: Any) -> None:
 
 
 def _put_several(value: Any, put: Any) -> None:
+    several: Any = value
     if isinstance(value, Mapping):
-        several = cast("Mapping[Any, Any]", value)
         put(bytes((MAP,)) + U32.pack(len(several)))
         for key, one in several.items():
             _put(key, put)
             _put(one, put)
-    elif isinstance(value, Sequence | Set) and not _is_named_tuple(value):
-        several = cast("Sequence[Any] | Set[Any]", value)
-        put(bytes((SET if isinstance(several, Set) else SEQUENCE,)) + U32.pack(len(several)))
+    elif isinstance(value, Sequence | Set) and not _is_named_tuple(several):
+        put(bytes((SET if isinstance(value, Set) else SEQUENCE,)) + U32.pack(len(several)))
         for one in several:
             _put(one, put)
     else:
-        raise TypeError(f"{type(value).__name__} is not for other brokers: {value!r}")
+        raise TypeError(f"{type(several).__name__} is not for other brokers: {several!r}")
 
 
 def _is_named_tuple(value: Any) -> bool:

@@ -8,7 +8,7 @@ is sent twice, and whoever wants an answer asks again.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +26,7 @@ RETRY_S = 0.2
 CONNECT_S = 5.0
 log = logging.getLogger(__name__)
 
-AddressOf = Callable[[int], tuple[str, int] | None]
+AddressOf = Callable[[int], Awaitable[tuple[str, int] | None]]
 
 
 @define(eq=False)
@@ -56,10 +56,10 @@ class Link:
         loop = asyncio.get_running_loop()
         try:
             await asyncio.sleep(max(0.0, self.not_before - loop.time()))
-            address = self.network.address_of(self.peer)
-            if address is None:
-                return
             async with asyncio.timeout(CONNECT_S):
+                address = await self.network.address_of(self.peer)
+                if address is None:
+                    raise OSError(f"nobody knows where broker {self.peer} listens")
                 reader, writer = await asyncio.open_connection(*address)
                 writer.write(self.network.greeting)
                 await writer.drain()
@@ -96,8 +96,8 @@ class Link:
 class PeerNetwork(Network):
     """The network of one broker process: its own node by memory, all others by TCP.
 
-    `address_of` says where a broker listens for its peers, None while that is not known. Peers of
-    another cluster, or of another version, are refused.
+    `address_of` finds out where a broker listens for its peers, None if nobody knows; it is asked
+    for each connection. Peers of another cluster, or of another version, are refused.
     """
 
     broker: int = field(kw_only=True)

@@ -18,6 +18,8 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 
+log = logging.getLogger("refimpl.metadata.kazoo")
+log.addHandler(logging.NullHandler())  # a lost connection is told as `Suspended`
 RETRY_AT_MOST_S = 0.5
 CONNECTED, EXPIRED = KeeperState.CONNECTED, KeeperState.EXPIRED_SESSION
 
@@ -68,7 +70,7 @@ class Client(KazooClient):
             timeout=timeout_ms / 1000,
             handler=Handler(asyncio.get_running_loop()),
             connection_retry={"max_tries": -1, "max_delay": RETRY_AT_MOST_S},
-            logger=logging.getLogger("refimpl.metadata.kazoo"),
+            logger=log,
         )
         connection: Any = self._connection
         invoke = connection._invoke

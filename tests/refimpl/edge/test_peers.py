@@ -98,7 +98,7 @@ class Process:
         self.network = PeerNetwork(broker=broker, cluster_id=cluster_id, address_of=self.address_of)
         self.network.nodes[broker] = self.heard.put_nowait
 
-    def address_of(self, broker: int) -> tuple[str, int] | None:
+    async def address_of(self, broker: int) -> tuple[str, int] | None:
         return ("127.0.0.1", self.ports[broker]) if broker in self.ports else None
 
     async def start(self, port: int = 0) -> "Process":

@@ -1,0 +1,253 @@
+"""Brokers that are processes of their own, in a cluster whose metadata are in real ZooKeeper."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define, field
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
+
+from tests.kafka.judge import free_port
+from tests.kafka.zookeeper.servers import Server, zookeeper
+
+SECONDS = 60
+SESSION_MS = 3000
+ROOT = "/kafka"
+SETTINGS = {
+    "zookeeper.session.timeout.ms": SESSION_MS,
+    "replica.lag.time.max.ms": 4000,
+    "min.insync.replicas": 2,
+    "auto.create.topics.enable": "false",
+}
+
+
+@define
+class Process:
+    """`highwater broker --id N --zookeeper …`, on one port over restarts."""
+
+    id: int
+    server: Server
+    folder: Path
+    port: int = field(factory=free_port)
+    process: Any = None
+
+    def start(self) -> None:
+        settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        command = [
+            *(sys.executable, "-m", "refimpl", "broker", "--id", str(self.id)),
+            *("--zookeeper", f"{self.server.address}{ROOT}", "--port", str(self.port)),
+            *("--data", str(self.folder / f"broker-{self.id}"), *settings),
+        ]
+        with (self.folder / f"broker-{self.id}.err").open("ab") as errors:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+    def wait_until_ready(self) -> None:
+        said = self.process.stdout.readline()
+        errors = (self.folder / f"broker-{self.id}.err").read_text()[-2000:]
+        assert said == f"ready 127.0.0.1:{self.port}\n", said + errors
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+        if self.process is not None:
+            self.process.wait()
+            self.process.stdout.close()
+
+
+@define
+class Stored:
+    """Three brokers, and what ZooKeeper says of them."""
+
+    brokers: dict[int, Process]
+    zk: Any
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{one.port}" for one in self.brokers.values())
+
+    def read(self, path: str) -> Any:
+        return json.loads(self.zk.get(f"{ROOT}{path}")[0])
+
+    def controller(self) -> int:
+        return self.read("/controller")["brokerid"]
+
+    def state(self, topic: str, partition: int = 0) -> Any:
+        return self.read(f"/brokers/topics/{topic}/partitions/{partition}/state")
+
+    def create(self, topic: str) -> None:
+        admin: Any = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        new = NewTopic(topic, 1, 3)
+        until(lambda: _made(admin, new))
+        until(lambda: len(self.state(topic)["isr"]) == 3)
+
+    def produce(self, topic: str, values: Sequence[str]) -> None:
+        """Return when all of them are acknowledged."""
+        failed: list[Any] = []
+        producer: Any = Producer(
+            {"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0}
+        )
+
+        def delivered(error: Any, message: Any) -> None:
+            failed.extend([error] * (error is not None))
+
+        for value in values:
+            producer.produce(topic, value, on_delivery=delivered)
+        assert producer.flush(SECONDS) == 0
+        assert failed == []
+
+    def consume(self, topic: str, count: int) -> list[str]:
+        consumer: Any = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[str] = []
+        ends = time.monotonic() + SECONDS
+        while len(found) < count and time.monotonic() < ends:
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                found.append(message.value().decode())
+        consumer.close()
+        return found
+
+
+def _made(admin: Any, new: NewTopic) -> bool:
+    try:
+        admin.create_topics([new])[new.topic].result(SECONDS)
+    except KafkaException as error:
+        return "TOPIC_ALREADY_EXISTS" in str(error)
+    return True
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for it; what fails while it is not so is tried again."""
+    ends, last = time.monotonic() + SECONDS, None
+    while time.monotonic() < ends:
+        try:
+            if condition():
+                return
+        except Exception as failure:
+            last = failure
+        time.sleep(0.05)
+    raise TimeoutError(f"not so within {SECONDS} s; {last!r}")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    folder = tmp_path_factory.mktemp("stored")
+    with zookeeper(folder) as [server]:
+        client: Any = KazooClient(server.address)
+        client.start()
+        stored = Stored({id: Process(id, server, folder) for id in (1, 2, 3)}, client)
+        try:
+            for one in stored.brokers.values():
+                one.start()
+            for one in stored.brokers.values():
+                one.wait_until_ready()
+            yield stored
+        finally:
+            for one in stored.brokers.values():
+                one.kill()
+            client.stop()
+            client.close()
+
+
+def test_the_znodes_are_those_of_kafka(cluster: Stored) -> None:
+    cluster.create("layout")
+    zk = cluster.zk
+    assert sorted(zk.get_children(f"{ROOT}/brokers/ids")) == ["1", "2", "3"]
+    one, stat = zk.get(f"{ROOT}/brokers/ids/1")
+    registered = json.loads(one)
+    assert registered["endpoints"][0] == f"PLAINTEXT://127.0.0.1:{cluster.brokers[1].port}"
+    assert (registered["host"], registered["version"]) == ("127.0.0.1", 5)
+    assert stat.ephemeralOwner
+    assert stat.version == 1
+    topic = cluster.read("/brokers/topics/layout")
+    assert topic["version"] == 3
+    assert sorted(topic["partitions"]["0"]) == [1, 2, 3]
+    state = cluster.state("layout")
+    assert state["controller_epoch"] == int(zk.get(f"{ROOT}/controller_epoch")[0])
+    assert sorted(state["isr"]) == [1, 2, 3]
+    assert set(cluster.read("/cluster/id")) == {"version", "id"}
+
+
+def test_records_are_replicated_between_processes(cluster: Stored) -> None:
+    cluster.create("replicated")
+    values = [str(number) for number in range(500)]
+    cluster.produce("replicated", values)
+    assert cluster.consume("replicated", 500) == values
+    logs = [
+        (one.folder / f"broker-{one.id}" / "replicated-0" / "00000000000000000000.log")
+        for one in cluster.brokers.values()
+    ]
+    until(lambda: len({path.read_bytes() for path in logs}) == 1)
+    assert logs[0].stat().st_size > 0
+
+
+def test_whoever_is_controller_may_be_killed(cluster: Stored) -> None:
+    """Another one takes over, with the next epoch; what was acknowledged is there."""
+    cluster.create("survives")
+    cluster.produce("survives", [f"before {number}" for number in range(100)])
+    old, epoch = cluster.controller(), int(cluster.zk.get(f"{ROOT}/controller_epoch")[0])
+    cluster.brokers[old].kill()
+    until(lambda: cluster.controller() != old)
+    until(lambda: cluster.state("survives")["leader"] not in (old, -1))
+    assert int(cluster.zk.get(f"{ROOT}/controller_epoch")[0]) == epoch + 1
+    cluster.produce("survives", [f"after {number}" for number in range(100)])
+    found = cluster.consume("survives", 200)
+    assert found[:100] == [f"before {number}" for number in range(100)]
+    assert found[100:] == [f"after {number}" for number in range(100)]
+    cluster.brokers[old].start()
+    cluster.brokers[old].wait_until_ready()
+    until(lambda: sorted(cluster.state("survives")["isr"]) == [1, 2, 3])
+
+
+def test_a_leader_that_slept_leads_no_more(cluster: Stored) -> None:
+    """Its session ends while it is stopped; it comes back as another incarnation."""
+    cluster.create("sleepy")
+    cluster.produce("sleepy", ["before"])
+    leader = cluster.state("sleepy")["leader"]
+    before = cluster.zk.exists(f"{ROOT}/brokers/ids/{leader}").czxid
+    cluster.brokers[leader].signal(signal.SIGSTOP)
+    try:
+        until(lambda: cluster.state("sleepy")["leader"] not in (leader, -1))
+        cluster.produce("sleepy", ["while it slept"])
+    finally:
+        cluster.brokers[leader].signal(signal.SIGCONT)
+    until(lambda: cluster.zk.exists(f"{ROOT}/brokers/ids/{leader}").czxid > before)
+    until(lambda: sorted(cluster.state("sleepy")["isr"]) == [1, 2, 3])
+    cluster.produce("sleepy", ["after"])
+    assert cluster.consume("sleepy", 3) == ["before", "while it slept", "after"]
+
+
+def test_a_broker_that_is_asked_to_stop_hands_over_first(cluster: Stored) -> None:
+    cluster.create("handed")
+    leader = cluster.state("handed")["leader"]
+    stopping = cluster.brokers[leader]
+    stopping.signal(signal.SIGTERM)
+    assert stopping.process.wait(SECONDS) == 0
+    assert cluster.zk.exists(f"{ROOT}/brokers/ids/{leader}") is None
+    assert cluster.state("handed")["leader"] not in (leader, -1)
+    stopping.kill()
+    stopping.start()
+    stopping.wait_until_ready()
+    until(lambda: sorted(cluster.state("handed")["isr"]) == [1, 2, 3])
