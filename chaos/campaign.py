@@ -30,6 +30,8 @@ SOMETIMES: Mapping[str, str] = {
     "leaders that lead again": "a leader that missed the epoch of another one",
     "controlled shutdowns": "a controlled shutdown",
     "registrations": "a broker that starts",
+    "news of the metadata late": "a broker that hears late of what was decided",
+    "news of the metadata skipped": "a broker that never hears of some decision",
     "answers to an earlier process": "an answer that comes after a restart",
     "Fetch refused: FETCH_SESSION_ID_NOT_FOUND": "a fetch session that its leader has forgotten",
     "records lost from page caches": "a page cache that is lost",

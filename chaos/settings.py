@@ -35,7 +35,7 @@ class Settings:
     isr_at_once: bool = False
     checkpoint_ms: int = 200
     lossy: bool = False
-    files: bool = False
+    files: bool = True
 
     # Whether the metadata are in a store, and every broker may be controller
     store: bool = False
@@ -148,7 +148,10 @@ class Settings:
         return settings
 
 
-SWARM = ("crash", "stop", "pause", "cut", "slow", "noise", "elect", "member_crash", "member_pause")
+SWARM = (
+    *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
+    *("member_crash", "member_pause"),
+)
 STORE_FAULTS = ("expire", "depose")
 FAULTS = SWARM + STORE_FAULTS
 
@@ -210,6 +213,5 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "overlap": chance() < 0.7,
         "gap_ms": choice((60, 120, 250, 500)),
         "faults": kinds,
-        "files": chance() < 0.125,
         "batch_records": choice((1, 1, 2, 5)),
     }

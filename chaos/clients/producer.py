@@ -62,6 +62,8 @@ class Producer:
     paused_until: int = 0
     stopped: bool = False
     sent: int = 0
+    #: Ticks until the next batch: as many as records, so that consumers keep up
+    pause: int = 0
     attempts: int = 0
     epoch: int = 0
     sequences: dict[TopicPartition, tuple[int, int]] = field(
@@ -98,7 +100,9 @@ class Producer:
                     sending.unsure = True
                     self.leaders.refresh()
                 self._attempt(sending)
-        if not self.stopped:
+        if self.pause:
+            self.pause -= 1
+        elif not self.stopped:
             self._send()
 
     def _send(self) -> None:
@@ -111,6 +115,7 @@ class Producer:
         value = self.number * STRIDE + self.sent
         values = tuple(range(value, value + self._count()))
         self.sent += len(values)
+        self.pause = len(values) - 1
         sending = Sending(self._batch(partition, values), partition, self.simulation.timeline.now)
         history = self.simulation.history
         if history is not None:

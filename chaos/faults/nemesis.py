@@ -74,6 +74,7 @@ class Nemesis:
         self.over = True
         timeline = self.simulation.timeline
         self.simulation.network.heal()
+        self.controller.lag.clear()
         for broker in self.brokers:
             broker.down_for = 0
         for node in (*self.brokers, *self.consumers):
@@ -116,6 +117,12 @@ class Nemesis:
     def _pause(self, fault: Fault) -> None:
         broker = self._broker(fault)
         broker.paused_until = self.simulation.timeline.now + fault.for_ms
+
+    def _lag(self, fault: Fault) -> None:
+        """A broker lives and is heard, and hears the controller's news late or skips them."""
+        broker, lag = self._broker(fault).id, self.controller.lag
+        by_ms = lag[broker] = int(fault.part * 1000) if fault.how == "late" else -1
+        self._later(fault, lambda: lag.pop(broker, None) if lag.get(broker) == by_ms else None)
 
     def _elect(self, fault: Fault) -> None:
         """Let another one lead while the leader is well; and soon the same one again."""

@@ -14,7 +14,8 @@ from chaos.settings import FAULTS, Settings
 # Which links of a broker are cut; "from" and "to" are seen from the broker.
 NOISES = ("drop", "duplicate", "delay", "stray")
 CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
-HOWS = {"cut": CUTS, "slow": CUTS, "noise": NOISES}
+LAGS = ("late", "skipped")
+HOWS = {"cut": CUTS, "slow": CUTS, "noise": NOISES, "lag": LAGS}
 
 
 @frozen
@@ -22,8 +23,8 @@ class Fault:
     """One fault.
 
     `who` is a broker 1..3, or 0 for whoever leads `partition`; a member 1.. for member faults.
-    `part` is how much of the page cache survives a crash, or how slow links are, in seconds; `how`
-    says which links, or which noise.
+    `part` is how much of the page cache survives a crash, or how slow links or news are, in
+    seconds; `how` says which links, which noise, or what becomes of the news of the metadata.
     """
 
     at_ms: int
@@ -50,6 +51,9 @@ class Fault:
                 return f"slow {whom} down ({links}) by {self.part * 1000:.0f} ms{last}"
             case "noise":
                 return f"{self.how} messages{last}"
+            case "lag":
+                by = f" by {self.part * 1000:.0f} ms" if self.how == "late" else ""
+                return f"news of the metadata {self.how}{by} at {whom}{last}"
             case "elect":
                 again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
                 return f"elect broker {self.who} for orders:{self.partition}{again}"
@@ -102,6 +106,9 @@ def _fault(settings: Settings, at_ms: int, rng: Random) -> Fault:
         how, part = rng.choice(CUTS), rng.choice((0.1, 0.3, 1.0))
     elif what == "noise":
         how = rng.choice(NOISES)
+    elif what == "lag":
+        how, part = rng.choice(LAGS), rng.choice((0.02, 0.1, 0.4))
+        for_ms = for_ms * 2 + 20
     elif what == "elect":
         who, for_ms = rng.randrange(1, 4), rng.choice((0, 10, 30, 100))
     elif what.startswith("member"):

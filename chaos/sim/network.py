@@ -52,8 +52,8 @@ class Network:
     cuts: dict[Link, int] = field(factory=dict[Link, int])
     lost: int = 0
 
-    def send(self, message: Message) -> None:
-        """Carry a message from its source to its target."""
+    def send(self, message: Message, late_ms: int = 0) -> None:
+        """Carry a message from its source to its target; later by so much."""
         source, target = message[0], message[1]
         if self.cut and (source, target) in self.cut:
             self.lost += 1
@@ -64,7 +64,7 @@ class Network:
             return
         timeline = self.timeline
         timeline.number = number = timeline.number + 1
-        arrives = timeline.now + self.delay_ms + int(random() * self.jitter_ms)
+        arrives = timeline.now + late_ms + self.delay_ms + int(random() * self.jitter_ms)
         if self.slow and (source, target) in self.slow:
             arrives += self.slow[source, target]
         if self.stray and random() < self.stray:

@@ -94,7 +94,7 @@ def by_hypothesis(names: Sequence[str]) -> Discrepancy | None:
 
 def by_chaos(names: Sequence[str]) -> object:
     """The simulator: its oracles judge, or something breaks."""
-    return first_failing_seed(SEEDS)
+    return first_failing_seed(SEEDS, files=False)
 
 
 def by_traces(mutants: Iterable[Mutant]) -> set[str]:

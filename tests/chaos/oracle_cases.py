@@ -94,7 +94,7 @@ class Case:
 
     def violation(self, without: Patches | None = None) -> Violation | None:
         """What is reported of the bug, with these functions patched from its coming on."""
-        run = build(Settings(partitions=1, fault_ms=200, **self.settings), ()).go()
+        run = build(Settings(partitions=1, fault_ms=200, files=False, **self.settings), ()).go()
         assert run.violation is None
         assert run.complete
         assert len(run.partitions[0].log.committed) > 5

@@ -44,7 +44,7 @@ def test_a_known_bug_is_found(bug: str, oracle: str) -> None:
         seen: set[str | None] = set()
         at = 0
         while oracle not in seen:
-            found = first_failing_seed(range(at, 120))
+            found = first_failing_seed(range(at, 120), files=False)
             assert found is not None, f"only {seen} within 120 seeds"
             seen.add(found.oracle)
             at = found.seed + 1
@@ -52,16 +52,16 @@ def test_a_known_bug_is_found(bug: str, oracle: str) -> None:
 
 def test_acknowledging_what_waited_before_a_demotion_is_found() -> None:
     with patch.object(Produces, "give_up"):
-        found = first_failing_seed(range(120))
+        found = first_failing_seed(range(120), files=False)
     assert found is not None
     assert found.oracle == "AckedSurvives"
 
 
 def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None:
     with applied(catalogue()["truncates_to_high_watermark"]):
-        found = first_failing_seed(range(120), events=60_000)
+        found = first_failing_seed(range(120), events=60_000, files=False)
         assert found is not None
-        failed = build(Settings.draw(found.seed, events=60_000)).go()
+        failed = build(Settings.draw(found.seed, events=60_000, files=False)).go()
         small = shrink(failed).run
         assert small.violation is not None
         assert small.violation.oracle == found.oracle

@@ -7,6 +7,9 @@ from chaos.campaign import ENOUGH, Orders, Tally, results
 from chaos.settings import Settings
 from chaos.sim.simulator import build
 
+# So many of the seeds have their logs in files, as all have outside of tests.
+IN_FILES = 60
+
 
 def campaign(seeds: range, **fixed: Any) -> Tally:
     tally = Tally()
@@ -17,18 +20,21 @@ def campaign(seeds: range, **fixed: Any) -> Tally:
 
 
 def test_the_machines_keep_every_promise_and_meet_everything_they_are_meant_to_meet() -> None:
-    tally = campaign(range(ENOUGH))
+    tally = campaign(range(ENOUGH - IN_FILES), files=False)
+    for result in results(range(ENOUGH - IN_FILES, ENOUGH), Orders()):
+        tally.add(result)
+    assert not tally.failed
     assert tally.never() == []
 
 
 def test_nothing_is_lost_where_every_append_is_flushed_and_elections_are_clean() -> None:
-    tally = campaign(range(80), lossy=False, unclean=False, elr=False)
+    tally = campaign(range(80), files=False, lossy=False, unclean=False, elr=False)
     assert tally.counts["GoOffline"] > 0
     assert tally.counts["allowed losses"] == 0
 
 
 def test_nothing_is_lost_with_elr_whatever_the_page_cache_loses() -> None:
-    tally = campaign(range(80), lossy=True, unclean=False, elr=True)
+    tally = campaign(range(80), files=False, lossy=True, unclean=False, elr=True)
     assert tally.counts["records lost from page caches"] > 0
     assert tally.counts["elections from the ELR"] > 0
     assert tally.counts["allowed losses"] == 0
@@ -36,18 +42,18 @@ def test_nothing_is_lost_with_elr_whatever_the_page_cache_loses() -> None:
 
 def test_without_elr_the_last_in_sync_replica_may_lose_what_was_committed() -> None:
     """DurableIsr!bug_before_kip966, met by chance."""
-    tally = campaign(range(80), lossy=True, unclean=False, elr=False)
+    tally = campaign(range(80), files=False, lossy=True, unclean=False, elr=False)
     assert tally.counts["allowed losses"] > 0
 
 
 def test_kafkas_files_on_a_disk_that_tears_writes_keep_every_promise() -> None:
-    tally = campaign(range(8), files=True, lossy=True)
+    tally = campaign(range(30), lossy=True)
     assert tally.counts["recoveries from files"] > 0
     assert tally.counts["records lost from page caches"] > 0
 
 
 def test_an_unclean_election_may_lose_what_was_committed() -> None:
-    tally = campaign(range(40), lossy=False, unclean=True)
+    tally = campaign(range(40), files=False, lossy=False, unclean=True)
     assert tally.counts["unclean elections"] > 0
     assert tally.counts["allowed losses"] > 0
 
@@ -75,6 +81,6 @@ def test_each_kind_of_fault_is_met() -> None:
         counts += build(Settings.draw(seed, fault_ms=2000)).go().simulation.counts
     met = {name.removeprefix("fault: ") for name in counts if name.startswith("fault: ")}
     assert met == {
-        *("crash", "stop", "pause", "cut", "slow", "noise", "elect"),
+        *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
         *("member_crash", "member_pause"),
     }
