@@ -163,8 +163,12 @@ class Consumer:
             for _ in range(min(4, len(part.buffer))):
                 self._process(part)
                 self._poll(part)
-        elif part.buffer and part.current is None:
-            self._poll(part)
+        else:
+            if part.buffer and part.current is None:
+                self._poll(part)
+            if part.buffer and self.simulation.settings.commit_when == "polled":
+                self._process(part)
+                self._poll(part)
         if not part.buffer:
             self._ask(part)
         now = self.simulation.timeline.now

@@ -4,7 +4,7 @@ A crash keeps of each file a part of what was not flushed, and tears the write b
 start of a process is the storage's own recovery.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from attrs import define, field
@@ -12,10 +12,11 @@ from attrs import define, field
 from chaos.sim.network import Timeline
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.memory_log import RecordBatch
+from refimpl.broker.memory_records import whole
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.replica_log import Appended
 from refimpl.machines.replica_log import Record as LogRecord
-from refimpl.storage.batch import BatchHeader, Record, encode_batch
+from refimpl.storage.batch import CRC_FROM, BatchHeader, Record, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.crash_disk import CrashDisk, Inode
 from refimpl.storage.partition_log import PartitionLog
@@ -54,6 +55,30 @@ def decoded(header: BatchHeader, value: bytes | None) -> StoredValue:
     """What the bytes of a record say."""
     who = header.producer_id, header.producer_epoch, header.base_sequence
     return StoredValue(int(value or b"-1"), *who)
+
+
+@define(eq=False)
+class Opener:
+    """Opens batches, each content once: all that the CRC covers is the same in every replica."""
+
+    known: dict[bytes, tuple[tuple[int, StoredValue], ...]] = field(
+        factory=dict[bytes, tuple[tuple[int, StoredValue], ...]]
+    )
+
+    def __call__(self, data: bytes) -> Iterator[tuple[int, LogRecord]]:
+        """Each record with its offset."""
+        for header, batch in whole(data):
+            body, base, epoch = batch[CRC_FROM:], header.base_offset, header.leader_epoch
+            values = self.known.get(body)
+            if values is None:
+                values = self.known[body] = tuple(
+                    [
+                        (one.offset - base, decoded(header, one.value))
+                        for one in decode_records(batch)
+                    ]
+                )
+            for delta, value in values:
+                yield base + delta, LogRecord(epoch, value)
 
 
 SIZE = len(encoded(RecordBatch((0,))))
@@ -101,10 +126,12 @@ class SimulatedLog(PartitionReplicaLog):
 class CrashingLogs(FileLogs):
     """The log directory of one broker on a disk that crashes."""
 
+    opener: Opener = field(factory=Opener)
+
     @classmethod
-    def on(cls, timeline: Timeline, config: LogConfig, disk: CrashDisk) -> "CrashingLogs":
-        """What is on this disk."""
-        return cls(disk, lambda: timeline.now, config)
+    def on(cls, timeline: Timeline, config: LogConfig) -> "CrashingLogs":
+        """A new disk."""
+        return cls(CrashDisk(), lambda: timeline.now, config)
 
     @property
     def records(self) -> int:
@@ -113,7 +140,7 @@ class CrashingLogs(FileLogs):
 
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log as a replica knows it."""
-        return SimulatedLog(log, self.now_ms, decoded, SIZE)
+        return SimulatedLog(log, self.now_ms, self.opener, SIZE)
 
     def crashed(self, kept: float) -> "CrashingLogs":
         """The directory as the next process finds it."""
@@ -128,4 +155,5 @@ class CrashingLogs(FileLogs):
             return inode.after(count + 1, None if data is None else len(data) // 2)
 
         names = int(kept * len(disk.name_changes))
-        return CrashingLogs(disk.crashed(names, keep), self.now_ms, self.config)
+        crashed = disk.crashed(names, keep)
+        return CrashingLogs(crashed, self.now_ms, self.config, opener=self.opener)

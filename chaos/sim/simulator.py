@@ -43,7 +43,6 @@ from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import Registered
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
-from refimpl.storage.crash_disk import CrashDisk
 
 ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
@@ -210,7 +209,7 @@ def _disk(simulation: Simulation) -> MemoryLogs | CrashingLogs:
     if not settings.files:
         return MemoryLogs()
     config = ONE_SEGMENT if settings.isr_at_once else SMALL_SEGMENTS
-    return CrashingLogs.on(simulation.timeline, config, CrashDisk())
+    return CrashingLogs.on(simulation.timeline, config)
 
 
 def _watch_registrations(

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from attrs import define, field
 
+from refimpl.broker.memory_records import opened_by
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.replica import Replica
 from refimpl.machines.replica_log import Appended
@@ -66,7 +67,7 @@ class LogOnDisk(PartitionReplicaLog):
         disk = MemoryDisk()
         directory = LogDir.open(disk, NOW_MS, CONFIG)
         log = directory.create(PARTITION, bytes(16), NOW_MS)
-        return cls(log, lambda: NOW_MS, value_of, SIZE, directory=directory, disk=disk)
+        return cls(log, lambda: NOW_MS, opened_by(value_of), SIZE, directory=directory, disk=disk)
 
     def append(self, epoch: int, batch: object) -> Appended:
         """Append a value as a batch."""

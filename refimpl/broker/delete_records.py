@@ -2,6 +2,7 @@
 
 from attrs import define
 
+from refimpl.broker.cluster import ClusterMetadata
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedDelete
 from refimpl.broker.errors import NotLeader, OutsideCommitted, PolicyViolation
@@ -24,6 +25,7 @@ class Deletes:
     """The DeleteRecords requests of one broker."""
 
     context: Context
+    metadata: ClusterMetadata
 
     def delete(self, request: Request) -> tuple[list[Partition], DelayedDelete]:
         """Delete at the leader; answers whose log start has moved, and what may have to wait."""
@@ -60,7 +62,7 @@ class Deletes:
     def check(self, partition: Partition) -> None:
         """Some replica's log may start later now: answer whom that serves."""
         if partition.waiting_deletes:
-            low = partition.low_watermark()
+            low = self._low_watermark(partition)
             waiting, partition.waiting_deletes = partition.waiting_deletes, []
             for wanted, delayed in waiting:
                 if delayed.completed or partition.name in delayed.results:
@@ -69,6 +71,16 @@ class Deletes:
                     self._result(delayed, DeletedPartition(partition.name, None, low))
                 else:
                     partition.waiting_deletes.append((wanted, delayed))
+
+    def _low_watermark(self, partition: Partition) -> int:
+        """Where the log starts at the replica that has deleted least, of those that run."""
+        known, brokers = self.metadata.partitions.get(partition.name), self.metadata.brokers
+        start, starts = partition.log.start, partition.log_starts
+        for replica in known.replicas if known else ():
+            broker = brokers.get(replica)
+            if replica != self.context.id and not (broker and broker.fenced):
+                start = min(start, starts.get(replica, -1))
+        return start
 
     def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
         """Who no longer leads does not hear of the others."""

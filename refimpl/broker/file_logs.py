@@ -8,7 +8,7 @@ from attrs import define, field
 from refimpl.broker.logs import Found
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
-from refimpl.storage.checkpoints import CLEAN_SHUTDOWN
+from refimpl.storage.checkpoints import CLEAN_SHUTDOWN, read_partition_metadata
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import Disk, read_file
 from refimpl.storage.log_cleaner import LogCleaner
@@ -46,10 +46,12 @@ class FileLogs:
         directory = self.directory
         if partition in directory.logs or partition in directory.damaged:
             log = directory.log(partition)
+            topic_id = read_partition_metadata(self.disk, log.folder)
         else:
             topic_id = self.topic_ids.get(partition.topic, NO_ID)
             log = directory.create(partition, topic_id, self.now_ms())
-        return Found(self.replica_log(log), log.high_watermark)
+        known = b"" if topic_id == NO_ID else topic_id
+        return Found(self.replica_log(log), log.high_watermark, known)
 
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log as a replica knows it."""

@@ -70,7 +70,7 @@ class LogManager:
         """Open the log of a partition, or begin one; None if it cannot be."""
         context = self.context
         try:
-            log, high_watermark = self.logs.open(name)
+            log, high_watermark, topic_id = self.logs.open(name)
         except (StorageOffline, StorageDamage) as failure:
             context.offline[name] = str(failure)
             return None
@@ -81,7 +81,7 @@ class LogManager:
             min_isr=min_isr,
             incarnation=context.broker_epoch,
         )
-        partition = context.partitions[name] = Partition(name, replica, log)
+        partition = context.partitions[name] = Partition(name, replica, log, topic_id)
         return partition
 
     def delete(self, name: TopicPartition) -> None:

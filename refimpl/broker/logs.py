@@ -63,10 +63,12 @@ class BrokerLog(ReplicaLog, Protocol):
 
 
 class Found(NamedTuple):
-    """What a start finds of a partition: its log, and the high watermark that was written down."""
+    """What a start finds of a partition: its log, the high watermark that was written down, and
+    the id of the topic that it was made for, if it is known."""
 
     log: BrokerLog
     high_watermark: int
+    topic_id: bytes = b""
 
 
 class LogDirectory(Protocol):

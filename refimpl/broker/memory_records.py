@@ -4,13 +4,16 @@ Kafka's MemoryRecords. A broker passes them on as they are; tests and oracles re
 sequence of their records.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import overload
 
 from attrs import define, field
 
 from refimpl.machines.replica_log import Record
 from refimpl.storage.batch import HEADER_SIZE, BatchHeader, decode_records, read_header
+
+Opened = Iterable[tuple[int, Record]]
+"""Records, each with its offset."""
 
 Decode = Callable[[BatchHeader, bytes | None], object]
 """What a record's value stands for, by its batch's header and its bytes."""
@@ -21,13 +24,28 @@ def the_bytes(header: BatchHeader, value: bytes | None) -> object:
     return value
 
 
+def opened_by(decode: Decode) -> Callable[[bytes], Opened]:
+    """How batches are opened whose values stand for something."""
+
+    def open_all(data: bytes) -> Opened:
+        for header, batch in whole(data):
+            for record in decode_records(batch):
+                yield record.offset, Record(header.leader_epoch, decode(header, record.value))
+
+    return open_all
+
+
+#: How batches are opened whose values are bytes
+as_bytes = opened_by(the_bytes)
+
+
 @define(eq=False)
 class MemoryRecords(Sequence[Record]):
     """Whole batches of format v2, the last one possibly cut off (KIP-74), from an offset on."""
 
     data: bytes
     start: int = 0
-    decode: Decode = the_bytes
+    open: Callable[[bytes], Opened] = as_bytes
     _records: tuple[Record, ...] | None = field(default=None, init=False)
 
     def __bool__(self) -> bool:
@@ -53,20 +71,18 @@ class MemoryRecords(Sequence[Record]):
     def _opened(self) -> tuple[Record, ...]:
         if self._records is None:
             self._records = tuple(
-                Record(header.leader_epoch, self.decode(header, value))
-                for offset, header, value in opened(self.data)
-                if offset >= self.start
+                [record for offset, record in self.open(self.data) if offset >= self.start]
             )
         return self._records
 
 
-def opened(data: bytes) -> Iterator[tuple[int, BatchHeader, bytes | None]]:
-    """Offset, batch header and value of each record in whole batches."""
+def whole(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Header and bytes of each whole batch."""
     position = 0
     while len(data) - position >= HEADER_SIZE:
         header = read_header(data, position)
-        if header.size > len(data) - position:
+        end = position + header.size
+        if end > len(data):
             return
-        for record in decode_records(data, position):
-            yield record.offset, header, record.value
-        position += header.size
+        yield header, data[position:end]
+        position = end

@@ -85,7 +85,7 @@ class Node:
         self.producer_ids = ProducerIds(context)
         self.produces, self.fetches = Produces(context), Fetches(context)
         self.storage = LogManager(context, self.logs)
-        self.deletes, self.offsets = Deletes(context), Offsets(context)
+        self.deletes, self.offsets = Deletes(context, self.metadata), Offsets(context)
         self.descriptions = Descriptions(context)
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)

@@ -55,12 +55,6 @@ class Partition:
             return self.last_stable_offset
         return self.replica.high_watermark
 
-    def low_watermark(self) -> int:
-        """Where the log starts at the replica in sync that has deleted least, as far as we know."""
-        replica, starts = self.replica, self.log_starts
-        others = [starts.get(one, 0) for one in replica.maximal_isr if one != replica.id]
-        return min(others, default=replica.log.start)
-
     def lead_from(self, now: int) -> None:
         """A leader's clocks start with its epoch."""
         self.caught_up = dict.fromkeys(self.replica.isr, now)

@@ -6,7 +6,7 @@ from typing import overload
 
 from attrs import define
 
-from refimpl.broker.memory_records import Decode, MemoryRecords, opened, the_bytes
+from refimpl.broker.memory_records import MemoryRecords, Opened, as_bytes
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
 from refimpl.storage.batch import Buffer
 from refimpl.storage.config import LogConfig
@@ -27,7 +27,7 @@ class PartitionReplicaLog:
 
     log: PartitionLog
     now_ms: Callable[[], int]
-    decode: Decode = the_bytes
+    open: Callable[[bytes], Opened] = as_bytes
     unit: int = 1
 
     @property
@@ -67,7 +67,7 @@ class PartitionReplicaLog:
     def slice(self, start: int, limit: int, up_to: int | None = None) -> MemoryRecords:
         """Batches from the one that holds `start`, below `up_to` or the end, within the limit."""
         data = self.log.read(start, limit * self.unit, up_to if limit > 0 else start)
-        return MemoryRecords(data, start, self.decode)
+        return MemoryRecords(data, start, self.open)
 
     @property
     def producers(self) -> ProducerState:
@@ -176,12 +176,12 @@ class _Opened(Sequence[Record]):
         return self._read(number, number + 1)[0]
 
     def _read(self, first: int, last: int) -> list[Record]:
-        log, decode = self.source.log, self.source.decode
+        log, open_all = self.source.log, self.source.open
         first, last = first + log.log_start_offset, last + log.log_start_offset
         found: list[Record] = []
         while first < last and (data := log.read(first, 1 if last - first == 1 else 1 << 20)):
-            for offset, header, value in opened(data):
+            for offset, record in open_all(data):
                 if first <= offset < last:
-                    found.append(Record(header.leader_epoch, decode(header, value)))
+                    found.append(record)
                 first = max(first, offset + 1)
         return found

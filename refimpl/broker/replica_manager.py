@@ -10,6 +10,7 @@ from attrs import define
 from refimpl.broker.cluster import (
     BROKER,
     TOPIC,
+    BrokerRegistration,
     Change,
     ConfigResource,
     ConfigsAltered,
@@ -23,6 +24,7 @@ from refimpl.broker.fetch import Fetches
 from refimpl.broker.fetcher import Fetchers
 from refimpl.broker.leader import Leader
 from refimpl.broker.log_manager import LogManager
+from refimpl.broker.messages import TopicPartition
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.observations import BecameFollower, BecameLeader, Deleted
 from refimpl.broker.partition import Partition
@@ -64,6 +66,8 @@ class ReplicaManager:
                 case TopicDeleted(name):
                     for partition in self._partitions(name):
                         self._delete(now, partition)
+                case BrokerRegistration():
+                    self._waited_for(self.context.partitions.values())
                 case ConfigsAltered(resource) if resource.type == BROKER:
                     self._configure(self.context.partitions.values())
                 case ConfigsAltered(resource):
@@ -72,6 +76,11 @@ class ReplicaManager:
                     pass
         if is_full and changes:
             self._delete_strays(now)
+
+    def _waited_for(self, partitions: Iterable[Partition]) -> None:
+        """Who is fenced is not waited for by DeleteRecords."""
+        for partition in partitions:
+            self.deletes.check(partition)
 
     def _partitions(self, topic: str) -> list[Partition]:
         partitions = self.context.partitions
@@ -102,11 +111,22 @@ class ReplicaManager:
                 self._delete(now, partition)
             return
         if partition is None and name not in context.offline:
-            partition = self.storage.open(name, self.min_isr.get(name.topic, 1))
+            partition = self._open(name, change.topic_id)
         if partition is not None:
             partition.topic_id = change.topic_id
             self._configure((partition,))
             self._decided(now, partition, change.decision)
+
+    def _open(self, name: TopicPartition, topic_id: bytes) -> Partition | None:
+        """The partition's log; one that an earlier topic of this name has left goes first
+        (KIP-516)."""
+        min_isr = self.min_isr.get(name.topic, 1)
+        opened = self.storage.open(name, min_isr)
+        if opened is None or opened.topic_id in (b"", topic_id):
+            return opened
+        del self.context.partitions[name]
+        self.storage.delete(name)
+        return self.storage.open(name, min_isr)
 
     # What goes
 

@@ -69,3 +69,14 @@ def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None
         again = build(small.settings, small.script).go()
         assert str(again.violation) == str(small.violation)
     assert build(small.settings, small.script).go().violation is None
+
+
+def test_news_that_come_late_or_never_find_a_leader_that_trusts_what_it_knew() -> None:
+    """Another one led in between, and cut: what followers had then is no longer there."""
+    good = {"drop": 0.0, "duplicate": 0.0, "stray": 0.0, "jitter_ms": 1}
+    short = {"files": False, "gap_ms": 60, "fault_ms": 4000, "budget": 200_000}
+    with applied(catalogue()["keeps_what_it_knew_of_followers"]):
+        found = first_failing_seed(range(8, 20), faults=("lag", "elect"), **good, **short)
+        assert found is not None
+        assert found.oracle == "CommittedInIsr"
+        assert first_failing_seed(range(8, 14), faults=("elect",), **good, **short) is None

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker import messages as m
-from refimpl.broker.cluster import PartitionRegistration, TopicCreated
+from refimpl.broker.cluster import BrokerRegistration, PartitionRegistration, TopicCreated
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.control_messages import BrokerRegistrationResponse, UpdateMetadataRequest
@@ -45,7 +45,8 @@ class Cluster:
 
     def __attrs_post_init__(self) -> None:
         """Start the node, and let it be registered."""
-        logs = FileLogs(self.disk, lambda: self.now, self.logs)
+        ids = {ORDERS.topic: TOPIC_ID}
+        logs = FileLogs(self.disk, lambda: self.now, self.logs, topic_ids=ids)
         self.node = Node(1, self.config, logs, {"orders": self.min_isr}, 1)
         (asked,) = [one for one in self.node.start(self.now, ()) if isinstance(one, m.Request)]
         answer = BrokerRegistrationResponse(None, EPOCH)
@@ -55,13 +56,22 @@ class Cluster:
     def partition(self) -> Partition:
         return self.node.partitions[ORDERS]
 
-    def decide(self, leader: int, epoch: int, isr: Sequence[int] = (1, 2, 3)) -> list[Any]:
+    def decide(
+        self,
+        leader: int,
+        epoch: int,
+        isr: Sequence[int] = (1, 2, 3),
+        topic_id: bytes = TOPIC_ID,
+        fenced: Sequence[int] = (),
+    ) -> list[Any]:
         """News of the controller."""
         self.versions += 1
         decision = LeaderAndIsr(epoch, leader, frozenset(isr), self.versions)
-        topic = TopicCreated(ORDERS.topic, TOPIC_ID)
-        partition = PartitionRegistration(ORDERS, TOPIC_ID, decision, (1, 2, 3))
-        news = UpdateMetadataRequest(EPOCH, self.versions, (topic, partition), True)
+        brokers = [BrokerRegistration(one, EPOCH, 1, fenced=one in fenced) for one in (1, 2, 3)]
+        topic = TopicCreated(ORDERS.topic, topic_id)
+        partition = PartitionRegistration(ORDERS, topic_id, decision, (1, 2, 3))
+        everything = (*brokers, topic, partition)
+        news = UpdateMetadataRequest(EPOCH, self.versions, everything, True)
         return self.ask(news, CONTROLLER)
 
     def ask(self, body: Any, source: int = CLIENT) -> list[Any]:

@@ -207,6 +207,16 @@ def test_records_are_deleted_when_all_in_sync_have_deleted_them() -> None:
     assert answer.partitions[0].error == "OFFSET_OUT_OF_RANGE"
 
 
+def test_a_deletion_waits_for_followers_out_of_sync_and_for_nobody_who_is_fenced() -> None:
+    cluster = committed(1)
+    cluster.decide(1, 1, (1, 2))
+    assert delete(cluster, 2) == []
+    answers = cluster.follow(2, 2, log_start_offset=2)
+    assert of_kind(m.DeleteRecordsResponse, answers) == []
+    answers = cluster.decide(1, 1, (1, 2), fenced=(3,))
+    assert answers == [m.DeleteRecordsResponse((m.DeletedPartition(ORDERS, None, 2),))]
+
+
 def test_a_deletion_that_nobody_follows_times_out() -> None:
     cluster = committed(1)
     assert delete(cluster, m.HIGH_WATERMARK) == []
@@ -299,3 +309,14 @@ def test_a_disk_that_fails_takes_its_partitions_offline_and_the_node_goes_on() -
     assert answer.partitions[0].error == "KAFKA_STORAGE_ERROR"
     assert cluster.decide(1, 2) == []
     assert cluster.ask(m.MetadataRequest())
+
+
+def test_what_an_earlier_topic_of_the_same_name_left_is_not_taken_for_ours() -> None:
+    disk = MemoryDisk()
+    assert committed(1, disk=disk).partition.log.end == 2
+    same = Cluster(disk=disk)
+    same.decide(2, 2)
+    assert same.partition.log.end == 2
+    another = Cluster(disk=disk)
+    another.decide(2, 2, topic_id=b"another".ljust(16, b"-"))
+    assert another.partition.log.end == 0
