@@ -74,7 +74,6 @@ class Nemesis:
         self.over = True
         timeline = self.simulation.timeline
         self.simulation.network.heal()
-        self.controller.lag.clear()
         for broker in self.brokers:
             broker.down_for = 0
         for node in (*self.brokers, *self.consumers):
@@ -120,7 +119,7 @@ class Nemesis:
 
     def _lag(self, fault: Fault) -> None:
         """A broker lives and is heard, and hears the controller's news late or skips them."""
-        broker, lag = self._broker(fault).id, self.controller.lag
+        broker, lag = self._broker(fault).id, self.simulation.network.lag
         by_ms = lag[broker] = int(fault.part * 1000) if fault.how == "late" else -1
         self._later(fault, lambda: lag.pop(broker, None) if lag.get(broker) == by_ms else None)
 

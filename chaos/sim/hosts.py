@@ -15,7 +15,6 @@ from refimpl.broker.control_messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     Stopped,
-    UpdateMetadataRequest,
 )
 from refimpl.broker.controller import Controller
 from refimpl.broker.messages import (
@@ -36,8 +35,6 @@ class ControllerHost:
     simulation: Simulation
     controller: Controller
     paused_until: int = 0
-    #: By broker: how much later its news of the metadata are sent, in ms; negative for never
-    lag: dict[int, int] = field(factory=dict[int, int])
 
     def start(self) -> None:
         """Set the controller's first timer."""
@@ -62,24 +59,12 @@ class ControllerHost:
         simulation = self.simulation
         for output in outputs:
             kind = output.__class__
-            if self.lag and kind is Request and output.body.__class__ is UpdateMetadataRequest:
-                self._tell(output)
-            elif kind is Request or kind is Response:
+            if kind is Request or kind is Response:
                 simulation.network.send(output)
             elif kind is Timer:
                 simulation.timeline.at(output.at_ms, CONTROLLER, ProcessTimer(0, output))
             else:
                 simulation.observe(CONTROLLER, output)
-
-    def _tell(self, news: Request) -> None:
-        """News of the metadata may come late, or not at all: what comes next has skipped them."""
-        simulation, by_ms = self.simulation, self.lag.get(news.target, 0)
-        if by_ms < 0:
-            simulation.counts["news of the metadata skipped"] += 1
-            return
-        if by_ms:
-            simulation.counts["news of the metadata late"] += 1
-        simulation.network.send(news, by_ms)
 
 
 @define(eq=False)

@@ -1,5 +1,6 @@
 """The network: late, twice, in another order, in one direction only, or not at all."""
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heappush
 from random import Random
@@ -7,6 +8,7 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
+from refimpl.broker.control_messages import UpdateMetadataRequest
 from refimpl.broker.messages import Request, Response
 
 CALM_JITTER_MS = 5
@@ -51,12 +53,18 @@ class Network:
     cut: set[Link] = field(factory=set[Link])
     cuts: dict[Link, int] = field(factory=dict[Link, int])
     lost: int = 0
+    #: By broker: how much later news of the metadata come, in ms; negative for never
+    lag: dict[int, int] = field(factory=dict[int, int])
+    counts: Counter[str] = field(factory=Counter[str])
 
-    def send(self, message: Message, late_ms: int = 0) -> None:
-        """Carry a message from its source to its target; later by so much."""
+    def send(self, message: Message) -> None:
+        """Carry a message from its source to its target."""
         source, target = message[0], message[1]
         if self.cut and (source, target) in self.cut:
             self.lost += 1
+            return
+        late_ms = self._lags(message) if self.lag and target in self.lag else 0
+        if late_ms < 0:
             return
         random = self.rng.random
         if self.drop and random() < self.drop:
@@ -75,6 +83,15 @@ class Network:
             late = STRAY_MS if random() < 0.5 else 10 + 6 * self.jitter_ms
             arrives += int(random() * late)
             heappush(timeline.heap, (arrives, timeline.number, target, message))
+
+    def _lags(self, message: Message) -> int:
+        """How much later this comes, if it is news of the metadata; what follows news that never
+        come has skipped them."""
+        if message[3].__class__ is not UpdateMetadataRequest:
+            return 0
+        late_ms = self.lag[message[1]]
+        self.counts[f"news of the metadata {'skipped' if late_ms < 0 else 'late'}"] += 1
+        return late_ms
 
     def reaches(self, one: int, other: int) -> bool:
         """Whether two nodes can talk, in both directions, at this moment."""
@@ -107,5 +124,5 @@ class Network:
         """Be a good network from now on."""
         self.cut, self.cuts = set(), {}
         self.drop = self.duplicate = self.stray = 0.0
-        self.slow = {}
+        self.slow, self.lag = {}, {}
         self.jitter_ms = min(self.jitter_ms, CALM_JITTER_MS)

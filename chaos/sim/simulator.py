@@ -4,7 +4,6 @@ script of faults, event by event from one heap."""
 import gc
 import hashlib
 import traceback
-from collections import Counter
 from collections.abc import Mapping
 from heapq import heappop, heappush
 from random import Random
@@ -136,7 +135,7 @@ def build(
         *(timeline, rng, settings.delay_ms, settings.jitter_ms),
         *(settings.drop, settings.duplicate, settings.stray),
     )
-    simulation = Simulation(settings, rng, timeline, network, Counter())
+    simulation = Simulation(settings, rng, timeline, network, network.counts)
     simulation.history = History(timeline) if history else None
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
     controller, brokers = _cluster(simulation, names)
