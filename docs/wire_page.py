@@ -86,6 +86,8 @@ spec; they are compared by their order alone |
 | AlterConfigs | a resource twice | Kafka 4.3.1 never answers; we refuse it |
 | AlterClientQuotas | `request_percentage`, `controller_mutation_rate`, \
 `connection_creation_rate` | are kept and described, and limit nothing |
+| Fetch | above `consumer_byte_rate` | Kafka answers without records and mutes the client, who \
+asks again; we answer with them, and mute it for as long |
 """
 
 

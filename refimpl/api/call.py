@@ -67,3 +67,7 @@ class Call:
     request: Any
     client_id: str | None = None
     client_host: str = ""
+    #: Of the whole request, in bytes
+    size: int = 0
+    #: For how long nothing more is read from the client, once it has its answer (KIP-219)
+    throttle_ms: int = 0

@@ -25,8 +25,17 @@ def served(data: Buffer) -> Api:
     return api
 
 
-def dispatch(broker: Served, api: Api, data: Buffer, client_host: str, respond: Respond) -> None:
+def dispatch(
+    broker: Served,
+    api: Api,
+    data: Buffer,
+    client_host: str,
+    respond: Respond,
+    mute: Callable[[int], None],
+) -> None:
     """Handle one request; `respond` is called once, now or later.
+
+    Before that `mute` is, with a time in ms, if the client is above a quota.
 
     Raises MalformedRequest before anything is done.
     """
@@ -41,10 +50,12 @@ def dispatch(broker: Served, api: Api, data: Buffer, client_host: str, respond: 
         request = read_request(key, version, data, header.size)
     else:
         request = codec(data, header.size, version)
-    call = Call(broker, key, version, request, header.client_id, client_host)
+    call = Call(broker, key, version, request, header.client_id, client_host, len(data))
     head = response_header(correlation_id, flexible=flexible and key != API_VERSIONS)
 
     def done(answer: Answer) -> None:
+        if call.throttle_ms:
+            mute(call.throttle_ms)
         if answer is None:
             respond(None)
         elif isinstance(answer, list):

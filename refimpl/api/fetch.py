@@ -3,11 +3,12 @@
 The records of an answer are what the log has read, as bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
+from refimpl.broker.client_quotas import FETCH
 from refimpl.broker.memory_records import MemoryRecords
 from refimpl.broker.messages import (
     CONSUMER,
@@ -104,15 +105,25 @@ def _answer(
             leader = leader_of(broker, one.partition)
             leaders.append(leader)
         topics.setdefault(name, []).append(_data(one, leader))
+    if _replica(call.request)[0] == CONSUMER:
+        call.throttle_ms = broker.node.client_quotas.throttle_ms(
+            FETCH, call.client_id, _size(topics), broker.now()
+        )
     for topic_id, number in unknown:
         topics.setdefault(topic_id, []).append(_unknown(number))
     return wire.write_fetch(
         version,
         list(topics.items()),
+        throttle_ms=call.throttle_ms,
         error_code=code(response.error),
         session_id=response.session_id,
         endpoints=endpoints_of(broker, leaders) if leaders else (),
     )
+
+
+def _size(topics: Mapping[str | bytes, Sequence[wire.FetchedData]]) -> int:
+    """The bytes of all records of an answer."""
+    return sum(len(one.records) for many in topics.values() for one in many)
 
 
 def _data(one: FetchedPartition, leader: tuple[int, int] | None) -> wire.FetchedData:

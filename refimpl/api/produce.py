@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
+from refimpl.broker.client_quotas import PRODUCE
 from refimpl.broker.messages import ProducedPartition, ProduceRequest, TopicPartition
 from refimpl.wire import produce as wire
 from refimpl.wire.framing import Buffer
@@ -36,6 +37,9 @@ def handle(call: Call) -> Handling:
             ids[name] = topic
         else:
             known.append((TopicPartition(topic, number), records))
+    call.throttle_ms = broker.node.client_quotas.throttle_ms(
+        PRODUCE, call.client_id, call.size, broker.now()
+    )
     body = ProduceRequest(request.acks, request.timeout_ms, known)
     if request.acks == NONE:
         broker.tell(body)
@@ -67,4 +71,5 @@ def _answer(
         )
     named = [(ids.get(name, name), many) for name, many in topics.items()]
     endpoints = endpoints_of(call.broker, leaders) if any(leaders) else ()
-    return [wire.write_produced(call.version, named, endpoints=endpoints)]
+    throttle_ms = call.throttle_ms
+    return [wire.write_produced(call.version, named, throttle_ms=throttle_ms, endpoints=endpoints)]

@@ -52,6 +52,10 @@ class BrokerConfig:
     #: How many fetch sessions are kept
     fetch_session_slots: int = _broker("max.incremental.fetch.session.cache.slots")
 
+    #: Over how many windows a client's rate is, and how long each of them is
+    quota_window_num: int = _broker("quota.window.num")
+    quota_window_size_seconds: int = _broker("quota.window.size.seconds")
+
     @classmethod
     def of(cls, configs: Configs) -> "BrokerConfig":
         """What these configurations say."""

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from refimpl.broker import control_messages as c
 from refimpl.broker import messages as m
+from refimpl.broker.client_quotas import ClientQuotas
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import Deadlines
@@ -63,6 +64,7 @@ class Node:
     deletes: Deletes = field(init=False)
     offsets: Offsets = field(init=False)
     descriptions: Descriptions = field(init=False)
+    client_quotas: ClientQuotas = field(init=False)
     leader: Leader = field(init=False)
     fetchers: Fetchers = field(init=False)
     replicas: ReplicaManager = field(init=False)
@@ -87,6 +89,11 @@ class Node:
         self.storage = LogManager(context, self.logs)
         self.deletes, self.offsets = Deletes(context, self.metadata), Offsets(context)
         self.descriptions = Descriptions(context)
+        self.client_quotas = ClientQuotas(
+            self.metadata,
+            self.config.quota_window_num,
+            1000 * self.config.quota_window_size_seconds,
+        )
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)
         self.replicas = ReplicaManager(

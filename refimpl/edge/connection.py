@@ -61,7 +61,7 @@ class Received:
         listener = connection.listener
         broker = listener.broker if self.error is None else failing(listener.broker, self.error)
         try:
-            dispatch(broker, self.api, self.frame, connection.host, self.answer)
+            dispatch(broker, self.api, self.frame, connection.host, self.answer, connection.mute)
         except WireError as error:
             connection.refuse(error)
         except Exception as error:
@@ -88,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reserved = 0  # for the frame that is being received
         self._asking = False
         self._reading = self._writable = True
+        self._muted = 0
 
     # Bytes
 
@@ -171,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _may_begin(self, api_key: int) -> bool:
         slots = self._slots
-        if not self._writable or self.listener.paused:
+        if not self._writable or self._muted or self.listener.paused:
             return False
         if not slots:
             return True
@@ -196,6 +197,16 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(sent)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self.turn)
+
+    def mute(self, time_ms: int) -> None:
+        """Handle nothing more for so long: the client is above a quota (KIP-219)."""
+        self._muted += 1
+        asyncio.get_running_loop().call_later(time_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted -= 1
+        if self.transport is not None:
+            self.turn()
 
     def refuse(self, error: WireError) -> None:
         """This is not Kafka's protocol, or not for us: the connection ends."""

@@ -10,6 +10,8 @@ from typing import Any, cast
 from attrs import define, field
 
 from refimpl.api.call import Served
+from refimpl.broker.client_quotas import ClientQuotas
+from refimpl.broker.cluster import ClusterMetadata
 from refimpl.edge.faults import Faults
 from refimpl.edge.listener import Limits, Listener
 from refimpl.edge.memory import Budget
@@ -24,6 +26,9 @@ class Silent:
     #: Answered at once, where it is set
     answer: Any = None
 
+    def now(self) -> int:
+        return 0
+
     def ask(self, body: Any, then: Callable[[Any], None]) -> None:
         self.asked.append((body, then))
         if self.answer is not None:
@@ -35,8 +40,8 @@ class Silent:
     @property
     def node(self) -> Any:
         """A node that knows nothing."""
-        nothing = SimpleNamespace(topics={}, topic_names={}, partitions={}, brokers={})
-        return SimpleNamespace(metadata=nothing)
+        nothing = ClusterMetadata()
+        return SimpleNamespace(metadata=nothing, client_quotas=ClientQuotas(nothing, 11, 1000))
 
 
 @asynccontextmanager
