@@ -64,11 +64,20 @@ class StoreWrites:
 
     def multis(self, changes: Sequence[Change]) -> list[Multi]:
         """Writes in an order in which whoever takes over can go on after any of them: a topic
-        before its partitions' states, a request for deletion before what is deleted."""
-        writes = [*self._topics(changes)]
-        for change in changes:
-            writes += self._of(change)
+        before the states of its new partitions and replicas, but behind those that say who is gone
+        (KIP-455), a request for deletion before what is deleted."""
+        grows, topics = self._grows(changes), [*self._topics(changes)]
+        writes = [one for change in changes for one in self._of(change)]
+        writes = [*topics, *writes] if grows else [*writes, *topics]
         return [Multi((self.fence, *some)) for some in _pieces(writes)]
+
+    def _grows(self, changes: Sequence[Change]) -> bool:
+        """Whether there are partitions or replicas that were not there before."""
+        return any(
+            isinstance(one, PartitionRegistration)
+            and (one.adding or not self._is_there(znodes.state_path(one.partition)))
+            for one in changes
+        )
 
     def deletions(self, topic: str) -> list[Multi]:
         """What is left of a deletion that was begun."""

@@ -241,8 +241,8 @@ class StoredController:
         controller.begin(self.now)
         controller.decisions.configured()
         self._believe(brokers)
-        self._brokers_are(brokers)
         controller.decisions.resume()
+        self._brokers_are(brokers)
         controller.behind.update(controller.metadata.brokers)
         yield from self._commit()
 
