@@ -38,6 +38,8 @@ class Scenario:
     run: Path
     topic: str
     assignment: list[int]
+    settings: Mapping[str, Any] = field(factory=dict[str, Any])
+    """More settings of the producer."""
     admin: Any = field(init=False)
     producer: Any = field(init=False)
     started: float = field(factory=time.monotonic)
@@ -46,7 +48,8 @@ class Scenario:
     def __attrs_post_init__(self) -> None:
         where: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "log_level": 0}
         self.admin = AdminClient(where)
-        self.producer = recorded(Producer, self.run, {**where, "acks": "all", "linger.ms": 0})
+        settings = {**where, "acks": "all", "linger.ms": 0, **self.settings}
+        self.producer = recorded(Producer, self.run, settings)
 
     @property
     def bootstrap(self) -> str:
@@ -153,14 +156,16 @@ class Sent:
         self.error, self.offset = error, None if error else message.offset()
 
 
-def program(summary: str, start: Callable[[Path, str, Path, ExitStack], Scenario]) -> click.Command:
+def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) -> click.Command:
     """The command line of a scenario that loses B.
 
-    `start` lays the brokers out in a folder, with this class path, and starts them for as long as
-    the stack lasts.
+    `start(folder, classpath, run, stack)` lays the brokers out in a folder, with this class path,
+    and starts them for as long as the stack lasts. It is called with the flags, too.
     """
 
-    def main(run: Path, jars: Path | None, classes: Path | None, brokers: Path | None) -> None:
+    def main(
+        run: Path, jars: Path | None, classes: Path | None, brokers: Path | None, **more: bool
+    ) -> None:
         with ExitStack() as stack:
             if run.exists() and any(run.iterdir()):
                 refuse(f"{run} is not empty: name a new folder for the recording")
@@ -171,7 +176,7 @@ def program(summary: str, start: Callable[[Path, str, Path, ExitStack], Scenario
             try:
                 patched = [str(classes.resolve())] if classes else []
                 classpath = os.pathsep.join([*patched, f"{(jars or maven_jars()).resolve()}/*"])
-                scenario = start(folder.resolve(), classpath, run, stack)
+                scenario = start(folder.resolve(), classpath, run, stack, **more)
                 values = scenario.play()
                 (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
                 _scan(run, scenario.bootstrap)
@@ -204,7 +209,7 @@ def program(summary: str, start: Callable[[Path, str, Path, ExitStack], Scenario
             help="Keep settings, logs and output of the brokers in this new folder.",
         ),
     ]
-    return click.Command("main", callback=main, params=[*arguments], help=summary)
+    return click.Command("main", callback=main, params=[*arguments, *flags], help=summary)
 
 
 def _scan(run: Path, bootstrap: str) -> None:

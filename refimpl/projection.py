@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from refimpl.machines.abstract_log import AbstractLog
+from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import ControllerElection
 from refimpl.machines.group import Coordinator, Member
@@ -75,6 +76,16 @@ CONTROLLER_ELECTION: Projection[ControllerElection] = {
         if e.role == "follower"
         else e.seen[1]
     ),
+}
+
+REGISTRATION_REGISTRY: Projection[BrokerRegistry] = {
+    "alive": lambda r: r.alive,
+    "leaving": lambda r: r.leaving,
+}
+
+REGISTRATION_PARTITION: Projection[PartitionState] = {
+    "leader": lambda s: s.leader or 0,
+    "isr": lambda s: s.isr,
 }
 
 ABS_LOG: Projection[AbstractLog] = {

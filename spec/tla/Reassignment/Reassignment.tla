@@ -1,0 +1,205 @@
+---------------------------- MODULE Reassignment ----------------------------
+(* One partition whose replicas are moved to other brokers (KIP-455): some  *)
+(* are added, some removed, and meanwhile brokers fail, leaders change, and *)
+(* the move is taken back or turned into another one.                       *)
+(*                                                                          *)
+(* Logs are not spelled out. Of each broker it is known only whether it has *)
+(* everything that is committed. What is assumed of the replication is what *)
+(* Truncation and AlterPartition promise: records are committed when all of *)
+(* the ISR have them (Commit), a follower comes to have them all by fetching*)
+(* from the leader (CatchUp), and joins the ISR only then (ExpandIsr).      *)
+(* What is promised in return is what these two assume: the ISR is changed  *)
+(* by one sequence of decisions, whose members have all that is committed.  *)
+EXTENDS FiniteSets, Naturals
+
+CONSTANTS
+    N,               \* brokers 1..N
+    Factor,          \* replicas of the partition at the start
+    AddingInSync,    \* a move is over only when all who were added are in sync
+    TargetInSync,    \* if fewer will be left, only when all who stay are (KAFKA-15665)
+    SomebodyStays,   \* and never without anybody in sync who stays
+    SuccessorInSync, \* whoever succeeds a leader that is removed is in sync
+    IsrInReplicas,   \* nobody joins the ISR who is no replica (KAFKA-1097)
+    DeleteLast       \* a replica is deleted only when it is none any more
+
+Brokers == 1..N
+Targets == SUBSET Brokers \ {{}}
+Nobody == 0
+
+VARIABLES
+    replicas,          \* all replicas, those that come and go included
+    adding, removing,  \* which of them come, and which go; both empty while nothing moves
+    leader, isr,
+    alive,             \* brokers that are not fenced
+    complete           \* ghost: who has everything that is committed
+
+vars == <<replicas, adding, removing, leader, isr, alive, complete>>
+assignment == <<replicas, adding, removing>>
+
+Init ==
+    /\ replicas = 1..Factor /\ adding = {} /\ removing = {}
+    /\ leader = 1 /\ isr = 1..Factor
+    /\ alive = Brokers
+    /\ complete = 1..Factor
+
+-----------------------------------------------------------------------------
+Moves == adding \cup removing # {}
+Target == replicas \ removing
+Original == replicas \ adding
+
+-----------------------------------------------------------------------------
+(* Replication, as far as it matters here *)
+
+(* The ISR has another record, and nobody else has.                         *)
+Commit ==
+    /\ leader # Nobody /\ complete # isr
+    /\ complete' = isr
+    /\ UNCHANGED <<assignment, leader, isr, alive>>
+
+CatchUp(f) ==
+    /\ leader # Nobody /\ leader \in complete
+    /\ f \in replicas \cap alive /\ f \notin complete
+    /\ complete' = complete \cup {f}
+    /\ UNCHANGED <<assignment, leader, isr, alive>>
+
+ExpandIsr(f) ==
+    /\ leader # Nobody
+    /\ f \notin isr
+    /\ f \in complete
+    /\ f \in alive
+    /\ IsrInReplicas => f \in replicas
+    /\ isr' = isr \cup {f}
+    /\ UNCHANGED <<assignment, leader, alive, complete>>
+
+ShrinkIsr(f) ==
+    /\ leader # Nobody
+    /\ f \in isr \ {leader}
+    /\ isr' = isr \ {f}
+    /\ UNCHANGED <<assignment, leader, alive, complete>>
+
+(* A broker that has a log of the partition, and is no replica: it deletes  *)
+(* it, sooner or later.                                                     *)
+Delete(b) ==
+    /\ b \notin (IF DeleteLast THEN replicas ELSE Target)
+    /\ b \in complete
+    /\ complete' = complete \ {b}
+    /\ UNCHANGED <<assignment, leader, isr, alive>>
+
+-----------------------------------------------------------------------------
+(* Brokers come and go *)
+
+Fence(b) ==
+    /\ b \in alive /\ alive' = alive \ {b}
+    /\ leader' = IF leader = b THEN Nobody ELSE leader
+    /\ isr' = IF isr = {b} THEN isr ELSE isr \ {b}
+    /\ UNCHANGED <<assignment, complete>>
+
+Unfence(b) ==
+    /\ b \notin alive /\ alive' = alive \cup {b}
+    /\ UNCHANGED <<assignment, leader, isr, complete>>
+
+Elect(b) ==
+    /\ leader = Nobody
+    /\ b \in isr
+    /\ b \in alive
+    /\ leader' = b
+    /\ UNCHANGED <<assignment, isr, alive, complete>>
+
+-----------------------------------------------------------------------------
+(* Moves *)
+
+(* Begin a move, or turn one that is under way: what came and is not wanted *)
+(* any more goes, what came and is wanted still comes.                      *)
+Move(target) ==
+    /\ target # Target
+    /\ adding' = target \ Original
+    /\ removing' = replicas \ target
+    /\ replicas' = replicas \cup target
+    /\ UNCHANGED <<leader, isr, alive, complete>>
+
+(* Who leads when these are the replicas: the leader, if it is one of them. *)
+Leads(r, these) ==
+    IF leader \in these THEN r = leader
+    ELSE r \in {Nobody} \cup (these \cap alive \cap (IF SuccessorInSync THEN isr ELSE Brokers))
+
+Become(these, r) ==
+    /\ SomebodyStays => isr \cap these # {}
+    /\ Leads(r, these)
+    /\ replicas' = these /\ adding' = {} /\ removing' = {}
+    /\ isr' = isr \cap these
+    /\ leader' = r
+    /\ UNCHANGED <<alive, complete>>
+
+Complete(r) ==
+    /\ Moves
+    /\ AddingInSync => adding \subseteq isr
+    /\ (TargetInSync /\ Cardinality(adding) < Cardinality(removing)) => Target \subseteq isr
+    /\ Become(Target, r)
+
+(* The move is taken back. *)
+Cancel(r) ==
+    /\ Moves
+    /\ Become(Original, r)
+
+Next ==
+    \/ Commit
+    \/ \E f \in Brokers : CatchUp(f)
+    \/ \E f \in Brokers : ExpandIsr(f)
+    \/ \E f \in Brokers : ShrinkIsr(f)
+    \/ \E b \in Brokers : Delete(b)
+    \/ \E b \in Brokers : Fence(b)
+    \/ \E b \in Brokers : Unfence(b)
+    \/ \E b \in Brokers : Elect(b)
+    \/ \E target \in Targets : Move(target)
+    \/ \E r \in 0..N : Complete(r)
+    \/ \E r \in 0..N : Cancel(r)
+
+Spec == Init /\ [][Next]_vars
+
+(* A move from 1 to 3, while records are committed and nobody fails.        *)
+InitMoving ==
+    /\ replicas = 1..3 /\ adding = {3} /\ removing = {1}
+    /\ leader = 1 /\ isr = {1, 2} /\ alive = Brokers /\ complete = {1, 2}
+Replicate == Commit \/ (\E f \in Brokers : CatchUp(f)) \/ (\E f \in Brokers : ExpandIsr(f))
+Ends == \E r \in 0..N : Complete(r)
+Calm == InitMoving /\ [][Replicate \/ Ends]_vars
+        /\ \A f \in Brokers : SF_vars(CatchUp(f)) /\ SF_vars(ExpandIsr(f))
+        /\ WF_vars(Ends)
+Unheard == InitMoving /\ [][Replicate \/ Ends]_vars
+        /\ \A f \in Brokers : SF_vars(CatchUp(f)) /\ WF_vars(ExpandIsr(f))
+        /\ WF_vars(Ends)
+
+-----------------------------------------------------------------------------
+(* Promises *)
+
+TypeOK ==
+    /\ replicas \subseteq Brokers /\ isr # {}
+    /\ adding \cap removing = {} /\ adding \cup removing \subseteq replicas
+    /\ leader = Nobody \/ leader \in alive
+
+(* The ISR is of replicas. *)
+IsrIsAssigned == isr \subseteq replicas
+
+(* Whoever may lead next has everything that is committed: what DurableIsr, *)
+(* Truncation and AlterPartition build on.                                  *)
+CommittedInIsr == isr \subseteq complete
+
+LeaderInSync == leader # Nobody => leader \in isr
+
+(* A move that ends leaves in sync who came, and, if fewer are left than    *)
+(* there were, all of them: it does not cost safety.                        *)
+IsOver == Moves /\ ~(adding' \cup removing' # {}) /\ replicas' = Target
+EndsInSync ==
+    [][(IsOver /\ replicas' # Original) =>
+         /\ adding \subseteq isr'
+         /\ Cardinality(adding) < Cardinality(removing) => isr' = replicas']_vars
+
+MoveEnds == <>(~Moves)
+
+-----------------------------------------------------------------------------
+(* Probes *)
+NeverMovesTheLeader == ~(leader \in removing)
+NeverLeadsNew == ~(leader \in adding)
+NeverTurned == ~(removing # {} /\ adding # {} /\ removing \ (1..Factor) # {})
+NeverElsewhere == replicas \cap (1..Factor) # {}
+=============================================================================
