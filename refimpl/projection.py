@@ -88,6 +88,12 @@ REGISTRATION_PARTITION: Projection[PartitionState] = {
     "isr": lambda s: s.isr,
 }
 
+REASSIGNMENT_PARTITION: Projection[PartitionState] = {
+    **REGISTRATION_PARTITION,
+    "replicas": lambda s: s.replicas,
+    "alive": lambda s: s.brokers.alive,
+}
+
 ABS_LOG: Projection[AbstractLog] = {
     "committed": lambda log: tuple(log.committed),
 }

@@ -75,7 +75,6 @@ class Registration(Binding):
 
     def shut_down(self, b: int, e: int) -> None:
         self._runs(b, e)
-        self.registry.check(b, e)
         if b in self.registry.leaving:
             raise OtherAction  # it has asked already
         self.registry.shut_down(b, e)

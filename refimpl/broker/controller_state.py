@@ -11,8 +11,8 @@ from refimpl.broker.cluster import (
     PartitionRegistration,
 )
 from refimpl.broker.messages import TopicPartition
-from refimpl.broker.reassignments import Assignment
 from refimpl.broker.topics import Defaults
+from refimpl.machines.assignment import Assignment
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
 

@@ -10,8 +10,8 @@ from refimpl.broker.configs import MIN_ISR, UNCLEAN_ELECTION, flag, number
 from refimpl.broker.controller_state import Controlled, ControllerState
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import Decided, Refused
-from refimpl.broker.reassignments import Assignment
 from refimpl.errors import Refusal
+from refimpl.machines.assignment import Assignment
 from refimpl.machines.controller import PartitionState, first_live
 from refimpl.machines.messages import AlterPartitionRequest, AlterPartitionResponse
 

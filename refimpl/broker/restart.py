@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from refimpl.broker.cluster import BrokerRegistration, Change, PartitionRegistration
 from refimpl.broker.controller import Controller
 from refimpl.broker.controller_state import Controlled
-from refimpl.broker.reassignments import Assignment
+from refimpl.machines.assignment import Assignment
 from refimpl.machines.controller import PartitionState
 
 

@@ -16,8 +16,8 @@ from refimpl.broker.cluster import (
 )
 from refimpl.broker.controller_state import Controlled, ControllerState
 from refimpl.broker.messages import TopicPartition
-from refimpl.broker.reassignments import Assignment
 from refimpl.broker.store_dialogue import Answers
+from refimpl.machines.assignment import Assignment
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import Controllership
 from refimpl.metadata.contract import Children, Data, GetChildren, GetData, Operation

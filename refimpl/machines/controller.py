@@ -232,8 +232,9 @@ class PartitionState:
         isr, elr = self.isr & replicas, self.elr & replicas
         if self.isr and not isr:
             raise errors.NoneInSync(replicas, self.isr)
-        leader = self.leader if self.leader in replicas else successor
-        if leader != self.leader and leader is not None:
+        stays = self.leader in replicas
+        leader = self.leader if stays else successor
+        if not stays and leader is not None:
             self._must_be_active(leader)
             if leader not in isr:
                 raise errors.NotEligible(leader, isr, elr, self.brokers.active)

@@ -42,8 +42,11 @@ SMALL = [
     ("AbsLog", "ok_three_readers"),
     ("AlterPartition", "ok_2_small"),
     ("ConsumerCommit", "ok_auto_commit_monotone"),
+    ("Controller", "ok_1_answered"),
     ("DurableIsr", "bug_unclean_2"),
     ("DurableIsr", "ok_kip966_1_crash"),
+    ("Reassignment", "ok_3"),
+    ("Registration", "ok_2"),
     ("Truncation", "ok_kip320_2_late_restart"),
     ("Truncation", "ok_kip320_3_small"),
 ]

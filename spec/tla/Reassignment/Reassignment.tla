@@ -130,7 +130,7 @@ Become(these, r) ==
     /\ leader' = r
     /\ UNCHANGED <<alive, complete>>
 
-Complete(r) ==
+Finish(r) ==
     /\ Moves
     /\ AddingInSync => adding \subseteq isr
     /\ (TargetInSync /\ Cardinality(adding) < Cardinality(removing)) => Target \subseteq isr
@@ -151,7 +151,7 @@ Next ==
     \/ \E b \in Brokers : Unfence(b)
     \/ \E b \in Brokers : Elect(b)
     \/ \E target \in Targets : Move(target)
-    \/ \E r \in 0..N : Complete(r)
+    \/ \E r \in 0..N : Finish(r)
     \/ \E r \in 0..N : Cancel(r)
 
 Spec == Init /\ [][Next]_vars
@@ -161,7 +161,7 @@ InitMoving ==
     /\ replicas = 1..3 /\ adding = {3} /\ removing = {1}
     /\ leader = 1 /\ isr = {1, 2} /\ alive = Brokers /\ complete = {1, 2}
 Replicate == Commit \/ (\E f \in Brokers : CatchUp(f)) \/ (\E f \in Brokers : ExpandIsr(f))
-Ends == \E r \in 0..N : Complete(r)
+Ends == \E r \in 0..N : Finish(r)
 Calm == InitMoving /\ [][Replicate \/ Ends]_vars
         /\ \A f \in Brokers : SF_vars(CatchUp(f)) /\ SF_vars(ExpandIsr(f))
         /\ WF_vars(Ends)

@@ -17,7 +17,7 @@ from refimpl.broker.placement import (
     alternate,
     assign,
 )
-from refimpl.broker.reassignments import Assignment
+from refimpl.machines.assignment import Assignment
 from tests.refimpl.controller.asking import Asking
 
 T0 = TopicPartition("t", 0)
