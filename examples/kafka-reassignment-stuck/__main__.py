@@ -17,8 +17,8 @@ from typing import Any
 import click
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
+from kafka.structs import TopicPartition
 
 from examples.brokers import Node, NotInTimeError, cluster, until
 from tests.kafka.judge import NoMavenError
