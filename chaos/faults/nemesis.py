@@ -121,7 +121,12 @@ class Nemesis:
         """A broker lives and is heard, and hears the controller's news late or skips them."""
         broker, lag = self._broker(fault).id, self.simulation.network.lag
         by_ms = lag[broker] = int(fault.part * 1000) if fault.how == "late" else -1
-        self._later(fault, lambda: lag.pop(broker, None) if lag.get(broker) == by_ms else None)
+
+        def catch_up() -> None:
+            if lag.get(broker) == by_ms:
+                del lag[broker]
+
+        self._later(fault, catch_up)
 
     def _elect(self, fault: Fault) -> None:
         """Let another one lead while the leader is well; and soon the same one again."""

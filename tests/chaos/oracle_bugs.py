@@ -259,19 +259,19 @@ def leaves_a_producer_without_answer(c: Cluster) -> None:
 
 @breaks(f"{E}._missing_in: nobody leads", f"{E}._missing: :", f"{E}.handle: Progress")
 def elects_nobody(c: Cluster) -> None:
-    c.oracle.state.leader = None
+    c.state.leader = None
     c.finish()
 
 
 @breaks(f"{E}._missing_in: leader does not know that it leads in epoch")
 def never_tells_the_leader(c: Cluster) -> None:
-    c.oracle.state.leader_epoch += 1
+    c.state.leader_epoch += 1
     c.finish()
 
 
 @breaks(f"{E}._missing_in: only are in sync")
 def never_takes_a_follower_in_again(c: Cluster) -> None:
-    c.oracle.state.isr = frozenset((1, 2))
+    c.state.isr = frozenset((1, 2))
     c.finish()
 
 

@@ -15,6 +15,7 @@ from chaos.sim.simulator import Run, build
 from properties.mutants.edits import patched
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
+from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Record
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr
 from refimpl.machines.replica import Replica
@@ -33,6 +34,12 @@ class Cluster:
     @property
     def oracle(self) -> PartitionOracle:
         return self.run.partitions[0]
+
+    @property
+    def state(self) -> PartitionState:
+        state = self.oracle.state
+        assert isinstance(state, PartitionState)
+        return state
 
     @property
     def group(self) -> GroupOracle:

@@ -45,12 +45,12 @@ def comes_back_alone_without_records(c: Cluster) -> None:
 
 
 def leads_without_isr(c: Cluster) -> None:
-    c.oracle.state.isr = frozenset()
+    c.state.isr = frozenset()
     c.finish()
 
 
 def nobody_leads_and_nobody_may(c: Cluster) -> None:
-    c.oracle.state.leader = None
+    c.state.leader = None
     leads_without_isr(c)
 
 
