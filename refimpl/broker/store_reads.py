@@ -136,7 +136,8 @@ class Loaded:
         if data is None:
             self.missing.append((name, where.replicas))
             return
-        found, here = znodes.state_of(data), self.state
+        version = self.controllership.versions.get(znodes.state_path(name), 0)
+        found, here = znodes.state_of(data, version), self.state
         decision = found.decision
         state = PartitionState(
             *(decision.leader_epoch, decision.leader, decision.isr),

@@ -205,8 +205,12 @@ class Decision(NamedTuple):
     controller_epoch: int
 
 
-def state_of(data: bytes) -> Decision:
-    """A decision about a partition."""
+def state_of(data: bytes, version: int = 0) -> Decision:
+    """A decision about a partition.
+
+    Kafka 3.9 takes the znode's version for the partition epoch, and knows no other eligible leaders
+    than the ISR.
+    """
     value = orjson.loads(data)
 
     def somebody(broker: int) -> int | None:
@@ -214,10 +218,11 @@ def state_of(data: bytes) -> Decision:
 
     decision = LeaderAndIsr(
         *(value["leader_epoch"], somebody(value["leader"])),
-        *(frozenset(value["isr"]), value["partition_epoch"]),
+        *(frozenset(value["isr"]), value.get("partition_epoch", version)),
     )
-    last_known = somebody(value["last_known_leader"])
-    return Decision(decision, frozenset(value["elr"]), last_known, value["controller_epoch"])
+    last_known = somebody(value.get("last_known_leader", -1))
+    elr = frozenset[int](value.get("elr", ()))
+    return Decision(decision, elr, last_known, value["controller_epoch"])
 
 
 # Configurations and quotas

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
-from tests.kafka.judge import free_port
+from tests.kafka.judge import LEAN, free_port, jars
 from tests.kafka.zookeeper.servers import Server, zookeeper
 
 SECONDS = 60
@@ -251,3 +252,81 @@ def test_a_broker_that_is_asked_to_stop_hands_over_first(cluster: Stored) -> Non
     stopping.start()
     stopping.wait_until_ready()
     until(lambda: sorted(cluster.state("handed")["isr"]) == [1, 2, 3])
+
+
+KAFKA = """\
+broker.id=4
+listeners=PLAINTEXT://127.0.0.1:{port}
+zookeeper.connect={zookeeper}
+zookeeper.session.timeout.ms=4000
+log.dirs={folder}/kafka-4
+offsets.topic.replication.factor=1
+auto.create.topics.enable=false
+auto.leader.rebalance.enable=false
+"""
+LOG4J = """\
+log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%p %c{1} %m%n
+"""
+
+
+@contextmanager
+def real_kafka(folder: Path, connect: str) -> Generator[str]:
+    """A broker of Kafka 3.9 on the same ZooKeeper; its address."""
+    port = free_port()
+    properties, log4j = folder / "kafka-4.properties", folder / "log4j.properties"
+    properties.write_text(KAFKA.format(port=port, zookeeper=connect, folder=folder))
+    log4j.write_text(LOG4J)
+    pom = Path(__file__).parent / "zookeeper" / "kafka" / "pom.xml"
+    classpath = f"{jars(pom, 'kafka-on-zookeeper')}/*"
+    logging = f"-Dlog4j.configuration=file:{log4j}"
+    command = ["java", *LEAN, logging, "-cp", classpath, "kafka.Kafka", str(properties)]
+    with (folder / "kafka-4.out").open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        yield f"127.0.0.1:{port}"
+        process.terminate()
+        process.wait(SECONDS)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def described(bootstrap: str, topic: str) -> dict[int, tuple[list[int], list[int]]]:
+    """Replicas and ISR of each partition, as a broker of this address says it."""
+    admin: Any = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    found = admin.list_topics(topic, timeout=5).topics[topic]
+    assert found.error is None, found.error
+    return {id: (sorted(one.replicas), sorted(one.isrs)) for id, one in found.partitions.items()}
+
+
+def test_kafka_takes_over_what_we_wrote_and_we_what_it_wrote(cluster: Stored) -> None:
+    """Our brokers end, and Kafka 3.9's controller reads their cluster; then they come back."""
+    cluster.create("handed-on")
+    values = [str(number) for number in range(50)]
+    cluster.produce("handed-on", values)
+    epoch = int(cluster.zk.get(f"{ROOT}/controller_epoch")[0])
+    for one in cluster.brokers.values():
+        one.signal(signal.SIGTERM)
+    for one in cluster.brokers.values():
+        assert one.process.wait(SECONDS) == 0
+        one.kill()
+    first = cluster.brokers[1]
+    with real_kafka(first.folder, f"{first.server.address}{ROOT}") as kafka:
+        until(lambda: cluster.controller() == 4)
+        assert int(cluster.zk.get(f"{ROOT}/controller_epoch")[0]) > epoch
+        until(lambda: described(kafka, "handed-on")[0][0] == [1, 2, 3])
+        admin: Any = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+        admin.create_topics([NewTopic("of-kafka", 1, 1)])["of-kafka"].result(30)
+        until(lambda: cluster.state("of-kafka")["leader"] == 4)
+    for one in cluster.brokers.values():
+        one.start()
+    for one in cluster.brokers.values():
+        one.wait_until_ready()
+    until(lambda: sorted(cluster.state("handed-on")["isr"]) == [1, 2, 3])
+    assert cluster.consume("handed-on", 50) == values
+    assert described(cluster.bootstrap, "of-kafka")[0][0] == [4]
+    until(lambda: cluster.state("of-kafka").get("elr") == [4])  # KIP-966: it left the ISR last

@@ -1,0 +1,82 @@
+"""Znodes as Kafka 3.9 writes them, and what it must find in ours."""
+
+import json
+
+from refimpl.broker import znodes
+from refimpl.broker.cluster import (
+    BROKER,
+    CLUSTER_DEFAULT,
+    TOPIC,
+    BrokerRegistration,
+    ConfigResource,
+    Endpoint,
+    PartitionRegistration,
+)
+from refimpl.broker.messages import TopicPartition
+from refimpl.machines.messages import LeaderAndIsr
+
+# What a cluster of three brokers of Kafka 3.9.1 had in ZooKeeper, by path.
+CAPTURED = {
+    "/brokers/ids/1": b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
+    b'"endpoints":["PLAINTEXT://127.0.0.1:19091"],"rack":"r1","jmx_port":-1,"port":19091,'
+    b'"host":"127.0.0.1","version":5,"timestamp":"1795337949693"}',
+    "/brokers/topics/t": b'{"partitions":{"0":[3,1],"1":[1,2],"2":[2,3],"3":[3,2]},'
+    b'"topic_id":"hz1TNfS9Tj-_EO8Of8bOpw","adding_replicas":{},"removing_replicas":{},"version":3}',
+    "/brokers/topics/t/partitions/0/state": b'{"controller_epoch":1,"leader":3,"version":1,'
+    b'"leader_epoch":0,"isr":[3,1]}',
+    "/config/topics/u": b'{"version":1,"config":{"min.insync.replicas":"2",'
+    b'"retention.ms":"100000"}}',
+    "/config/brokers/<default>": b'{"version":1,"config":{"log.cleaner.threads":"2"}}',
+    "/controller": b'{"version":2,"brokerid":1,"timestamp":"1795337949973",'
+    b'"kraftControllerEpoch":-1}',
+}
+ID = bytes.fromhex("873d5335f4bd4e3fbf10ef0e7fc6cea7")
+LISTENER = Endpoint("PLAINTEXT", "127.0.0.1", 19091)
+REGISTRATION = BrokerRegistration(1, 63, 0, (LISTENER,), "r1")
+PARTITIONS = {0: (3, 1), 1: (1, 2), 2: (2, 3), 3: (3, 2)}
+
+
+def registration(number: int, replicas: tuple[int, ...]) -> PartitionRegistration:
+    decision = LeaderAndIsr(0, replicas[0], frozenset(replicas), 4)
+    return PartitionRegistration(TopicPartition("t", number), ID, decision, replicas)
+
+
+def without_ours(data: bytes, captured: bytes) -> object:
+    """What we write, as far as Kafka knows its fields; times are not compared."""
+    ours, theirs = json.loads(data), json.loads(captured)
+    assert set(theirs) <= set(ours)
+    return {key: theirs[key] if key == "timestamp" else ours[key] for key in theirs}
+
+
+def test_what_kafka_wrote_is_read() -> None:
+    found = znodes.broker_of(CAPTURED["/brokers/ids/1"], 1, 63)
+    assert found == znodes.Registered(REGISTRATION, -1)
+    topic_id, assigned = znodes.topic_of(CAPTURED["/brokers/topics/t"])
+    assert topic_id == ID
+    assert {number: one.replicas for number, one in assigned.items()} == PARTITIONS
+    state = znodes.state_of(CAPTURED["/brokers/topics/t/partitions/0/state"], 7)
+    assert state.decision == LeaderAndIsr(0, 3, frozenset((1, 3)), 7)
+    assert (state.elr, state.last_known_leader, state.controller_epoch) == (frozenset(), None, 1)
+    values = znodes.config_of(CAPTURED["/config/topics/u"])
+    assert values == {"min.insync.replicas": "2", "retention.ms": "100000"}
+    assert znodes.entity_of("/config/topics/u") == ConfigResource(TOPIC, "u")
+    default = ConfigResource(BROKER, CLUSTER_DEFAULT)
+    assert znodes.entity_of("/config/brokers/<default>") == default
+    assert znodes.controller_of(CAPTURED["/controller"]) == 1
+
+
+def test_what_we_write_has_all_that_kafka_reads() -> None:
+    for written, path in (
+        (znodes.broker(REGISTRATION, -1), "/brokers/ids/1"),
+        (
+            znodes.topic(ID, [registration(number, one) for number, one in PARTITIONS.items()]),
+            "/brokers/topics/t",
+        ),
+        (znodes.config({"log.cleaner.threads": 2}), "/config/brokers/<default>"),
+        (znodes.controller(1), "/controller"),
+    ):
+        captured = CAPTURED[path]
+        assert without_ours(written, captured) == json.loads(captured), path
+    path = "/brokers/topics/t/partitions/0/state"
+    found = without_ours(znodes.state(registration(0, (3, 1)), 1), CAPTURED[path])
+    assert found == {**json.loads(CAPTURED[path]), "isr": [1, 3]}  # a set to both of us
