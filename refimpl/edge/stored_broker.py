@@ -69,7 +69,9 @@ class StoredBroker:
         static = {**QUICK, **self.configs, "node.id": str(self.id)}
         configs = Configs(static)
         session_ms = int(str(configs["zookeeper.session.timeout.ms"]))
-        cluster_id = await _cluster_id(hosts, root, session_ms, timeout_ms)
+        first = configs["zookeeper.connection.timeout.ms"]
+        connect_ms = session_ms if first is None else int(str(first))
+        cluster_id = await _cluster_id(hosts, root, session_ms, connect_ms)
         self.network = PeerNetwork(
             broker=self.id, cluster_id=cluster_id, address_of=lambda one: self._address_of(one)
         )

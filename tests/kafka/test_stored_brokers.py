@@ -254,6 +254,23 @@ def test_a_broker_that_is_asked_to_stop_hands_over_first(cluster: Stored) -> Non
     until(lambda: sorted(cluster.state("handed")["isr"]) == [1, 2, 3])
 
 
+def test_zookeeper_may_be_killed_and_come_back(cluster: Stored) -> None:
+    """Leaders need it for changes alone; sessions are in its log, and go on."""
+    cluster.create("without")
+    server = cluster.brokers[1].server
+    before = {id: cluster.zk.exists(f"{ROOT}/brokers/ids/{id}").czxid for id in cluster.brokers}
+    server.kill()
+    values = [str(number) for number in range(50)]
+    cluster.produce("without", values)
+    server.start()
+    server.wait_until_up()
+    until(lambda: bool(cluster.zk.connected))
+    cluster.create("afterwards")
+    after = {id: cluster.zk.exists(f"{ROOT}/brokers/ids/{id}").czxid for id in cluster.brokers}
+    assert after == before
+    assert cluster.consume("without", 50) == values
+
+
 KAFKA = """\
 broker.id=4
 listeners=PLAINTEXT://127.0.0.1:{port}
