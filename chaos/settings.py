@@ -152,7 +152,7 @@ SWARM = (
     *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
     *("member_crash", "member_pause"),
 )
-STORE_FAULTS = ("expire", "depose")
+STORE_FAULTS = ("expire", "depose", "reassign")
 FAULTS = SWARM + STORE_FAULTS
 
 

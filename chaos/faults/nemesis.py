@@ -149,6 +149,25 @@ class Nemesis:
         if isinstance(self.controller, StoreHost):
             self.controller.operate(Delete(znodes.CONTROLLER))
 
+    def _reassign(self, fault: Fault) -> None:
+        """Move a partition to two brokers, or to another order; and soon to all of them."""
+        store, name = self.controller, TopicPartition(TOPIC, fault.partition)
+        if isinstance(store, StoreHost):
+            first = fault.who or 1
+            others = [one for one in BROKERS if one != first]
+            store.reassign(name, (first, *others[: 1 if fault.part < 1.0 else 2]))
+            self._later(fault, lambda: store.reassign(name, BROKERS))
+
+    def move_back(self) -> None:
+        """Let all brokers have everything, asked as often as it takes somebody to hear of it."""
+        store = self.controller
+        if not isinstance(store, StoreHost):
+            return
+        for number in range(self.simulation.settings.partitions):
+            name = TopicPartition(TOPIC, number)
+            if store.moved(name):
+                store.reassign(name, BROKERS)
+
     def _member_crash(self, fault: Fault) -> None:
         consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline
         if consumer.up:

@@ -54,6 +54,12 @@ class Fault:
             case "lag":
                 by = f" by {self.part * 1000:.0f} ms" if self.how == "late" else ""
                 return f"news of the metadata {self.how}{by} at {whom}{last}"
+            case "reassign":
+                return f"move orders:{self.partition} to broker {self.who or 1} and others{last}"
+            case "expire":
+                return f"end the session of {'the controller' if not self.who else whom}"
+            case "depose":
+                return "delete /controller"
             case "elect":
                 again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
                 return f"elect broker {self.who} for orders:{self.partition}{again}"

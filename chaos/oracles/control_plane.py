@@ -89,9 +89,18 @@ class ControlPlaneOracle:
             return
         topic = path.removeprefix(f"{znodes.TOPICS}/").split("/")[0]
         if path == f"{znodes.TOPICS}/{topic}":
-            self.replicas[topic] = znodes.topic_of(data)[1]
+            self._assigned(topic, znodes.topic_of(data)[1])
         elif path.endswith("/state"):
             self._judge(path, topic, znodes.state_of(data))
+
+    def _assigned(self, topic: str, partitions: dict[int, znodes.Assigned]) -> None:
+        """Count what begins and what ends."""
+        for number, new in partitions.items():
+            old = self.replicas.get(topic, {}).get(number)
+            if old is not None and old != new:
+                over = not (new.adding or new.removing)
+                self.counts["reassignments over" if over else "reassignments begun"] += 1
+        self.replicas[topic] = partitions
 
     def _judge(self, path: str, topic: str, new: znodes.Decision) -> None:
         """Epochs only grow, the leader is in sync, and who is in sync is a replica."""

@@ -49,6 +49,7 @@ class ProgressOracle:
             self.healed_at = timeline.now
             self.nemesis.heal()
         elif timeline.now >= self.healed_at + AFTER_MS:
+            self.nemesis.move_back()
             for producer in self.producers:
                 producer.stopped = True
             missing = self._missing()

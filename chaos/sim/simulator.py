@@ -39,7 +39,7 @@ from refimpl.broker.config import BrokerConfig
 from refimpl.broker.controller import Controller
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import Registered
+from refimpl.broker.observations import BecameFollower, BecameLeader, Registered
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
 
@@ -224,7 +224,13 @@ def _watch_registrations(
             replicas[name][seen.broker] = partition.replica
         simulation.counts["registrations"] += 1
 
+    def takes_part(who: int, seen: BecameLeader | BecameFollower) -> None:
+        replicas[seen.partition][who] = brokers[who - 1].node.partitions[seen.partition].replica
+
     simulation.watch(Registered, registered)
+    if simulation.settings.store:  # where a replica may be deleted, and come again
+        simulation.watch(BecameLeader, takes_part)
+        simulation.watch(BecameFollower, takes_part)
 
 
 def _cluster(

@@ -136,6 +136,20 @@ class StoreHost:
                 request = Request(NEMESIS, target, number, c.Envelope(body))
                 self.simulation.timeline.at(self.simulation.timeline.now, target, request)
 
+    def reassign(self, partition: TopicPartition, replicas: Sequence[int]) -> None:
+        """Ask whoever believes to be controller to move a partition."""
+        wanted = c.ReassignablePartition(partition, tuple(replicas))
+        body = c.Envelope(c.AlterPartitionReassignmentsRequest((wanted,)))
+        now = self.simulation.timeline.now
+        for target in self.believers():
+            self.simulation.timeline.at(now, target, Request(NEMESIS, target, 0, body))
+
+    def moved(self, partition: TopicPartition) -> bool:
+        """Whether a partition is not on all brokers, or on its way."""
+        path = znodes.topic_path(partition.topic)
+        here = znodes.topic_of(self.store.tree.nodes[path].data)[1][partition.partition]
+        return len(here.replicas) < len(BROKERS) or bool(here.adding or here.removing)
+
     def believers(self) -> list[int]:
         """The brokers that act as controller."""
         return [broker for broker, acts in self.acting.items() if acts()]

@@ -21,6 +21,8 @@ def test_every_promise_holds_while_controllers_come_and_go() -> None:
         "a deposed controller's write refused: BADVERSION",
         "decisions of an earlier controller",
         "elections from the ELR",
+        "reassignments begun",
+        "reassignments over",
         "Fence",
         "GoOffline",
         "controlled shutdowns",
