@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from refimpl.api.table import APIS
 from tests.wire.differences import ROWS
 from tests.wire.recording import kept
-from tests.wire.scripts import SCRIPTS
+from tests.wire.scripts import OF_THREE, SCRIPTS
 
 _HEAD = """\
 # On the wire
@@ -35,20 +35,20 @@ _CLIENTS = {
     "Metadata": "Java, rdkafka, python, aio, kcat",
     "ApiVersions": "Java, rdkafka, python, aio, kcat",
     "InitProducerId": "Java, rdkafka, python, aio",
-    "CreateTopics": "Java",
-    "DeleteTopics": "Java",
-    "CreatePartitions": "Java",
-    "DeleteRecords": "Java",
-    "DescribeConfigs": "Java",
-    "IncrementalAlterConfigs": "Java",
+    "CreateTopics": "Java, rdkafka, python",
+    "DeleteTopics": "Java, rdkafka, python",
+    "CreatePartitions": "Java, rdkafka, python",
+    "DeleteRecords": "Java, rdkafka",
+    "DescribeConfigs": "Java, rdkafka",
+    "IncrementalAlterConfigs": "Java, rdkafka",
     "DescribeLogDirs": "Java",
-    "ElectLeaders": "Java",
+    "ElectLeaders": "Java, rdkafka",
     "AlterPartitionReassignments": "Java",
     "ListPartitionReassignments": "Java",
     "DescribeClientQuotas": "Java",
     "AlterClientQuotas": "Java",
     "DescribeUserScramCredentials": "Java",
-    "DescribeCluster": "Java",
+    "DescribeCluster": "Java, python",
     "DescribeProducers": "Java",
     "DescribeTopicPartitions": "Java",
 }
@@ -94,7 +94,7 @@ asks again; we answer with them, and mute it for as long |
 def page() -> str:
     """The whole page."""
     compared = _compared()
-    steps = sum(len(kept(name)) for name in SCRIPTS)
+    steps = sum(len(kept(name)) for name in (*SCRIPTS, *OF_THREE))
     rows = "".join(
         f"| {one.key} | {one.name} | {_range(one.first, one.last)} | "
         f"{_versions(compared.get(one.name, set()))} | {_CLIENTS.get(one.name, '')} |\n"
@@ -109,7 +109,7 @@ def page() -> str:
 def _compared() -> dict[str, set[int]]:
     """The versions that the recorded scripts send, by API."""
     found: dict[str, set[int]] = {}
-    for name in SCRIPTS:
+    for name in (*SCRIPTS, *OF_THREE):
         for step in kept(name):
             found.setdefault(step["api"], set()).add(step["version"])
     return found

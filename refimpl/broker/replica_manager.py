@@ -90,15 +90,21 @@ class ReplicaManager:
         for partition in partitions:
             topic = partition.name.topic
             if self.configs is None:
-                min_isr = self.min_isr.get(topic, 1)
-                partition.replica.min_isr = number(self.metadata, topic, MIN_ISR, min_isr)
+                min_isr = number(self.metadata, topic, MIN_ISR, self.min_isr.get(topic, 1))
+                self._require(partition, min_isr)
                 continue
             configs = self.metadata.configs_of(self.context.id, self.configs)
             own = self.metadata.configs.get(ConfigResource(TOPIC, topic), {})
             values = configs.topic(own)
-            partition.replica.min_isr = values[MIN_ISR]
+            self._require(partition, values[MIN_ISR])
             expiration_ms: int = configs[PRODUCER_EXPIRATION]
             partition.log.configure(LogConfig.of(values, expiration_ms))
+
+    def _require(self, partition: Partition, min_isr: int) -> None:
+        """So many replicas are to be in sync, or all, where there are not so many."""
+        known = self.metadata.partitions.get(partition.name)
+        most = len(known.replicas) if known is not None else min_isr
+        partition.replica.min_isr = min(min_isr, most)
 
     def _partition_changed(self, now: int, change: PartitionRegistration) -> None:
         context, name = self.context, change.partition

@@ -5,12 +5,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.kafka.cluster import cluster
 from tests.kafka.judge import Broker, Judge
 from tests.wire.recording import differences, keep, kept, record
-from tests.wire.scripts import SCRIPTS
+from tests.wire.scripts import OF_THREE, SCRIPTS
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -19,6 +21,18 @@ def test_kafka_answers_what_was_recorded(script: str, judge: Judge, tmp_path: Pa
     broker.format(judge)
     with broker.running():
         steps = record(script, broker.port, lagging=True)
+    compare(script, steps)
+
+
+@pytest.mark.parametrize("script", OF_THREE)
+def test_three_brokers_of_kafka_answer_what_was_recorded(
+    script: str, judge: Judge, tmp_path: Path
+) -> None:
+    with cluster(tmp_path, judge) as brokers:
+        compare(script, record(script, brokers.nodes[1].port, lagging=True))
+
+
+def compare(script: str, steps: list[dict[str, Any]]) -> None:
     if os.environ.get("HIGHWATER_RECORD"):
         keep(script, steps)
     assert list(differences(kept(script), steps)) == []

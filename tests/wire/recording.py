@@ -13,7 +13,7 @@ from typing import Any, cast
 from attrs import define, field
 
 from tests.wire.client import Client
-from tests.wire.scripts import SCRIPTS
+from tests.wire.scripts import OF_THREE, SCRIPTS
 
 FOLDER = Path(__file__).parent / "recorded"
 NO_ID = "00000000-0000-0000-0000-000000000000"
@@ -22,6 +22,7 @@ OF_A_RUN = {
     "topic_id": (None, NO_ID, "None"),
     "cluster_id": (None,),
     "port": (),
+    "controller_id": (-1,),
     "producer_id": (-1,),
     # The first epoch of a partition is 0 with Kafka, 1 with us.
     "leader_epoch": (-1,),
@@ -35,6 +36,7 @@ IN_ORDER = ("synonyms",)
 QUIET_SECONDS = 10
 PAUSE_SECONDS, SAME = 0.05, 5
 # What a broker answers that has not taken over what its metadata say that it has.
+CHANGING = ("CreateTopics", "CreatePartitions", "AlterPartitionReassignments", "ElectLeaders")
 NOT_YET = ("NOT_LEADER_OR_FOLLOWER", "COORDINATOR_LOAD_IN_PROGRESS")
 
 
@@ -50,8 +52,8 @@ class Recorder:
     def ask(self, api: str, version: int, **values: Any) -> dict[str, Any]:
         """One step."""
         answer = self._asked(api, version, values)
-        if answer.get("error_code") is None and api in ("CreateTopics", "CreatePartitions"):
-            self._wait_for_leaders()
+        if api in CHANGING:
+            self._wait_until_settled(preferred=api == "ElectLeaders")
         asked = settled(json.loads(json.dumps(values, default=_text)))
         step = {"api": api, "version": version, "asked": asked, "answer": settled(answer)}
         self.steps.append(json.loads(json.dumps(step)))
@@ -73,13 +75,22 @@ class Recorder:
                 return answers[-1]
             time.sleep(PAUSE_SECONDS)
 
-    def _wait_for_leaders(self) -> None:
-        """Until every partition has a leader; polled, for Kafka answers before its brokers know."""
+    def _wait_until_settled(self, *, preferred: bool) -> None:
+        """Until nothing moves, and every partition has a leader and all replicas in sync, as far as
+        the broker knows; polled, for Kafka answers before its brokers know."""
         until = time.monotonic() + QUIET_SECONDS
         while time.monotonic() < until:
+            moves = self.client.ask("ListPartitionReassignments", 0, {"topics": None})["topics"]
             topics = self.client.ask("Metadata", 9, {"topics": None})["topics"]
-            if all(one["leader_id"] >= 0 for topic in topics for one in topic["partitions"]):
+            partitions = [one for topic in topics for one in topic["partitions"]]
+            if not moves and all(_is_settled(one, preferred) for one in partitions):
                 return
+
+
+def _is_settled(one: Mapping[str, Any], preferred: bool) -> bool:
+    replicas, leader = one["replica_nodes"], one["leader_id"]
+    led = leader == replicas[0] if preferred else leader >= 0
+    return led and sorted(one["isr_nodes"]) == sorted(replicas)
 
 
 def _text(value: Any) -> str:
@@ -91,6 +102,8 @@ def settled(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {key: settled(one, key) for key, one in fields.items() if key != "throttle_time"}
+    if name == "isr_nodes":
+        return sorted(value)
     if isinstance(value, list) and name in IN_ORDER:
         return [settled(one) for one in cast("list[Any]", value)]
     if isinstance(value, list):
@@ -112,7 +125,7 @@ def record(name: str, port: int, *, lagging: bool = False) -> list[dict[str, Any
     """Every step of a script with the answer of the broker at this port."""
     with Client.connect(port) as client:
         recorder = Recorder(client, lagging)
-        SCRIPTS[name](recorder.ask)
+        {**SCRIPTS, **OF_THREE}[name](recorder.ask)
         return recorder.steps
 
 

@@ -505,6 +505,42 @@ def security(ask: Ask) -> None:
     ask("DescribeUserScramCredentials", 0, users=[{"name": "alice"}])
 
 
+def replicas(ask: Ask) -> None:
+    """Where there are three brokers: placement, reassignment, election, min.insync.replicas."""
+    strict = configs(min_insync_replicas="3")
+    create(
+        ask,
+        topic("r", -1, -1, assignments=assigned([1, 2, 3], [2, 3, 1])),
+        topic("s", -1, -1, assignments=assigned([1, 2])),
+        topic("strict", -1, -1, assignments=assigned([1, 2]), configs=strict),
+        topic("four", 1, 4),
+        topic("uneven", -1, -1, assignments=assigned([1, 2], [3])),
+    )
+    ask("DescribeCluster", 2, include_fenced_brokers=True)
+    produce(ask, "strict", 1)
+    produce(ask, "strict", 1, acks=1)
+    for name, target, change in (("s", [3, 1], True), ("s", [2, 3, 1], False), ("r", [3, 1], True)):
+        moved = of(name, {"partition_index": 0, "replicas": target})
+        more = {"allow_replication_factor_change": change, "timeout": TIMEOUT}
+        ask("AlterPartitionReassignments", 1, topics=moved, **more)
+    ask("ListPartitionReassignments", 0, topics=None, timeout=TIMEOUT)
+    more = {"response_partition_limit": 100, "cursor": None}
+    ask("DescribeTopicPartitions", 0, topics=[{"name": "r"}, {"name": "s"}], **more)
+    wanted = [{"topic": "r", "partitions": [0, 1]}, {"topic": "s", "partitions": [0]}]
+    for type in (0, 0, 1):
+        ask("ElectLeaders", 2, election_type=type, topic_partitions=wanted, timeout=TIMEOUT)
+    ask("ElectLeaders", 2, election_type=0, topic_partitions=None, timeout=TIMEOUT)
+    ask("DescribeTopicPartitions", 0, topics=[{"name": "r"}, {"name": "s"}], **more)
+    for count, where in ((4, [[1, 2], [2, 3]]), (5, [[1, 2]]), (5, [[1, 1]])):
+        named = [{"broker_ids": one} for one in where]
+        made = {"name": "r", "count": count, "assignments": named}
+        ask("CreatePartitions", 3, topics=[made], timeout=TIMEOUT)
+    ask("Metadata", 12, topics=[{"name": "r"}, {"name": "s"}], allow_auto_topic_creation=False)
+
+
+OF_THREE: Mapping[str, Callable[[Ask], None]] = {"replicas": replicas}
+"""Scripts for three brokers."""
+
 SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "topics": topics,
     "configurations": configurations,

@@ -8,7 +8,7 @@ import pytest
 from refimpl.edge.blocking import BlockingCluster
 from tests.wire.differences import ROWS, Row
 from tests.wire.recording import differences, kept, record
-from tests.wire.scripts import SCRIPTS
+from tests.wire.scripts import OF_THREE, SCRIPTS
 
 #: As the recorded broker was configured
 CONFIGS = {
@@ -29,8 +29,10 @@ def used() -> set[Row]:
 
 
 def answers(script: str) -> list[dict[str, Any]]:
-    with BlockingCluster(brokers=1, configs=CONFIGS) as cluster:
-        return record(script, int(cluster.bootstrap.rpartition(":")[2]))
+    brokers, configs = (3, {}) if script in OF_THREE else (1, CONFIGS)
+    with BlockingCluster(brokers=brokers, configs=configs) as cluster:
+        first, _, _ = cluster.bootstrap.partition(",")
+        return record(script, int(first.rpartition(":")[2]))
 
 
 def unexplained(
@@ -48,7 +50,7 @@ def unexplained(
     return found
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [*SCRIPTS, *OF_THREE])
 def test_we_answer_as_kafka_does(script: str, used: set[Row]) -> None:
     found = unexplained(kept(script), answers(script), used)
     assert found == [], "\n".join(map(str, found))
