@@ -8,12 +8,13 @@ from refimpl.wire.messages import milliseconds
 def handle(call: Call) -> Handling:
     """Have each log's start moved."""
     request = call.request
-    wanted = [
-        (TopicPartition(topic.name, one.partition_index), one.offset)
+    # Of a partition that is named twice the last offset counts, as in Kafka's broker.
+    wanted = {
+        TopicPartition(topic.name, one.partition_index): one.offset
         for topic in request.topics
         for one in topic.partitions
-    ]
-    response = yield DeleteRecordsRequest(wanted, milliseconds(request.timeout))
+    }
+    response = yield DeleteRecordsRequest(list(wanted.items()), milliseconds(request.timeout))
     topics: dict[str, list[Values]] = {}
     for one in response.partitions:
         topics.setdefault(one.partition.topic, []).append(

@@ -22,6 +22,7 @@ from refimpl.broker.messages import (
 from refimpl.wire import fetch as wire
 from refimpl.wire.framing import Buffer
 from refimpl.wire.messages import milliseconds
+from refimpl.wire.reader import UUID_SIZE
 
 
 def handle(call: Call) -> Handling:
@@ -34,7 +35,8 @@ def handle(call: Call) -> Handling:
         name = _name(topic, version, names)
         for one in topic.partitions:
             if name is None:
-                unknown.append((topic.topic_id.bytes, one.partition))
+                topic_id = bytes(UUID_SIZE) if topic.topic_id is None else topic.topic_id.bytes
+                unknown.append((topic_id, one.partition))
                 continue
             wanted.append(
                 FetchPartition(

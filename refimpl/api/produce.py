@@ -22,7 +22,8 @@ def handle(call: Call) -> Handling:
     """Have each batch appended."""
     broker, request = call.broker, call.request
     names = broker.node.metadata.topic_names
-    known: list[tuple[TopicPartition, memoryview]] = []
+    # Of a partition that is named twice the last batch counts, as in Kafka's broker.
+    known: dict[TopicPartition, memoryview] = {}
     unknown: list[ProducedPartition] = []
     ids: dict[str, bytes] = {}
     for topic, number, records in request.data:
@@ -33,14 +34,14 @@ def handle(call: Call) -> Handling:
                 name = topic.hex()
                 unknown.append(ProducedPartition(TopicPartition(name, number), "UNKNOWN_TOPIC_ID"))
             else:
-                known.append((TopicPartition(name, number), records))
+                known[TopicPartition(name, number)] = records
             ids[name] = topic
         else:
-            known.append((TopicPartition(topic, number), records))
+            known[TopicPartition(topic, number)] = records
     call.throttle_ms = broker.node.client_quotas.throttle_ms(
         PRODUCE, call.client_id, call.size, broker.now()
     )
-    body = ProduceRequest(request.acks, request.timeout_ms, known)
+    body = ProduceRequest(request.acks, request.timeout_ms, list(known.items()))
     if request.acks == NONE:
         broker.tell(body)
         return None

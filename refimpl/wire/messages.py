@@ -18,6 +18,7 @@ from kio.serial import entity_reader, entity_writer
 
 from refimpl.wire.errors import MalformedRequest, error_code
 from refimpl.wire.framing import Buffer
+from refimpl.wire.lengths import check_lengths
 
 API_VERSIONS = 18
 #: librdkafka 2.16 sends three bytes too many with Metadata 13 for all topics
@@ -65,6 +66,7 @@ def write_response(api_key: int, version: int, values: Values) -> bytes:
 
 def _read(schema: type[Any], data: Buffer, position: int) -> tuple[Any, int]:
     """A message, and where it ends."""
+    check_lengths(schema, data, position)
     try:
         message, size = entity_reader(schema)(data, position)
     except Exception as error:

@@ -22,7 +22,7 @@ class Reader:
     data: Buffer
     position: int = 0
 
-    def _take(self, count: int) -> int:
+    def skip(self, count: int) -> int:
         """Step over so many bytes; answers where they begin."""
         start = self.position
         if count < 0 or count > len(self.data) - start:
@@ -72,7 +72,7 @@ class Reader:
 
     def view(self, count: int) -> memoryview:
         """So many bytes, not copied."""
-        start = self._take(count)
+        start = self.skip(count)
         return memoryview(self.data)[start : start + count]
 
     def _string(self, count: int) -> str | None:
@@ -113,4 +113,4 @@ class Reader:
         if tags:
             for _ in range(self._count(tags)):
                 self.unsigned_varint()
-                self._take(self.unsigned_varint())
+                self.skip(self.unsigned_varint())

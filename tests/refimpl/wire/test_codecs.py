@@ -20,8 +20,11 @@ from kio.serial import entity_writer
 from refimpl.wire.errors import MalformedRequest, WireError
 from refimpl.wire.fetch import FetchedData, write_fetch
 from refimpl.wire.headers import read_request_header
+from refimpl.wire.lengths import shape_of
 from refimpl.wire.messages import (
     is_flexible,
+    load_request_schema,
+    load_response_schema,
     read_request,
     read_response,
     write_request,
@@ -34,7 +37,9 @@ from refimpl.wire.produce import (
     read_produce,
     write_produced,
 )
+from refimpl.wire.reader import Reader
 from refimpl.wire.writer import Endpoint
+from tests.refimpl.edge.requests import values
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
@@ -352,3 +357,35 @@ def test_any_bytes_are_a_request_or_are_refused(message: tuple[int, int], data: 
         with suppress(WireError):
             at = read_request_header(data, flexible=flexible).size
             read_request(key, version, data, at)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (3, 12, "ffffffff0f"),  # ended the process: kio reserved memory for 2^32 elements
+        (3, 1, "7fffffff"),
+        (1, 12, "ffffffff" + "00" * 21 + "ffffffff07"),
+        (19, 7, "ffffffff07"),
+        (2, 1, "ffffffff7fffffff"),
+    ],
+)
+def test_an_array_longer_than_what_is_left_is_refused_before_memory_is_reserved(
+    key: int, version: int, body: str
+) -> None:
+    with pytest.raises(MalformedRequest, match="an array of"):
+        read_request(key, version, bytes.fromhex(body))
+
+
+@given(st.sampled_from(MESSAGES), st.data())
+def test_what_kio_writes_is_walked_over_to_its_end(
+    message: tuple[int, int], data: st.DataObject
+) -> None:
+    key, version = message
+    for schema, write in (
+        (load_request_schema(key, version), write_request),
+        (load_response_schema(key, version), write_response),
+    ):
+        body = write(key, version, data.draw(values(schema)))
+        reader = Reader(body)
+        shape_of(schema).skip(reader)
+        assert reader.position == len(body)
