@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import define, field
 
+from refimpl.broker.config_schema import KafkaConfigSchema
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.control_messages import UpdateMetadataRequest
 from refimpl.broker.controller import SESSIONS, Controller
@@ -65,6 +66,7 @@ class ControllerHost:
         rng = SystemRandom() if self.seed is None else Random(self.seed)
         self.timers = Timers(self.clock, self._due)
         self.controller = Controller(controller_config(self.configs), rng)
+        self.controller.administration.schema = KafkaConfigSchema(self.configs)
         self.controller.metadata.cluster_id = self.cluster_id
         if self.log is not None:
             restore(self.controller, self.log.open())

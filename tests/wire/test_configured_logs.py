@@ -74,3 +74,18 @@ def test_batches_are_refused_above_their_new_size(client: Client) -> None:
     assert produce(client)["error_code"] == "MESSAGE_TOO_LARGE"
     alter(client, TOPIC, "t", "max.message.bytes", "1000000")
     assert produce(client)["error_code"] == "NONE"
+
+
+def test_a_topic_is_held_against_what_it_takes_from_its_brokers_file() -> None:
+    configs = {"log.cleaner.max.compaction.lag.ms": "1000"}
+    lag = {"name": "min.compaction.lag.ms", "value": "2000"}
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "configs": [lag]}
+    with (
+        BlockingCluster(brokers=1, configs=configs) as cluster,
+        Client.connect(int(cluster.bootstrap.rpartition(":")[2])) as client,
+    ):
+        asked = {"topics": [topic], "timeout": 1000}
+        (answer,) = client.ask("CreateTopics", 7, asked)["topics"]
+    assert answer["error_message"] == (
+        "conflict topic config setting min.compaction.lag.ms (2000) > max.compaction.lag.ms (1000)"
+    )
