@@ -22,7 +22,6 @@ from refimpl.broker.cluster import (
     QuotasAltered,
     TopicDeleted,
 )
-from refimpl.broker.config_schema import KafkaConfigSchema
 from refimpl.broker.configs import (
     MIN_ISR,
     ConfigSchema,
@@ -55,7 +54,7 @@ class Administration:
     state: ControllerState
     decisions: Decisions
     rng: Rng
-    schema: ConfigSchema = field(factory=KafkaConfigSchema)
+    schema: ConfigSchema
     metric_names: dict[str, str] = field(factory=dict[str, str])
     handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
 

@@ -13,6 +13,7 @@ from refimpl.broker import elections
 from refimpl.broker import messages as m
 from refimpl.broker.administration import Administration
 from refimpl.broker.cluster import BrokerRegistration, Change, ClusterMetadata, newest
+from refimpl.broker.config_schema import KafkaConfigSchema
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.controller_state import Controlled, ControllerConfig, ControllerState
 from refimpl.broker.decisions import Decisions
@@ -61,7 +62,8 @@ class Controller:
         """Look up once who handles what."""
         self.state = ControllerState(self.config)
         self.decisions = Decisions(self.state)
-        self.administration = Administration(self.state, self.decisions, self.rng)
+        schema = KafkaConfigSchema(self.config.configs)
+        self.administration = Administration(self.state, self.decisions, self.rng, schema)
         self.metadata.metadata_version = 0
         self._handlers = {
             c.BrokerHeartbeatRequest: self._heartbeat,

@@ -12,6 +12,7 @@ from refimpl.broker.cluster import (
 )
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.topics import Defaults
+from refimpl.configs import Configs
 from refimpl.machines.assignment import Assignment
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
@@ -34,6 +35,8 @@ class ControllerConfig:
     eligible_leader_replicas: bool = True
     last_known_leader: bool = False
     topics: Defaults = field(factory=Defaults)
+    #: server.properties, which topics fall back to
+    configs: Configs = field(factory=Configs)
 
 
 @define(eq=False)

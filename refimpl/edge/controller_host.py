@@ -6,7 +6,6 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker.config_schema import KafkaConfigSchema
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.control_messages import UpdateMetadataRequest
 from refimpl.broker.controller import SESSIONS, Controller
@@ -37,6 +36,7 @@ def controller_config(configs: Configs) -> ControllerConfig:
         min_insync_replicas=number("min.insync.replicas"),
         unclean_leader_election_enable=bool(configs["unclean.leader.election.enable"]),
         delete_topic_enable=bool(configs["delete.topic.enable"]),
+        configs=configs,
         topics=Defaults(number("num.partitions"), number("default.replication.factor")),
     )
 
@@ -66,7 +66,6 @@ class ControllerHost:
         rng = SystemRandom() if self.seed is None else Random(self.seed)
         self.timers = Timers(self.clock, self._due)
         self.controller = Controller(controller_config(self.configs), rng)
-        self.controller.administration.schema = KafkaConfigSchema(self.configs)
         self.controller.metadata.cluster_id = self.cluster_id
         if self.log is not None:
             restore(self.controller, self.log.open())

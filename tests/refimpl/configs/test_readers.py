@@ -14,7 +14,7 @@ RENAMED = {"max.incremental.fetch.session.cache.slots": "fetch_session_slots"}
 #: Read with the others of `LogConfig`, inside of it
 WITHIN = {"segment.ms", "cleanup.policy"}
 #: The command gives them, or what it starts
-GIVEN = {"broker.id", "zookeeper.connect", "zookeeper.session.timeout.ms"}
+GIVEN = {"broker.id"}
 
 
 def test_every_supported_setting_has_a_reader() -> None:
