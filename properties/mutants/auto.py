@@ -53,11 +53,11 @@ def _tests_fail(folder: str) -> bool:
 
 GATES: dict[str, Mapping[str, Gate]] = {
     MACHINES: {
+        "first states": methods.by_first_states,
         "tests": by_tests_of_machines,
-        "exhaustive": methods.by_exhaustion,
         "walk": methods.by_walk,
+        "exhaustive": methods.by_small_scopes,
         "tour": methods.by_tour,
-        "Hypothesis": methods.by_hypothesis,
     },
     NODE: {"chaos": methods.by_chaos, "tests": by_tests_of_the_node},
 }

@@ -95,28 +95,29 @@ def run(
     something where there is no mutant.
     """
     known = kept.read()
-    known = {
-        one.name: known[one.name]
-        for one in todo
-        if one.name in known and _settled(one, known[one.name])
-    }
-    yield from known.values()
-    left = [one for one in todo if one.name not in known]
+    left: list[tuple[Trial, Result]] = []
+    for one in todo:
+        before = known.get(one.name, Result(one.name))
+        gates = _unasked(one, before)
+        if gates:
+            left.append((evolve(one, gates=gates), before))
+        else:
+            yield before
     if left:
-        for one in left:
+        for one, _ in left:
             prepare(one)
         with tempfile.TemporaryDirectory(prefix="highwater-mutants-") as notes:
-            _prove_the_gates(left, kept, at_once, Path(notes))
+            _prove_the_gates([one for one, _ in left], kept, at_once, Path(notes))
             for result in _forked(left, at_once, Path(notes)):
                 kept.add(result)
                 yield result
 
 
-def _settled(one: Trial, result: Result) -> bool:
-    """Whether what was seen answers this trial as well."""
-    if one.thorough or not result.killers:
-        return set(one.gates) <= set(result.asked)
-    return True
+def _unasked(one: Trial, seen: Result) -> dict[str, Gate]:
+    """The gates whose answer is still wanted."""
+    if seen.killers and not one.thorough:
+        return {}
+    return {name: gate for name, gate in one.gates.items() if name not in seen.asked}
 
 
 def _prove_the_gates(todo: Iterable[Trial], kept: Kept, at_once: int, folder: Path) -> None:
@@ -130,17 +131,18 @@ def _prove_the_gates(todo: Iterable[Trial], kept: Kept, at_once: int, folder: Pa
         Trial(f"no mutant, {', '.join(names) or 'the node'}", nullcontext, names, gates, True)
         for names, gates in asked.items()
     ]
-    left = [one for one in proofs if one.name not in known or not _settled(one, known[one.name])]
-    for result in _forked(left, at_once, folder):
+    before = [(one, known.get(one.name, Result(one.name))) for one in proofs]
+    left = [(evolve(one, gates=_unasked(one, seen)), seen) for one, seen in before]
+    for result in _forked([pair for pair in left if pair[0].gates], at_once, folder):
         if result.killers:
             raise InputError(f"{', '.join(result.killers)} fails without any mutant: {result.name}")
         kept.add(result)
 
 
-def _forked(todo: Sequence[Trial], at_once: int, folder: Path) -> Iterator[Result]:
+def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) -> Iterator[Result]:
     gc.freeze()  # what is loaded by now is shared with every process
     running: dict[int, tuple[Trial, Result, Path]] = {}
-    waiting = [(one, Result(one.name)) for one in reversed(todo)]
+    waiting = list(reversed(todo))
     number = 0
     while waiting or running:
         while waiting and len(running) < at_once:

@@ -35,6 +35,8 @@ SEEDS = range(1, 21)
 TRACES, TRACE_EVENTS = 4, 40
 #: How many results are asked of one scope before it is the next one's turn.
 TURN = 200
+#: How many states of a scope are asked first.
+FIRST = 300
 #: How many refused steps a free walk puts up with before it ends.
 PATIENCE = 500
 
@@ -71,6 +73,16 @@ def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
 def by_exhaustion(names: Sequence[str]) -> Discrepancy | None:
     """Every step from every state, and the name of each refusal."""
     return _any(refusals_of(one).differences() for one in scopes(names))
+
+
+def by_first_states(names: Sequence[str]) -> Discrepancy | None:
+    """The same in the first states alone, which tells most bugs at once."""
+    return _any(islice(refusals_of(one).differences(), FIRST) for one in scopes(names))
+
+
+def by_small_scopes(names: Sequence[str]) -> Discrepancy | None:
+    """The same in the small scopes."""
+    return _any(refusals_of(one).differences() for one in scopes(names, ASKED))
 
 
 def by_walk(names: Sequence[str]) -> Discrepancy | None:
