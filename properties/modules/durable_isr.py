@@ -45,6 +45,7 @@ class DurableIsr(Binding):
         self.flush_each: bool = constants["FlushEach"]
         self.unclean: bool = constants["Unclean"]
         self.last_known_leader: bool = constants["LastKnownLeader"]
+        self.move_leaders: bool = constants["MoveLeaders"]
         self.state = PartitionState.create(
             self.ids,
             min_isr=self.min_isr,
@@ -169,6 +170,16 @@ class DurableIsr(Binding):
     def elect_unclean(self, r: int) -> None:
         self._elects()
         self.state.elect_unclean(r)
+        self.elections += 1
+        self._tell(self.ids)
+
+    def move_leader(self, r: int) -> None:
+        self._elects()
+        if not self.move_leaders:
+            raise Environment
+        if r == self.state.leader:
+            raise OtherAction  # the same leader anew
+        self.state.move_leader(r)
         self.elections += 1
         self._tell(self.ids)
 

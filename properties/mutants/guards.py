@@ -1,26 +1,32 @@
 """The guard mutants of the specs: each guard of each action, dropped in turn.
 
-A guard that can go without any verdict changing is not exercised by any model, or says nothing. So
-each must be missed by some configuration: one that passes now violates, or a pinned figure differs.
-What may go is listed in the module's `verdicts.toml`, with the reason.
+A guard that can go without anybody noticing is not exercised by any model, or says nothing. So each
+must be missed: a configuration that passes now violates a promise, or what is violated is another
+promise. Where only a count moves that says little; then the machines have to miss it: in some state
+this guard alone forbids a step, so that without it the spec would allow what the machines refuse,
+and conformance would tell. What may go is listed in the module's `verdicts.toml`, with the reason.
 """
 
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 from attrs import frozen
 
-from properties.tla import SpecTree
+from properties.tla import SpecTree, load_graph
+from properties.tla.guards import load_false_guards
 from properties.tla.tlc import Tlc
-from properties.tla.verdicts import compare, load
+from properties.tla.verdicts import FIGURES, compare, load
 
 #: Of guards that may go, only so many are asked: nothing is expected to tell.
 FEW = 2
 LIMIT_S = 40.0
+#: The machines' conformance is asked about the first of them: the last ones are large.
+FIRST_ASKED = 8
 
 
 @frozen
@@ -154,8 +160,23 @@ def _joints(text: str, start: int, end: int) -> list[int]:
 
 
 def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
-    """The configuration whose verdict is another without this guard, and what differs in it."""
+    """By what the guard is missed: a configuration, and what differs in it.
+
+    Where that is a count alone, by the machines' conformance, or by a promise elsewhere.
+    """
     tree = tree or SpecTree()
+    moved = False
+    for cfg, what in _differences(guard, tree):
+        if what not in FIGURES:
+            return f"{cfg}: {what}"
+        if not moved and (found := by_conformance(guard, tree)):
+            return found
+        moved = True
+    return None
+
+
+def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, str]]:
+    """The configurations whose verdict is another without this guard, and what differs in it."""
     scratch = Path(tempfile.mkdtemp(prefix="highwater-guard-"))
     try:
         mutated = SpecTree(scratch / "tla")
@@ -167,10 +188,58 @@ def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
             row = table.row(cfg)
             outcome = Tlc(mutated, quick=True).check(guard.module, cfg, LIMIT_S)
             for difference in compare(row, outcome):
-                return f"{cfg}: {difference.what}"
+                yield cfg, difference.what
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def by_conformance(guard: Guard, tree: SpecTree | None = None) -> str | None:
+    """The first scope of the machines with a state in which this guard alone forbids a step."""
+    tree = tree or SpecTree()
+    texts, scopes = leaves(guard, tree), load(guard.module, tree).scopes
+    few = [cfg for cfg in scopes.guards[:FIRST_ASKED] if cfg in scopes.conform]
+    for cfg in (*scopes.mutants, *few):
+        forbidding = _forbidding(guard.module, cfg)
+        shared = guard.action not in forbidding  # an operator, for the actions that use it
+        for action, sets in forbidding.items():
+            if (shared or action == guard.action) and any(map(texts.issuperset, sets)):
+                return f"{cfg}: conformance"
     return None
+
+
+@cache
+def _forbidding(module: str, cfg: str) -> Mapping[str, set[tuple[str, ...]]]:
+    """Of each action all the sets of guards that are false together in some state."""
+    labels, false = load_graph(module, cfg).actions, load_false_guards(module, cfg)
+    found: dict[str, set[tuple[str, ...]]] = {label.name: set() for label in labels}
+    for label, column in zip(labels, zip(*false.rows, strict=True), strict=True):
+        found[label.name] |= {false.sets[number] for number in set(column) if number >= 0} - {()}
+    return found
+
+
+def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
+    """The guard as TLC's evaluator names it: an operator is what its definition joins."""
+    bodies: dict[str, str] = {}
+    for file in tree.closure(guard.module):
+        text = _blanked(file.read_text(encoding="utf-8"))
+        bodies |= {name: text[start:end] for name, (start, end) in _definitions(text)}
+    found: set[str] = set()
+    waiting = [guard.text]
+    while waiting:
+        piece = waiting.pop()
+        call = re.match(r"(\w+)\([^()]*\)$", piece)
+        body = bodies.get(call[1]) if call else None
+        if body is None or re.match(r"\s*(LET|IF|CASE)\b", body):
+            found.add(piece)
+            continue
+        waiting.extend(_parts(body))
+    return frozenset(found)
+
+
+def _parts(body: str) -> list[str]:
+    """The conjuncts of an operator's body, each in one line."""
+    cut = [body[a:b] for a, b in _joined(body, 0, len(body))]
+    return [" ".join(part.split()) for part in cut if part.strip()]
 
 
 def _drop(guard: Guard, tree: SpecTree) -> None:

@@ -182,6 +182,21 @@ def test_every_equivalent_guard_is_there_and_has_a_reason() -> None:
         assert len(reason) > 30
 
 
+def test_no_guard_is_missed_by_a_count_alone() -> None:
+    told = {why.rpartition(": ")[2] for why in Matrix.read().guards.values() if why}
+    assert told == {"verdict", "conformance"}
+
+
+def test_a_guard_that_alone_forbids_a_step_is_missed_by_the_machines() -> None:
+    known = {guard.place: guard for guard in guards.guards("DurableIsr")}
+    alone = guards.by_conformance(known["Write: leader = l"])
+    assert alone == "ok_kip966_1_crash: conformance"
+    prefix = guards.leaves(known["ExpandIsr: IsPrefix(log[f], log[l])"], SpecTree())
+    assert prefix == {"Len(a) <= Len(b)", "Take(b, Len(a)) = a"}
+    never = evolve(known["Restart: r \\notin up"], text="r = r")
+    assert guards.by_conformance(never) is None
+
+
 def test_a_dropped_guard_changes_a_verdict() -> None:
     guard = next(g for g in guards.guards("AbsLog") if g.text == "LossAllowed")
     assert killer(guard) == "ok: verdict"

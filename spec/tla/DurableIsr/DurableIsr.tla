@@ -21,6 +21,7 @@ CONSTANTS
     FlushEach,       \* log.flush.interval.messages=1: every append reaches the disk at once
     Unclean,         \* unclean.leader.election.enable
     LastKnownLeader, \* Kafka 4.x: with ISR and ELR empty the last leader may lead again
+    MoveLeaders,     \* KIP-460: another of the ISR may lead while the leader is well
     Dropped          \* the rule that is left out, "none" as it should be
 
 (* Dropped: "joinIsr", who is elected from the ELR does not enter the ISR;  *)
@@ -130,6 +131,14 @@ ElectUnclean(r) ==
     /\ (isr \cup elr) \cap up = {}
     /\ Lead(r, {r}, {})
 
+(* A preferred election, or an operator's wish: the leader is well.         *)
+MoveLeader(r) ==
+    /\ MoveLeaders /\ leader \notin {None, r}
+    /\ r \in isr \cap up
+    /\ elections < MaxElections /\ elections' = elections + 1
+    /\ leader' = r
+    /\ UNCHANGED <<log, up, isr, elr, lastKnown, crashed, acked, written, crashes, stops>>
+
 -----------------------------------------------------------------------------
 (* The environment *)
 
@@ -173,6 +182,7 @@ Next ==
     \/ \E r \in Replicas : Elect(r)
     \/ \E r \in Replicas : ElectLastKnown(r)
     \/ \E r \in Replicas : ElectUnclean(r)
+    \/ \E r \in Replicas : MoveLeader(r)
     \/ \E r \in Replicas, kept \in 0..MaxRecords : Crash(r, kept)
     \/ \E r \in Replicas : Stop(r)
     \/ \E r \in Replicas : Restart(r)
