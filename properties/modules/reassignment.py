@@ -28,6 +28,7 @@ class Reassignment(Binding):
         "SuccessorInSync": True,
         "IsrInReplicas": True,
         "DeleteLast": True,
+        "TurnsWholly": True,
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
