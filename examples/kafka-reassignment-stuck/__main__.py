@@ -1,7 +1,7 @@
 """Give a move of a partition on real Kafka up for another one that never ends.
 
 Starts a controller and three brokers with default settings, moves a replica to a broker that is
-paused, names the first replicas as the target again, and lets the broker go on. Exit code 1: the
+down, names the first replicas as the target again, and starts the broker. Exit code 1: the
 second move never ends, although every replica is in sync; 0: it ends; 2: the scenario could not be
 played.
 """
@@ -18,6 +18,7 @@ import click
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from examples.brokers import Node, NotInTimeError, cluster, until
@@ -58,16 +59,22 @@ def play(brokers: Mapping[int, Node], cancel: bool, patience_s: float) -> bool:
             f"adding {list(coming)}, removing {list(going)}"
         )
 
-    until("three brokers", 60, lambda: len(admin.list_topics(timeout=5).brokers) == len(brokers))
+    def alive(count: int) -> None:
+        until(f"{count} brokers", 120, lambda: len(admin.list_topics(timeout=5).brokers) == count)
+
+    alive(3)
     topic = NewTopic(TOPIC, 1, replica_assignment=[FIRST])
     admin.create_topics([topic])[TOPIC].result(60)
     until("the topic", 60, lambda: TOPIC in admin.list_topics(timeout=5).topics)
-    say("SIGSTOP broker 3")
-    brokers[3].signal(signal.SIGSTOP)
+    brokers[3].signal(signal.SIGTERM)
+    brokers[3].wait()
+    alive(2)
+    say("broker 3 is shut down")
     move(SECOND)
     move(None if cancel else FIRST)
-    say("SIGCONT broker 3")
-    brokers[3].signal(signal.SIGCONT)
+    brokers[3].start()
+    alive(3)
+    say("broker 3 is up again")
     end = time.monotonic() + patience_s
     while moving() and time.monotonic() < end:
         time.sleep(0.5)
@@ -91,7 +98,7 @@ def main(cancel: bool, patience: float, jars: Path | None) -> None:
             classpath = f"{(jars or maven_jars()).resolve()}/*"
             with cluster(Path(folder) / "cluster", classpath) as brokers:
                 ended = play(brokers, cancel, patience)
-        except (NoMavenError, NotInTimeError) as unplayed:
+        except (NoMavenError, NotInTimeError, KafkaError) as unplayed:
             click.echo(str(unplayed), err=True)
             sys.exit(2)
     if not ended:

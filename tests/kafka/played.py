@@ -40,7 +40,7 @@ def lines(run: Path, process: str) -> list[dict[str, Any]]:
 
 
 def sends(run: Path) -> list[dict[str, Any]]:
-    """The sends of A, B and C."""
+    """The sends, of which the last two are B and C."""
     return [line for line in lines(run, "producer#0") if line["op"] == "send"]
 
 
@@ -49,9 +49,9 @@ def assert_that_the_check_finds_b(run: Path) -> None:
     judged = run.with_suffix(".json")
     assert python("-m", "refimpl", "check", run, "--json", judged).returncode == 1
     (told,) = orjson.loads(judged.read_bytes())["runs"]
-    assert [send["outcome"] for send in sends(run)] == ["ok"] * 3
-    b, after = (send["records"][0] for send in sends(run)[1:])
-    assert b["offset"] == after["offset"] == 1
+    assert {send["outcome"] for send in sends(run)} == {"ok"}
+    b, after = (send["records"][0] for send in sends(run)[-2:])
+    assert b["offset"] == after["offset"] > 0
     for check in ("L1", "L3", "L4"):
         verdict = told["checks"][check]
         assert verdict["verdict"] == "violated", verdict
@@ -72,4 +72,4 @@ def assert_that_it_was_promised(run: Path, topic: str) -> None:
     assert configured["unclean_leader_election"] is False
     assert meta["producers"]["producer"]["acks"] == "all"
     (killed,) = [fault["at_ns"] for fault in meta["faults"] if fault["what"].startswith("SIGKILL")]
-    assert sends(run)[1]["returned_ns"] < killed
+    assert sends(run)[-2]["returned_ns"] < killed
