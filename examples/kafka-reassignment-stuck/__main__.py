@@ -34,20 +34,23 @@ def play(brokers: Mapping[int, Node], cancel: bool, patience_s: float) -> bool:
     """Whether nothing moves at the end."""
     where = brokers[1].address
     admin: Any = AdminClient({"bootstrap.servers": where, "log_level": 0})
-    mover: Any = KafkaAdminClient(bootstrap_servers=where)
     started = time.monotonic()
+
+    def mover() -> Any:
+        """A client that knows who is up now: it asks any of them."""
+        return KafkaAdminClient(bootstrap_servers=where)
 
     def say(what: str) -> None:
         click.echo(f"{time.monotonic() - started:7.3f} s  {what}")
 
     def move(target: list[int] | None) -> None:
-        (error,) = mover.alter_partition_reassignments({PARTITION: target}).values()
+        (error,) = mover().alter_partition_reassignments({PARTITION: target}).values()
         if error is not None:
             raise NotInTimeError(f"the move to {target} is refused: {error}")
         say(f"move to {target}: accepted; {state()}")
 
     def moving() -> dict[str, list[int]]:
-        found = mover.list_partition_reassignments([PARTITION])
+        found = mover().list_partition_reassignments([PARTITION])
         return found.get(PARTITION, {})
 
     def state() -> str:
@@ -79,9 +82,7 @@ def play(brokers: Mapping[int, Node], cancel: bool, patience_s: float) -> bool:
     while moving() and time.monotonic() < end:
         time.sleep(0.5)
     say(state())
-    ended = not moving()
-    mover.close()
-    return ended
+    return not moving()
 
 
 @click.command(help=__doc__)
