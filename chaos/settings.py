@@ -153,7 +153,9 @@ SWARM = (
     *("member_crash", "member_pause"),
 )
 STORE_FAULTS = ("expire", "depose", "reassign")
-FAULTS = SWARM + STORE_FAULTS
+# Named by who wants them: no seed draws them by itself
+NAMED_FAULTS = ("disk",)
+FAULTS = SWARM + STORE_FAULTS + NAMED_FAULTS
 
 
 def _of_type(name: str, value: object, like: object) -> None:

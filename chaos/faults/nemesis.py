@@ -76,6 +76,7 @@ class Nemesis:
         self.simulation.network.heal()
         for broker in self.brokers:
             broker.down_for = 0
+            broker.disk.heal()
         for node in (*self.brokers, *self.consumers):
             node.paused_until = 0
             if not node.up:
@@ -97,6 +98,12 @@ class Nemesis:
         broker = self._broker(fault)
         if self._may_end(broker):
             broker.stop(fault.for_ms)
+
+    def _disk(self, fault: Fault) -> None:
+        """A broker's disk fails: at its next write the process ends."""
+        broker = self._broker(fault)
+        if self._may_end(broker) and broker.disk.fail():
+            broker.down_for = fault.for_ms
 
     def _may_end(self, broker: BrokerHost) -> bool:
         """Whether its process runs, and, without overlap, everybody else has recovered."""

@@ -60,6 +60,8 @@ class Fault:
                 return f"end the session of {'the controller' if not self.who else whom}"
             case "depose":
                 return "delete /controller"
+            case "disk":
+                return f"the disk of {whom} fails, which starts again after {self.for_ms} ms"
             case "elect":
                 again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
                 return f"elect broker {self.who} for orders:{self.partition}{again}"

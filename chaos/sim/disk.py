@@ -51,6 +51,10 @@ class MemoryLogs:
         """Memory does not fail."""
         return {}
 
+    def failure(self) -> str | None:
+        """Memory does not fail."""
+        return None
+
     def flush(self) -> None:
         """Write the page cache out."""
         for log in self.logs.values():
@@ -77,6 +81,13 @@ class MemoryLogs:
         """Who left the mark, or -1; it counts once."""
         epoch, self.closed_by = self.closed_by, -1
         return epoch
+
+    def fail(self) -> bool:
+        """Memory does not fail."""
+        return False
+
+    def heal(self) -> None:
+        """Memory does not fail."""
 
     def crashed(self, kept: float) -> "MemoryLogs":
         """The directory as the next process finds it."""

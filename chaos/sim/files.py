@@ -4,6 +4,7 @@ A crash keeps of each file a part of what was not flushed, and tears the write b
 start of a process is the storage's own recovery.
 """
 
+import errno
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -141,6 +142,17 @@ class CrashingLogs(FileLogs):
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log as a replica knows it."""
         return SimulatedLog(log, self.now_ms, self.opener, SIZE)
+
+    def fail(self) -> bool:
+        """From now on the disk answers EIO."""
+        assert isinstance(self.disk, CrashDisk)
+        self.disk.fail = lambda operation, path: errno.EIO
+        return True
+
+    def heal(self) -> None:
+        """The disk works again, if nobody has noticed that it did not."""
+        assert isinstance(self.disk, CrashDisk)
+        self.disk.fail = None
 
     def crashed(self, kept: float) -> "CrashingLogs":
         """The directory as the next process finds it."""

@@ -15,6 +15,7 @@ from refimpl.broker.control_messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     Stopped,
+    StorageFailed,
 )
 from refimpl.broker.controller import Controller
 from refimpl.broker.messages import (
@@ -130,6 +131,13 @@ class BrokerHost:
         self.down_for = down_for
         self._carry_out(self.node.stop(self.simulation.timeline.now))
 
+    def _halted(self) -> None:
+        """The disk has failed, and the process ends; the next one finds what the disk kept."""
+        timeline = self.simulation.timeline
+        self.simulation.counts["disks that failed"] += 1
+        self.crash(0.0)
+        timeline.at(timeline.now + max(self.down_for, 1), self.id, RESTART)
+
     def _stopped(self) -> None:
         timeline = self.simulation.timeline
         self.node.close()
@@ -159,6 +167,8 @@ class BrokerHost:
                     watcher(self.id, output)
             elif kind is Stopped:
                 self._stopped()
+            elif kind is StorageFailed:
+                self._halted()
         for request in at_once or ():
             self._ask_at_once(request)
 

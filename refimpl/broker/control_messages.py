@@ -142,6 +142,12 @@ class Stopped(NamedTuple):
     """As an output: the controlled shutdown is over, and the process may end."""
 
 
+class StorageFailed(NamedTuple):
+    """As an output: every log directory has failed, and the process has to end (KIP-112)."""
+
+    why: str
+
+
 # Topics
 
 

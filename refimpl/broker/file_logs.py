@@ -69,6 +69,10 @@ class FileLogs:
             return {TopicPartition(*one): directory.disk.failure for one in directory.logs}
         return {TopicPartition(*one): str(why) for one, why in directory.damaged.items()}
 
+    def failure(self) -> str | None:
+        """How the disk has failed, if it has."""
+        return self.directory.disk.failure
+
     def flush(self) -> None:
         """Flush every log."""
         for log in self.directory.logs.values():

@@ -96,16 +96,19 @@ class LogManager:
         self.logs.checkpoint(self._high_watermarks())
 
     def close(self) -> None:
-        """Flush, write everything down, and leave the mark of a controlled shutdown."""
-        self.logs.flush()
-        self.checkpoint()
-        self.logs.close(self.context.broker_epoch)
+        """Flush, write everything down, and leave the mark of a controlled shutdown; where the disk
+        fails over it there is no mark."""
+        try:
+            self.logs.flush()
+            self.checkpoint()
+            self.logs.close(self.context.broker_epoch)
+        except StorageOffline as failure:
+            self.context.refused("shutdown", failure)
 
     def failed(self) -> list[Partition]:
         """The partitions that have gone offline since this was asked last; they are none of ours
         any more."""
         context = self.context
-        context.storage_failed = False
         failed: list[Partition] = []
         for name, why in self.logs.offline().items():
             partition = context.partitions.pop(name, None)

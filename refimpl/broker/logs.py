@@ -89,6 +89,10 @@ class LogDirectory(Protocol):
         """The partitions that something failed for, or that were found damaged, and why."""
         ...
 
+    def failure(self) -> str | None:
+        """Why nothing can be stored any more; None while something can."""
+        ...
+
     def flush(self) -> None:
         """Make all logs survive the end of the machine."""
         ...

@@ -34,7 +34,9 @@ from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
 from refimpl.configs import Configs
 
-REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE = "register", "heartbeat", "fetch", "isr", "expire"
+REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE = (
+    *("register", "heartbeat", "fetch", "isr", "expire", "offline"),
+)
 #: A period as long as Kafka's default for "never"
 NEVER = 2**62
 
@@ -128,6 +130,7 @@ class Node:
             HEARTBEAT: self._heartbeat,
             FETCH: self._retry_fetches,
             ISR: self._keep_isrs,
+            OFFLINE: self._give_up_offline,
         }
 
     @property
@@ -171,7 +174,8 @@ class Node:
             elif isinstance(message, m.Response):
                 _ = self.forwarding.answered(message) or self.auto_topics.answered(message)
         if context.storage_failed:
-            self._give_up_offline(now)
+            context.storage_failed = False
+            self._set(now, OFFLINE)
         outputs = context.outputs
         if outputs:
             context.outputs = []
@@ -275,8 +279,11 @@ class Node:
 
     # Storage
 
-    def _give_up_offline(self, now: int) -> None:
-        """A log has failed: its partition takes part in nothing until the next start (KIP-112)."""
+    def _give_up_offline(self, now: int) -> int:
+        """A log has failed: its partition takes part in nothing until the next start (KIP-112).
+
+        This is an input of its own, for what had failed may have changed the partition already.
+        """
         for partition in self.storage.failed():
             partition.replica.fail()
             self.context.outputs.append(WentOffline(partition.name))
@@ -284,6 +291,10 @@ class Node:
             self.produces.give_up(partition, PartitionOffline.kafka_error)
             self.deletes.give_up(partition, PartitionOffline.kafka_error)
             self.fetches.check(now, partition)
+        why = self.logs.failure()
+        if why is not None:
+            self.context.outputs.append(c.StorageFailed(why))
+        return 0
 
     def _describe(self, request: m.Request) -> None:
         """Metadata; topics that are not there may be on their way."""

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import click
 from attrs import define, field, fields_dict
 
 from refimpl.broker.cluster import Endpoint
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.control_messages import Stopped
+from refimpl.broker.control_messages import Stopped, StorageFailed
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.forwarding import AutoTopicsConfig
 from refimpl.broker.lifecycle import BrokerAddress
@@ -250,6 +251,10 @@ class BrokerHost:
             elif kind is Stopped:
                 self._end()
                 return
+            elif kind is StorageFailed:
+                click.echo(f"Error: broker {self.id} ends: {output.why}", err=True)
+                self._gone()
+                self.stopped.set()
             elif self.observe is not None:
                 self.observe(self.id, output)
         for then, body in answers:

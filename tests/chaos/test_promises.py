@@ -84,3 +84,10 @@ def test_each_kind_of_fault_is_met() -> None:
         *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
         *("member_crash", "member_pause"),
     }
+
+
+def test_disks_that_fail_end_brokers_and_break_no_promise() -> None:
+    """Answers that were waited for are refused, another one leads, and the log is recovered."""
+    kinds = ("disk", "crash", "cut", "elect")
+    tally = campaign(range(16), faults=kinds, fault_ms=3000)
+    assert tally.counts["disks that failed"] > 10

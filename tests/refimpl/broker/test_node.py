@@ -6,6 +6,7 @@ import pytest
 from attrs import define
 
 from refimpl.broker import messages as m
+from refimpl.broker.control_messages import StorageFailed
 from refimpl.broker.observations import WentOffline
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.storage.batch import batches
@@ -302,9 +303,12 @@ def test_a_disk_that_fails_takes_its_partitions_offline_and_the_node_goes_on() -
     cluster.told.clear()
     disk.broken = True
     answers = cluster.produce(batch_of(b"b"))
+    answers += cluster.later(0)
     errors = [one.partitions[0].error for one in answers]
     assert errors == ["KAFKA_STORAGE_ERROR"] * 3
     assert WentOffline(ORDERS) in cluster.told
+    (failed,) = of_kind(StorageFailed, cluster.told)
+    assert "Input/output error" in failed.why
     (answer,) = cluster.fetch(0)
     assert answer.partitions[0].error == "KAFKA_STORAGE_ERROR"
     assert cluster.decide(1, 2) == []
