@@ -12,6 +12,7 @@ from chaos.oracles.violation import Violation
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import Applied, StoreHost
 from refimpl.broker import znodes
+from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import ControllerElected, ControllerFenced
 from refimpl.metadata.contract import Create, Delete, Multi, SetData, changes_of
 
@@ -130,7 +131,9 @@ class ControlPlaneOracle:
         """What was begun and has not ended, in words."""
         for topic, partitions in self.replicas.items():
             for number, one in partitions.items():
-                if one.adding or one.removing:
+                path = znodes.state_path(TopicPartition(topic, number))
+                leaderless = self.decisions[path].decision.leader is None  # judged elsewhere
+                if (one.adding or one.removing) and not leaderless:
                     return f"{topic}:{number} is still being reassigned"
         believers = self.store.believers()
         return "" if len(believers) == 1 else f"{len(believers)} controllers act: {believers}"

@@ -33,6 +33,8 @@ from refimpl.broker.produce import Produces
 from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
 from refimpl.configs import Configs
+from refimpl.errors import Refusal
+from refimpl.machines.election import ControllerFence
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE = (
     *("register", "heartbeat", "fetch", "isr", "expire", "offline"),
@@ -73,6 +75,7 @@ class Node:
     forwarding: Forwarding = field(init=False)
     auto_topics: AutoTopics = field(init=False)
     producer_ids: ProducerIds = field(init=False)
+    fence: ControllerFence = field(factory=ControllerFence)
     deadlines: Deadlines = field(factory=Deadlines)
     _handlers: dict[type, Callable[[int, Any], None]] = field(init=False)
     _timers: dict[str, Callable[[int], int]] = field(init=False)
@@ -309,7 +312,10 @@ class Node:
         body: c.UpdateMetadataRequest = request.body
         if request.source != body.controller_id or body.broker_epoch != self.context.broker_epoch:
             self.context.outputs.append(Ignored("decisions for an earlier incarnation"))
-        elif body.controller_epoch < self.metadata.controller_epoch:
+            return
+        try:
+            self.fence.hear(body.controller_epoch)
+        except Refusal:
             self.context.outputs.append(Ignored("decisions of an earlier controller"))
         else:
             self.context.controller = body.controller_id

@@ -32,7 +32,6 @@ from refimpl.machines.election import ControllerElection, Controllership
 from refimpl.metadata import contract as store
 from refimpl.metadata.errors import BadVersion, ConnectionLoss, MultiFailed, SessionExpired
 
-SEEN_BROKERS = "brokers have changed"
 DURABLE = Decided, Registered
 """What is so from the moment on at which the store has it, whoever hears of that."""
 
@@ -61,6 +60,8 @@ class StoredController:
     writes: StoreWrites | None = None
     loaded: Loaded | None = None
     controller_id: int = -1
+    #: Whether the watch on registrations has fired since they were read, or may be lost
+    brokers_changed: bool = False
     events: deque[Any] = field(factory=deque[Any])
     pending: deque[store.Multi] = field(factory=deque[store.Multi])
     changes: Sequence[Change] = ()
@@ -103,6 +104,8 @@ class StoredController:
         while self.connected and not self.session.busy:
             if self.election.must_look:
                 self.session.begin(self._elect())
+            elif self.controller is not None and self.brokers_changed:
+                self.session.begin(self._watch_brokers())
             elif self.controller is not None and self.events:
                 self._carry_through(self.events.popleft())
             else:
@@ -168,8 +171,8 @@ class StoredController:
         if event.path == znodes.CONTROLLER:
             if self.election.watch == "armed":
                 self.election.fire()
-        elif self.controller is not None and event.path == znodes.BROKER_IDS:
-            self.events.append(SEEN_BROKERS)
+        elif event.path == znodes.BROKER_IDS:
+            self.brokers_changed = True
 
     # Election
 
@@ -197,7 +200,7 @@ class StoredController:
         elif holds is not held or self.controller is None:
             yield from self._take_over(holds)
         else:
-            self.events.appendleft(SEEN_BROKERS)  # the watch on them may be lost as well
+            self.brokers_changed = True  # the watch on them may be lost as well
             if self.pending:
                 yield from self._settle()
 
@@ -266,6 +269,7 @@ class StoredController:
         self,
     ) -> Generator[Sequence[store.Operation], Any, dict[int, znodes.Registered]]:
         """The registrations of the brokers that are there, by id."""
+        self.brokers_changed = False
         (children,) = yield [store.GetChildren(znodes.BROKER_IDS, watch=True)]
         names = children.names if isinstance(children, store.Children) else ()
         answers = yield [store.GetData(f"{znodes.BROKER_IDS}/{one}") for one in names]
@@ -329,9 +333,6 @@ class StoredController:
     # Carrying an event through
 
     def _carry_through(self, event: Any) -> None:
-        if event is SEEN_BROKERS:
-            self.session.begin(self._watch_brokers())
-            return
         controller, _ = self._acting()
         controller.decide(self.now, event)
         self.session.begin(self._commit())
