@@ -1,0 +1,175 @@
+"""What generated mutants showed that nobody looked at, in the controller and in the replica."""
+
+from typing import Any
+
+import pytest
+
+from refimpl.errors import OutsideLog
+from refimpl.machines import controller_errors as errors
+from refimpl.machines import replica_errors
+from refimpl.machines.controller import PartitionState
+from refimpl.machines.log import Log, Record
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.machines.replica import Replica
+
+
+def partition(**settings: Any) -> PartitionState:
+    return PartitionState.create((1, 2, 3), **settings)
+
+
+def gone(state: PartitionState, broker: int) -> bool:
+    state.brokers.fence(broker)
+    return state.remove(broker)
+
+
+def facts(state: PartitionState) -> tuple[Any, ...]:
+    return state.replicas, state.leader, state.isr, state.leader_epoch, state.partition_epoch
+
+
+# ------------------------------------------------------------------------------ KIP-455
+
+
+def test_who_is_no_replica_any_more_leaves_the_isr_by_a_new_leader_epoch() -> None:
+    state = partition()
+    state.reassign(frozenset({1, 2}), None)
+    assert facts(state) == ({1, 2}, 1, {1, 2}, 2, 2)
+
+
+def test_a_replica_more_is_no_new_leader_epoch_and_not_in_sync_yet() -> None:
+    state = partition()
+    state.reassign(frozenset({1, 2, 3, 4}), None)
+    assert facts(state) == ({1, 2, 3, 4}, 1, {1, 2, 3}, 1, 2)
+
+
+def test_if_the_leader_goes_its_successor_leads_or_nobody() -> None:
+    state, vacant = partition(), partition()
+    state.reassign(frozenset({2, 3}), 3)
+    assert facts(state) == ({2, 3}, 3, {2, 3}, 2, 2)
+    vacant.reassign(frozenset({2, 3}), None)
+    assert facts(vacant) == ({2, 3}, None, {2, 3}, 2, 2)
+
+
+def test_a_leader_that_stays_leads_on_whoever_is_named() -> None:
+    state = partition()
+    state.brokers.fence(3)
+    state.reassign(frozenset({1, 2}), 3)
+    assert facts(state) == ({1, 2}, 1, {1, 2}, 2, 2)
+
+
+def test_somebody_who_stays_must_be_in_sync_and_the_successor_alive_and_in_sync() -> None:
+    state = partition()
+    gone(state, 3)
+    before = facts(state)
+    with pytest.raises(errors.NoneInSync):
+        state.reassign(frozenset({3, 4}), None)
+    with pytest.raises(errors.NotAlive):
+        state.reassign(frozenset({2, 3}), 3)
+    state.brokers.unfence(3)
+    with pytest.raises(errors.NotEligible):
+        state.reassign(frozenset({2, 3}), 3)
+    assert facts(state) == before
+
+
+def test_where_nobody_is_in_sync_replicas_may_change_and_the_eligible_stay_eligible() -> None:
+    state = partition(min_isr=2, elr_enabled=True)
+    for broker in (3, 2, 1):
+        gone(state, broker)
+    assert (state.isr, state.elr) == (frozenset(), {1, 2})
+    state.reassign(frozenset({1, 3}), None)
+    assert (state.leader, state.isr, state.elr) == (None, frozenset(), {1})
+
+
+# ------------------------------------------------------------------------------ vacant partitions
+
+
+def test_only_the_last_leader_leads_again_alive_and_after_all_others_have_crashed() -> None:
+    state = partition(min_isr=1, elr_enabled=True, last_known_leader=True)
+    gone(state, 2)
+    gone(state, 3)
+    gone(state, 1)
+    assert (state.leader, state.isr, state.last_known) == (None, frozenset(), 1)
+    with pytest.raises(errors.NotAlive):
+        state.elect_last_known(1)
+    for broker in (1, 2):
+        state.brokers.unfence(broker)
+    with pytest.raises(errors.NotEligible):
+        state.elect_last_known(1)  # it is in the ELR
+    state.register(1, crashed=True)
+    assert state.elr == frozenset()
+    with pytest.raises(errors.NotEligible):
+        state.elect_last_known(2)
+    epoch = state.leader_epoch
+    state.elect_last_known(1)
+    assert facts(state)[1:4] == (1, {1}, epoch + 1)
+
+
+def test_taking_out_who_is_out_already_is_no_decision() -> None:
+    state = partition()
+    assert gone(state, 3)
+    before = facts(state)
+    assert not state.remove(3)
+    assert facts(state) == before
+
+
+def test_the_last_of_the_isr_stays_in_it_and_goes_only_once() -> None:
+    state = partition()
+    assert all(gone(state, broker) for broker in (3, 2, 1))
+    assert (state.leader, state.isr) == (None, {1})
+    before = facts(state)
+    assert not state.remove(1)
+    assert facts(state) == before
+
+
+# ------------------------------------------------------------------------------ logs
+
+
+def following() -> Replica:
+    replica = Replica(2, log=Log([Record(1, "a"), Record(1, "b")]), high_watermark=1)
+    replica.told(LeaderAndIsr(1, 1, frozenset({1, 2}), 1))
+    return replica
+
+
+def test_a_follower_begins_its_log_anew_only_behind_its_end() -> None:
+    replica = following()
+    replica.fetch_request()
+    with pytest.raises(OutsideLog):
+        replica.restart_log_at(2)
+    assert (replica.log.end, replica.awaited) == (2, 1)
+    replica.restart_log_at(3)
+    assert (replica.log.start, replica.log.end, replica.high_watermark) == (3, 3, 3)
+    assert replica.awaited == 0
+
+
+def test_nobody_but_a_follower_begins_its_log_anew() -> None:
+    leads, waits = Replica(1), Replica(2)
+    leads.told(LeaderAndIsr(1, 1, frozenset({1}), 1))
+    down = following()
+    down.up = False
+    for replica in (leads, waits, down):
+        with pytest.raises(replica_errors.NotFollower):
+            replica.restart_log_at(9)
+        assert replica.log.start == 0
+
+
+def test_a_replica_whose_log_failed_plays_no_role() -> None:
+    replica = following()
+    replica.fetch_request()
+    replica.fail()
+    assert (replica.up, replica.leader, replica.awaited) == (False, None, 0)
+    with pytest.raises(replica_errors.NotFollower):
+        replica.fetch_request()
+
+
+def test_a_log_starts_where_it_is_told_up_to_its_end_and_cuts_by_offset() -> None:
+    log = Log([Record(1, value) for value in "abcd"])
+    log.advance_start(1)
+    log.advance_start(3)
+    assert (log.start, log.end, [one.value for one in log.records]) == (3, 4, ["d"])
+    log.advance_start(4)
+    assert (log.start, log.end, log.records) == (4, 4, [])
+    log = Log([Record(1, value) for value in "abcd"])
+    log.advance_start(2)
+    log.truncate_to(3)
+    assert (log.start, [one.value for one in log.records]) == (2, ["c"])
+    log.truncate_to(1)
+    assert (log.start, log.end, log.records) == (1, 1, [])
