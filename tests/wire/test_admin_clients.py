@@ -1,8 +1,9 @@
-"""The admin clients of librdkafka and of kafka-python: what they ask for happens."""
+"""The admin clients of librdkafka, kafka-python and aiokafka: what they ask for happens."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+import asyncio
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
@@ -15,6 +16,8 @@ from refimpl.edge.blocking import BlockingCluster
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
     kafka_admin: Any = import_module("kafka.admin")
+aiokafka: Any = import_module("aiokafka.admin")
+resources: Any = import_module("aiokafka.admin.config_resource")
 confluent: Any = import_module("confluent_kafka")
 confluent_admin: Any = import_module("confluent_kafka.admin")
 
@@ -74,3 +77,29 @@ def test_kafka_python_administers(cluster: Any) -> None:
         assert "py" not in admin.list_topics()
     finally:
         admin.close()
+
+
+def test_aiokafka_administers(cluster: Any) -> None:
+    topic = resources.ConfigResourceType.TOPIC
+
+    async def administer() -> None:
+        admin = aiokafka.AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+        await admin.start()
+        try:
+            new = aiokafka.NewTopic("aio", 2, 3, topic_configs={"retention.ms": "1000"})
+            await admin.create_topics([new])
+            await admin.create_partitions({"aio": aiokafka.NewPartitions(3)})
+            (described,) = await admin.describe_topics(["aio"])
+            assert len(described["partitions"]) == 3
+            change = resources.ConfigResource(topic, "aio", configs={"retention.ms": "2000"})
+            await admin.alter_configs([change])
+            asked = resources.ConfigResource(topic, "aio", configs={"retention.ms": None})
+            (answer,) = await admin.describe_configs([asked])
+            assert answer.resources[0][4][0][:2] == ("retention.ms", "2000")
+            assert len((await admin.describe_cluster())["brokers"]) == 3
+            await admin.delete_topics(["aio"])
+            assert "aio" not in await admin.list_topics()
+        finally:
+            await admin.close()
+
+    asyncio.run(administer())
