@@ -39,11 +39,21 @@ class Link:
     size: int = 0
     task: "asyncio.Task[None] | None" = None
     not_before: float = 0.0
+    writer: asyncio.StreamWriter | None = None
 
     def send(self, data: bytes) -> None:
-        """Say it, unless too much waits already."""
-        if self.size + len(data) > MOST_WAITING:
+        """Say it, unless too much waits already.
+
+        On a connection that is there it goes to the socket at once: our own node may be next, with
+        a thousand logs to make, and its peers have as many.
+        """
+        writer = self.writer
+        buffered = writer.transport.get_write_buffer_size() if writer is not None else self.size
+        if buffered + len(data) > MOST_WAITING:
             self.network.dropped += 1
+            return
+        if writer is not None:
+            writer.write(U32.pack(len(data)) + data)
             return
         self.waiting.append(data)
         self.size += len(data)
@@ -51,7 +61,7 @@ class Link:
             self.task = asyncio.get_running_loop().create_task(self._carry())
 
     async def _carry(self) -> None:
-        """Connect, say what waits, and go on until the connection breaks or nothing is left."""
+        """Connect, say what waits, and stay until the peer ends the connection."""
         writer: asyncio.StreamWriter | None = None
         loop = asyncio.get_running_loop()
         try:
@@ -61,13 +71,12 @@ class Link:
                 if address is None:
                     raise OSError(f"nobody knows where broker {self.peer} listens")
                 reader, writer = await asyncio.open_connection(*address)
-                writer.write(self.network.greeting)
-                await writer.drain()
-            closed = loop.create_task(reader.read())  # a peer answers by connections of its own
-            try:
-                await self._write(writer, closed)
-            finally:
-                closed.cancel()
+            writer.write(self.network.greeting)
+            for data in self.waiting:
+                writer.write(U32.pack(len(data)) + data)
+            self.waiting.clear()
+            self.writer = writer
+            await reader.read()  # a peer answers by a connection of its own, so this is the end
         except (OSError, TimeoutError):
             self.not_before = loop.time() + RETRY_S
         finally:
@@ -75,21 +84,7 @@ class Link:
                 writer.transport.abort()
             self.network.dropped += len(self.waiting)
             self.waiting.clear()
-            self.size, self.task = 0, None
-
-    async def _write(self, writer: asyncio.StreamWriter, closed: "asyncio.Task[bytes]") -> None:
-        while not closed.done():
-            while self.waiting:
-                data = self.waiting.popleft()
-                self.size -= len(data)
-                writer.write(U32.pack(len(data)) + data)
-            await writer.drain()
-            if not self.waiting:
-                more = self.network.more(self.peer)
-                waits = asyncio.ensure_future(more.wait())
-                await asyncio.wait((waits, closed), return_when=asyncio.FIRST_COMPLETED)
-                waits.cancel()
-                more.clear()
+            self.size, self.task, self.writer = 0, None, None
 
 
 @define(eq=False)
@@ -104,7 +99,6 @@ class PeerNetwork(Network):
     cluster_id: str = field(kw_only=True)
     address_of: AddressOf = field(kw_only=True)
     _links: dict[int, Link] = field(factory=dict[int, Link], init=False)
-    _more: dict[int, asyncio.Event] = field(factory=dict[int, asyncio.Event], init=False)
     _server: asyncio.Server | None = field(default=None, init=False)
     _inbound: set[asyncio.StreamWriter] = field(factory=set[asyncio.StreamWriter], init=False)
 
@@ -139,11 +133,6 @@ class PeerNetwork(Network):
         if link is None:
             link = self._links[target] = Link(self, target)
         link.send(encode(message))
-        self.more(target).set()
-
-    def more(self, peer: int) -> asyncio.Event:
-        """Set when there is more to say to a peer."""
-        return self._more.setdefault(peer, asyncio.Event())
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._inbound.add(writer)
