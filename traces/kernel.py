@@ -9,17 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from attrs import define, field
 
+from traces import packs
 from traces.arrow import pa
 from traces.blocks import Unit
 from traces.checks.base import Check, Found
 from traces.checks.catalogue import CHECKS
+from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Columns
 from traces.context import Context, Ints
 from traces.schema import COLUMNS
 from traces.scopes import SCOPES
-from traces.table import by_key
+from traces.table import Lazy, by_key, part
 
 WITNESSES = 10
 EVENT: dict[str, Any] = {
@@ -105,20 +108,88 @@ def judge(
 
     Of a `unit` of a partition that is cut only what belongs to it is told.
     """
-    counts: dict[tuple[Any, ...], dict[str, Any]] = {}
-    shown: list[dict[str, Any]] = []
-    for part in by_key(columns, SCOPES[scope]):
-        run = int(part["run"][0])
-        rows = SCOPES[scope].view(part, contexts[run])
+    tallied = _Tallied()
+    whole, spans = by_key(columns, SCOPES[scope])
+    alone = list(spans)
+    if scope == "partition" and unit is None and len(spans) >= packs.FEWEST:
+        alone = _judge_packs(tallied, whole, spans, checks, contexts)
+    for start, end in alone:
+        run = int(whole["run"][start])
+        rows = SCOPES[scope].view(part(whole, start, end), contexts[run])
         for check in checks:
             for found in check.function(rows):
-                found = found if unit is None else unit.own(found, rows)
-                for row in _as_rows(run, check.id, found, rows):
-                    if row["events"] is None:
-                        _count(counts, row)
-                    else:
-                        shown.append(row)
-    return [*counts.values(), *shown]
+                tallied.add(run, check, found if unit is None else unit.own(found, rows), rows)
+    return tallied.rows
+
+
+def _judge_packs(
+    tallied: "_Tallied",
+    whole: Lazy,
+    spans: list[tuple[int, int]],
+    checks: list[Check],
+    contexts: Mapping[int, Context],
+) -> list[tuple[int, int]]:
+    """Judge what partitions can be judged together; returns those that are left."""
+    left = set(spans)
+    runs = whole["run"][np.array([start for start, _ in spans])]
+    for run in np.unique(runs).tolist():
+        mine = [span for span, number in zip(spans, runs.tolist(), strict=True) if number == run]
+        # In the order of the key, rows from the first to the last of these are all of this run.
+        first, last = mine[0][0], mine[-1][1]
+        near = [(start - first, end - first) for start, end in mine]
+        for pack in packs.packed(part(whole, first, last), near, contexts[run]):
+            own = [(start + first, end + first) for start, end in pack]
+            rows = packs.pack_of(whole, own, contexts[run])
+            if rows is not None:
+                _judge_pack(tallied, whole, own, rows, checks, contexts[run])
+                left.difference_update(own)
+    return sorted(left)
+
+
+def _judge_pack(
+    tallied: "_Tallied",
+    whole: Lazy,
+    own: list[tuple[int, int]],
+    pack: Partition,
+    checks: list[Check],
+    context: Context,
+) -> None:
+    """A check that finds something in a pack looks at each of its partitions by itself."""
+    run, view = int(whole["run"][own[0][0]]), SCOPES["partition"].view
+    parts: list[Rows] = []
+    for check in checks:
+        found = check.function(pack)
+        together = check.id not in packs.CONDITIONAL or not any(one.seen for one in found)
+        if together and not any(len(one.rows) for one in found):
+            for one in found:
+                tallied.add(run, check, one, pack)
+            continue
+        parts = parts or [view(part(whole, *span), context) for span in own]
+        for rows in parts:
+            for one in check.function(rows):
+                tallied.add(run, check, one, rows)
+
+
+@define
+class _Tallied:
+    """Findings as rows: what may be added up is, and the rest is shown."""
+
+    counts: dict[tuple[Any, ...], dict[str, Any]] = field(
+        factory=dict[tuple[Any, ...], dict[str, Any]]
+    )
+    shown: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [*self.counts.values(), *self.shown]
+
+    def add(self, run: int, check: Check, found: Found, rows: Rows) -> None:
+        """What one check found in the rows of one key."""
+        for row in _as_rows(run, check.id, found, rows):
+            if row["events"] is None:
+                _count(self.counts, row)
+            else:
+                self.shown.append(row)
 
 
 def _count(counts: dict[tuple[Any, ...], dict[str, Any]], row: dict[str, Any]) -> None:

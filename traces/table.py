@@ -137,15 +137,18 @@ def bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
     return (mixed % np.uint64(buckets)).astype(np.int64)
 
 
-def by_key(columns: Columns, scope: Keyed) -> Iterator[Lazy]:
-    """The rows of each key of a scope, in each process's own order."""
+def by_key(columns: Columns, scope: Keyed) -> tuple[Lazy, list[tuple[int, int]]]:
+    """The rows by key, in each process's own order, and where those of each key begin and end."""
     if not len(columns["op"]):
-        return
+        return Lazy(0, lambda name: np.empty(0, np.int64)), []
     keys = (columns["run"], *scope.key(columns))
     order = _sorted(columns, keys)
-    whole = _in_order(columns, order)
-    for start, end in spans(*(take(key, order) for key in keys)):
-        yield _part(whole, start, end)
+    return _in_order(columns, order), list(spans(*(take(key, order) for key in keys)))
+
+
+def part(whole: Lazy, start: int, end: int) -> Lazy:
+    """The rows of one key."""
+    return Lazy(end - start, lambda name: whole[name][start:end])
 
 
 def _in_order(columns: Columns, order: Ints) -> Lazy:
@@ -168,10 +171,6 @@ def _in_file(column: Ints) -> Ints:
         file.write(np.ascontiguousarray(column).data.cast("B"))
         file.flush()
         return np.asarray(np.memmap(file, np.int64, "r+", shape=column.shape))
-
-
-def _part(whole: Lazy, start: int, end: int) -> Lazy:
-    return Lazy(end - start, lambda name: whole[name][start:end])
 
 
 def _sorted(columns: Columns, keys: Sequence[Column]) -> Ints:

@@ -22,6 +22,7 @@ from traces.report import Judged
 from traces.scopes import SCOPES
 from traces.spark import find, read_ops
 from traces.table import by_key, from_arrow
+from traces.table import part as part_of
 
 DATA = Path(__file__).parent / "data"
 
@@ -60,7 +61,8 @@ def test_columns_in_files_say_what_columns_in_memory_say(
     assert judge_table(run, table) == expected
     assert expected["verdict"] == "violated"
     columns = from_arrow(table)
-    part = next(by_key(columns, SCOPES["partition"]))
+    whole, spans = by_key(columns, SCOPES["partition"])
+    part = part_of(whole, *spans[0])
     owners: list[Any] = [part["offset"]]
     while owners[-1] is not None:
         owners.append(getattr(owners[-1], "base", None))
