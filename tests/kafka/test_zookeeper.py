@@ -50,20 +50,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 class OnZooKeeper(LawBook):
-    """One real server, which every example has for itself below a root of its own."""
+    """Real servers, which every example has for itself below a root of its own."""
 
-    server: ClassVar[Server]
+    servers: ClassVar[Sequence[Server]]
     runner: ClassVar[asyncio.Runner]
 
     def new_subject(self) -> Subject:
-        return ZooKeeperSubject(self.server, self.runner)
+        return ZooKeeperSubject(self.servers, self.runner)
+
+
+def keeps_the_law_book(servers: Sequence[Server], examples: int) -> None:
+    with asyncio.Runner() as runner:
+        OnZooKeeper.servers, OnZooKeeper.runner = servers, runner
+        budget = settings(max_examples=examples, stateful_step_count=25, phases=[Phase.generate])
+        run_state_machine_as_test(OnZooKeeper, settings=budget)
 
 
 def test_zookeeper_keeps_the_law_book(server: Server) -> None:
-    with asyncio.Runner() as runner:
-        OnZooKeeper.server, OnZooKeeper.runner = server, runner
-        budget = settings(max_examples=15, stateful_step_count=25, phases=[Phase.generate])
-        run_state_machine_as_test(OnZooKeeper, settings=budget)
+    keeps_the_law_book([server], 15)
+
+
+def test_an_ensemble_keeps_the_law_book(tmp_path: Path) -> None:
+    """Each session on another server, and every read behind a `Sync`."""
+    with zookeeper(tmp_path, 3) as servers:
+        keeps_the_law_book(servers, 8)
 
 
 def run(test: Callable[[], Coroutine[None, None, None]]) -> None:

@@ -12,11 +12,15 @@ from kazoo.exceptions import NoNodeError  # pyright: ignore[reportMissingTypeStu
 
 from refimpl.metadata.contract import (
     Connected,
+    Exists,
+    GetChildren,
+    GetData,
     Operation,
     Output,
     Request,
     Response,
     Suspended,
+    Sync,
 )
 from refimpl.metadata.zookeeper import ZooKeeperStore
 from tests.kafka.zookeeper.proxy import Proxy
@@ -93,9 +97,12 @@ def end_session(server: Server, client: Any) -> None:
 
 @define(eq=False)
 class ZooKeeperSubject:
-    """ZooKeeper, for the law book."""
+    """ZooKeeper, for the law book; of several servers each session has another one.
 
-    server: Server
+    A read of one of several may be old, and the book expects the newest: so `Sync` goes before it.
+    """
+
+    servers: Sequence[Server]
     runner: asyncio.Runner
     root: str = field(factory=lambda: f"/law-{next(ROOTS)}")
     can_crash: bool = False
@@ -104,6 +111,10 @@ class ZooKeeperSubject:
 
     def __attrs_post_init__(self) -> None:
         self._outside(lambda zk: zk.create(self.root))
+
+    @property
+    def server(self) -> Server:
+        return self.servers[0]
 
     def _outside(self, do: Callable[[Any], Any]) -> None:
         client: Any = KazooClient(self.server.address)
@@ -114,7 +125,8 @@ class ZooKeeperSubject:
 
     def open(self) -> int:
         self._opened += 1
-        behind = self.runner.run(Behind.connected(self.server.port, self.root))
+        server = self.servers[self._opened % len(self.servers)]
+        behind = self.runner.run(Behind.connected(server.port, self.root))
         self.handles[self._opened] = behind
         return self._opened
 
@@ -122,7 +134,15 @@ class ZooKeeperSubject:
         return self.handles[handle].store.session_id
 
     def ask(self, handle: int, operation: Operation) -> Sequence[Output]:
-        return self.runner.run(self.handles[handle].ask(operation))
+        behind = self.handles[handle]
+
+        async def ask() -> Sequence[Output]:
+            if len(self.servers) == 1 or not isinstance(operation, GetData | Exists | GetChildren):
+                return await behind.ask(operation)
+            before = (await behind.ask(Sync()))[:-1]
+            return [*before, *await behind.ask(operation)]
+
+        return self.runner.run(ask())
 
     def lose(self, handle: int, operations: Sequence[Operation], applied: int) -> Sequence[Output]:
         """With `applied` the connection breaks at the first answer, else before the first request
