@@ -118,7 +118,7 @@ class Nemesis:
             self.down in self.controller.partition(TopicPartition(TOPIC, number)).isr
             for number in range(self.simulation.settings.partitions)
         )
-        return back and all(broker.up for broker in self.brokers)
+        return back and all(broker.up and not broker.disk.broken for broker in self.brokers)
 
     def _pause(self, fault: Fault) -> None:
         broker = self._broker(fault)

@@ -82,6 +82,11 @@ class MemoryLogs:
         epoch, self.closed_by = self.closed_by, -1
         return epoch
 
+    @property
+    def broken(self) -> bool:
+        """Memory does not fail."""
+        return False
+
     def fail(self) -> bool:
         """Memory does not fail."""
         return False

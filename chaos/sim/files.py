@@ -6,6 +6,7 @@ start of a process is the storage's own recovery.
 
 import errno
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from attrs import define, field
@@ -20,6 +21,8 @@ from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.storage.batch import CRC_FROM, BatchHeader, Record, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.crash_disk import CrashDisk, Inode
+from refimpl.storage.disk import Disk
+from refimpl.storage.guarded_disk import GuardedDisk
 from refimpl.storage.partition_log import PartitionLog
 
 # Payloads have one width, so that batches of one record have one size, and a limit counts them.
@@ -85,6 +88,19 @@ class Opener:
 SIZE = len(encoded(RecordBatch((0,))))
 
 
+@contextmanager
+def _whole(disk: Disk) -> Iterator[None]:
+    """Oracles see what is on a disk also when it has failed."""
+    assert isinstance(disk, GuardedDisk)
+    assert isinstance(disk.disk, CrashDisk)
+    was = disk.failure, disk.disk.fail
+    disk.failure = disk.disk.fail = None
+    try:
+        yield
+    finally:
+        disk.failure, disk.disk.fail = was
+
+
 @define(eq=False)
 class SimulatedLog(PartitionReplicaLog):
     """A log in files, of the batches that simulated producers make.
@@ -100,7 +116,8 @@ class SimulatedLog(PartitionReplicaLog):
         """The records from `start` on."""
         known = self.known
         if len(known) < self.end - self.start:
-            known += PartitionReplicaLog.records.__get__(self)[len(known) :]
+            with _whole(self.log.disk):
+                known += PartitionReplicaLog.records.__get__(self)[len(known) :]
         return known
 
     def truncate_to(self, end: int) -> None:
@@ -142,6 +159,12 @@ class CrashingLogs(FileLogs):
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log as a replica knows it."""
         return SimulatedLog(log, self.now_ms, self.opener, SIZE)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the disk answers EIO."""
+        assert isinstance(self.disk, CrashDisk)
+        return self.disk.fail is not None
 
     def fail(self) -> bool:
         """From now on the disk answers EIO."""
