@@ -72,6 +72,13 @@ class Fetchers:
             fetcher.asked.pop(partition.name, None)
             fetcher.delayed.pop(partition.name, None)
 
+    def disconnected(self, leader: int) -> None:
+        """The connection is lost, and with it the answer; who asks next begins a new session."""
+        fetcher = self.fetchers.get(leader)
+        if fetcher is not None and fetcher.in_flight:
+            fetcher.in_flight = 0
+            fetcher.session.reset()
+
     def retry(self, now: int) -> None:
         """Ask again where no answer came, and where it was a refusal."""
         for fetcher in self.fetchers.values():

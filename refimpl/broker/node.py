@@ -158,6 +158,10 @@ class Node:
             self.lifecycle.heartbeat()
         return self._outputs()
 
+    def disconnected(self, broker: int) -> None:
+        """The connection to another broker is lost: what was asked of it is not answered."""
+        self.fetchers.disconnected(broker)
+
     def close(self) -> None:
         """After `Stopped`: flush, write down the high watermarks, and leave the mark."""
         self.storage.close()

@@ -106,6 +106,7 @@ class BrokerHost:
         self.node = self._new_node(logs, begun.incarnation)
         self.up, self.paused = True, False
         self.network.nodes[self.id] = self.receive
+        self.network.disconnected[self.id] = self.node.disconnected
         self._carry_out(self.node.start(self.clock.now(), partitions_in(logs)))
         self.network.run()
 
@@ -174,7 +175,7 @@ class BrokerHost:
 
     def _gone(self) -> None:
         self.up = self.paused = False
-        self.network.nodes.pop(self.id, None)
+        self.network.leave(self.id)
         self._timers.clear()
         self._pending.clear()
         self._backlog.clear()

@@ -28,6 +28,8 @@ class Network:
     """Who is there, what is on its way, and what is wrong with the links."""
 
     nodes: dict[int, Callable[[Any], None]] = field(factory=dict[int, Callable[[Any], None]])
+    #: Told of the nodes to which a broker has lost its connection
+    disconnected: dict[int, Callable[[int], None]] = field(factory=dict[int, Callable[[int], None]])
     cut: set[Link] = field(factory=set[Link])
     slow_ms: dict[Link, int] = field(factory=dict[Link, int])
     dropped: int = 0
@@ -48,6 +50,14 @@ class Network:
         else:
             self._queue.append(message)
 
+    def leave(self, gone: int) -> None:
+        """A process has ended, and with it its connections: whoever can hear of that does."""
+        self.nodes.pop(gone, None)
+        self.disconnected.pop(gone, None)
+        for node, tell in list(self.disconnected.items()):
+            if (gone, node) not in self.cut:
+                tell(gone)
+
     def run(self) -> None:
         """Deliver what is on its way, and what follows from it."""
         if self._running:
@@ -62,6 +72,8 @@ class Network:
                 node = self.nodes.get(message[1])
                 if node is not None:
                     node(message)
+                elif message[0] in self.disconnected:  # nobody listens there
+                    self.disconnected[message[0]](message[1])
         finally:
             self._running = False
             if queue and not self._scheduled:

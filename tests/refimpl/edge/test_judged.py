@@ -1,0 +1,97 @@
+"""What real clients saw of brokers that were killed, recorded and judged by the trace checks."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+import traces
+from refimpl.edge import BlockingCluster
+from traces.record import recorded
+from traces.record.cli import record_scan
+
+SAFE = {"min.insync.replicas": "2"}
+
+
+def producer(cluster: Any, run: Path, **more: Any) -> Any:
+    """librdkafka's, recorded."""
+    conf = {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "linger.ms": 0, **more}
+    # librdkafka asks anew who leads now and then, and not because a leader is gone.
+    conf |= {"topic.metadata.refresh.interval.ms": 50, "retry.backoff.ms": 10}
+    conf |= {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50}
+    return recorded(Producer, run, conf)
+
+
+def judged(cluster: Any, run: Path, killed: list[tuple[int, int]]) -> Any:
+    """The verdicts, once all that the log holds has been read."""
+    faults = [{"at_ns": at, "what": f"kill -9 broker {broker}"} for at, broker in killed]
+    (run / "meta.json").write_bytes(orjson.dumps({"faults": faults}))
+    scanned = CliRunner().invoke(record_scan, [str(run), "--bootstrap", cluster.bootstrap])
+    assert scanned.exit_code == 0, scanned.output
+    return traces.check(traces.load(run))
+
+
+def fail_over(cluster: Any, topic: str) -> tuple[int, int]:
+    """Kill the leader and let another one be elected; when and whom."""
+    leader = cluster.leader(topic, 0)
+    cluster.kill(leader)
+    killed = time.monotonic_ns()
+    cluster.expire_session(leader)
+    return killed, leader
+
+
+def send(producer: Any, topic: str, count: int, each: Callable[[int], None]) -> None:
+    for number in range(count):
+        each(number)
+        producer.produce(topic, b"%d" % number, partition=0)
+        producer.poll(0)
+
+
+def test_ten_killed_leaders_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    killed: list[tuple[int, int]] = []
+    with BlockingCluster(brokers=3) as cluster:
+        cluster.create_topic("safe", replicas=3, configs=SAFE)
+        writer = producer(cluster, tmp_path / "run", acks="all", **{"enable.idempotence": True})
+
+        def every_so_often(number: int) -> None:
+            if number % 40 == 20:
+                writer.flush(30)
+                killed.append(fail_over(cluster, "safe"))
+            elif number % 40 == 30:
+                cluster.restart(killed[-1][1])
+                cluster.until(lambda: len(cluster.isr("safe", 0)) == 3)
+
+        send(writer, "safe", 400, every_so_often)
+        assert writer.flush(60) == 0
+        writer.close()
+        assert len(killed) == 10
+        verdicts = judged(cluster, tmp_path / "run", killed)
+        assert cluster.high_watermark("safe", 0, cluster.leader("safe", 0)) == 400
+    assert verdicts.verdict != "violated", verdicts.as_json()
+    assert [verdicts[name].verdict for name in ("L1", "L3", "L4", "P1")] == ["holds"] * 4
+
+
+def test_with_acks_1_a_killed_leader_loses_what_it_alone_had_and_the_check_allows_it(
+    tmp_path: Path,
+) -> None:
+    with BlockingCluster(brokers=3) as cluster:
+        cluster.create_topic("unsafe", assignments={0: [1, 2, 3]})
+        writer = producer(cluster, tmp_path / "run", acks="1")
+        send(writer, "unsafe", 20, lambda number: None)
+        writer.flush(30)
+        cluster.until(lambda: cluster.high_watermark("unsafe", 0, 1) == 20)
+        cluster.cut(1, "brokers")
+        send(writer, "unsafe", 30, lambda number: None)
+        writer.flush(30)
+        killed = fail_over(cluster, "unsafe")
+        cluster.heal()
+        cluster.restart(1)
+        cluster.until(lambda: len(cluster.isr("unsafe", 0)) == 3)
+        writer.close()
+        verdicts = judged(cluster, tmp_path / "run", [killed])
+        assert {cluster.log_end("unsafe", 0, broker) for broker in (1, 2, 3)} == {20}
+    assert (verdicts["L4"].verdict, verdicts["L4"].count) == ("allowed", 30)
