@@ -245,6 +245,11 @@ class Connection(asyncio.BufferedProtocol):
         """How much of its answers waits for the client."""
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
+    @property
+    def holds_memory(self) -> bool:
+        """Whether the rest of a large frame is waited for, with memory for all of it."""
+        return self._reserved > 0
+
     def idle_since(self) -> float:
         """When it last did something, or now if it waits for us."""
         return self.listener.time() if self._slots and self._writable else self.active_at

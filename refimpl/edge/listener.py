@@ -24,6 +24,8 @@ class Limits:
     queued_max_request_bytes: int = 512 << 20
     #: connections.max.idle.ms
     connections_max_idle_ms: int = 600_000
+    #: How long a large frame may make no progress: it holds memory that others wait for
+    stalled_frame_max_ms: int = 30_000
     #: max.connections
     max_connections: int = 2**31 - 1
     #: Answers that clients do not read, of all connections together; the largest is cut off
@@ -111,9 +113,11 @@ class Listener:
 
     def _sweep(self) -> None:
         """End the connections that did nothing for too long."""
-        idle = self.limits.connections_max_idle_ms / 1000
+        limits, now = self.limits, self.time()
+        idle, stalled = limits.connections_max_idle_ms / 1000, limits.stalled_frame_max_ms / 1000
         for connection in list(self.connections):
-            if self.time() - connection.idle_since() > idle:
+            limit = min(idle, stalled) if connection.holds_memory else idle
+            if now - connection.idle_since() > limit:
                 connection.abort()
-        loop = asyncio.get_running_loop()
-        self._sweeper = loop.call_later(min(60.0, idle / 4), self._sweep)
+        wait = max(0.01, min(idle, stalled) / 4)
+        self._sweeper = asyncio.get_running_loop().call_later(wait, self._sweep)

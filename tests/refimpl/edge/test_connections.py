@@ -234,6 +234,25 @@ async def test_idle_connections_are_ended_and_busy_ones_are_not() -> None:
 
 
 @run
+async def test_a_large_frame_that_stalls_gives_its_memory_back() -> None:
+    size = 1 << 20
+    limits = Limits(request_max_bytes=size, stalled_frame_max_ms=100)
+    async with listening(limits, budget=size) as (listener, _, port):
+        stalled, into_stalled = await asyncio.open_connection("127.0.0.1", port)
+        into_stalled.write(pack(">i", size) + b"and no more")
+        await until(lambda: listener.budget.taken == size)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        frame = request(LIST_OFFSETS, 1, 5, bytes(size // 2))
+        writer.write(frame)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await response(stalled)
+        await until(lambda: listener.refusals == 1)  # the other one has come through
+        assert listener.budget.taken == 0
+        for each in (into_stalled, writer):
+            each.close()
+
+
+@run
 async def test_no_more_connections_than_allowed() -> None:
     async with listening(Limits(max_connections=2)) as (_, _, port):
         kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
