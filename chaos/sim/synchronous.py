@@ -4,21 +4,22 @@ For tests that stop at every single operation of the store, and for counting the
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 from attrs import define, field
 
 from refimpl.broker import messages as m
-from refimpl.broker.cluster import ClusterMetadata, Endpoint
+from refimpl.broker import znodes
+from refimpl.broker.cluster import BrokerRegistration, ClusterMetadata, Endpoint
 from refimpl.broker.control_messages import Envelope, UpdateMetadataRequest
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.lifecycle import BrokerAddress
 from refimpl.broker.stored_controller import StoredController
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient, Wake
-from refimpl.metadata.embedded import EmbeddedStore, Frame
+from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame
 
 CLIENT = 1_000
 SESSION_MS = 1_000
@@ -49,6 +50,8 @@ class StoredCluster:
     answers: dict[int, Any] = field(factory=dict[int, Any])
     operations: int = 0
     until: int = -1
+    #: What is done after so many operations
+    interrupt: tuple[int, Callable[[], None]] | None = None
     now: int = 0
     asked: int = 0
     _frames: deque[Frame] = field(factory=deque[Frame])
@@ -97,6 +100,16 @@ class StoredCluster:
         self.settle()
         return self.answers.get(self.asked)
 
+    def appear(self, broker: int) -> None:
+        """Let a broker's ephemeral znode be there, at once, by a session of its own."""
+        data = znodes.broker(BrokerRegistration(broker, -1, 1), -1)
+        connection = Connection(broker * CLIENT, 1)
+        write = contract.Create(f"{znodes.BROKER_IDS}/{broker}", data, ephemeral=True)
+        for number, body in enumerate((Connect(0, 600_000), contract.Request(1, write)), 1):
+            for frame in self.store.handle(self.now, Frame(connection, number, body)):
+                if frame.connection != connection:
+                    self._to_client(frame)
+
     def settle(self) -> None:
         """Let everything arrive."""
         while self._frames:
@@ -110,6 +123,9 @@ class StoredCluster:
                     self.end(broker)  # applied, and nobody hears of it
             for answer in self.store.handle(self.now, frame):
                 self._to_client(answer)
+            if self.interrupt is not None and self.operations == self.interrupt[0]:
+                interrupt, self.interrupt = self.interrupt[1], None
+                interrupt()
 
     def _to_client(self, frame: Frame) -> None:
         broker, incarnation = divmod(frame.connection.client, CLIENT)

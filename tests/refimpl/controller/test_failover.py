@@ -1,6 +1,7 @@
 """A controller that ends at any operation of the store: its successor goes on where it was."""
 
 from collections.abc import Callable
+from functools import partial
 
 import orjson
 import pytest
@@ -221,3 +222,20 @@ def test_znodes_are_written_as_kafka_3_9_does() -> None:
     assert broker["endpoints"] == ["PLAINTEXT://host2:9092"]
     assert broker["listener_security_protocol_map"] == {"PLAINTEXT": "PLAINTEXT"}
     assert (broker["host"], broker["port"], broker["version"]) == ("host2", 9092, 5)
+
+
+def test_a_broker_that_registers_while_a_controller_takes_over_is_heard_of() -> None:
+    """Let a broker register after each of the operations with which a controller takes over."""
+    for stop in range(1, 60):
+        made = cluster()
+        made.end(1)
+        made.interrupt = made.operations + stop, partial(made.appear, 4)
+        finish(made)
+        if f"{znodes.BROKER_IDS}/4" not in made.store.tree.nodes:
+            assert stop > 20
+            return
+        acting = made.acting
+        assert acting is not None
+        assert acting.controller is not None
+        assert 4 in acting.controller.registry.alive, stop
+    raise AssertionError("taking over has no end")
