@@ -49,6 +49,16 @@ def test_if_the_leader_goes_its_successor_leads_or_nobody() -> None:
     assert facts(vacant) == ({2, 3}, None, {2, 3}, 2, 2)
 
 
+def test_where_nobody_leads_the_successor_does_by_a_new_leader_epoch() -> None:
+    state = partition()
+    for broker in (3, 2, 1):
+        gone(state, broker)
+    state.brokers.unfence(1)
+    epoch = state.leader_epoch
+    state.reassign(frozenset({1, 2, 3, 4}), 1)
+    assert facts(state)[1:4] == (1, {1}, epoch + 1)
+
+
 def test_a_leader_that_stays_leads_on_whoever_is_named() -> None:
     state = partition()
     state.brokers.fence(3)
