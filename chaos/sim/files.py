@@ -5,7 +5,7 @@ start of a process is the storage's own recovery.
 """
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -89,7 +89,7 @@ SIZE = len(encoded(RecordBatch((0,))))
 
 
 @contextmanager
-def _whole(disk: Disk) -> Iterator[None]:
+def _whole(disk: Disk) -> Generator[None]:
     """Oracles see what is on a disk also when it has failed."""
     assert isinstance(disk, GuardedDisk)
     assert isinstance(disk.disk, CrashDisk)
