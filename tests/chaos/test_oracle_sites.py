@@ -9,11 +9,12 @@ from traceback import walk_tb
 import pytest
 from attrs import evolve
 
-from chaos.oracles import partition, progress
+from chaos.oracles import control_plane, partition, progress
 from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
+from tests.chaos import control_plane_cases as control
 from tests.chaos import oracle_bugs as bugs
 from tests.chaos.oracle_bugs import E, G, P
 from tests.chaos.oracle_cases import CASES, Case, Cluster
@@ -98,12 +99,17 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         *(f"{E}._find", "not oracle.era", False),
         Case(bugs.loses_an_acknowledged_record, {"unclean": True}),
     ),
+    (
+        *("_is_decision", "any(change.path.startswith(f'{root}/') for root in DECIDED)", False),
+        Case(control.writes_without_being_controller, {"store": True}),
+    ),
 ]
+OTHER_MODULES = {P: partition, "_is_decision": control_plane}
 
 
 @pytest.mark.parametrize(("where", "old", "new", "case"), EXCUSES)
 def test_a_wider_excuse_lets_a_bug_pass(where: str, old: str, new: bool, case: Case) -> None:
-    module = partition if where.startswith(P) else progress
+    module = OTHER_MODULES.get(where.partition(".")[0], progress)
     function = function_at(f"{module.__name__}:{where}")
     wider = compiled(function, edited(tree_of(function), old, str(new)))
     assert case.violation() is not None

@@ -1,0 +1,112 @@
+"""A bug for each site of the oracles of the control plane: what a wrong controller would write."""
+
+from typing import Any
+
+from attrs import evolve
+
+from chaos.oracles.control_plane import ControlPlaneOracle
+from chaos.sim.store import Applied
+from refimpl.broker import znodes
+from refimpl.broker.cluster import PartitionRegistration
+from refimpl.broker.observations import ControllerElected
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.metadata.contract import SetData
+from tests.chaos.oracle_cases import Cluster, breaks
+
+C = "ControlPlaneOracle"
+NOBODY = 999
+
+
+def plane(c: Cluster) -> ControlPlaneOracle:
+    found = c.run.progress.control_plane
+    assert found is not None
+    assert found.epoch > 0
+    return found
+
+
+def writes(c: Cluster, path: str, data: bytes, session: int | None = None) -> None:
+    """The store applies a write of the controller, or of another session."""
+    oracle = plane(c)
+    owner = oracle.owner[oracle.epoch] if session is None else session
+    c.run.simulation.observe(NOBODY, Applied(1, owner, SetData(path, data)))
+
+
+def stored(c: Cluster, path: str) -> bytes:
+    return plane(c).store.store.tree.nodes[path].data
+
+
+def decides(c: Cluster, after: LeaderAndIsr | None = None, **of: Any) -> LeaderAndIsr:
+    """The controller writes the next decision about the partition, with this in it."""
+    path = znodes.state_path(c.name)
+    found = znodes.state_of(stored(c, path))
+    now = after or found.decision
+    following = LeaderAndIsr(now.leader_epoch + 1, now.leader, now.isr, now.partition_epoch + 1)
+    registration = PartitionRegistration(c.name, b"", evolve(following, **of), (1, 2, 3))
+    writes(c, path, znodes.state(registration, max(found.controller_epoch, 1)))
+    return registration.decision
+
+
+def known(c: Cluster) -> LeaderAndIsr:
+    """The topic's znode and a decision are written, and right."""
+    path = znodes.topic_path(c.name.topic)
+    writes(c, path, stored(c, path))
+    return decides(c)
+
+
+@breaks(f"{C}._elected: OneControllerPerEpoch", store=True)
+def two_act_in_an_epoch(c: Cluster) -> None:
+    epoch = plane(c).epoch
+    c.run.simulation.observe(NOBODY, ControllerElected(NOBODY, epoch, 0))
+
+
+@breaks(f"{C}._claimed: ControllerEpochAscends", f"{C}._applied: _claimed()", store=True)
+def leaves_an_epoch_out(c: Cluster) -> None:
+    oracle = plane(c)
+    writes(c, znodes.CONTROLLER_EPOCH, str(oracle.epoch + 2).encode())
+
+
+@breaks(
+    f"{C}._must_be_controller: DeposedWritesNothing",
+    f"{C}._applied: _must_be_controller()",
+    store=True,
+)
+def writes_without_being_controller(c: Cluster) -> None:
+    writes(c, f"{znodes.CONFIGS}/topics/{c.name.topic}", znodes.config({}), NOBODY)
+
+
+@breaks(
+    f"{C}._judge: LeaderInIsr", f"{C}._applied: _decided()", f"{C}._decided: _judge()", store=True
+)
+def elects_who_is_not_in_sync(c: Cluster) -> None:
+    decides(c, known(c), leader=1, isr=frozenset((2, 3)))
+
+
+@breaks(f"{C}._judge: IsrOfReplicas", store=True)
+def takes_in_who_is_no_replica(c: Cluster) -> None:
+    decides(c, known(c), leader=1, isr=frozenset((1, NOBODY)))
+
+
+@breaks(f"{C}._judge: NeverBack", store=True)
+def decides_in_an_older_partition_epoch(c: Cluster) -> None:
+    decides(c, known(c), partition_epoch=0)
+
+
+@breaks(f"{C}._judge: OneLeaderPerEpoch", store=True)
+def moves_the_leader_within_an_epoch(c: Cluster) -> None:
+    now = known(c)
+    other = next(one for one in (1, 2, 3) if one != now.leader)
+    decides(c, now, leader=other, isr=frozenset((other,)), leader_epoch=now.leader_epoch)
+
+
+@breaks(f"{C}.unfinished: controllers act:", store=True)
+def two_believe_to_be_controller(c: Cluster) -> None:
+    plane(c).store.acting = {1: lambda: True, 2: lambda: True}
+    c.finish()
+
+
+@breaks(f"{C}.unfinished: : is still being reassigned", store=True)
+def moves_for_ever(c: Cluster) -> None:
+    known(c)
+    partitions = plane(c).replicas[c.name.topic]
+    partitions[c.name.partition] = partitions[c.name.partition]._replace(adding=(3,))
+    c.finish()
