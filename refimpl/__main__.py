@@ -43,7 +43,7 @@ SHORT_HELP = {
     "explain": "Say all that is known of one property of the specs.",
     "import": "Make a run of what somebody else recorded.",
     "ingest": "Make the table of operations of large recordings.",
-    "mutants": "Put known bugs in and show which check kills each.",
+    "mutants": "Put known bugs in and show that each is found.",
     "prove": "Show with z3 that invariants are inductive, within stated bounds.",
     "record-scan": "End a recording by reading everything that the log holds.",
     "spec": "Run the TLA+ models and compare with the expected verdicts.",

@@ -212,11 +212,13 @@ def _extended(files: Sequence[Path]) -> list[str]:
 
 def _export(file: Path, specs: SpecTree, out: Path) -> None:
     box = tools.find()
-    command = [box.java, "-XX:+UseSerialGC", "-cp", box.class_path, "tla2sany.xml.XMLExporter"]
-    command.append("-o")  # offline: the schema is not looked up
+    # SANY unpacks the standard modules there; runs beside this one would delete them from a
+    # folder that they share.
+    scratch = Path(tempfile.mkdtemp(prefix="highwater-sany-"))
+    command = [box.java, "-XX:+UseSerialGC", f"-Djava.io.tmpdir={scratch}", "-cp", box.class_path]
+    command += ["tla2sany.xml.XMLExporter", "-o"]  # offline: the schema is not looked up
     for folder in specs.library():
         command += ["-I", str(folder)]
-    scratch = Path(tempfile.mkdtemp(prefix="highwater-sany-"))
     try:
         shutil.copy(file, scratch)
         told = run([*command, file.name], scratch, LIMIT_S)

@@ -297,11 +297,11 @@ def test_gates_find_a_sample_of_generated_mutants_and_a_second_run_asks_nobody(
     monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
     todo = auto.jobs(["AbstractLog.observe"])[:3]
     first = list(auto.run(todo, at_once=2))
-    assert [result.killers for result in first] == [("tests",)] * 3
+    assert {result.killers for result in first} <= {("first states",), ("tests",)}
     monkeypatch.setattr(forked, "_forked", pytest.fail)
     assert {result.name for result in auto.run(todo, at_once=2)} == {r.name for r in first}
     tally = auto.tally(todo, first)
-    assert (tally.killed, tally.survivors, tally.rate) == ({"tests": 3}, (), 1.0)
+    assert (sum(tally.killed.values()), tally.survivors, tally.rate) == (3, (), 1.0)
 
 
 def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(

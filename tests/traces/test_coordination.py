@@ -88,7 +88,7 @@ SEQUENCES: dict[str, tuple[Tell, str, list[tuple[int, int]]]] = {
 def test_sequence_numbers_of_a_session_have_no_gap(case: str, tmp_path: Path) -> None:
     tell, expected, witness = SEQUENCES[case]
     found = judge(tmp_path, tell, "P2")
-    assert found.verdict == expected
+    assert found.verdict == expected, found.reason
     assert (events(found) if found.witnesses else []) == witness
 
 

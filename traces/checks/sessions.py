@@ -22,7 +22,8 @@ _DUMPED = (
     "a producer session has no gap",
     formula="one (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed",
     needs="SENDS TXNS proof COMPACTED numbered.pid numbered.pepoch numbered.complete",
-    closed=f"FINAL numbered.scan STARTS compacted.whole {_DUMPED}",
+    closed="scan.topic scan.partition scan.offset scan.id consumers numbered.scan STARTS "
+    f"compacted.whole {_DUMPED}",
     unless=LOSS,
     looks_at="replica dumps, or sends with a producer id and epoch",
     uses="outcome txn_state pid pepoch sequence node key",

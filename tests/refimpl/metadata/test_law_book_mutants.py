@@ -176,7 +176,7 @@ def test_the_law_book_sees(book: type[LawBook], bug: str) -> None:
     path, old, new = {**IN_MEMORY, **ON_DISK}[bug]
     function = function_at(path)
     code = compiled(function, edited(tree_of(function), old, new))
-    budget = settings(max_examples=200, stateful_step_count=40, phases=[Phase.generate])
+    budget = settings(max_examples=3_000, stateful_step_count=40, phases=[Phase.generate])
     with patched({function: code}):
         assert broken(book, budget), "no law is broken by this bug"
 
