@@ -175,7 +175,8 @@ def committed_nobody_knows_where(c: Columns, pick: Pick) -> str:
 def skipped_at_the_border(c: Columns, pick: Pick) -> str:
     """Readers go on in the next block, and left out the last record of this one."""
     last = c["offset"][pick(Op.SCAN, 4, first=True)] - 1
-    c["id"][here(c) & (c["op"] == Op.POLL) & (c["offset"] == last)] = NONE
+    skipped = here(c) & (c["op"] == Op.POLL) & (c["offset"] == last)
+    c["id"][skipped] = c["offset"][skipped] = NONE
     return "C1"
 
 
