@@ -22,6 +22,9 @@ CONFIGS = {
     "log.segment.delete.delay.ms": "1000",
 }
 
+#: One process for all: the last test asks which rows the others have used.
+pytestmark = pytest.mark.xdist_group("recorded answers")
+
 
 @pytest.fixture(scope="module")
 def used() -> set[Row]:
