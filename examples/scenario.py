@@ -179,7 +179,7 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
                 scenario = start(folder.resolve(), classpath, run, stack, **more)
                 values = scenario.play()
                 (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
-                _scan(run, scenario.bootstrap)
+                scan(run, scenario.bootstrap)
             except (NoMavenError, NotInTimeError) as unplayed:
                 refuse(str(unplayed))
         click.echo(f"recorded in {run}; judge it: highwater check {run}")
@@ -212,7 +212,7 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
     return click.Command("main", callback=main, params=[*arguments, *flags], help=summary)
 
 
-def _scan(run: Path, bootstrap: str) -> None:
+def scan(run: Path, bootstrap: str) -> None:
     """The end of a recording: what all partitions hold (`highwater record-scan`)."""
     command = [sys.executable, "-m", "refimpl", "record-scan", str(run), "--bootstrap", bootstrap]
     subprocess.run(command, check=True)

@@ -7,14 +7,13 @@ committed records reads the output twice; 0: the late one is refused; 2: the sce
 played.
 """
 
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from attrs import define, field
@@ -23,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import NotInTimeError, cluster, until
+from examples.scenario import refuse, scan
 from tests.kafka.judge import NoMavenError
 from tests.kafka.judge import jars as maven_jars
 from traces.record import recorded
@@ -254,17 +254,6 @@ def main(run: Path, jars: Path | None) -> None:
         click.echo(f"In the committed output twice: {', '.join(twice)}.")
         sys.exit(1)
     click.echo(f"The late commit was refused ({refused}): nothing is there twice.")
-
-
-def scan(run: Path, bootstrap: str) -> None:
-    """The end of a recording: what all partitions hold (`highwater record-scan`)."""
-    command = [sys.executable, "-m", "refimpl", "record-scan", str(run), "--bootstrap", bootstrap]
-    subprocess.run(command, check=True)
-
-
-def refuse(why: str) -> NoReturn:
-    click.echo(why, err=True)
-    sys.exit(2)
 
 
 if __name__ == "__main__":

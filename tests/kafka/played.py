@@ -17,8 +17,8 @@ def python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def lost(name: str, finding: str, folders: pytest.TempPathFactory) -> Path:
-    """A recording in which B is lost.
+def shown(name: str, finding: str, folders: pytest.TempPathFactory) -> Path:
+    """A recording of an example in which Kafka does what the finding says.
 
     A slow machine may miss the time in which the scenario must be played, so it has some attempts.
     """
@@ -27,7 +27,7 @@ def lost(name: str, finding: str, folders: pytest.TempPathFactory) -> Path:
     found = next((one for one in tries if one[1].returncode != NOT_PLAYED), None)
     assert found is not None, f"the scenario could not be played in {ATTEMPTS} attempts"
     folder, played = found
-    mended = f"this Kafka keeps the record: say so in docs/findings/{finding}.md\n"
+    mended = f"this Kafka does so no more: say so in docs/findings/{finding}.md\n"
     assert played.returncode == 1, (
         (mended * (not played.returncode)) + played.stdout + played.stderr
     )

@@ -14,7 +14,7 @@ NAME = "kafka-equal-partition-epoch"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return played.lost(NAME, NAME, tmp_path_factory)
+    return played.shown(NAME, NAME, tmp_path_factory)
 
 
 def test_the_check_finds_the_record_that_was_lost(run: Path) -> None:

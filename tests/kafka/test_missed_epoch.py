@@ -12,7 +12,7 @@ from tests.kafka import played
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return played.lost("kafka-missed-epoch", "kafka-missed-leader-epoch", tmp_path_factory)
+    return played.shown("kafka-missed-epoch", "kafka-missed-leader-epoch", tmp_path_factory)
 
 
 def test_the_check_finds_the_record_that_was_lost(run: Path) -> None:
