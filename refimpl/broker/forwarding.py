@@ -72,6 +72,7 @@ class AutoTopicsConfig:
     auto_create_topics_enable: bool = True
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
+    offsets_topic_segment_bytes: int = 100 << 20
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
@@ -139,7 +140,7 @@ class AutoTopics:
             return c.CreatableTopic(
                 *(name, config.offsets_topic_num_partitions),
                 config.offsets_topic_replication_factor,
-                configs=(*_COMPACTED, _SEGMENTS),
+                configs=(*_COMPACTED, ("segment.bytes", str(config.offsets_topic_segment_bytes))),
             )
         if name == "__transaction_state":
             min_isr = str(config.transaction_state_log_min_isr)

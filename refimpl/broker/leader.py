@@ -63,6 +63,8 @@ class Leader:
         self.context.outputs.append(HighWatermarkAdvanced(partition.name, old, new))
         self.produces.committed(partition)
         self.fetches.check(now, partition)
+        if partition.on_commit is not None:
+            partition.on_commit(now, partition)
 
     # The ISR
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from refimpl.broker.messages import TopicPartition
-from refimpl.machines.replica_log import Records, ReplicaLog
+from refimpl.machines.replica_log import Batch, Records, ReplicaLog
 from refimpl.storage.config import LogConfig
+from refimpl.storage.coordinator_records import CoordinatorRecord
 from refimpl.storage.producer_state import ProducerState
 from refimpl.storage.txn_index import AbortedTxn
 
@@ -55,6 +56,17 @@ class BrokerLog(ReplicaLog, Protocol):
 
     def newest_timestamp(self) -> tuple[int, int] | None:
         """Offset and timestamp of the newest record; the first of them, if several are."""
+        ...
+
+    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> Batch:
+        """One batch of what a coordinator writes down."""
+        ...
+
+    def keyed_records(
+        self, start: int, records: Records
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """What a coordinator wrote down, in what `slice` read from `start` on, each with its
+        offset; and the offset behind. Types that nobody knows are left out."""
         ...
 
     def epoch_at(self, offset: int) -> int:

@@ -12,6 +12,7 @@ from refimpl.machines.log import Log
 from refimpl.machines.replica_log import Appended, Record
 from refimpl.storage.batch import MAGIC, NO_TIMESTAMP, BatchHeader
 from refimpl.storage.config import LogConfig
+from refimpl.storage.coordinator_records import CoordinatorRecord
 from refimpl.storage.producer_state import Origin, ProducerState, Staged
 from refimpl.storage.txn_index import AbortedTxn
 
@@ -147,6 +148,24 @@ class MemoryLog(Log):
         """The epoch of the record at this offset, -1 for none."""
         here = self.start <= offset < self.end
         return self.records[offset - self.start].epoch if here else -1
+
+    # Coordinators
+
+    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> RecordBatch:
+        """In memory a record of a coordinator is itself the value."""
+        return RecordBatch(tuple(records), timestamp_ms=now_ms)
+
+    def keyed_records(
+        self, start: int, records: Sequence[Record]
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """The records of a coordinator, with their offsets; and the offset behind."""
+        found: list[tuple[int, CoordinatorRecord]] = []
+        for offset, record in enumerate(records, start):
+            value = record.value
+            payload = value.payload if isinstance(value, BatchedValue) else value
+            if isinstance(payload, CoordinatorRecord):
+                found.append((offset, payload))
+        return found, start + len(records)
 
     # Cut
 

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker import control_messages as c
+from refimpl.broker import group_messages as g
 from refimpl.broker import messages as m
 from refimpl.broker.client_quotas import ClientQuotas
 from refimpl.broker.config import BrokerConfig
@@ -21,6 +22,7 @@ from refimpl.broker.errors import PartitionOffline
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.fetcher import Fetchers
 from refimpl.broker.forwarding import FORWARDED, AutoTopics, AutoTopicsConfig, Forwarding
+from refimpl.broker.group_coordinators import GroupCoordinators
 from refimpl.broker.leader import Leader
 from refimpl.broker.lifecycle import BrokerAddress, Lifecycle
 from refimpl.broker.log_manager import CHECKPOINT, LogManager
@@ -34,13 +36,26 @@ from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
 from refimpl.configs import Configs
 from refimpl.errors import Refusal
+from refimpl.groups.config import GroupConfig
 from refimpl.machines.election import ControllerFence
 
-REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE = (
-    *("register", "heartbeat", "fetch", "isr", "expire", "offline"),
+REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE, GROUPS = (
+    *("register", "heartbeat", "fetch", "isr", "expire", "offline", "groups"),
 )
 #: A period as long as Kafka's default for "never"
 NEVER = 2**62
+
+
+@define(eq=False)
+class _Counted:
+    """Ids that differ by a number."""
+
+    prefix: str
+    count: int = 0
+
+    def __call__(self) -> str:
+        self.count += 1
+        return f"{self.prefix}-{self.count}"
 
 
 @define(eq=False)
@@ -59,6 +74,9 @@ class Node:
     auto_topics_config: AutoTopicsConfig = field(factory=AutoTopicsConfig)
     #: server.properties; without, topics are configured by `min_isr` and logs by themselves
     configs: Configs | None = None
+    group_config: GroupConfig = field(factory=GroupConfig)
+    #: Makes a part of a member's id; without, ids count on from this process's number
+    new_id: Callable[[], str] | None = None
     context: Context = field(init=False)
     lifecycle: Lifecycle = field(init=False)
     metadata: Metadata = field(init=False)
@@ -70,6 +88,7 @@ class Node:
     descriptions: Descriptions = field(init=False)
     client_quotas: ClientQuotas = field(init=False)
     leader: Leader = field(init=False)
+    groups: GroupCoordinators = field(init=False)
     fetchers: Fetchers = field(init=False)
     replicas: ReplicaManager = field(init=False)
     forwarding: Forwarding = field(init=False)
@@ -101,9 +120,15 @@ class Node:
         )
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)
+        self.groups = GroupCoordinators(
+            *(context, self.metadata, self.auto_topics, self.group_config),
+            self.new_id or _Counted(f"{self.id}-{self.incarnation_id}"),
+            appended=self.leader.appended,
+            arm=lambda at_ms: self._set(at_ms, GROUPS),
+        )
         self.replicas = ReplicaManager(
             *(context, self.metadata, self.storage, self.min_isr, self.leader, self.fetchers),
-            *(self.produces, self.fetches, self.deletes, self.configs),
+            *(self.produces, self.fetches, self.deletes, self.groups, self.configs),
         )
         self._handlers = {
             m.ProduceRequest: self._produce,
@@ -127,6 +152,9 @@ class Node:
                 lambda now, response: self.producer_ids.allocated(response)
             ),
             **dict.fromkeys(FORWARDED, self.forwarding.forward),
+            **dict.fromkeys(g.REQUESTS, self.groups.handle),
+            g.FindCoordinatorRequest: lambda now, request: self.groups.find(request),
+            g.ListGroupsRequest: lambda now, request: self.groups.list_groups(request),
         }
         self._timers = {
             REGISTER: self._register_again,
@@ -202,6 +230,11 @@ class Node:
             again = self.deadlines.expire(now)
             if again is not None:
                 self._set(again, EXPIRE)
+            return
+        if name == GROUPS:
+            again = self.groups.expire(now)
+            if again is not None:
+                self._set(again, GROUPS)
             return
         own = self._timers.get(name)
         period = self.storage.work(name) if own is None else own(now)
@@ -297,6 +330,7 @@ class Node:
             self.fetchers.leave(partition)
             self.produces.give_up(partition, PartitionOffline.kafka_error)
             self.deletes.give_up(partition, PartitionOffline.kafka_error)
+            self.groups.resigned(now, partition)
             self.fetches.check(now, partition)
         why = self.logs.failure()
         if why is not None:

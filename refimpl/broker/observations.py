@@ -89,6 +89,19 @@ class LogRestarted(NamedTuple):
     end: int
 
 
+class GroupsLoaded(NamedTuple):
+    """A broker coordinates the groups of a partition, which it has read up to here."""
+
+    partition: TopicPartition
+    end: int
+
+
+class GroupsUnloaded(NamedTuple):
+    """A broker coordinates the groups of a partition no more."""
+
+    partition: TopicPartition
+
+
 class WentOffline(NamedTuple):
     """The log of a partition failed."""
 

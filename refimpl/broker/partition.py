@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -43,6 +44,9 @@ class Partition:
     waiting_deletes: list[tuple[int, DelayedDelete]] = field(
         factory=lambda: list[tuple[int, "DelayedDelete"]]()
     )
+
+    #: Who else is told when the high watermark moves: the group coordinator of this partition
+    on_commit: Callable[[int, Partition], None] | None = None
 
     @property
     def last_stable_offset(self) -> int:

@@ -2,16 +2,25 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import overload
 
 from attrs import define
 
-from refimpl.broker.memory_records import MemoryRecords, Opened, as_bytes
+from refimpl.broker.memory_records import MemoryRecords, Opened, as_bytes, whole
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
-from refimpl.storage.batch import Buffer
+from refimpl.storage.batch import Buffer, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
+from refimpl.storage.coordinator_records import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    UnknownRecordType,
+    read_record,
+    write_record,
+)
 from refimpl.storage.partition_log import PartitionLog
 from refimpl.storage.producer_state import ProducerState
+from refimpl.storage.record import Record as KeyedRecord
 from refimpl.storage.txn_index import AbortedTxn
 
 _ANY_EPOCH = 2**31 - 1
@@ -118,6 +127,29 @@ class PartitionReplicaLog:
     def newest_timestamp(self) -> tuple[int, int] | None:
         """Offset and timestamp of the newest record; the first of them, if several are."""
         return self.log.newest_timestamp()
+
+    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> bytes:
+        """One batch of keys and values as Kafka's coordinators write them."""
+        pairs = map(write_record, records)
+        return encode_batch(
+            [KeyedRecord(at, now_ms, key, value) for at, (key, value) in enumerate(pairs)]
+        )
+
+    def keyed_records(
+        self, start: int, records: MemoryRecords
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """The records of a coordinator, with their offsets; and the offset behind."""
+        found: list[tuple[int, CoordinatorRecord]] = []
+        end = start
+        for header, batch in whole(records.data):
+            end = header.next_offset
+            if header.is_control:
+                continue
+            for one in decode_records(batch):
+                if one.offset >= start and one.key is not None:
+                    with suppress(UnknownRecordType):
+                        found.append((one.offset, read_record(GROUP_RECORDS, one.key, one.value)))
+        return found, end
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of the record at this offset, -1 for none."""

@@ -22,6 +22,7 @@ from refimpl.broker.context import Context
 from refimpl.broker.delete_records import Deletes
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.fetcher import Fetchers
+from refimpl.broker.group_coordinators import GroupCoordinators
 from refimpl.broker.leader import Leader
 from refimpl.broker.log_manager import LogManager
 from refimpl.broker.messages import TopicPartition
@@ -51,6 +52,7 @@ class ReplicaManager:
     produces: Produces
     fetches: Fetches
     deletes: Deletes
+    groups: GroupCoordinators
     #: The file's settings, where topics and their logs are configured by Kafka's names
     configs: Configs | None = None
 
@@ -63,9 +65,10 @@ class ReplicaManager:
             match change:
                 case PartitionRegistration():
                     self._partition_changed(now, change)
-                case TopicDeleted(name):
+                case TopicDeleted(name, topic_id):
                     for partition in self._partitions(name):
                         self._delete(now, partition)
+                    self.groups.topic_deleted(now, name, topic_id)
                 case BrokerRegistration():
                     self._waited_for(self.context.partitions.values())
                 case ConfigsAltered(resource) if resource.type == BROKER:
@@ -150,6 +153,7 @@ class ReplicaManager:
         self.fetchers.leave(partition)
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
+        self.groups.resigned(now, partition)
         self.fetches.check(now, partition)
         self.storage.delete(partition.name)
         self.context.outputs.append(Deleted(partition.name))
@@ -181,10 +185,12 @@ class ReplicaManager:
         self.fetches.check(now, partition)
         if partition.replica.log.end > partition.replica.high_watermark:
             self.leader.advance_high_watermark(now, partition)
+        self.groups.elected(now, partition)
 
     def _now_follows(self, now: int, partition: Partition, end: int) -> None:
         self.context.outputs.append(BecameFollower(partition.name, end))
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
+        self.groups.resigned(now, partition)
         self.fetches.check(now, partition)
         self.fetchers.follow(now, partition)

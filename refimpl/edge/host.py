@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 import click
 from attrs import define, field, fields_dict
@@ -22,6 +23,7 @@ from refimpl.edge.listener import Limits, Listener
 from refimpl.edge.log_directory import Directory, partitions_in
 from refimpl.edge.memory import Budget
 from refimpl.edge.network import Network
+from refimpl.groups.config import GroupConfig
 from refimpl.storage.config import LogConfig
 
 CLIENT = CONSUMER
@@ -120,6 +122,8 @@ class BrokerHost:
             address=BrokerAddress(self._endpoints(), self.rack),
             auto_topics_config=auto_topics_config(self.configs),
             configs=self.configs,
+            group_config=GroupConfig.of(self.configs),
+            new_id=lambda: str(uuid4()),
         )
 
     def _endpoints(self) -> tuple[Endpoint, ...]:

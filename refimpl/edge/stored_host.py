@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random, SystemRandom
 from typing import Any
+from uuid import uuid4
 
 from attrs import define, field
 
@@ -17,6 +18,7 @@ from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
 from refimpl.edge.controller_host import controller_config
 from refimpl.edge.host import BrokerHost, auto_topics_config
+from refimpl.groups.config import GroupConfig
 from refimpl.metadata.contract import (
     Data,
     GetData,
@@ -111,6 +113,8 @@ class StoredBrokerHost(BrokerHost):
             address=address,
             auto_topics_config=auto_topics_config(self.configs),
             configs=self.configs,
+            group_config=GroupConfig.of(self.configs),
+            new_id=lambda: str(uuid4()),
             candidate=candidate,
         )
 

@@ -1,0 +1,60 @@
+"""What a group coordinator refuses; the rules of one group have theirs in the machines."""
+
+from attrs import frozen
+
+from refimpl.errors import Refusal
+
+
+@frozen
+class CoordinatorLoadInProgress(Refusal):
+    """The coordinator still reads its log."""
+
+    kafka_error = "COORDINATOR_LOAD_IN_PROGRESS"
+    says = "partition {partition} is read up to offset {position} of {end}"
+    partition: int
+    position: int
+    end: int
+
+
+@frozen
+class NotCoordinator(Refusal):
+    """Another broker coordinates the group, or none."""
+
+    kafka_error = "NOT_COORDINATOR"
+    says = "this broker does not lead partition {partition} of the offsets topic"
+    partition: int
+
+
+@frozen
+class InvalidGroupId(Refusal):
+    """A group's name is empty."""
+
+    kafka_error = "INVALID_GROUP_ID"
+
+
+@frozen
+class GroupIdNotFound(Refusal):
+    """There is no such group."""
+
+    kafka_error = "GROUP_ID_NOT_FOUND"
+    says = "Group {group} not found."
+    group: str
+
+
+@frozen
+class UnknownGeneration(Refusal):
+    """A commit names a generation of a group that is not here."""
+
+    kafka_error = "ILLEGAL_GENERATION"
+    says = "generation {generation} of group {group}, which is not here"
+    group: str
+    generation: int
+
+
+@frozen
+class UnsupportedGroupRequest(Refusal):
+    """No logic of any type of groups takes this request."""
+
+    kafka_error = "UNSUPPORTED_VERSION"
+    says = "{request} is not served"
+    request: str

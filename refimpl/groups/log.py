@@ -1,0 +1,37 @@
+"""What a group coordinator needs of its partition of `__consumer_offsets`."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from refimpl.storage.coordinator_records import CoordinatorRecord
+
+
+class CoordinatorLog(Protocol):
+    """The log of one partition, at its leader."""
+
+    @property
+    def start(self) -> int:
+        """The log start offset."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The log end offset."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        ...
+
+    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+        """Append records as one batch; answers the offset of the last one.
+
+        Raises a refusal, and has then appended nothing.
+        """
+        ...
+
+    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """Records from an offset on, each with its offset, at least one batch and about `size`
+        bytes of them; and the offset to go on from."""
+        ...

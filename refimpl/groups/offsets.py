@@ -1,0 +1,219 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and how offsets go by themselves.
+
+What Kafka calls OffsetMetadataManager. Who may commit, the group's own rules say. Offsets are
+neither compared with the log nor with one another: a group may go back.
+
+Spec: GroupOffsets. KIP-211 (expiry), KIP-447 (stable offsets), KIP-496 (deletion), KIP-848.
+"""
+
+from collections.abc import Mapping
+
+from attrs import define
+
+from refimpl.broker import group_messages as m
+from refimpl.broker.messages import TopicPartition
+from refimpl.groups.config import GroupConfig
+from refimpl.groups.errors import GroupIdNotFound, UnknownGeneration
+from refimpl.groups.operation import Answer, CommitBy, Handler, Outcome, TimerKey, Token
+from refimpl.groups.store import GroupStore
+from refimpl.storage.coordinator_records import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from refimpl.storage.schema import NO_ID
+
+OFFSET_COMMIT = GROUP_RECORDS[1]
+WITH_TOPIC_ID, WITH_EXPIRY = 4, 1
+"""Versions of an OffsetCommit value: the newest, and the last with a time to expire at."""
+
+NEVER = -1
+
+
+@define(eq=False)
+class Offsets:
+    """The offsets of one coordinator's groups."""
+
+    store: GroupStore
+    config: GroupConfig
+
+    @property
+    def handlers(self) -> Mapping[type, Handler]:
+        """Who handles what."""
+        return {
+            m.OffsetCommitRequest: self.commit,
+            m.OffsetFetchRequest: self.fetch,
+            m.OffsetDeleteRequest: self.delete,
+        }
+
+    # Commit
+
+    def commit(self, now: int, token: Token, request: m.OffsetCommitRequest) -> Outcome:
+        """Write down where the group goes on; who says so must be a member, where there are some.
+
+        One who has no right to commit is refused for all partitions; metadata that is too long is
+        a matter of its partition alone.
+        """
+        timers = self._check_commit(now, request)
+        records: list[CoordinatorRecord] = []
+        results: list[tuple[TopicPartition, str | None]] = []
+        for one in request.partitions:
+            if len(one.metadata or "") > self.config.offset_metadata_max_bytes:
+                results.append((one.partition, "OFFSET_METADATA_TOO_LARGE"))
+            else:
+                records.append(_record(now, request, one))
+                results.append((one.partition, None))
+        answer = Answer(token, m.OffsetCommitResponse(results))
+        return Outcome(records, (answer,), timers)
+
+    def _check_commit(
+        self, now: int, request: m.OffsetCommitRequest
+    ) -> Mapping[TimerKey, int | None]:
+        """Refuse who must not commit. A group that is not here takes commits of nobody's
+        generation: it is a simple group from then on."""
+        group_id, generation = request.group_id, request.generation_id
+        group = self.store.groups.get(group_id)
+        if group is not None:
+            by = CommitBy(
+                *(request.member_id, generation, request.group_instance_id),
+                request.knows_member_epochs,
+            )
+            return self.store.logic_of(group).check_commit(now, group, by, request)
+        if generation >= 0 and request.knows_member_epochs and not self._is_simple(group_id):
+            raise GroupIdNotFound(group_id)
+        if generation >= 0:
+            raise UnknownGeneration(group_id, generation)
+        return {}
+
+    def _is_simple(self, group_id: str) -> bool:
+        return self.store.has_offsets(group_id)
+
+    # Fetch
+
+    def fetch(self, now: int, token: Token, request: m.OffsetFetchRequest) -> Outcome:
+        """The offsets that are committed; of a group that is not here, none.
+
+        Who requires stable offsets sees all that is written, and is answered when it is committed.
+        """
+        committed, group_id = not request.require_stable, request.group_id
+        groups = self.store.groups
+        group = groups.committed(group_id) if committed else groups.get(group_id)
+        if group is not None:
+            by = CommitBy(request.member_id or "", request.member_epoch)
+            self.store.logic_of(group).check_fetch(group, by)
+        if request.partitions is None:
+            found = [
+                _fetched(name, value)
+                for name, value in self.store.offsets_of(group_id, committed=committed)
+            ]
+        else:
+            view = self.store.offsets.committed if committed else self.store.offsets.get
+            found: list[m.FetchedOffset] = []
+            for name, topic_id in request.partitions:
+                value = view((group_id, name))
+                # An offset of a topic that bore this name before is none of this one (KAFKA-19154).
+                other = value is not None and NO_ID not in (topic_id, value.topic_id)
+                if value is None or (other and value.topic_id != topic_id):
+                    found.append(m.FetchedOffset(name, topic_id=topic_id))
+                else:
+                    found.append(_fetched(name, value))
+        response = m.OffsetFetchResponse(group_id, None, found)
+        return Outcome(answers=(Answer(token, response),), waits=request.require_stable)
+
+    # Delete
+
+    def delete(self, now: int, token: Token, request: m.OffsetDeleteRequest) -> Outcome:
+        """Forget offsets of topics that no member subscribes to."""
+        group_id, records = request.group_id, list[CoordinatorRecord]()
+        subscribed: frozenset[str] | None = frozenset()
+        group = self.store.groups.get(group_id)
+        if group is not None:
+            logic = self.store.logic_of(group)
+            logic.check_delete_offsets(group)
+            subscribed = logic.subscribed_topics(group)
+        elif not self.store.has_offsets(group_id):
+            raise GroupIdNotFound(group_id)
+        results: list[tuple[TopicPartition, str | None]] = []
+        for name in request.partitions:
+            in_use = subscribed is not None and name.topic in subscribed
+            results.append((name, "GROUP_SUBSCRIBED_TO_TOPIC" if in_use else None))
+            if not in_use and self.store.offsets.get((group_id, name)) is not None:
+                records.append(tombstone(group_id, name))
+        answer = Answer(token, m.OffsetDeleteResponse(None, results))
+        return Outcome(records, (answer,))
+
+    def deletion(self, group_id: str) -> list[CoordinatorRecord]:
+        """The tombstones of all offsets of a group."""
+        return [tombstone(group_id, name) for name, _ in self.store.offsets_of(group_id)]
+
+    def topic_deleted(self, topic: str, topic_id: bytes) -> Outcome:
+        """The tombstones of all offsets of a topic that is gone."""
+        return Outcome(
+            [
+                tombstone(group_id, name)
+                for group_id in list(self.store.partitions)
+                for name, value in self.store.offsets_of(group_id)
+                if name.topic == topic and value.topic_id in (NO_ID, topic_id)
+            ]
+        )
+
+    # Expiry
+
+    def expire(self, now: int) -> Outcome:
+        """Forget what nobody has used for offsets.retention.minutes; then groups with nothing left.
+
+        While a group is in use its offsets stay, however old (KIP-211, KAFKA-4682, KAFKA-13636).
+        """
+        records: list[CoordinatorRecord] = []
+        for group_id in self.store.group_ids():
+            offsets = list(self.store.offsets_of(group_id))
+            expired = [name for name, value in offsets if self._expired(now, group_id, name, value)]
+            records += [tombstone(group_id, name) for name in expired]
+            group = self.store.groups.get(group_id)
+            if group is not None and len(expired) == len(offsets):
+                logic = self.store.logic_of(group)
+                if logic.is_empty(group):
+                    records += logic.deletion(group_id, group)
+        return Outcome(records)
+
+    def _expired(
+        self, now: int, group_id: str, name: TopicPartition, value: OffsetCommitValue
+    ) -> bool:
+        group = self.store.groups.get(group_id)
+        since: int | None = value.commit_timestamp
+        if group is not None:
+            logic = self.store.logic_of(group)
+            since = logic.offsets_expire_from(group, name.topic, value.commit_timestamp)
+        if since is None:
+            return False
+        if value.expire_timestamp != NEVER:
+            return now >= value.expire_timestamp
+        return now - since >= self.config.offsets_retention_minutes * 60_000
+
+
+def tombstone(group_id: str, name: TopicPartition) -> CoordinatorRecord:
+    """Nothing is committed of this partition any more."""
+    return CoordinatorRecord(OFFSET_COMMIT, OffsetCommitKey(group_id, *name))
+
+
+def _record(
+    now: int, request: m.OffsetCommitRequest, one: m.CommittedPartition
+) -> CoordinatorRecord:
+    expires = request.retention_ms != NEVER
+    value = OffsetCommitValue(
+        offset=one.offset,
+        leader_epoch=NEVER if expires else one.leader_epoch,
+        metadata=one.metadata or "",
+        commit_timestamp=now,
+        expire_timestamp=now + request.retention_ms if expires else NEVER,
+        topic_id=NO_ID if expires else one.topic_id,
+    )
+    key = OffsetCommitKey(request.group_id, *one.partition)
+    return CoordinatorRecord(OFFSET_COMMIT, key, value, WITH_EXPIRY if expires else WITH_TOPIC_ID)
+
+
+def _fetched(name: TopicPartition, value: OffsetCommitValue) -> m.FetchedOffset:
+    return m.FetchedOffset(
+        name, None, value.offset, value.leader_epoch, value.metadata, value.topic_id
+    )

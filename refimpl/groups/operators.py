@@ -1,0 +1,98 @@
+"""What operators ask of groups: ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups.
+
+Whoever looks sees what is committed, and is answered at once.
+"""
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from refimpl.broker import group_messages as m
+from refimpl.groups.errors import GroupIdNotFound, InvalidGroupId
+from refimpl.groups.offsets import tombstone
+from refimpl.groups.operation import Answer, Handler, Outcome, Token
+from refimpl.groups.store import GroupStore
+from refimpl.storage.coordinator_records import CoordinatorRecord
+
+EMPTY, DEAD = "Empty", "Dead"
+
+
+@define(eq=False)
+class Operators:
+    """The groups of one coordinator, as operators see them."""
+
+    store: GroupStore
+    handlers: Mapping[type, Handler] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look up once who handles what."""
+        self.handlers = {
+            m.DescribeGroupRequest: self.describe,
+            m.ConsumerGroupDescribeRequest: self.describe_consumer,
+            m.DeleteGroupRequest: self.delete,
+        }
+
+    def listed(self, request: m.ListGroupsRequest) -> list[m.ListedGroup]:
+        """The groups that are in one of these states, and of one of these types, if any are
+        named."""
+        states = {one.strip().lower() for one in request.states}
+        types = {one.strip().lower() for one in request.types}
+        found = map(self._listed, self.store.group_ids(committed=True))
+        return [
+            one
+            for one in found
+            if (not states or one.state.lower() in states)
+            and (not types or one.type.lower() in types)
+        ]
+
+    def _listed(self, group_id: str) -> m.ListedGroup:
+        group = self.store.groups.committed(group_id)
+        if group is None:
+            return m.ListedGroup(group_id, "", EMPTY, m.CLASSIC)
+        logic = self.store.logic_of(group)
+        return m.ListedGroup(group_id, *logic.listed(group), logic.group_type)
+
+    def describe(self, now: int, token: Token, request: m.DescribeGroupRequest) -> Outcome:
+        """A classic group; one that is not there is Dead (KIP-1043)."""
+        group_id = request.group_id
+        group = self.store.groups.committed(group_id)
+        logic = None if group is None else self.store.logic_of(group)
+        if logic is not None and logic.group_type == m.CLASSIC:
+            body = logic.described(group_id, group)
+        elif logic is None and self.store.has_offsets(group_id, committed=True):
+            body = m.DescribeGroupResponse(group_id, None, state=EMPTY)
+        else:
+            what = "not found." if logic is None else "is not a classic group."
+            why = f"Group {group_id} {what}"
+            body = m.DescribeGroupResponse(group_id, "GROUP_ID_NOT_FOUND", why, DEAD)
+        return Outcome(answers=(Answer(token, body),), waits=False)
+
+    def describe_consumer(
+        self, now: int, token: Token, request: m.ConsumerGroupDescribeRequest
+    ) -> Outcome:
+        """A consumer group."""
+        group_id = request.group_id
+        group = self.store.groups.committed(group_id)
+        logic = None if group is None else self.store.logic_of(group)
+        if logic is not None and logic.group_type == m.CONSUMER:
+            body = logic.described(group_id, group)
+        else:
+            known = logic is not None or self.store.has_offsets(group_id, committed=True)
+            why = f"Group {group_id} " + ("is not a consumer group." if known else "not found.")
+            body = m.ConsumerGroupDescribeResponse(group_id, "GROUP_ID_NOT_FOUND", why)
+        return Outcome(answers=(Answer(token, body),), waits=False)
+
+    def delete(self, now: int, token: Token, request: m.DeleteGroupRequest) -> Outcome:
+        """Forget a group without members, and its offsets."""
+        group_id = request.group_id
+        if not group_id:
+            raise InvalidGroupId
+        group = self.store.groups.get(group_id)
+        records: list[CoordinatorRecord] = [
+            tombstone(group_id, name) for name, _ in self.store.offsets_of(group_id)
+        ]
+        if group is not None:
+            records += self.store.logic_of(group).deletion(group_id, group)
+        elif not records:
+            raise GroupIdNotFound(group_id)
+        return Outcome(records, (Answer(token, m.DeleteGroupResponse(group_id, None)),))

@@ -1,0 +1,28 @@
+"""Which logics a coordinator has: one for each type of groups."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from refimpl.groups.config import GroupConfig
+from refimpl.groups.coordinator import GroupCoordinator
+from refimpl.groups.log import CoordinatorLog
+from refimpl.groups.operation import GroupLogic
+from refimpl.groups.store import GroupStore
+from refimpl.groups.topics import Topics
+
+NewId: TypeAlias = Callable[[], str]
+"""Makes ids that are never made again."""
+
+NewLogic: TypeAlias = Callable[[GroupStore, GroupConfig, Topics, NewId], GroupLogic]
+
+LOGICS: tuple[NewLogic, ...] = ()
+"""The types of groups that are served."""
+
+
+def new_coordinator(
+    partition: int, log: CoordinatorLog, config: GroupConfig, topics: Topics, new_id: NewId
+) -> GroupCoordinator:
+    """The coordinator of a partition, which has yet to be loaded."""
+    store = GroupStore()
+    store.serve([new(store, config, topics, new_id) for new in LOGICS])
+    return GroupCoordinator(partition, log, config, store.logics, store)
