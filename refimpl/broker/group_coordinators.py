@@ -187,6 +187,9 @@ class GroupCoordinators:
     def handle(self, now: int, request: Request) -> None:
         """Let a group's coordinator answer, if it is here."""
         body: Any = request.body
+        if not body.group_id and isinstance(body, m.NEED_A_NAME):
+            self.context.respond(request, m.refused(body, "INVALID_GROUP_ID"))
+            return
         number = self._partition_of(body.group_id)
         coordinator = self.coordinators.get(number)
         if coordinator is None:

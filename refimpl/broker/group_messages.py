@@ -434,6 +434,12 @@ def refused(request: object, error: str, message: str | None = None) -> object:
             raise TypeError(f"{type(request).__name__} is no request to a group coordinator")
 
 
+NEED_A_NAME = (
+    *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
+    *(OffsetDeleteRequest, ConsumerGroupDescribeRequest),
+)
+"""Requests that the group without a name is refused; a consumer group's members are told more."""
+
 REQUESTS: Mapping[type, str] = {
     kind: kind.__name__.removesuffix("Request")
     for kind in (

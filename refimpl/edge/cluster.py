@@ -93,7 +93,8 @@ class Cluster:
 
         Raises OSError for a port in use, UnusableDirectory.
         """
-        static = {**QUICK, **self.configs}
+        offsets_replicas = str(min(3, self.brokers))
+        static = {**QUICK, "offsets.topic.replication.factor": offsets_replicas, **self.configs}
         configs = Configs(static)
         limits = limits_of(configs)
         budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))

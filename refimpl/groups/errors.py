@@ -26,13 +26,6 @@ class NotCoordinator(Refusal):
 
 
 @frozen
-class InvalidGroupId(Refusal):
-    """A group's name is empty."""
-
-    kafka_error = "INVALID_GROUP_ID"
-
-
-@frozen
 class GroupIdNotFound(Refusal):
     """There is no such group."""
 
@@ -49,6 +42,16 @@ class UnknownGeneration(Refusal):
     says = "generation {generation} of group {group}, which is not here"
     group: str
     generation: int
+
+
+@frozen
+class NobodyIsMember(Refusal):
+    """A member commits for a group that nobody has ever joined."""
+
+    kafka_error = "UNKNOWN_MEMBER_ID"
+    says = "group {group} has no members, and {member} commits"
+    group: str
+    member: str
 
 
 @frozen

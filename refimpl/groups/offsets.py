@@ -13,7 +13,7 @@ from attrs import define
 from refimpl.broker import group_messages as m
 from refimpl.broker.messages import TopicPartition
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.errors import GroupIdNotFound, UnknownGeneration
+from refimpl.groups.errors import GroupIdNotFound, NobodyIsMember, UnknownGeneration
 from refimpl.groups.operation import Answer, CommitBy, Handler, Outcome, TimerKey, Token
 from refimpl.groups.store import GroupStore
 from refimpl.storage.coordinator_records import (
@@ -80,14 +80,13 @@ class Offsets:
                 request.knows_member_epochs,
             )
             return self.store.logic_of(group).check_commit(now, group, by, request)
-        if generation >= 0 and request.knows_member_epochs and not self._is_simple(group_id):
+        if generation < 0:
+            return {}
+        if self.store.has_offsets(group_id):
+            raise NobodyIsMember(group_id, request.member_id)
+        if request.knows_member_epochs:
             raise GroupIdNotFound(group_id)
-        if generation >= 0:
-            raise UnknownGeneration(group_id, generation)
-        return {}
-
-    def _is_simple(self, group_id: str) -> bool:
-        return self.store.has_offsets(group_id)
+        raise UnknownGeneration(group_id, generation)
 
     # Fetch
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from refimpl.broker import group_messages as m
-from refimpl.groups.errors import GroupIdNotFound, InvalidGroupId
+from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.offsets import tombstone
 from refimpl.groups.operation import Answer, Handler, Outcome, Token
 from refimpl.groups.store import GroupStore
@@ -85,8 +85,6 @@ class Operators:
     def delete(self, now: int, token: Token, request: m.DeleteGroupRequest) -> Outcome:
         """Forget a group without members, and its offsets."""
         group_id = request.group_id
-        if not group_id:
-            raise InvalidGroupId
         group = self.store.groups.get(group_id)
         records: list[CoordinatorRecord] = [
             tombstone(group_id, name) for name, _ in self.store.offsets_of(group_id)

@@ -1,0 +1,34 @@
+"""FindCoordinator, of many groups at once since version 4 (KIP-699)."""
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.broker.group_messages import GROUP, FindCoordinatorRequest, FoundCoordinator
+
+BATCHED = 4
+NOBODY = {"node_id": -1, "host": "", "port": -1}
+_MESSAGES = {
+    None: "NONE",
+    "COORDINATOR_NOT_AVAILABLE": "The coordinator is not available.",
+}
+"""What Kafka said of errors until there were many keys."""
+
+
+def handle(call: Call) -> Handling:
+    """Where clients reach the coordinators."""
+    request = call.request
+    key_type = getattr(request, "key_type", GROUP)
+    keys = request.coordinator_keys if call.version >= BATCHED else (request.key,)
+    answer = yield FindCoordinatorRequest(key_type, tuple(keys))
+    found = [_found(call, one) for one in answer.coordinators]
+    if call.version >= BATCHED:
+        return {"coordinators": found}
+    error = answer.coordinators[0].error
+    return {**found[0], "error_message": _MESSAGES.get(error, answer.coordinators[0].message)}
+
+
+def _found(call: Call, one: FoundCoordinator) -> Values:
+    broker = call.broker.node.metadata.brokers.get(one.node_id)
+    where = NOBODY
+    if one.error is None and broker is not None and broker.endpoints:
+        endpoint = broker.endpoints[0]
+        where = {"node_id": one.node_id, "host": endpoint.host, "port": endpoint.port}
+    return {"key": one.key, "error_code": one.error, "error_message": one.message or "", **where}

@@ -1,0 +1,21 @@
+"""ListGroups: the groups of this broker, by state (KIP-518) and by type (KIP-848)."""
+
+from refimpl.api.call import Call, Handling
+from refimpl.broker.group_messages import ListGroupsRequest, ListGroupsResponse
+
+
+def handle(call: Call) -> Handling:
+    """Every group that this broker coordinates."""
+    states = tuple(getattr(call.request, "states_filter", ()))
+    types = tuple(getattr(call.request, "types_filter", ()))
+    answer: ListGroupsResponse = yield ListGroupsRequest(states, types)
+    groups = [
+        {
+            "group_id": one.group_id,
+            "protocol_type": one.protocol_type,
+            "group_state": one.state,
+            "group_type": one.type,
+        }
+        for one in answer.groups
+    ]
+    return {"error_code": answer.error, "groups": groups}

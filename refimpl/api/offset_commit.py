@@ -1,0 +1,60 @@
+"""OffsetCommit, by topic id since version 10 (KIP-848)."""
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.groups import UNKNOWN, exists, id_of, name_of
+from refimpl.broker.group_messages import CommittedPartition, OffsetCommitRequest
+from refimpl.broker.messages import TopicPartition
+from refimpl.wire.messages import milliseconds
+
+MEMBER_EPOCHS, TOPIC_IDS = 9, 10
+
+
+def handle(call: Call) -> Handling:
+    """Have offsets of partitions that exist committed."""
+    request, known = call.request, list[CommittedPartition]()
+    results: dict[str, list[Values]] = {}
+    topics: dict[str, Values] = {}
+    for topic in request.topics:
+        if call.version >= TOPIC_IDS:
+            name = name_of(call, topic.topic_id)
+            key = f"{topic.topic_id}" if name is None else name
+            topics[key] = {"topic_id": topic.topic_id}
+        else:
+            key = name = topic.name
+            topics[key] = {"name": name}
+        missing = "UNKNOWN_TOPIC_ID" if name is None else UNKNOWN
+        for one in topic.partitions:
+            partition = TopicPartition(key, one.partition_index)
+            if name is None or not exists(call, partition):
+                results.setdefault(key, []).append(_result(one.partition_index, missing))
+                continue
+            leader_epoch = getattr(one, "committed_leader_epoch", -1)
+            metadata, topic_id = one.committed_metadata, id_of(call, name)
+            known.append(
+                CommittedPartition(
+                    partition, one.committed_offset, leader_epoch, metadata, topic_id
+                )
+            )
+    if known:
+        answer = yield _request(call, known)
+        for partition, error in answer.partitions:
+            results.setdefault(partition.topic, []).append(_result(partition.partition, error))
+    return {"topics": [{**topics[key], "partitions": of} for key, of in results.items()]}
+
+
+def _result(index: int, error: str | None) -> Values:
+    return {"partition_index": index, "error_code": error}
+
+
+def _request(call: Call, partitions: list[CommittedPartition]) -> OffsetCommitRequest:
+    request = call.request
+    retention = getattr(request, "retention_time", None)
+    return OffsetCommitRequest(
+        request.group_id,
+        request.member_id,
+        request.generation_id_or_member_epoch,
+        getattr(request, "group_instance_id", None),
+        partitions,
+        -1 if retention is None else milliseconds(retention),
+        knows_member_epochs=call.version >= MEMBER_EPOCHS,
+    )

@@ -1,0 +1,29 @@
+"""OffsetDelete: forget what a group has committed (KIP-496)."""
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import by_topic
+from refimpl.api.groups import UNKNOWN, exists
+from refimpl.broker.group_messages import OffsetDeleteRequest, OffsetDeleteResponse
+from refimpl.broker.messages import TopicPartition
+
+
+def handle(call: Call) -> Handling:
+    """Delete the offsets of partitions that exist."""
+    request = call.request
+    known: list[TopicPartition] = []
+    results: list[tuple[TopicPartition, str | None]] = []
+    for topic in request.topics:
+        for one in topic.partitions:
+            name = TopicPartition(topic.name, one.partition_index)
+            if exists(call, name):
+                known.append(name)
+            else:
+                results.append((name, UNKNOWN))
+    answer: OffsetDeleteResponse = yield OffsetDeleteRequest(request.group_id, known)
+    if answer.error is not None:
+        return {"error_code": answer.error}
+    found: dict[str, list[Values]] = by_topic(
+        (name, {"partition_index": name.partition, "error_code": error})
+        for name, error in (*results, *answer.partitions)
+    )
+    return {"topics": [{"name": name, "partitions": of} for name, of in found.items()]}

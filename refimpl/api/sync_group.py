@@ -1,0 +1,24 @@
+"""SyncGroup: the leader's assignment for everybody, and everybody's own."""
+
+from refimpl.api.call import Call, Handling
+from refimpl.broker.group_messages import SyncGroupRequest, SyncGroupResponse
+
+
+def handle(call: Call) -> Handling:
+    """Sync; followers wait for the leader."""
+    request = call.request
+    answer: SyncGroupResponse = yield SyncGroupRequest(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        getattr(request, "protocol_type", None),
+        getattr(request, "protocol_name", None),
+        tuple((one.member_id, bytes(one.assignment)) for one in request.assignments),
+    )
+    return {
+        "error_code": answer.error,
+        "protocol_type": answer.protocol_type,
+        "protocol_name": answer.protocol_name,
+        "assignment": answer.assignment,
+    }
