@@ -1,7 +1,6 @@
 """What the handlers of group APIs share."""
 
 from typing import Any
-from uuid import UUID
 
 from refimpl.api.call import Call
 from refimpl.broker.group_messages import TopicIdPartitions
@@ -33,7 +32,7 @@ def id_of(call: Call, topic: str) -> Uuid:
     return NO_ID if known is None else Uuid(known.topic_id)
 
 
-def name_of(call: Call, topic_id: UUID | None) -> str | None:
+def name_of(call: Call, topic_id: Any | None) -> str | None:
     """A topic's name, if there is one of this id."""
     if topic_id is None:
         return None
