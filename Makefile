@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos validate check \
-	docs test-browser test-kafka test-cluster soak bench lock clean
+	docs test-browser test-kafka test-cluster soak fuzz bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,10 @@ test-cluster: java setup ## Judge on a standalone cluster of Spark, and kill a w
 soak: java setup ## Run the property tests with thousands of examples, on fresh seeds
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not spark and not kafka and not cluster" $(ARGS)
 
+fuzz: setup ## Feed a million fuzzed frames to a broker, guided by coverage: ARGS="--frames N --seed N"
+	@$(PIP) --quiet --require-hashes -r requirements-fuzz.lock || echo "No atheris for this Python: not guided by coverage"
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
 bench: java setup ## Measure, in CPU seconds and against a yardstick in the same run
 	for bench in bench/bench_*.py; do $(BIN)/python $$bench $(ARGS) || exit 1; done
 
@@ -107,6 +111,7 @@ lock: ## Write the locks anew after a change in pyproject.toml (needs uv)
 	@command -v uv > /dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 2; }
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements.lock
 	$(LOCK) --group build -c requirements.lock -o requirements-build.lock
+	$(LOCK) --group fuzz -o requirements-fuzz.lock
 
 clean: ## Remove what was built; .venv stays
 	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -17,12 +17,14 @@ TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
 
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
-_EMPTY_IS_ALL = 0
+_EMPTY_IS_ALL, _FIRST_BY_ID = 0, 12
 
 
 def handle(call: Call) -> Handling:
     """The cluster as this broker knows it."""
     request, topics = call.request, call.broker.node.metadata.topics
+    if call.version < _FIRST_BY_ID and any(map(_names_no_topic, request.topics or ())):
+        return {"brokers": (), "topics": [_refused(one) for one in request.topics]}
     answers: list[Values] = []
     if request.topics is None or (call.version == _EMPTY_IS_ALL and not request.topics):
         answers = [_topic(call, topic) for topic in topics.values()]
@@ -32,6 +34,16 @@ def handle(call: Call) -> Handling:
         described: MetadataResponse = yield MetadataRequest(names, allowed)
         answers = [_wanted(call, one, described.errors) for one in request.topics]
     return {**_cluster(call), "topics": answers}
+
+
+def _names_no_topic(one: Any) -> bool:
+    """Versions 10 and 11 have a field for the id, and do not know what to do with it."""
+    return one.name is None or getattr(one, "topic_id", None) is not None
+
+
+def _refused(one: Any) -> Values:
+    topic_id = getattr(one, "topic_id", None)
+    return {"error_code": "INVALID_REQUEST", "name": one.name or "", "topic_id": topic_id}
 
 
 def _wanted(call: Call, one: Any, errors: Mapping[str, str]) -> Values:

@@ -35,7 +35,14 @@ from refimpl.broker.messages import TopicPartition
 from refimpl.broker.placement import Rng
 from refimpl.broker.quotas import plan_quotas
 from refimpl.broker.reassignments import ongoing, plan_move
-from refimpl.broker.topics import check_new, check_size, metric_name, plan_partitions, plan_topic
+from refimpl.broker.topics import (
+    check_growth,
+    check_new,
+    check_size,
+    metric_name,
+    plan_partitions,
+    plan_topic,
+)
 from refimpl.errors import Refusal
 
 ZERO_ID = bytes(16)
@@ -193,6 +200,12 @@ class Administration:
         twice = _repeated(topic.name for topic in body.topics)
         duplicate = ("INVALID_REQUEST", "Duplicate topic name.")
         results = [c.TopicResult(name, *duplicate) for name in twice]
+        try:
+            check_growth(body.topics, self.state.metadata)
+        except ApiError as large:
+            names = dict.fromkeys(topic.name for topic in body.topics)
+            results = [c.TopicResult(name, large.error, large.message) for name in names]
+            return c.CreatePartitionsResponse(results)
         for wanted in body.topics:
             if wanted.name in twice:
                 continue

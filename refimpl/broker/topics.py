@@ -88,6 +88,16 @@ def check_size(topics: Sequence[CreatableTopic], defaults: Defaults) -> None:
         raise ApiError("POLICY_VIOLATION", "Excessively large number of partitions per request.")
 
 
+def check_growth(topics: Sequence[NewPartitions], metadata: ClusterMetadata) -> None:
+    """Refuse a request to give topics more partitions than one may make, or even think of."""
+    known = metadata.topics
+    more = (
+        one.total_count - len(known[one.name].partitions) for one in topics if one.name in known
+    )
+    if sum(max(0, count) for count in more) > MOST_PARTITIONS:
+        raise ApiError("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+
+
 def usable(metadata: ClusterMetadata) -> list[UsableBroker]:
     """The brokers that may be given replicas."""
     return [UsableBroker(one.broker_id, one.rack, one.fenced) for one in metadata.brokers.values()]

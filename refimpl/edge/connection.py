@@ -7,6 +7,7 @@ handled for it while it does not read its answers.
 """
 
 import asyncio
+import socket
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 PRODUCE = 0
 IN_FLIGHT = 64
+IN_FLIGHT_BYTES = 4 << 20
+"""Of one connection: while this much waits for answers, the next request waits to begin."""
 UNSENT = 1 << 20
 
 #: Where bytes of any connection are received; `feed` copies them before the next ones come
@@ -31,12 +34,12 @@ _SHARED = memoryview(bytearray(1 << 18))
 
 
 class Slot:
-    """The place of one response among the others."""
+    """The place of one response among the others; its request takes so much of a budget."""
 
-    __slots__ = ("api_key", "done", "parts", "reserved")
+    __slots__ = ("api_key", "budget", "done", "parts", "size")
 
-    def __init__(self, api_key: int, reserved: int) -> None:
-        self.api_key, self.reserved = api_key, reserved
+    def __init__(self, api_key: int, size: int, budget: Budget) -> None:
+        self.api_key, self.size, self.budget = api_key, size, budget
         self.parts: list[Buffer] | None = None
         self.done = False
 
@@ -86,7 +89,9 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = deque[tuple[Buffer, int]]()
         self._slots = deque[Slot]()
         self._reserved = 0  # for the frame that is being received
-        self._asking = False
+        self._in_flight = 0  # bytes of requests that wait for their answers
+        self._begins = 0  # of these, what the next request has been granted
+        self._asking = self._asking_to_begin = False
         self._reading = self._writable = True
         self._muted = 0
 
@@ -97,6 +102,9 @@ class Connection(asyncio.BufferedProtocol):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=UNSENT)
         self.host = (transport.get_extra_info("peername") or ("",))[0]
+        connected: socket.socket | None = transport.get_extra_info("socket")
+        if connected is not None:  # whose host is gone, and waits for an answer, is found out
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.active_at = asyncio.get_running_loop().time()
         self.listener.opened(self)
 
@@ -107,11 +115,15 @@ class Connection(asyncio.BufferedProtocol):
         budget = self._budget
         if self._asking:
             budget.forget(self._granted)
+        if self._asking_to_begin:
+            self.listener.in_flight.forget(self._granted_to_begin)
+        self.listener.in_flight.give_back(self._begins)
+        slots, self._slots = self._slots, deque[Slot]()
         given = self._reserved + sum(reserved for _, reserved in self._waiting)
-        given += sum(slot.reserved for slot in self._slots)
         self._waiting.clear()
-        self._slots.clear()
         self._reserved = 0
+        for slot in slots:
+            slot.budget.give_back(slot.size)
         budget.give_back(given)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -151,6 +163,23 @@ class Connection(asyncio.BufferedProtocol):
         self._asking, self._reserved = False, self.reader.size
         self._read_or_not()
 
+    def _room_to_begin(self, frame: Buffer) -> bool:
+        """Room for a frame that came without asking, from now until it is answered."""
+        if self._begins == len(frame):  # granted since
+            self._begins = 0
+            return True
+        if self._asking_to_begin:
+            return False
+        if self.listener.in_flight.take(len(frame), self._granted_to_begin):
+            return True
+        self._asking_to_begin = True
+        return False
+
+    def _granted_to_begin(self) -> None:
+        self._asking_to_begin = False
+        self._begins = len(self._waiting[0][0])
+        asyncio.get_running_loop().call_soon(self.turn)
+
     # Requests
 
     def turn(self) -> None:
@@ -164,9 +193,13 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if not self._may_begin(api.key):
                 break
+            if not reserved and not self._room_to_begin(frame):
+                break
             self._waiting.popleft()
-            slot = Slot(api.key, reserved)
+            budget = self._budget if reserved else self.listener.in_flight
+            slot = Slot(api.key, len(frame), budget)
             self._slots.append(slot)
+            self._in_flight += slot.size
             self.listener.handle(Received(self, slot, api, frame))
         self._read_or_not()
 
@@ -177,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         if not slots:
             return True
         in_a_row = api_key == PRODUCE and slots[-1].api_key == PRODUCE
-        return in_a_row and len(slots) < IN_FLIGHT
+        return in_a_row and len(slots) < IN_FLIGHT and self._in_flight < IN_FLIGHT_BYTES
 
     def answered(self, slot: Slot, parts: list[Buffer] | None) -> None:
         """The answer to a request: it goes out once all before it have."""
@@ -186,8 +219,8 @@ class Connection(asyncio.BufferedProtocol):
         sent: list[Buffer] = []
         while slots and slots[0].done:
             first = slots.popleft()
-            if first.reserved:
-                self._budget.give_back(first.reserved)
+            self._in_flight -= first.size
+            first.budget.give_back(first.size)
             if first.parts:
                 sent += first.parts
         transport = self.transport

@@ -41,10 +41,17 @@ class Listener:
     budget: Budget
     faults: Faults
     connections: set[Connection] = field(factory=set[Connection], init=False)
+    #: For requests that came whole and wait for answers; whoever lies about the size of a frame,
+    #: and so takes the budget of large ones, must not keep these waiting
+    in_flight: Budget = field(init=False)
     paused: bool = field(default=False, init=False)
     refusals: int = field(default=0, init=False)
     _server: asyncio.Server | None = field(default=None, init=False)
     _sweeper: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """As much for requests in flight as for large frames."""
+        self.in_flight = Budget(self.limits.queued_max_request_bytes)
 
     async def listen(self, host: str, port: int) -> int:
         """Open the port, or any for 0; answers which. Raises OSError if it is taken."""

@@ -8,7 +8,7 @@ from attrs import define, field
 
 @define(eq=False)
 class Budget:
-    """Memory for frames that are being received, in bytes: given in the order of asking.
+    """Memory for frames, in bytes, until they are answered: given in the order of asking.
 
     What is given is enough for the whole frame, so that nobody waits for the rest of it while
     others wait for him.

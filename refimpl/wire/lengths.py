@@ -98,7 +98,9 @@ def _of_field(one: Field[Any], flexible: bool) -> Shape:
         kind, nullable = rest[0], len(rest) < len(get_args(kind))
     name = one.metadata.get("kafka_type")
     if get_origin(kind) is tuple:
-        return _array(_of_kind(name, get_args(kind)[0], flexible), flexible)
+        return _array(
+            _of_kind(name, get_args(kind)[0], flexible), flexible, None if nullable else one.name
+        )
     shape = _of_kind(name, kind, flexible)
     if nullable and is_dataclass(kind) and "tag" not in one.metadata:
         return _nullable(shape)
@@ -116,9 +118,13 @@ def _of_kind(name: str | None, kind: Any, flexible: bool) -> Shape:
     return Shape(size, True, _skipping(size))
 
 
-def _array(element: Shape, flexible: bool) -> Shape:
+def _array(element: Shape, flexible: bool, required: str | None) -> Shape:
+    """`required` is the name of a field that may not be null: kio takes null for any array."""
+
     def skip(reader: Reader) -> None:
         count = reader.unsigned_varint() - 1 if flexible else reader.int32()
+        if count < 0 and required:
+            raise MalformedRequest(f"null at position {reader.position}, for the array {required}")
         if count <= 0:
             return
         left = len(reader.data) - reader.position

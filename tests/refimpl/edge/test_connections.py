@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tracemalloc
 from collections.abc import Callable, Coroutine
 from struct import pack
 
@@ -263,4 +264,108 @@ async def test_no_more_connections_than_allowed() -> None:
         assert (await response(kept[0][0]))[0] == 1
         for _, each in kept:
             each.close()
+        writer.close()
+
+
+def produced(offset: int) -> ProduceResponse:
+    return ProduceResponse([ProducedPartition(TopicPartition("t", 0), None, offset)])
+
+
+@run
+async def test_requests_that_wait_share_the_budget_and_all_come_through() -> None:
+    frame, most = request(PRODUCE, 3, 1, one_batch(bytes(32_000))), 256 << 10
+    async with listening(Limits(queued_max_request_bytes=most)) as (listener, broker, port):
+        writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(8)]
+        for writer in writers:
+            writer.write(frame * 20)
+        answered = 0
+        while answered < 160:
+            await until(lambda answered=answered: len(broker.asked) > answered)
+            assert (len(broker.asked) - answered) * 32_000 < listener.in_flight.taken <= most
+            _, then = broker.asked[answered]
+            then(produced(answered))
+            answered += 1
+        await until(lambda: listener.in_flight.taken == 0)
+        for writer in writers:
+            writer.close()
+
+
+@run
+async def test_one_connection_may_have_only_so_many_bytes_in_flight() -> None:
+    async with listening() as (listener, broker, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request(PRODUCE, 3, 1, one_batch(bytes(1_000_000))) * 10)
+        await until(lambda: len(broker.asked) == 5)
+        other, into_other = await asyncio.open_connection("127.0.0.1", port)
+        into_other.write(request(API_VERSIONS, 0, 1))
+        assert (await response(other))[0] == 1
+        assert len(broker.asked) == 5
+        for number in range(10):
+            await until(lambda number=number: len(broker.asked) > number)
+            broker.asked[number][1](produced(number))
+            await response(reader)
+        assert listener.budget.taken == 0
+        for each in (writer, into_other):
+            each.close()
+
+
+@run
+async def test_what_a_connection_holds_is_free_again_when_it_is_lost() -> None:
+    frame = request(PRODUCE, 3, 1, one_batch(bytes(60_000)))
+    limits = Limits(queued_max_request_bytes=100_000)
+    async with listening(limits) as (listener, broker, port):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(frame * 4)
+        await until(lambda: len(broker.asked) == 1)
+        _, waits = await asyncio.open_connection("127.0.0.1", port)
+        waits.write(frame * 4)
+        await until(lambda: len(listener.connections) == 2)
+        lost = list(listener.connections)
+        _, last = await asyncio.open_connection("127.0.0.1", port)
+        last.write(frame)
+        await until(lambda: len(listener.connections) == 3)
+        for connection in lost:
+            connection.abort()
+        await until(lambda: len(broker.asked) == 2)
+        broker.asked[1][1](produced(0))
+        await until(lambda: listener.in_flight.taken == 0)
+        for each in (writer, waits, last):
+            each.close()
+
+
+@run
+async def test_a_thousand_idle_connections_cost_little_and_others_are_served() -> None:
+    async with listening() as (listener, _, port):
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        idle = [socket.socket() for _ in range(1000)]
+        loop = asyncio.get_running_loop()
+        for client in idle:
+            client.setblocking(False)
+            await loop.sock_connect(client, ("127.0.0.1", port))
+        await until(lambda: len(listener.connections) == 1000)
+        for client in idle[:500]:
+            client.send(pack(">i", 100 << 20) + b"begun")  # and half of them lie
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request(API_VERSIONS, 0, 1))
+        assert (await response(reader))[0] == 1
+        cost = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        assert cost < 1000 * 80_000, cost
+        for client in idle:
+            client.close()
+        writer.close()
+        await until(lambda: not listener.connections)
+        assert listener.budget.taken == 0
+
+
+@run
+async def test_a_peer_that_is_gone_without_a_word_is_probed() -> None:
+    async with listening() as (listener, _, port):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        await until(lambda: bool(listener.connections))
+        (connection,) = listener.connections
+        assert connection.transport is not None
+        connected = connection.transport.get_extra_info("socket")
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         writer.close()
