@@ -20,6 +20,7 @@ from refimpl.storage.schema import (
     Texts,
     read,
     since,
+    write,
 )
 
 T = TypeVar("T")
@@ -59,3 +60,8 @@ def read_versioned(schema: type[T], data: bytes) -> tuple[T, int]:
     if version < 0:
         raise CorruptBatch(f"version {version} of {schema.__name__}")
     return read(schema, reader, version), version
+
+
+def write_versioned(message: Subscription | Assignment, version: int) -> bytes:
+    """The message in a version, behind the number of it."""
+    return INT16.packing.pack(version) + write(message, version)

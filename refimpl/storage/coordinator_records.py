@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
+from refimpl.java_hash import string_hash
 from refimpl.storage import consumer_group_records as groups
 from refimpl.storage import share_group_records as share
 from refimpl.storage import streams_group_records as streams
 from refimpl.storage.errors import CorruptBatch
-from refimpl.storage.java_text import string_hash
 from refimpl.storage.schema import (
     ID,
     INT16,
