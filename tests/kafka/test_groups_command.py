@@ -1,0 +1,72 @@
+"""`highwater groups` of real Kafka, beside Kafka's own ConsumerGroupCommand."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from refimpl.edge.groups_command import groups_
+from tests.kafka.clients import create_topics
+from tests.kafka.judge import Broker, Judge
+
+ck: Any = import_module("confluent_kafka")
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+COLUMNS = 9
+
+
+def consumer(address: str, protocol: str, name: str) -> Any:
+    """A member that has yet to be assigned something."""
+    conf = {"bootstrap.servers": address, "group.id": f"{protocol} readers", "client.id": name}
+    member = ck.Consumer({**conf, "group.protocol": protocol, "auto.offset.reset": "earliest"})
+    member.subscribe(["orders"])
+    return member
+
+
+def ours(address: str, group: str) -> list[list[str]]:
+    arguments = ["--bootstrap-server", address, "--describe", "--group", group, "--json"]
+    answer = CliRunner().invoke(groups_, arguments)
+    assert answer.exit_code == 0, answer.output
+    rows = [json.loads(line).values() for line in answer.stdout.splitlines()]
+    return sorted(["-" if one is None else str(one) for one in row] for row in rows)
+
+
+def kafkas(judge: Judge, address: str, group: str) -> list[list[str]]:
+    answer = judge.run(TOOL, "--bootstrap-server", address, "--describe", "--group", group)
+    assert answer.status == 0, answer.complaints
+    lines = [line for line in answer.out.splitlines() if line.startswith(group)]
+    return sorted([group, *line.removeprefix(group).split()] for line in lines)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_are_described_as_by_kafkas_own_tool(
+    judge: Judge, tmp_path: Path, protocol: str
+) -> None:
+    broker = Broker(tmp_path)
+    broker.format(judge)
+    with broker.running():
+        create_topics(broker.address, {"orders": {}}, partitions=2)
+        producer = ck.Producer({"bootstrap.servers": broker.address})
+        for number in range(10):
+            producer.produce("orders", str(number), partition=number % 2)
+        assert producer.flush(30) == 0
+        members = [consumer(broker.address, protocol, name) for name in ("one", "two", "three")]
+        group, rows = f"{protocol} readers", list[list[str]]()
+        while len(rows) != 3:
+            for member in members:
+                message = member.poll(0.1)
+                if message is not None and message.error() is None:
+                    member.commit(message, asynchronous=False)
+            if sorted(len(member.assignment()) for member in members) == [0, 1, 1]:
+                rows = ours(broker.address, group)
+        # Kafka's tool leaves out the member that has no partition.
+        idle, *busy = rows
+        assert idle[1] == "-"
+        assert busy == kafkas(judge, broker.address, group)
+        for member in members:
+            member.close()
+        left = ours(broker.address, group)
+        assert left == kafkas(judge, broker.address, group)
+        assert {len(row) for row in rows + left} == {COLUMNS}
