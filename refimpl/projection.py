@@ -15,6 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.brokers import BrokerRegistry
+from refimpl.machines.classic_consumer import ClassicConsumer
+from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import ControllerElection
 from refimpl.machines.group import Coordinator, Member
@@ -65,6 +67,32 @@ CONSUMER_COMMIT_MEMBER: Projection[Member] = {
     "done": lambda m: m.done,
     "last": lambda m: m.last,
 }
+
+CLASSIC_GROUP: Projection[ClassicGroup] = {
+    "state": lambda g: g.state,
+    "generation": lambda g: g.generation,
+    "initial": lambda g: g.initial is not None,
+}
+
+CLASSIC_CONSUMER: Projection[ClassicConsumer] = {
+    "believes": lambda c: c.generation,
+    "owned": lambda c: c.owned,
+}
+
+
+def classic_phase(group: ClassicGroup, id: str) -> str:
+    """Where a member id stands at the coordinator: one entry of ClassicGroup's `phase`."""
+    if id in group.pending:
+        return "pending"
+    member = group.members.get(id)
+    if member is None:
+        return "none"
+    if member.join is not None:
+        return "new" if member.is_new else "joining"
+    if member.sync is not None:
+        return "syncing"
+    return "unsynced" if id in group.unsynced else "in"
+
 
 CONTROLLER_ELECTION: Projection[ControllerElection] = {
     "watch": lambda e: e.watch,

@@ -61,3 +61,34 @@ class UnsupportedGroupRequest(Refusal):
     kafka_error = "UNSUPPORTED_VERSION"
     says = "{request} is not served"
     request: str
+
+
+@frozen
+class UnknownGroupMember(Refusal):
+    """A member of a group that is not here, or is of another type."""
+
+    kafka_error = "UNKNOWN_MEMBER_ID"
+    says = "there is no classic group {group}, of which {member!r} would be a member"
+    group: str
+    member: str
+
+
+@frozen
+class OtherGroupType(Refusal):
+    """A group of another type has members."""
+
+    kafka_error = "INCONSISTENT_GROUP_PROTOCOL"
+    says = "group {group} is of type {type}, and has members"
+    group: str
+    type: str
+
+
+@frozen
+class InvalidSessionTimeout(Refusal):
+    """A session is shorter or longer than the broker allows."""
+
+    kafka_error = "INVALID_SESSION_TIMEOUT"
+    says = "a session of {asked} ms, where {least} to {most} are allowed"
+    asked: int
+    least: int
+    most: int

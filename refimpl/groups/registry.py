@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+from refimpl.groups.classic import ClassicGroups
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.coordinator import GroupCoordinator
 from refimpl.groups.log import CoordinatorLog
@@ -15,7 +16,7 @@ NewId: TypeAlias = Callable[[], str]
 
 NewLogic: TypeAlias = Callable[[GroupStore, GroupConfig, Topics, NewId], GroupLogic]
 
-LOGICS: tuple[NewLogic, ...] = ()
+LOGICS: tuple[NewLogic, ...] = (ClassicGroups,)
 """The types of groups that are served."""
 
 

@@ -1,0 +1,98 @@
+"""A classic group as it is written down: GroupMetadata, version 3.
+
+Of a group that is loaded nothing is known but this: it is Stable, or Empty, and nothing is parked.
+"""
+
+from refimpl.machines.classic_group import ClassicGroup
+from refimpl.machines.classic_member import Member
+from refimpl.storage.consumer_protocol import Subscription, read_versioned
+from refimpl.storage.coordinator_records import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from refimpl.storage.errors import CorruptBatch
+
+NUMBER = 2
+VERSION = 3
+CONSUMER_TYPE = "consumer"
+"""The protocol type of groups whose members read topics."""
+
+
+def record_of(group_id: str, group: ClassicGroup) -> CoordinatorRecord:
+    """What is written down of a group."""
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader if group.members else None,
+        current_state_timestamp=group.since,
+        members=tuple([_written(one, group.protocol) for one in group.members.values()]),
+    )
+    return CoordinatorRecord(GROUP_RECORDS[NUMBER], GroupMetadataKey(group_id), value, VERSION)
+
+
+def tombstone_of(group_id: str) -> CoordinatorRecord:
+    """The group is no more."""
+    return CoordinatorRecord(GROUP_RECORDS[NUMBER], GroupMetadataKey(group_id))
+
+
+def group_of(value: GroupMetadataValue) -> ClassicGroup:
+    """The group that was written down."""
+    members = {one.member_id: _read(one, value.protocol) for one in value.members}
+    return ClassicGroup(
+        state="Stable" if members else "Empty",
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol=value.protocol,
+        leader=value.leader,
+        members=members,
+        since=value.current_state_timestamp,
+    )
+
+
+def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
+    """The topics of all members; None where they are not known, of a group of another type, or
+    between generations."""
+    if group.protocol_type != CONSUMER_TYPE:
+        return None
+    if not group.members:
+        return frozenset()
+    topics: set[str] = set()
+    try:
+        for member in group.members.values():
+            subscription, _ = read_versioned(Subscription, member.metadata(group.protocol))
+            topics.update(subscription.topics)
+    except CorruptBatch:
+        return None
+    return frozenset(topics)
+
+
+def _written(member: Member, protocol: str | None) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.id,
+        group_instance_id=member.instance,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_ms,
+        session_timeout=member.session_ms,
+        subscription=member.metadata(protocol),
+        assignment=member.assignment,
+    )
+
+
+def _read(member: MemberMetadata, protocol: str | None) -> Member:
+    """In version 0 there is no rebalance time-out: it was the session's."""
+    session_ms = member.session_timeout
+    return Member(
+        id=member.member_id,
+        protocols=((protocol or "", member.subscription),),
+        instance=member.group_instance_id,
+        session_ms=session_ms,
+        rebalance_ms=session_ms if member.rebalance_timeout < 0 else member.rebalance_timeout,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        assignment=member.assignment,
+    )
