@@ -37,7 +37,9 @@ def _settings(
     return dict(one.split("=", 1) for one in values)
 
 
-@click.command("groups")
+@click.command(
+    "groups", short_help="Print the consumer groups of any Kafka: offsets, lag, readers."
+)
 @click.option(
     "--bootstrap-server",
     required=True,
