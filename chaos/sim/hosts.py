@@ -1,14 +1,15 @@
 """Where the nodes of `refimpl.broker` run: what they output is carried out, and watched."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from attrs import define, field
 
 from chaos.sim.addresses import CONTROLLER, RESTART, ProcessTimer, Restart
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
-from chaos.sim.simulation import Simulation
+from chaos.sim.network import Timeline
+from chaos.sim.simulation import Simulation, Watcher
 from chaos.sim.store import StoreHost
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.control_messages import (
@@ -85,6 +86,19 @@ class BrokerHost:
     up: bool = False
     paused_until: int = 0
     down_for: int = 0
+    _timeline: Timeline = field(init=False)
+    _watchers: Mapping[type, Sequence[Watcher]] = field(init=False)
+    _send: Callable[[Request | Response], None] = field(init=False)
+    #: Changes of the ISR that are put to the controller once everything else is carried out
+    _at_once: list[Request] = field(factory=list[Request], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look up once where everything goes."""
+        simulation = self.simulation
+        self._timeline, self._watchers = simulation.timeline, simulation.watchers
+        self._send = simulation.network.send
+        if simulation.settings.isr_at_once:
+            self._send = self._send_unless_at_once
 
     @property
     def node(self) -> Node:
@@ -113,7 +127,7 @@ class BrokerHost:
             if process != len(self.nodes):
                 return
         if self.up:
-            outputs = self.nodes[-1].handle(self.simulation.timeline.now, message)
+            outputs = self.nodes[-1].handle(self._timeline.now, message)
             if outputs:
                 self._carry_out(outputs)
 
@@ -147,30 +161,30 @@ class BrokerHost:
         timeline.at(timeline.now + self.down_for, self.id, RESTART)
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
-        simulation = self.simulation
-        watchers, send = simulation.watchers, simulation.network.send
-        at_once: list[Request] | None = [] if simulation.settings.isr_at_once else None
+        watchers = self._watchers
         for output in outputs:
             kind = output.__class__
             if kind is Timer:
-                timer = ProcessTimer(len(self.nodes), output)
-                simulation.timeline.at(output.at_ms, self.id, timer)
-            elif kind is Response:
-                send(output)
-            elif kind is Request:
-                if at_once is not None and output.body.__class__ is AlterPartitionRequest:
-                    at_once.append(output)
-                else:
-                    send(output)
-            elif kind in watchers:
-                for watcher in watchers[kind]:
+                self._timeline.at(output[0], self.id, ProcessTimer(len(self.nodes), output))
+            elif kind is Response or kind is Request:
+                self._send(output)
+            elif watching := watchers.get(kind):
+                for watcher in watching:
                     watcher(self.id, output)
             elif kind is Stopped:
                 self._stopped()
             elif kind is StorageFailed:
                 self._halted()
-        for request in at_once or ():
-            self._ask_at_once(request)
+        if self._at_once:
+            asked, self._at_once = self._at_once, []
+            for request in asked:
+                self._ask_at_once(request)
+
+    def _send_unless_at_once(self, message: Request | Response) -> None:
+        if message.body.__class__ is AlterPartitionRequest:
+            self._at_once.append(cast("Request", message))
+        else:
+            self.simulation.network.send(message)
 
     def _ask_at_once(self, request: Request) -> None:
         """Let a change of the ISR take no time, as it does in Truncation, or not happen."""

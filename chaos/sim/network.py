@@ -1,8 +1,7 @@
 """The network: late, twice, in another order, in one direction only, or not at all."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from heapq import heappush
 from random import Random
 from typing import Any, TypeAlias
 
@@ -16,22 +15,25 @@ CALM_JITTER_MS = 5
 STRAY_MS = 1200
 
 Link: TypeAlias = tuple[int, int]
-Entry: TypeAlias = tuple[int, int, int, Any]
+Entry: TypeAlias = tuple[int, Any]
 Message: TypeAlias = Request | Response
 
 
 @define(eq=False)
 class Timeline:
-    """What will happen, in order: (when, a number that settles ties, node, message)."""
+    """What will happen: for each millisecond, nodes and messages in the order in which they were
+    put there.
+
+    Something happens at nearly every millisecond, so nothing is gained by sorting.
+    """
 
     now: int = 0
-    number: int = 0
-    heap: list[Entry] = field(factory=list[Entry])
+    due: defaultdict[int, list[Entry]] = field(factory=lambda: defaultdict[int, list[Entry]](list))
 
     def at(self, when: int, node: int, message: Any) -> None:
-        """Let a node have a message at a time, past the network."""
-        self.number += 1
-        heappush(self.heap, (when, self.number, node, message))
+        """Let a node have a message at a time that has not passed, past the network."""
+        assert when >= self.now
+        self.due[when].append((node, message))
 
 
 @define(eq=False)
@@ -59,30 +61,30 @@ class Network:
 
     def send(self, message: Message) -> None:
         """Carry a message from its source to its target."""
-        source, target = message[0], message[1]
+        source, target, _, _ = message
         if self.cut and (source, target) in self.cut:
             self.lost += 1
             return
-        late_ms = self._lags(message) if self.lag and target in self.lag else 0
-        if late_ms < 0:
-            return
-        random = self.rng.random
+        timeline, random = self.timeline, self.rng.random
+        arrives = timeline.now + self.delay_ms
+        if self.lag and target in self.lag:
+            late_ms = self._lags(message)
+            if late_ms < 0:
+                return
+            arrives += late_ms
         if self.drop and random() < self.drop:
             self.lost += 1
             return
-        timeline = self.timeline
-        timeline.number = number = timeline.number + 1
-        arrives = timeline.now + late_ms + self.delay_ms + int(random() * self.jitter_ms)
+        arrives += int(random() * self.jitter_ms)
         if self.slow and (source, target) in self.slow:
             arrives += self.slow[source, target]
         if self.stray and random() < self.stray:
             arrives += int(random() * STRAY_MS)
-        heappush(timeline.heap, (arrives, number, target, message))
+        timeline.due[arrives].append((target, message))
         if self.duplicate and random() < self.duplicate:
-            timeline.number += 1
             late = STRAY_MS if random() < 0.5 else 10 + 6 * self.jitter_ms
             arrives += int(random() * late)
-            heappush(timeline.heap, (arrives, timeline.number, target, message))
+            timeline.due[arrives].append((target, message))
 
     def _lags(self, message: Message) -> int:
         """How much later this comes, if it is news of the metadata; what follows news that never

@@ -1,11 +1,10 @@
 """One run: three brokers, a controller, a coordinator and clients, from a configuration and a
-script of faults, event by event from one heap."""
+script of faults, event by event from one timeline."""
 
 import gc
 import hashlib
 import traceback
 from collections.abc import Mapping
-from heapq import heappop, heappush
 from random import Random
 from typing import Any, Protocol
 
@@ -100,23 +99,29 @@ class Run:
 
     def _loop(self, hasher: Any) -> None:
         timeline, progress, nodes = self.simulation.timeline, self.progress, self.nodes
-        heap, budget = timeline.heap, self.settings.events
-        events = 0
+        due, budget = timeline.due, self.settings.events
+        now, events = timeline.now, 0
         try:
-            while not progress.done:
-                now, _, target, message = heappop(heap)
-                timeline.now = now
-                node = nodes[target]
-                if node.paused_until > now:
-                    timeline.number += 1
-                    heappush(heap, (node.paused_until, timeline.number, target, message))
+            while True:
+                now_due = due.get(now)
+                if now_due is None:
+                    now += 1
                     continue
-                events += 1
-                if hasher is not None:
-                    hasher.update(repr((now, target, message)).encode())
-                node.handle(message)
-                if events >= budget:
-                    raise Violation("EventBudget", f"{budget} events, and no end")
+                timeline.now = now
+                for target, message in now_due:  # which grows while it is gone through
+                    node = nodes[target]
+                    if node.paused_until > now:
+                        timeline.at(node.paused_until, target, message)
+                        continue
+                    events += 1
+                    if hasher is not None:
+                        hasher.update(repr((now, target, message)).encode())
+                    node.handle(message)
+                    if events >= budget:
+                        raise Violation("EventBudget", f"{budget} events, and no end")
+                    if progress.done:
+                        return
+                del due[now]
         finally:
             self.events = events
 

@@ -66,6 +66,9 @@ class Memory:
         if kind is set:
             self.containers.append((thing, thing.copy()))
             return ()
+        if isinstance(thing, tuple):  # a named one; what is in it is a value, as in a frozen class
+            _values.add(kind)
+            return ()
         fields = _fields_of(kind) if attrs.has(kind) else _named(tuple(thing.__dict__))
         if fields is None:
             return ()

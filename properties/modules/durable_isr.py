@@ -135,7 +135,7 @@ class DurableIsr(Binding):
         try:
             with self._informed(l, {}) as informed:
                 with suppress(Refusal):
-                    informed.answer_fetch(evolve(follower.next_fetch(), epoch=0), 0)
+                    informed.answer_fetch(follower.next_fetch()._replace(epoch=0), 0)
                 request = informed.isr_with(f)
         finally:
             leader.seen = seen

@@ -4,7 +4,7 @@ A delayed operation is completed once: by what it waits for, by its time-out, or
 role that makes it pointless.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
@@ -70,10 +70,6 @@ class FetchPart:
     asked: FetchRequest | None = None
     decided: FetchedPartition | None = None
 
-    def has_news(self, isolation_level: int) -> bool:
-        """Whether an answer would say something else than the last one did."""
-        return self.is_settled() or self.has_records(isolation_level)
-
     def has_records(self, isolation_level: int) -> bool:
         """Whether there is something to read."""
         partition, asked = self.partition, self.asked
@@ -118,18 +114,18 @@ class DelayedFetch:
     session: FetchSession | None
     completed: bool = False
 
-    def is_served(self, min_bytes: int, isolation_level: int) -> bool:
+    def news(self, isolation_level: int) -> list[FetchPart]:
+        """The partitions of which an answer would say something else than the last one did."""
+        return [one for one in self.parts if one.is_settled() or one.has_records(isolation_level)]
+
+    def is_served(self, news: Sequence[FetchPart], min_bytes: int, isolation_level: int) -> bool:
         """Whether it can be answered: there is enough to read, or something other than records to
         tell."""
-        found = 0
-        for part in self.parts:
-            if part.is_settled():
-                return True
-            if part.has_records(isolation_level):
-                if min_bytes <= 1:
-                    return True
-                found += part.available(isolation_level)
-        return found >= min_bytes
+        if not news:
+            return min_bytes <= 0
+        if min_bytes <= 1 or any(one.is_settled() for one in news):
+            return True
+        return sum(one.available(isolation_level) for one in news) >= min_bytes
 
 
 Deadline: TypeAlias = tuple[int, int, Callable[[Any], None], Any]

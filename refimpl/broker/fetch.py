@@ -87,15 +87,15 @@ class Fetches:
     def _hear(self, now: int, request: Request, part: FetchPart, heard: Heard) -> None:
         """Let the replica hear where the follower's log ends."""
         body: FetchRequest = request.body
-        wanted = part.remembered.wanted
-        name, end, leader_epoch, last_epoch, number, _, log_start = wanted
-        number = part.remembered.number if number else request.correlation_id
-        follower = body.replica_id
+        remembered, follower = part.remembered, body.replica_id
+        name, end, leader_epoch, last_epoch, number, _, log_start = remembered.wanted
+        number = remembered.number if number else request.correlation_id
         asked = ReplicaFetch(follower, body.replica_epoch, number, leader_epoch, end, last_epoch)
         try:
             partition = part.partition or self.context.partition(name)
-            known = partition.replica.seen.get(follower, 0)
-            diverging = partition.replica.hear_fetch(asked)
+            replica = partition.replica
+            known = replica.seen.get(follower, 0)
+            diverging = replica.hear_fetch(asked)
         except Refusal as refusal:
             self.context.refused("Fetch", refusal)
             part.decided = FetchedPartition(name, refusal.kafka_error)
@@ -116,15 +116,13 @@ class Fetches:
         """
         body: FetchRequest = fetch.request.body
         isolation_level = body.isolation_level
-        if not must_answer and not fetch.is_served(body.min_bytes, isolation_level):
+        news = fetch.news(isolation_level)
+        if not must_answer and not fetch.is_served(news, body.min_bytes, isolation_level):
             return False
         results: list[FetchedPartition] = []
         answered: list[FetchAnswered] = []
         room, empty = min(body.max_bytes, self.context.config.fetch_max_bytes), True
-        goes_on = body.session_epoch > NEW_SESSION
-        for part in fetch.parts:
-            if goes_on and not part.has_news(isolation_level):
-                continue
+        for part in news if body.session_epoch > NEW_SESSION else fetch.parts:
             result = part.decided or self._read(part, isolation_level, room, empty)
             if result.records:
                 assert part.partition is not None

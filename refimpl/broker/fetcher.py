@@ -81,15 +81,18 @@ class Fetchers:
 
     def retry(self, now: int) -> None:
         """Ask again where no answer came, and where it was a refusal."""
+        since = now - self.context.config.replica_socket_timeout_ms
         for fetcher in self.fetchers.values():
-            waited = now - fetcher.sent_at
-            if fetcher.in_flight and waited > self.context.config.replica_socket_timeout_ms:
+            if fetcher.in_flight:
+                if fetcher.sent_at >= since:
+                    continue
                 fetcher.in_flight = 0
                 fetcher.session.reset()
-            if not fetcher.in_flight:
-                self._send(now, fetcher)
+            self._send(now, fetcher)
 
     def _send(self, now: int, fetcher: Fetcher) -> None:
+        if not fetcher.partitions:
+            return
         wanted: dict[TopicPartition, FetchPartition] = {}
         asked: dict[TopicPartition, ReplicaFetch] = {}
         config, context, session = self.context.config, self.context, fetcher.session

@@ -40,7 +40,7 @@ class Leader:
         partition.heard(now, follower, end, log_start)
         if partition.waiting_deletes:
             self.deletes.check(partition)
-        if replica.log.end > replica.high_watermark:
+        if end > replica.high_watermark:
             self.advance_high_watermark(now, partition)
         if follower not in replica.isr and replica.pending is None:
             self._expand_isr(now, partition, follower)

@@ -120,7 +120,9 @@ class FetchSessionHandler:
 
     session_id: int = 0
     epoch: int = NEW_SESSION
-    sent: dict[TopicPartition, FetchPartition] = field(factory=dict[TopicPartition, FetchPartition])
+    sent: Mapping[TopicPartition, FetchPartition] = field(
+        factory=dict[TopicPartition, FetchPartition]
+    )
 
     def build(
         self, wanted: Mapping[TopicPartition, FetchPartition]
@@ -129,12 +131,13 @@ class FetchSessionHandler:
 
         Numbers go on by themselves: what was to be sent before is known by being the same object.
         """
-        sent, self.sent = self.sent, dict(wanted)
+        sent, self.sent = self.sent, wanted
         if self.epoch == NEW_SESSION:
             return tuple(wanted.values()), ()
         changed = tuple([one for name, one in wanted.items() if sent.get(name) is not one])
-        gone = () if sent.keys() == wanted.keys() else tuple([n for n in sent if n not in wanted])
-        return changed, gone
+        if len(sent) == len(wanted) and not changed:
+            return (), ()
+        return changed, tuple([name for name in sent if name not in wanted])
 
     def answered(self, response: FetchResponse) -> None:
         """The answer came: the session goes on, or, after an error, a new one has to be made."""

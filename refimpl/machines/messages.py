@@ -3,6 +3,8 @@
 Spec: Fetch in Truncation; requests and answers in AlterPartition.
 """
 
+from typing import NamedTuple
+
 from attrs import frozen
 
 from refimpl.machines.replica_log import EpochEnd, Records
@@ -11,8 +13,7 @@ UNKNOWN_EPOCH = -1
 """The broker epoch of a member of the ISR from which the leader has not heard (KIP-903)."""
 
 
-@frozen
-class FetchRequest:
+class FetchRequest(NamedTuple):
     """What a follower asks: from its log end, naming the epochs by which the leader can tell
     whether they agree.
 
@@ -27,8 +28,7 @@ class FetchRequest:
     last_epoch: int
 
 
-@frozen
-class FetchResponse:
+class FetchResponse(NamedTuple):
     """What the leader of `epoch` has from `start` on; or, if the logs differ, where to cut.
 
     `diverging` is the leader's largest epoch not above the follower's last, and where it ends
