@@ -10,9 +10,12 @@ On the way an object that can be reached twice shows. If two machines share it, 
 secretly a step of the other.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
+from enum import Enum
 from functools import cache
 from operator import attrgetter
+from types import FunctionType, MappingProxyType, MethodType
 from typing import Any, TypeAlias
 
 import attrs
@@ -23,7 +26,10 @@ from properties.tla import Rec
 Fields: TypeAlias = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
 
 #: Classes whose objects never change. Frozen ones of attrs join them when they are met.
-_values: set[type] = {int, bool, str, float, type(None), frozenset, Rec}
+_values: set[type] = {
+    *(int, bool, str, bytes, float, type(None), frozenset, Rec),
+    *(FunctionType, MethodType, MappingProxyType, type),
+}
 
 
 @define
@@ -41,15 +47,19 @@ class Memory:
         memory = cls()
         known: set[int] = set()
         waiting: list[Any] = [system]
+        on_purpose = getattr(system, "shared_on_purpose", ())
         while waiting:
             thing = waiting.pop()
             kind = thing.__class__
             if kind in _values:
                 continue
-            if kind is tuple:
+            if kind is tuple or isinstance(thing, tuple):
                 waiting.extend(thing)
+            elif isinstance(thing, Enum):
+                continue
             elif id(thing) in known:
-                memory.shared.append(thing)
+                if kind not in on_purpose:
+                    memory.shared.append(thing)
             else:
                 known.add(id(thing))
                 waiting.extend(memory._remember(thing, kind))
@@ -57,8 +67,8 @@ class Memory:
 
     def _remember(self, thing: Any, kind: Any) -> Iterable[Any]:
         """Remember what a thing is made of; that is answered."""
-        if kind is list:
-            self.containers.append((thing, thing[:]))
+        if kind is list or kind is deque:
+            self.containers.append((thing, thing.copy()))
             return thing
         if kind is dict:
             self.containers.append((thing, thing.copy()))
@@ -95,8 +105,8 @@ class Memory:
 
 
 def _fill(container: Any, contents: Any) -> None:
-    if isinstance(container, list):
-        container[:] = contents
+    if isinstance(container, list | deque):
+        container.extend(contents)
     else:
         container.update(contents)
 

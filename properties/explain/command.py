@@ -11,7 +11,7 @@ from properties.conformance.binding import snake_case
 from properties.explain.lookup import Found, find, switched_off
 from properties.explain.quoted import Promise, definition, kafka_rules, promises
 from properties.modules.descriptor import modules
-from properties.mutants.catalogue import PACKAGE, Mutant, catalogue
+from properties.mutants.catalogue import Mutant, catalogue, module_of
 from properties.mutants.edits import function_at
 from properties.tla import InputError, SpecTree
 from properties.tla.errors import Unusable
@@ -134,13 +134,14 @@ def _functions(found: Found, known: Sequence[Promise]) -> Sequence[tuple[str, st
 def _methods(machine: str, action: str) -> Iterator[str]:
     """The functions of a machine's file that bear an action's name."""
     snake = snake_case(action)
-    source = CHECKOUT / PACKAGE.replace(".", "/") / f"{machine}.py"
+    home = module_of(machine)
+    source = CHECKOUT / f"{home.replace('.', '/')}.py"
     holder = ""
     for line in source.read_text(encoding="utf-8").splitlines():
         if line.startswith("class "):
             holder = re.split(r"\W", line.removeprefix("class "))[0] + "."
         elif re.match(rf"    def {snake}\(", line):
-            yield f"{PACKAGE}.{machine}:{holder}{snake}"
+            yield f"{home}:{holder}{snake}"
 
 
 def _mutants_of(function: str) -> Iterator[Mutant]:

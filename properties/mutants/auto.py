@@ -12,6 +12,7 @@ from attrs import frozen
 
 from properties.modules.descriptor import modules
 from properties.mutants import forked, methods
+from properties.mutants.catalogue import module_of
 from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.generated import Generated, generated
 from properties.tla import InputError
@@ -94,7 +95,7 @@ def jobs(wanted: Sequence[str] = ()) -> list[Job]:
     found: list[Job] = []
     for file in files:
         names = tuple(name for name, module in modules().items() if file in module.machines)
-        mutants = generated(f"{MACHINES}.{file}")
+        mutants = generated(module_of(file))
         found += [Job(mutant, names, GATES[MACHINES]) for mutant in mutants]
     found += [Job(mutant, (), GATES[NODE]) for file in _node() for mutant in generated(file)]
     chosen = [job for job in found if not wanted or any(w in job.mutant.name for w in wanted)]

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,7 +22,7 @@ from properties.mutants.edits import compiled, edited, function_at, patched, tre
 from properties.tla import InputError
 
 FOLDER = Path(__file__).with_name("machines")
-PACKAGE = "refimpl.machines"
+PACKAGES = ("refimpl.machines", "refimpl.groups")
 
 
 @frozen
@@ -103,7 +104,14 @@ def _edit(edit: dict[str, str], where: str) -> Edit:
     if edit.keys() != {"in", "old", "new"}:
         raise InputError(f'{where}an edit has "in", "old" and "new", and not {sorted(edit)}')
     machine, _, function = edit["in"].partition(".")
-    return Edit(f"{PACKAGE}.{machine}:{function}", edit["old"], edit["new"])
+    return Edit(f"{module_of(machine)}:{function}", edit["old"], edit["new"])
+
+
+@cache
+def module_of(machine: str) -> str:
+    """Where a machine's rules are: its file among the machines, or what coordinates groups."""
+    names = [f"{package}.{machine}" for package in PACKAGES]
+    return next((name for name in names if find_spec(name) is not None), names[0])
 
 
 @contextmanager

@@ -269,5 +269,6 @@ class GroupCoordinator:
         self._outputs.append(SetTimer(key, at_ms))
 
     def _take_outputs(self) -> Sequence[Output]:
-        outputs, self._outputs = self._outputs, []
+        outputs = tuple(self._outputs)
+        self._outputs.clear()
         return outputs

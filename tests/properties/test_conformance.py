@@ -28,7 +28,7 @@ from properties.modules.abs_log import AbsLog
 from properties.modules.consumer_commit import ConsumerCommit
 from properties.modules.descriptor import modules
 from properties.modules.truncation import Truncation
-from properties.mutants.catalogue import applied, catalogue
+from properties.mutants.catalogue import applied, catalogue, module_of
 from properties.tla import InputError, Rec, SpecTree, Value
 from properties.tla.guards import load_false_guards
 from properties.tla.tracefile import read_traces
@@ -281,7 +281,7 @@ def test_every_spec_with_machines_is_found_and_names_files_that_are_there() -> N
     assert modules().keys() <= specs
     for one in modules().values():
         for file in one.machines:
-            assert find_spec(f"refimpl.machines.{file}"), one.name
+            assert find_spec(module_of(file)), one.name
 
 
 def test_the_simulator_records_what_the_descriptors_say(tmp_path: Path) -> None:

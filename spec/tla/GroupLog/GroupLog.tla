@@ -1,0 +1,212 @@
+------------------------------ MODULE GroupLog ------------------------------
+(* A group coordinator and its log: one partition of __consumer_offsets.    *)
+(* Its state is a replay of the log. An operation appends a record and      *)
+(* replays it; its answer goes once the high watermark has passed it. A new *)
+(* leader loads the log, to its end, while followers catch up and the       *)
+(* cleaner removes what is superseded (KIP-848, CoordinatorRuntime).        *)
+(*                                                                          *)
+(* A key is a member and a value the partition that it holds, 0 for none; a *)
+(* record with 0 is a tombstone. Replication is one log with a high         *)
+(* watermark, of which an election may lose what is above (see Truncation). *)
+EXTENDS Naturals, Sequences, FiniteSets
+
+CONSTANTS
+    Keys,            \* bound: members 1..Keys
+    Values,          \* bound: partitions 1..Values
+    MaxLog,          \* bound: records
+    AnswerCommitted, \* answers wait for the high watermark
+    AppendFirst,     \* what cannot be appended is not replayed, or it is reverted
+    LoadToEnd,       \* loading goes to the log's end, not to the high watermark
+    KeepOnTimeOut,   \* who is told that it took too long is told nothing else: the record stays
+    ReadCommitted,   \* readers see what is committed
+    TombstonesStay,  \* a tombstone goes after what it deletes, and not before a load that saw that
+    ReplayIsTotal    \* a partition that is held when it is given away is no reason to stop (KAFKA-19862)
+
+VARIABLES
+    log,       \* records <<key, value>> by their offsets, from 1 on
+    gone,      \* offsets of records that the cleaner has removed
+    hw,        \* the high watermark: so many records are committed
+    role,      \* of the coordinator: "loading", "active", or "failed"
+    position,  \* how far it has loaded
+    state,     \* what each key has, as of all that is written
+    stable,    \* what each key has for who reads
+    waiting,   \* answers that wait for so many records to be committed
+    told       \* ghost: the longest log that some answer has told of
+
+vars == <<log, gone, hw, role, position, state, stable, waiting, told>>
+memory == <<role, position, state, stable>>
+
+Key == 1..Keys
+Nothing == [k \in Key |-> 0]
+
+Init ==
+    /\ log = <<>> /\ gone = {} /\ hw = 0
+    /\ role = "active" /\ position = 0
+    /\ state = Nothing /\ stable = Nothing
+    /\ waiting = {} /\ told = <<>>
+
+-----------------------------------------------------------------------------
+(* What the first n records say of each key, compacted or not.              *)
+Replay(n) ==
+    LET Last(k) == {i \in 1..n : log[i][1] = k}
+    IN [k \in Key |->
+            IF Last(k) = {} THEN 0
+            ELSE log[CHOOSE i \in Last(k) : \A j \in Last(k) : j <= i][2]]
+
+Longer(a, b) == IF Len(a) >= Len(b) THEN a ELSE b
+Prefix(n) == SubSeq(log, 1, n)
+Held(k, v) == v # 0 /\ \E other \in Key \ {k} : state[other] = v
+
+(* The answer to an operation that was decided when n records were written. *)
+Answer(n, written) ==
+    IF n <= hw \/ ~AnswerCommitted
+    THEN told' = Longer(told, SubSeq(written, 1, n)) /\ UNCHANGED waiting
+    ELSE waiting' = waiting \cup {n} /\ UNCHANGED told
+
+-----------------------------------------------------------------------------
+(* The coordinator *)
+
+(* An operation writes a record. The group's rules give a partition away    *)
+(* only when nobody holds it.                                               *)
+Op(k, v) ==
+    /\ role = "active"
+    /\ Len(log) < MaxLog
+    /\ ~Held(k, v)
+    /\ log' = Append(log, <<k, v>>)
+    /\ state' = [state EXCEPT ![k] = v]
+    /\ stable' = IF ReadCommitted THEN stable ELSE state'
+    /\ Answer(Len(log'), log')
+    /\ UNCHANGED <<gone, hw, role, position>>
+
+(* The log refuses the record: whoever asked is told so, and nothing else   *)
+(* has happened.                                                            *)
+FailAppend(k, v) ==
+    /\ role = "active"
+    /\ Len(log) < MaxLog
+    /\ ~Held(k, v)
+    /\ state' = IF AppendFirst THEN state ELSE [state EXCEPT ![k] = v]
+    /\ UNCHANGED <<log, gone, hw, role, position, stable, waiting, told>>
+
+(* An operation that changes nothing, such as a heartbeat: it may rest on   *)
+(* what is not committed, so it waits as well.                              *)
+Ask ==
+    /\ role = "active"
+    /\ Answer(Len(log), log)
+    /\ UNCHANGED <<log, gone, hw, memory>>
+
+(* offsets.commit.timeout.ms is over for the oldest answer. Whether the     *)
+(* record stays nobody knows; it may take effect.                           *)
+TimeOut ==
+    /\ waiting # {}
+    /\ LET first == CHOOSE n \in waiting : \A other \in waiting : n <= other
+       IN /\ waiting' = waiting \ {first}
+          /\ state' = IF KeepOnTimeOut THEN state ELSE Replay(first - 1)
+    /\ UNCHANGED <<log, gone, hw, role, position, stable, told>>
+
+(* One more record is read, if the cleaner has left it. A partition that    *)
+(* seems to be held already was given up in a record that is gone.          *)
+LoadNext ==
+    /\ role = "loading"
+    /\ LET end == IF LoadToEnd THEN Len(log) ELSE hw
+           next == position + 1
+           there == next <= end /\ next \notin gone
+           k == log[next][1]
+           v == log[next][2]
+       IN /\ position' = IF next <= end THEN next ELSE position
+          /\ state' = IF there THEN [state EXCEPT ![k] = v] ELSE state
+          /\ stable' = IF there /\ (next <= hw \/ ~ReadCommitted)
+                       THEN [stable EXCEPT ![k] = v] ELSE stable
+          /\ role' = IF ~ReplayIsTotal /\ there /\ Held(k, v) THEN "failed"
+                     ELSE IF position' >= end THEN "active" ELSE "loading"
+    /\ UNCHANGED <<log, gone, hw, waiting, told>>
+
+-----------------------------------------------------------------------------
+(* The log *)
+
+(* Followers have the records up to n: answers up to there may go.          *)
+Advance(n) ==
+    /\ n > hw /\ n <= Len(log)
+    /\ hw' = n
+    /\ waiting' = {m \in waiting : m > n}
+    /\ LET free == {m \in waiting : m <= n}
+       IN told' = IF free = {} THEN told
+                  ELSE Longer(told, Prefix(CHOOSE m \in free : \A o \in free : o <= m))
+    /\ stable' = IF ~ReadCommitted THEN stable
+                 ELSE [k \in Key |->
+                    LET seen == {i \in (hw + 1)..n : i \notin gone /\ log[i][1] = k
+                                                     /\ (role = "active" \/ i <= position)}
+                    IN IF seen = {} THEN stable[k]
+                       ELSE log[CHOOSE i \in seen : \A j \in seen : j <= i][2]]
+    /\ UNCHANGED <<log, gone, role, position, state>>
+
+(* Another broker leads, with all that is committed and as much as it has   *)
+(* of the rest; or the same one, in a new epoch. Nobody is answered any     *)
+(* more.                                                                    *)
+Elect(n) ==
+    /\ n >= hw /\ n <= Len(log)
+    /\ log' = Prefix(n)
+    /\ role' = "loading" /\ position' = 0
+    /\ state' = Nothing /\ stable' = Nothing
+    /\ waiting' = {}
+    /\ UNCHANGED <<gone, hw, told>>
+
+(* The cleaner removes a record whose key has a newer one, each by itself:  *)
+(* who loads meanwhile may see some of them and not others.                 *)
+Compact(i) ==
+    /\ i <= hw /\ i \notin gone
+    /\ \E j \in (i + 1)..hw : log[j][1] = log[i][1]
+    /\ gone' = gone \cup {i}
+    /\ UNCHANGED <<log, hw, memory, waiting, told>>
+
+(* A tombstone goes when delete.retention.ms is over: what it deletes is    *)
+(* gone, and nobody still loads who has read that (KIP-534).                *)
+DropTombstone(i) ==
+    /\ i <= hw /\ i \notin gone
+    /\ log[i][2] = 0
+    /\ TombstonesStay => \A j \in 1..(i - 1) : log[j][1] = log[i][1] => j \in gone
+    /\ TombstonesStay => ~(role = "loading" /\ position > 0 /\ position < i)
+    /\ gone' = gone \cup {i}
+    /\ UNCHANGED <<log, hw, memory, waiting, told>>
+
+Next ==
+    \/ \E k \in Key, v \in 0..Values : Op(k, v)
+    \/ \E k \in Key, v \in 0..Values : FailAppend(k, v)
+    \/ Ask
+    \/ TimeOut
+    \/ LoadNext
+    \/ \E n \in 1..MaxLog : Advance(n)
+    \/ \E n \in 0..MaxLog : Elect(n)
+    \/ \E i \in 1..MaxLog : Compact(i)
+    \/ \E i \in 1..MaxLog : DropTombstone(i)
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* Promises *)
+
+TypeOK ==
+    /\ hw <= Len(log) /\ position <= Len(log)
+    /\ gone \subseteq 1..hw
+    /\ waiting \subseteq (hw + 1)..Len(log)
+
+(* A coordinator that answers has the state that its log says, whatever was *)
+(* compacted, refused or late.                                              *)
+StateIsReplay == role = "active" => state = Replay(Len(log))
+
+(* Whoever reads sees what is committed, all of it and nothing else.        *)
+StableIsCommitted == role = "active" => stable = Replay(hw)
+
+(* What an answer rests on is never lost.                                   *)
+ToldSurvives == Len(told) <= Len(log) /\ told = Prefix(Len(told))
+
+(* Every log that a coordinator leaves behind, and every compaction of it,  *)
+(* can be loaded.                                                           *)
+LoadsAlways == role # "failed"
+
+-----------------------------------------------------------------------------
+(* Probes *)
+NeverUntold == Len(told) >= hw
+NeverLoadsCompacted == ~(role = "loading" /\ position > 1 /\ 1 \in gone)
+NeverLoadsUncommitted == ~(role = "active" /\ position > hw)
+NeverBare == ~(role = "active" /\ position >= 2 /\ {1, 2} \subseteq gone)
+=============================================================================
