@@ -3,7 +3,7 @@
 Usage: python bench/bench_check.py [RUN …] [--messages N] [--without-spark]
 
 A RUN is a folder or an .edn file. Without one a trace of N messages is generated
-(bench/generate.py) that keeps every promise, as files of its clients. Spark is warm (its start is
+(highwater generate) that keeps every promise, as files of its clients. Spark is warm (its start is
 timed apart, and the first job is not counted), because `highwater check` judges all its runs in one
 session.
 """
@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.generator.lines import write_lines
-from bench.generator.plan import Plan
-from bench.generator.write import Generated
 from bench.measuring import conditions, cpu_seconds, timed
 from traces import local
 from traces.arrow import pq
+from traces.generate.lines import write_lines
+from traces.generate.plan import Plan
+from traces.generate.write import Generated
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
 from traces.report import Judged
@@ -31,7 +31,7 @@ SEED = 7
 
 def made_up(folder: Path, messages: int) -> Path:
     """A valid trace of this many messages."""
-    write_lines(Generated(Plan(messages, SEED, lies=0, scenes=True)), folder)
+    write_lines(Generated(Plan(messages, SEED, anomalies={}, scenarios=True)), folder)
     return folder
 
 

@@ -2,7 +2,7 @@
 
 Usage: python bench/bench_ingest.py [--rows N …] [--split-size BYTES] [--engines local,spark]
 
-A trace that keeps every promise is generated (bench/generate.py), as files of its clients: four
+A trace that keeps every promise is generated (highwater generate), as files of its clients: four
 rows for a message. CPU seconds are those of all processes together. Reading the same bytes line by
 line with orjson alone, in the same run, is the yardstick.
 """
@@ -16,10 +16,10 @@ from typing import Any
 
 import orjson
 
-from bench.generate import plan_of
-from bench.generator.lines import write_lines
-from bench.generator.write import Generated
 from bench.measuring import conditions, timed
+from traces.generate.lines import write_lines
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated
 from traces.ingest.ingesting import SPLIT, ingest, load
 from traces.ingest.maps import in_spark, processes
 from traces.session import session
@@ -27,7 +27,7 @@ from traces.session import session
 
 def write(rows: int, folder: Path) -> None:
     """A valid trace of about this many rows, as files of its clients."""
-    write_lines(Generated(plan_of(rows, lies=0)), folder)
+    write_lines(Generated(plan_of(rows, anomalies=0)), folder)
 
 
 def made_up(rows: int, folder: Path) -> int:

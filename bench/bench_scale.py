@@ -2,7 +2,7 @@
 
 Usage: python -m bench.bench_scale [--rows 1e5,1e6,1e7] [--keep FOLDER] [--only WORDS]
 
-Each trace is generated (bench/generate.py), with lies whose number is known: an engine that finds
+Each trace is generated (highwater generate), with anomalies of known number: an engine that finds
 another number of them is wrong, and the benchmark says so. Spark is warm. The marginal rate is
 what the rows cost that one size has more than the size before, without what any run costs.
 """
@@ -23,12 +23,12 @@ from pyspark.sql import functions as F
 
 import traces.session
 from bench import core_sql
-from bench.generate import plan_of
-from bench.generator.write import Generated, context_in, truth_in, write_parquet
 from bench.measuring import conditions, spent
 from traces import local
 from traces.arrow import pq
 from traces.cutting import LIMITS, Limits
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated, context_in, truth_in, write_parquet
 from traces.kernel import CORE, chosen, columns_of
 from traces.session import session
 from traces.spark import find, read_ops
@@ -66,7 +66,7 @@ class Bench:
         if costs and cost.cpu > costs[-1][1]:
             marginal = f"{(rows - costs[-1][0]) / (cost.cpu - costs[-1][1]) / 1e6:.2f}"
         costs.append((rows, cost.cpu))
-        truth = truth_in(folder, scenes=not word.startswith("duckdb"))
+        truth = truth_in(folder, scenarios=not word.startswith("duckdb"))
         said = f"{wrong(found, truth)}" if found is not None else ""
         print(
             f"  {word:<14}{cost.cpu:8.2f}{cost.wall:8.1f}{cost.rate(rows):8.2f}{marginal:>9}"

@@ -1,6 +1,6 @@
-"""What the quick tiers cost, with and without lies to look into, and the checks beside Jepsen's.
+"""What the quick tiers cost, with and without anomalies, and the checks beside Jepsen's.
 
-Usage: python bench/bench_tiers.py [--rows N …] [--lies K] [--jepsen LINES] [--keep FOLDER]
+Usage: python bench/bench_tiers.py [--rows N …] [--anomalies K] [--jepsen LINES] [--keep FOLDER]
 
 A trace of N rows is generated and judged by fingerprints and order alone, then by exact checks
 where those leave doubt, and must come to the truth that was written beside it. `--jepsen` makes a
@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from bench.generate import plan_of
-from bench.generator.plan import PLACES, TOPICS
-from bench.generator.write import Generated, context_in, truth_in, write_parquet
 from bench.measuring import conditions, timed
 from traces import local
 from traces.arrow import pa, pq
 from traces.context import Ints, history_context
+from traces.generate.plan import TOPIC_PARTITIONS, TOPICS
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated, context_in, truth_in, write_parquet
 from traces.jepsen import add_cycles
 from traces.schema import COLUMNS, NONE, OPS, Op
 from traces.session import session
@@ -46,8 +46,8 @@ def quick(spark: Any, folder: Path) -> None:
     left, _ = timed("fingerprints and order", ops.rows, lambda: tiers.doubts(ops, contexts))
     some = sum(topic < TOPICS for _, topic, _ in left.places)
     print(
-        f"  doubtful: {some} of {PLACES} partitions and {len(left.places) - some} of scenes, "
-        f"{len(left.groups)} groups, {len(left.producers)} producers"
+        f"  doubtful: {some} of {TOPIC_PARTITIONS} partitions and {len(left.places) - some} "
+        f"of scenarios, {len(left.groups)} groups, {len(left.producers)} producers"
     )
     found, _ = timed(
         "exact checks where there is doubt",
@@ -151,7 +151,7 @@ def beside_jepsen(lines: int, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="*", default=[1e6, 1e7])
-    parser.add_argument("--lies", type=int, default=2)
+    parser.add_argument("--anomalies", type=int, default=2)
     parser.add_argument("--jepsen", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--keep", type=Path, help="generate there, or take what is there")
     given = parser.parse_args()
@@ -165,9 +165,9 @@ def main() -> None:
         with session(memory="4g") as spark:
             spark.range(1000).selectExpr("sum(id)").collect()
             for rows in (1e5, *given.rows):  # the first warms up
-                folder = scratch / f"{int(rows)}-{given.lies}"
+                folder = scratch / f"{int(rows)}-{given.anomalies}"
                 if not folder.exists():
-                    write_parquet(Generated(plan_of(int(rows), lies=given.lies)), folder)
+                    write_parquet(Generated(plan_of(int(rows), anomalies=given.anomalies)), folder)
                 quick(spark, folder)
     finally:
         if given.keep is None:

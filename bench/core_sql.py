@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from bench.generator.plan import TOPICS
+from traces.generate.plan import TOPICS
 
 TABLES = """
 create view r as select process, seq, idx, op, outcome, "offset" as o, id, inv, ret,

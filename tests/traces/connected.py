@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from pyspark.sql import SparkSession
 
-from bench.generator.write import context_in
 from traces.cutting import Limits
+from traces.generate.write import context_in
 from traces.spark import find, read_ops
 from traces.tiers import spark as tiers
 

@@ -12,8 +12,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from bench.generate import plan_of
-from bench.generator.write import Generated, context_in, table_of, write_parquet
 from tests.traces.mutations import MUTATIONS
 from tests.traces.test_recordings import KEPT
 from tests.traces.test_tiers import damaged, lied, table_and_contexts
@@ -22,6 +20,8 @@ from traces import blocks, cutting, kernel, local, parcels
 from traces.arrow import pa, pq
 from traces.context import same
 from traces.cutting import Limits
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
 from traces.schema import COLUMNS, NONE, OPS, Op, Outcome, Txn
 from traces.spark import cuts_of, find, read_ops
@@ -93,7 +93,7 @@ def test_whatever_is_damaged(seed: int) -> None:
 @pytest.fixture(scope="module")
 def generated() -> tuple[Any, Any]:
     made = Generated(plan_of(100_000))
-    return table_of(made), {0: made.cast.context()}
+    return table_of(made), {0: made.clients.context()}
 
 
 def test_every_lie_of_a_generated_trace(generated: tuple[Any, Any]) -> None:
@@ -119,7 +119,7 @@ def test_every_recording_of_a_real_cluster(name: str) -> None:
 @pytest.mark.spark
 def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """From files that its workers read themselves, and from any other table."""
-    write_parquet(Generated(plan_of(80_000, lies=1)), tmp_path / "run")
+    write_parquet(Generated(plan_of(80_000, anomalies=1)), tmp_path / "run")
     contexts = {0: context_in(tmp_path / "run")}
     expected = said(local.find(pq.read_table(tmp_path / "run" / "ops"), contexts))
     files = read_ops(spark, str(tmp_path / "run" / "ops"))
@@ -200,8 +200,8 @@ def gap_in_a_dumped_session(c: Columns, pick: Pick) -> str:
 @pytest.fixture(scope="module")
 def calm() -> tuple[Any, Any, Pick]:
     """A trace without a lie, whose leaders stamp, and a way to its innermost rows."""
-    made = Generated(plan_of(60_000, seed=1, lies=0))
-    table, contexts = table_of(made), {0: evolve(made.cast.context(), append_time=same(1))}
+    made = Generated(plan_of(60_000, seed=1, anomalies=0))
+    table, contexts = table_of(made), {0: evolve(made.clients.context(), append_time=same(1))}
     (cut,) = local.cuts_of(table, contexts, MANY).cuts
     columns = {name: table[name].to_numpy() for name in COLUMNS}
     inner = cut.here(columns) & ~cut.framed(columns) & (columns["txn_state"] == Txn.NOT)

@@ -8,11 +8,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench.generate import plan_of
-from bench.generator.write import Generated, context_in, write_parquet
 from tests.traces.test_blocks import said
 from traces import local
 from traces.arrow import pq
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated, context_in, write_parquet
 from traces.tiers.quick import COVERED
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.spark
 def test_a_connected_session_finds_the_same(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    write_parquet(Generated(plan_of(80_000, lies=1)), run)
+    write_parquet(Generated(plan_of(80_000, anomalies=1)), run)
     exact = said(local.find(pq.read_table(run / "ops"), {0: context_in(run)}))
     done = subprocess.run(
         [sys.executable, "-m", "tests.traces.connected", str(run)],

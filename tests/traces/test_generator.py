@@ -1,4 +1,4 @@
-"""A generated trace holds the lies that it names, and the checks find those and no others."""
+"""A generated trace holds the anomalies that it names, and the checks find those and no others."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from bench.generate import plan_of
-from bench.generator.lies import LIES
-from bench.generator.lines import write_lines
-from bench.generator.write import Generated, context_in, table_of, truth_in, write_parquet
 from tests.traces.judging import counts, judged, said
 from tests.traces.test_rejudge import disagreements, witnesses
 from traces import local
 from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
+from traces.generate.anomalies import ANOMALIES
+from traces.generate.lines import write_lines
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated, context_in, table_of, truth_in, write_parquet
 from traces.jepsen import add_cycles
 from traces.rejudge import places_of, read
 from traces.verdict import Tally, tally
@@ -33,27 +33,27 @@ def found(table: Any, context: Any) -> Mapping[str, int]:
     return {check: one.total for check, one in sorted(tallies.items()) if one.total}
 
 
-def test_there_is_a_lie_for_every_check() -> None:
-    assert {check for one in LIES.values() for check in one.counts} == set(CHECKS)
+def test_there_is_an_anomaly_for_every_check() -> None:
+    assert {check for one in ANOMALIES.values() for check in one.counts} == set(CHECKS)
 
 
 @pytest.mark.parametrize("seed", [7, 8])
-def test_all_lies_are_found_and_none_is_invented(seed: int) -> None:
+def test_all_anomalies_are_found_and_none_is_invented(seed: int) -> None:
     made = Generated(plan_of(100_000, seed))
     table = table_of(made)
-    assert {one["lie"] for one in made.told} == set(LIES)
-    assert found(table, made.cast.context()) == made.truth
+    assert {one["anomaly"] for one in made.injected} == set(ANOMALIES)
+    assert found(table, made.clients.context()) == made.truth
 
 
-def test_without_lies_every_check_looks_and_finds_nothing() -> None:
-    made = Generated(plan_of(50_000, seed=1, lies=0, scenes=True))
-    tallies = tallies_of(table_of(made), made.cast.context())
+def test_without_anomalies_every_check_looks_and_finds_nothing() -> None:
+    made = Generated(plan_of(50_000, seed=1, anomalies=0, scenarios=True))
+    tallies = tallies_of(table_of(made), made.clients.context())
     assert {check for check, one in tallies.items() if one.seen} == set(CHECKS)
     assert not {check: one.found for check, one in tallies.items() if one.found}
 
 
 def test_its_lines_keep_every_promise(tmp_path: Path) -> None:
-    write_lines(Generated(plan_of(20_000, seed=1, lies=0, scenes=True)), tmp_path / "run")
+    write_lines(Generated(plan_of(20_000, seed=1, anomalies=0, scenarios=True)), tmp_path / "run")
     one = judged(tmp_path / "run", strict=True)
     # Members of groups do not tell the high watermark with each poll.
     assert said(one, "holds") == set(CHECKS) - {"C5"}
@@ -70,14 +70,14 @@ def test_what_is_written_is_what_is_made(tmp_path: Path) -> None:
 
 
 def test_one_seed_is_one_trace() -> None:
-    assert table_of(Generated(plan_of(80_000, lies=1))).equals(
-        table_of(Generated(plan_of(80_000, lies=1)))
+    assert table_of(Generated(plan_of(80_000, anomalies=1))).equals(
+        table_of(Generated(plan_of(80_000, anomalies=1)))
     )
 
 
 def test_its_lines_say_the_same(tmp_path: Path) -> None:
     """Ingest makes of the lines what the generator writes by itself; all of it is confirmed."""
-    made = Generated(plan_of(80_000, lies=1))
+    made = Generated(plan_of(80_000, anomalies=1))
     write_lines(made, tmp_path / "run")
     one = judged(tmp_path / "run")
     assert one.run is not None

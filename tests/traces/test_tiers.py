@@ -14,15 +14,15 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from bench.generate import plan_of
-from bench.generator.plan import TOPICS
-from bench.generator.write import Generated, context_in, table_of, write_parquet
 from tests.traces.mutations import MUTATIONS, NotHere, told
 from tests.traces.test_recordings import KEPT
 from tests.traces.world import Line, world, write
 from traces import local
 from traces.arrow import pa, pc, pq
 from traces.cli import check
+from traces.generate.plan import TOPICS
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
 from traces.schema import COLUMNS, OPS, Op
@@ -79,22 +79,22 @@ def test_every_lie_about_it(name: str, seed: int) -> None:
     agree(*lied(name, seed))
 
 
-@pytest.mark.parametrize("scenes", [True, False])
+@pytest.mark.parametrize("scenarios", [True, False])
 @pytest.mark.parametrize("seed", [7, 8])
-def test_every_lie_of_a_generated_trace(seed: int, scenes: bool) -> None:
-    """How much was looked at is the same but for scenes, where some of it is told in other ways."""
-    made = Generated(plan_of(100_000, seed, scenes=scenes))
-    agree(table_of(made), {0: made.cast.context()}, seen=not scenes)
+def test_every_anomaly_of_a_generated_trace(seed: int, scenarios: bool) -> None:
+    """How much was looked at is the same, but for scenarios: some of it is told in other ways."""
+    made = Generated(plan_of(100_000, seed, scenarios=scenarios))
+    agree(table_of(made), {0: made.clients.context()}, seen=not scenarios)
 
 
-@pytest.mark.parametrize("scenes", [True, False])
-def test_a_trace_without_a_lie_leaves_no_doubt(scenes: bool) -> None:
+@pytest.mark.parametrize("scenarios", [True, False])
+def test_a_trace_without_anomalies_leaves_no_doubt(scenarios: bool) -> None:
     """But about topics on which things are done that the sums cannot vouch for."""
-    made = Generated(plan_of(100_000, lies=0, scenes=scenes))
-    left = alone.doubts(table_of(made), {0: made.cast.context()})
+    made = Generated(plan_of(100_000, anomalies=0, scenarios=scenarios))
+    left = alone.doubts(table_of(made), {0: made.clients.context()})
     doubtful = [place for place in left.places if place[1] < TOPICS]
     assert (doubtful, left.groups, left.producers) == ([], set(), set())
-    assert bool(left.places) == scenes
+    assert bool(left.places) == scenarios
 
 
 @pytest.mark.parametrize("name", sorted(one.name for one in KEPT.iterdir() if one.is_dir()))
@@ -171,8 +171,8 @@ def test_whatever_is_damaged(seed: int) -> None:
 @pytest.fixture(scope="module")
 def clean() -> tuple[Any, Any]:
     """A trace of which every partition is vouched for, before it is damaged."""
-    made = Generated(plan_of(20_000, lies=0))
-    return table_of(made), {0: made.cast.context()}
+    made = Generated(plan_of(20_000, anomalies=0))
+    return table_of(made), {0: made.clients.context()}
 
 
 @given(seed=SEEDS)
@@ -185,7 +185,7 @@ def test_whatever_is_damaged_where_there_was_no_doubt(clean: tuple[Any, Any], se
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated") / "run"
-    write_parquet(Generated(plan_of(80_000, lies=1)), folder)
+    write_parquet(Generated(plan_of(80_000, anomalies=1)), folder)
     return folder
 
 

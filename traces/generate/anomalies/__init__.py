@@ -1,0 +1,12 @@
+"""Anomalies that can be injected into a generated trace; `registry` says what an anomaly is."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from traces.generate.anomalies.registry import ANOMALIES, Anomaly
+from traces.generate.anomalies.slot import Slot, slots
+
+__all__ = ["ANOMALIES", "Anomaly", "Slot", "slots"]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,68 @@
+"""Anomalies about what brokers answer: watermarks, ends of logs, offsets for times."""
+
+import numpy as np
+
+from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.slot import Slot
+from traces.generate.members import end_marks
+from traces.generate.plan import TICK
+from traces.schema import NONE, Op, Outcome, Txn
+
+
+@anomaly("L11", stage="ready")
+def watermark_back(s: Slot) -> bool:
+    """A member is told a lower high watermark than before."""
+    marks = s.chunk.marks
+    mine = np.flatnonzero(marks["tp"] == s.tp)
+    if len(mine) < 2 or marks["offset"][mine[0]] < 2:
+        return False
+    marks["offset"][mine[1]] = marks["offset"][mine[0]] - 1
+    s.witness["offset"] = int(marks["offset"][mine[1]])
+    return True
+
+
+@anomaly("C7", stage="ready")
+def stale(s: Slot) -> bool:
+    """An empty poll at the end tells a high watermark below what was acknowledged."""
+    mine = s.rows[s.m["written"][s.rows] & (s.m["outcome"][s.rows] == Outcome.OK)]
+    mine = mine[s.m["txn_state"][mine] != Txn.ABORTED]
+    marks = s.chunk.marks["offset"][s.chunk.marks["tp"] == s.tp]
+    last = int(s.m["offset"][mine].max(initial=NONE))
+    if last < marks.max(initial=0):
+        return False
+    end_marks(s.chunk)[s.tp] = last
+    s.witness["offset"] = last
+    return True
+
+
+@anomaly("L20", stage="due")
+def end_back(s: Slot) -> bool:
+    """One client is told a lower end of the log than before."""
+    process = s.chunk.clients.reader(f"asker-{s.chunk.number}-{s.number}#0")
+    inv, end = int(s.chunk.at(s.chunk.plan.windows, 2)), int(s.chunk.carried.offset[s.tp])
+    for step in range(2):
+        s.row(process, Op.LATEST, inv + step * TICK, **s.here, offset=end - step)
+    s.witness["offset"] = end - 1
+    return True
+
+
+@anomaly("L16")
+def wrong_for_time(s: Slot) -> bool:
+    """A query by time is answered with the second record of that time or later."""
+    if (v := s.one(s.usual())) is None:
+        return False
+    process = s.chunk.clients.reader(f"asker-{s.chunk.number}-{s.number}#0")
+    inv = s.chunk.plan.end + s.chunk.number * TICK
+
+    def act() -> None:
+        mine = s.rows[s.m["offset"][s.rows] != NONE]
+        kept = (s.m["outcome"][mine] != Outcome.FAIL) & (s.m["txn_state"][mine] != Txn.ABORTED)
+        late = mine[kept & (s.m["timestamp"][mine] >= s.m["timestamp"][v])]
+        right, asked = int(s.m["offset"][late].min()), int(s.m["timestamp"][v])
+        for step in range(2):
+            answer = {"timestamp": asked, "offset": right + step}
+            s.row(process, Op.LIST_OFFSETS, inv + step * 1_000, **s.here, **answer)
+        s.witness["offset"] = right + 1
+
+    s.chunk.stored.append(act)
+    return True

@@ -1,0 +1,103 @@
+"""Anomalies about what the members of a group are given, and what they process."""
+
+import numpy as np
+
+from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.slot import Slot
+from traces.schema import Isolation, Op
+
+
+@anomaly("C1 G8")
+def skipped(s: Slot) -> bool:
+    """The group is never given a record between two that it is."""
+    v = s.one(s.usual())
+    return v is not None and s.hide(v, "polled", "processed")
+
+
+@anomaly("L7")
+def changed(s: Slot) -> bool:
+    """The group is given other bytes than were sent."""
+    if (v := s.one(s.usual())) is None:
+        return False
+
+    def act() -> None:
+        s.chunk.altered.append(int(s.chunk.entry[v]))
+
+    s.chunk.stored.append(act)
+    return s.note(v)
+
+
+@anomaly("G8", group=0)
+def unprocessed(s: Slot) -> bool:
+    """Given, committed, and never processed."""
+    v = s.one(s.usual())
+    return v is not None and s.hide(v, "processed")
+
+
+@anomaly("C2 G9", stage="due")
+def gone_back(s: Slot) -> bool:
+    """The next poll begins with the last record of the one before."""
+    rows, log = s.polled(), s.log
+    ends = np.flatnonzero(log["window"][rows[1:]] > log["window"][rows[:-1]])
+    if not len(ends):
+        return False
+    at = int(s.chunk.random.choice(ends))
+    _given_again(s, rows[at], int(rows[at + 1]))
+    return s.note_entry(int(rows[at]))
+
+
+def _given_again(s: Slot, what: int, before: int) -> None:
+    log = s.log
+    record = {n: int(log[n][what]) for n in ("offset", "epoch")} | {"id": int(log["id"][what])}
+    _poll(s, record, before)
+
+
+def _poll(s: Slot, record: dict[str, int], before: int) -> None:
+    """One more record in a poll, before another one."""
+    inv = int(s.chunk.at(s.log["window"][before], 0))
+    more = {"isolation": int(Isolation.READ_COMMITTED), "order": 4 * before + 1}
+    s.member_row(Op.POLL, inv, **record, **more, ret=inv + 8_000)
+
+
+@anomaly("G9", stage="due", group=1, first=1)
+def given_again(s: Slot) -> bool:
+    """The new owner is given, and processes, the last record of the old one."""
+    if not len(s.polled()) or s.tp not in s.chunk.carried.last:
+        return False
+    first, record = int(s.polled()[0]), s.chunk.carried.last[s.tp]
+    _poll(s, record, first)
+    inv = int(s.chunk.at(s.log["window"][first], 8))
+    s.member_row(Op.PROCESS, inv, **record, order=4 * first + 1, ret=inv + 8_000)
+    s.witness |= {"id": record["id"], "offset": record["offset"]}
+    return True
+
+
+@anomaly("G10 G8", stage="due", first=1)
+def resumed_late(s: Slot) -> bool:
+    """The new owner begins above what was committed."""
+    if len(s.polled()) < 3:
+        return False
+    first = int(s.polled()[0])
+    s.log["polled"][first] = s.log["processed"][first] = False
+    return s.note_entry(first)
+
+
+@anomaly("C3", stage="due", last=0)
+def elsewhere(s: Slot) -> bool:
+    """The final reading was told to begin at the second record, and began at the first."""
+    rows = s.entries()
+    rows = rows[s.log["scanned"][rows]]
+    s.chunk.scan_from[s.tp] = s.log["offset"][rows[1]]
+    return s.note_entry(int(rows[0]))
+
+
+@anomaly("C4 G9", stage="due")
+def not_assigned(s: Slot) -> bool:
+    """A member is given a record after the partition was revoked from it."""
+    if not len(s.polled()):
+        return False
+    last = int(s.polled()[-1])
+    record = {n: int(s.log[n][last]) for n in ("offset", "id", "epoch")}
+    inv = int(s.chunk.at(s.chunk.plan.windows, 14))
+    s.member_row(Op.POLL, inv, **record, isolation=int(Isolation.READ_COMMITTED))
+    return s.note_entry(last)

@@ -1,0 +1,148 @@
+"""`highwater generate`: make a trace in which it is known what is wrong."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from traces.generate.anomalies import ANOMALIES
+from traces.generate.lines import write_lines
+from traces.generate.plan import Plan
+from traces.generate.schedule import NoRoom, plan_of
+from traces.generate.write import Generated, write_parquet
+from traces.output import progress, result, standard_output, write_json
+
+FORMATS = {"ndjson": write_lines, "parquet": write_parquet}
+FEWEST_ROWS = 20_000
+"""Fewer rows have no room for a transaction in every generation."""
+
+
+class Injected(click.ParamType[tuple[str, int]]):
+    """The name of an anomaly, and how often it is wanted: `duplicate` or `duplicate:3`."""
+
+    name = "anomaly"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
+        """The name and the number."""
+        if isinstance(value, tuple):
+            return value
+        name, _, count = str(value).partition(":")
+        if name not in ANOMALIES:
+            self.fail(f"no anomaly is called {name!r}; --list names all", param, ctx)
+        if count and not (count.isdecimal() and int(count)):
+            self.fail(f"expected a number above 0 behind {name}:, found {count!r}", param, ctx)
+        return name, int(count or 1)
+
+
+@click.command("generate", short_help="Make a trace of any size with known anomalies.")
+@click.argument("out", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--rows",
+    type=click.FloatRange(FEWEST_ROWS),
+    default=1e5,
+    show_default=True,
+    help="About so many rows of operations; a send or a record that is read is a row.",
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="One seed is one trace.")
+@click.option(
+    "--anomalies",
+    "each",
+    type=click.IntRange(0),
+    help="So many of each kind; 0 for a trace that keeps every promise. [default: 1]",
+)
+@click.option(
+    "--anomaly",
+    "chosen",
+    type=Injected(),
+    multiple=True,
+    metavar="NAME[:COUNT]",
+    help="Only anomalies of this kind; may be given again.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(list(FORMATS)),
+    default="ndjson",
+    show_default=True,
+    help="Trace format v1, a file per process; or the table of operations in Parquet.",
+)
+@click.option("--list", "listed", is_flag=True, help="Name the anomalies, and end.")
+@result("json", "Write what was injected, or the list, to FILE.")
+def generate(
+    out: Path | None,
+    rows: float,
+    seed: int,
+    each: int | None,
+    chosen: tuple[tuple[str, int], ...],
+    kind: str,
+    listed: bool,
+    json_file: Path | None,
+) -> None:
+    """Make a trace of any size, with anomalies of known number and position, to try a checker on.
+
+    OUT is a run, as `highwater check OUT` reads it (or its table, in OUT/ops), with OUT/truth.json
+    beside: which anomalies were injected where, with the offset and the id of the record that each
+    is about, and how often each check has to find something. What is not in there is as it should
+    be.
+
+    Exits with 2 when OUT is there already, or the anomalies do not fit into so few rows.
+    """
+    if listed:
+        _list(json_file)
+        return
+    if out is None:
+        raise click.UsageError("expected a folder to make: OUT")
+    if each is not None and chosen:
+        raise click.UsageError("--anomalies is of each kind, --anomaly of one: give one of them")
+    if out.exists():
+        raise click.UsageError(f"{out} is there already")
+    plan = plan_of(int(rows), seed, dict(chosen) or (1 if each is None else each))
+    made = _write(plan, kind, out)
+    if json_file:
+        write_json(json_file, _summary(made, seed))
+    print(f"{out}: {made.rows:,} rows, {len(made.injected)} anomalies, seed {seed}")
+
+
+def _write(plan: Plan, kind: str, out: Path) -> Generated:
+    """Make the trace beside its place and move it there, whole or not at all."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    try:
+        with progress() as bar:
+            task = bar.add_task("generating", total=plan.chunks)
+            made = Generated(plan, on_chunk=lambda: bar.advance(task))
+            FORMATS[kind](made, beside / "run")
+        (beside / "run").rename(out)
+    except NoRoom as refusal:
+        raise click.UsageError(f"{refusal}, with --rows") from refusal
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return made
+
+
+def _summary(made: Generated, seed: int) -> dict[str, Any]:
+    return {
+        "rows": made.rows,
+        "seed": seed,
+        "counts": made.truth,
+        "anomalies": made.injected,
+    }
+
+
+def _list(json_file: Path | None) -> None:
+    if json_file:
+        write_json(
+            json_file,
+            [
+                {"anomaly": one.name, "what": one.summary, "counts": one.counts}
+                for one in ANOMALIES.values()
+            ],
+        )
+        return
+    table = Table("anomaly", "what", "found by", box=None)
+    for one in ANOMALIES.values():
+        table.add_row(one.name, one.summary, " ".join(one.counts))
+    standard_output().print(table)

@@ -1,0 +1,51 @@
+"""When a member commits its positions, and when it is told a high watermark."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from traces.columns import firsts
+from traces.context import Ints
+from traces.generate.plan import TOPIC_PARTITIONS
+from traces.schema import NONE
+
+EVERY = 8  # rounds
+
+
+def commits(log: Mapping[str, Any], owner: Ints, committed: Ints, last: int) -> dict[str, Ints]:
+    """Every eighth round a member commits its positions, and in the last one."""
+    given = np.flatnonzero(log["polled"])
+    starts = np.searchsorted(log["tp"][given], np.arange(TOPIC_PARTITIONS + 1))
+    tps: list[Ints] = []
+    windows: list[Ints] = []
+    offsets: list[Ints] = []
+    for tp in range(TOPIC_PARTITIONS):
+        mine = given[starts[tp] : starts[tp + 1]]
+        rounds = np.arange(1 + int(owner[tp]) % EVERY, last, EVERY)
+        upto = np.searchsorted(log["window"][mine], rounds, side="right") - 1
+        known = upto >= 0
+        upto, rounds = upto[known], rounds[known]
+        position = np.r_[log["offset"][mine[upto]], log["offset"][mine[-1:]]] + 1
+        if not len(mine):
+            position = committed[tp : tp + 1]
+            position = position[position != NONE]
+        offsets.append(position)
+        windows.append(np.r_[rounds, last][len(rounds) + 1 - len(position) :])
+        tps.append(np.full(len(position), tp))
+    every = (tps, windows, offsets)
+    return {
+        name: np.concatenate(several)
+        for name, several in zip(("tp", "window", "offset"), every, strict=True)
+    }
+
+
+def marks(log: Mapping[str, Any], last: int) -> dict[str, Ints]:
+    """Every eighth round a poll tells the high watermark of the partitions it brings."""
+    with_mark = (log["window"] % EVERY == 3) & (log["window"] < last - 4)
+    rows = np.flatnonzero(log["polled"] & with_mark)
+    next_one = firsts(log["tp"][rows], log["window"][rows])
+    rows = rows[np.r_[np.flatnonzero(next_one)[1:] - 1, len(rows) - 1]] if len(rows) else rows
+    return {name: log[name][rows] for name in ("tp", "window")} | {
+        "offset": log["offset"][rows] + 1
+    }
