@@ -27,8 +27,6 @@ class Injected(click.ParamType[tuple[str, int]]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
         """The name and the number."""
-        if isinstance(value, tuple):
-            return value
         name, _, count = str(value).partition(":")
         if name not in ANOMALIES:
             self.fail(f"no anomaly is called {name!r}; --list names all", param, ctx)
