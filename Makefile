@@ -18,8 +18,8 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos validate check \
-	docs test-browser test-kafka test-cluster soak fuzz bench lock clean
+.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos faults validate check \
+	docs test-browser test-kafka test-faults test-cluster soak fuzz bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ broker: setup ## Serve Kafka's protocol: make broker ARGS="--brokers 3"
 chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
 	$(HIGHWATER) chaos $(ARGS)
 
+faults: setup ## Break real brokers under real clients: ARGS="--out RUNS --events EVENTS"
+	$(HIGHWATER) faults $(ARGS)
+
 validate: java setup ## Ask TLC about recorded protocol events: ARGS="EVENTS..."
 	$(HIGHWATER) validate $(ARGS)
 
@@ -86,6 +89,9 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 	@command -v mvn > /dev/null || { echo "Maven brings the jars of Apache Kafka, and mvn is not on PATH." \
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
 	$(BIN)/pytest -m kafka tests/kafka $(ARGS)
+
+test-faults: java setup ## Break broker processes on ZooKeeper 200 times; goes on where it was
+	$(BIN)/python -m tests.kafka.faults $(ARGS)
 
 test-cluster: java setup ## Judge on a standalone cluster of Spark, and kill a worker of it
 	$(BIN)/pytest -m cluster tests/traces/test_cluster.py $(ARGS)

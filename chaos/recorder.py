@@ -5,7 +5,7 @@ where the leader heard it, or, if it had to wait, where the leader answered; wha
 when the follower takes the answer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, field
@@ -124,10 +124,7 @@ class Recorder:
     def of(cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]]) -> "Recorder":
         """Traces of these partitions, before anything has happened."""
         return cls(
-            {
-                name: Replication(Trace("Truncation", _subject(name), _truncation()), of)
-                for name, of in replicas.items()
-            },
+            {name: Replication(partition_trace(name), of) for name, of in replicas.items()},
             [Trace("ConsumerCommit", f"g/{_subject(name)}", _group()) for name in replicas],
         )
 
@@ -146,45 +143,9 @@ class Recorder:
 
     def attach(self, simulation: Simulation) -> None:
         """Record what the nodes of a run say of their steps."""
-        timeline, of = simulation.timeline, self.replication
-
-        def add(who: int, seen: Any, action: str, params: dict[str, int], *names: str) -> None:
-            one = of[seen.partition]
-            one.trace.add(timeline.now, action, params, **one.changes(who, *names))
-
-        def isr_altered(who: int, seen: o.IsrAltered) -> None:
-            action = "ExpandIsr" if seen.joined else "ShrinkIsr"
-            add(who, seen, action, {"l": who, "f": seen.follower}, "isr")
-
-        def advanced(who: int, seen: o.HighWatermarkAdvanced) -> None:
-            add(who, seen, "AdvanceHighWatermark", {"l": who}, "highWatermark")
-
-        def told(who: int, seen: o.BecameLeader) -> None:
-            of[seen.partition].told(timeline.now, who, "BecomeLeader", "epoch", "isr")
-
-        def follows(who: int, seen: o.BecameFollower) -> None:
-            names = "epoch", "isr", "highWatermark"
-            of[seen.partition].told(timeline.now, who, "BecomeFollower", *names)
-
-        def written(who: int, seen: o.Written) -> None:
-            for _ in range(seen.offset, seen.end):
-                add(who, seen, "Write", {"l": who})
-
-        simulation.watch(o.Written, written)
-        simulation.watch(o.HighWatermarkAdvanced, advanced)
-        simulation.watch(o.IsrAltered, isr_altered)
-        simulation.watch(o.BecameLeader, told)
-        simulation.watch(o.BecameFollower, follows)
-        simulation.watch(
-            o.FetchHeard, lambda who, seen: of[seen.partition].heard(timeline.now, who, seen)
-        )
-        simulation.watch(
-            o.FetchAnswered, lambda who, seen: of[seen.partition].answered(timeline.now, who, seen)
-        )
-        simulation.watch(o.AnswerTaken, lambda who, seen: of[seen.partition].taken(who, seen))
-        simulation.watch(
-            o.Decided, lambda who, seen: of[seen.partition].decided(timeline.now, seen)
-        )
+        timeline = simulation.timeline
+        for kind, watcher in partition_watchers(lambda: timeline.now, self.replication).items():
+            simulation.watch(kind, watcher)
         simulation.watch(o.Registered, lambda _, seen: self._registered(timeline.now, seen.broker))
         self._attach_groups(simulation)
 
@@ -235,6 +196,50 @@ class Recorder:
         simulation.watch(
             g.MemberCrashed, lambda _, seen: add(seen, "Crash", joined=0, position=0, done=0)
         )
+
+
+def partition_trace(name: TopicPartition) -> Trace:
+    """A trace of Truncation in which nothing has happened."""
+    return Trace("Truncation", _subject(name), _truncation())
+
+
+def partition_watchers(
+    now: Callable[[], int], of: Mapping[TopicPartition, Replication]
+) -> Mapping[type, Callable[[int, Any], None]]:
+    """What each observation of a partition is as a step, by its kind."""
+
+    def add(who: int, seen: Any, action: str, params: dict[str, int], *names: str) -> None:
+        one = of[seen.partition]
+        one.trace.add(now(), action, params, **one.changes(who, *names))
+
+    def isr_altered(who: int, seen: o.IsrAltered) -> None:
+        action = "ExpandIsr" if seen.joined else "ShrinkIsr"
+        add(who, seen, action, {"l": who, "f": seen.follower}, "isr")
+
+    def advanced(who: int, seen: o.HighWatermarkAdvanced) -> None:
+        add(who, seen, "AdvanceHighWatermark", {"l": who}, "highWatermark")
+
+    def told(who: int, seen: o.BecameLeader) -> None:
+        of[seen.partition].told(now(), who, "BecomeLeader", "epoch", "isr")
+
+    def follows(who: int, seen: o.BecameFollower) -> None:
+        of[seen.partition].told(now(), who, "BecomeFollower", "epoch", "isr", "highWatermark")
+
+    def written(who: int, seen: o.Written) -> None:
+        for _ in range(seen.offset, seen.end):
+            add(who, seen, "Write", {"l": who})
+
+    return {
+        o.Written: written,
+        o.HighWatermarkAdvanced: advanced,
+        o.IsrAltered: isr_altered,
+        o.BecameLeader: told,
+        o.BecameFollower: follows,
+        o.FetchHeard: lambda who, seen: of[seen.partition].heard(now(), who, seen),
+        o.FetchAnswered: lambda who, seen: of[seen.partition].answered(now(), who, seen),
+        o.AnswerTaken: lambda who, seen: of[seen.partition].taken(who, seen),
+        o.Decided: lambda _, seen: of[seen.partition].decided(now(), seen),
+    }
 
 
 def _place(request: FetchRequest) -> tuple[int, int, int]:

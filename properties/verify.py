@@ -54,6 +54,7 @@ class Result:
 def stages(work: Path) -> tuple[Stage, ...]:
     """The loop. Each stage stands on the one before."""
     runs, events = work / "runs", work / "events"
+    real_runs, real_events = work / "real-runs", work / "real-events"
     return (
         Stage("spec", "the models do what their tables say", ("spec",)),
         Stage("prove", "the invariants are kept after any number of steps", ("prove",)),
@@ -70,12 +71,19 @@ def stages(work: Path) -> tuple[Stage, ...]:
             ),
         ),
         Stage(
-            "validate", "what the brokers did is a behaviour of the spec", ("validate", str(events))
+            "faults",
+            "real clients against three brokers that are broken meanwhile, written down",
+            ("faults", "--runs", "4", "--out", str(real_runs), "--events", str(real_events)),
+        ),
+        Stage(
+            "validate",
+            "what the brokers did, there and here, is a behaviour of the spec",
+            ("validate", str(events), str(real_events)),
         ),
         Stage(
             "check",
             "what clients saw, there and of real Kafka, is what was promised",
-            ("check", str(runs), str(RECORDINGS)),
+            ("check", str(runs), str(real_runs), str(RECORDINGS)),
         ),
     )
 
@@ -118,9 +126,10 @@ def verify(only: Sequence[str], keep_going: bool, resume: bool) -> None:
 def _run(stage: Stage, work: Path, console: Console) -> Result:
     """Run a stage's command and show its last line while it runs; its whole output is kept."""
     work.mkdir(parents=True, exist_ok=True)
-    if stage.name == "record":
-        for folder in ("runs", "events"):
-            shutil.rmtree(work / folder, ignore_errors=True)
+    for folder in {"record": ("runs", "events"), "faults": ("real-runs", "real-events")}.get(
+        stage.name, ()
+    ):
+        shutil.rmtree(work / folder, ignore_errors=True)
     before, began = os.times(), time.monotonic()
     process = subprocess.Popen(
         (sys.executable, "-m", "refimpl", *stage.command),

@@ -41,6 +41,7 @@ SHORT_HELP = {
     "conform": "Prove the Python machines equal to the specs, edge by edge.",
     "dump-log": "Print what is in the files of a partition, as Kafka does.",
     "explain": "Say all that is known of one property of the specs.",
+    "faults": "Break real brokers under real clients, and record both.",
     "generate": "Make a trace of any size with known anomalies.",
     "groups": "Print the consumer groups of any Kafka: offsets, lag, readers.",
     "import": "Make a run of what somebody else recorded.",

@@ -12,7 +12,7 @@ from refimpl.broker.fetch import Fetches
 from refimpl.broker.messages import (
     Response,
 )
-from refimpl.broker.observations import HighWatermarkAdvanced, IsrAltered, Refused
+from refimpl.broker.observations import HighWatermarkAdvanced, IsrAltered, IsrAsked, Refused
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.errors import Refusal
@@ -88,6 +88,7 @@ class Leader:
             change = partition.replica.expand_isr(follower)
         except Refusal:
             return
+        self.context.outputs.append(IsrAsked(partition.name, follower))
         self._ask(now, partition, change)
 
     def _ask(self, now: int, partition: Partition, change: machines.AlterPartitionRequest) -> None:

@@ -74,6 +74,13 @@ class Deleted(NamedTuple):
     partition: TopicPartition
 
 
+class IsrAsked(NamedTuple):
+    """A leader asks the controller to take `follower` into the ISR."""
+
+    partition: TopicPartition
+    follower: int
+
+
 class IsrAltered(NamedTuple):
     """A leader learned that the controller took `follower` into the ISR, or out of it."""
 

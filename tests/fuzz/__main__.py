@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from contextlib import redirect_stderr
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from struct import pack, unpack_from
@@ -43,7 +44,7 @@ def main() -> int:
 
 def _atheris() -> Any:
     try:
-        import atheris  # pyright: ignore[reportMissingImports]
+        atheris: Any = import_module("atheris")
     except ModuleNotFoundError:
         print("atheris is not installed; mutating without it")
         return None

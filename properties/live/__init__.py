@@ -1,0 +1,1 @@
+"""Real clients against brokers that are broken meanwhile: what both did, written down."""

@@ -1,0 +1,47 @@
+"""`highwater faults`: break real brokers under real clients, and write down what happened."""
+
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from properties.tla.errors import Unusable
+
+
+@click.command(short_help="Break real brokers under real clients, and record both.")
+@click.option("--runs", type=click.IntRange(1), default=6, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the first run.")
+@click.option("--faults", "each", type=click.IntRange(1), default=6, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--events", type=click.Path(path_type=Path, file_okay=False), required=True)
+def faults(runs: int, seed: int, each: int, out: Path, events: Path) -> None:
+    """Real clients write to three brokers that are killed, paused and cut off meanwhile.
+
+    The clients are librdkafka's and reach the brokers by TCP. Their histories go to --out, for
+    `highwater check`; the steps of the brokers to --events, for `highwater validate`. Every third
+    run writes with acks=1 and lets anybody lead, so records are lost, which is allowed there.
+    """
+    for needed in ("confluent_kafka", "kio"):
+        if find_spec(needed) is None:
+            raise Unusable(f"this needs {needed.replace('_', '-')}: make setup")
+    from properties.live.run import Plan, record
+
+    total, acknowledged, steps = Counter[str](), 0, 0
+    for number in range(seed, seed + runs):
+        done = record(Plan(number, safe=number % 3 != 0, faults=each), out, events)
+        total += done.faults
+        acknowledged += done.acknowledged
+        steps += done.steps
+        click.echo(
+            f"{done.plan.name}: {done.acknowledged} records acknowledged, {done.failed} not,"
+            f" {done.steps} steps; {_told(done.faults)}"
+        )
+    click.echo(
+        f"{runs} runs, {acknowledged:,} records acknowledged, {total.total()} faults,"
+        f" {steps:,} steps of the brokers"
+    )
+
+
+def _told(counts: Counter[str]) -> str:
+    return ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))

@@ -1,0 +1,316 @@
+"""One run: three brokers in this process, real clients by TCP, and one fault after the other."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+from attrs import define, field, frozen
+
+from chaos.live import LiveRecorder
+from refimpl.edge import BlockingCluster
+from refimpl.events import Json
+from traces.record import recorded
+
+BROKERS = (1, 2, 3)
+TOPIC, PARTITIONS = "orders", 2
+RECORDS = 4
+LAG_MS = 31_000
+"""More than replica.lag.time.max.ms, for clocks that are advanced."""
+SETTINGS = {
+    "replica.socket.timeout.ms": "500",  # for answers that were lost on a link that is cut
+    "replica.fetch.wait.max.ms": "200",
+    "offsets.topic.num.partitions": "1",
+}
+BEYOND = 1_000_000
+CONSTANTS: Mapping[str, Json] = {
+    "N": 3,
+    "MaxRecords": BEYOND,
+    "MaxEpoch": BEYOND,
+    "MaxFetch": BEYOND,
+    "MaxRestarts": BEYOND,
+    "Rule": "kip320",
+    "CheckEpochStart": True,
+    "Unclean": True,
+    "Lossy": "any",
+    "CheckIncarnation": True,
+    "LateFetches": True,
+    "ResetFollowers": "always",
+    "LateAnswers": False,
+    "NumberFetches": True,
+}
+
+
+@frozen
+class Plan:
+    """What a run is: `safe` writes with acks=all and min.insync.replicas=2, otherwise with acks=1,
+    and whoever is left may lead."""
+
+    seed: int
+    safe: bool = True
+    faults: int = 6
+    #: Whether the producer of a safe run has sequence numbers
+    idempotence: bool = True
+
+    @property
+    def name(self) -> str:
+        """By which files and folders are called."""
+        return f"live-{self.seed}-{'safe' if self.safe else 'unsafe'}"
+
+
+@frozen
+class Recorded:
+    """What a run left behind."""
+
+    plan: Plan
+    acknowledged: int
+    failed: int
+    faults: Counter[str]
+    steps: int
+
+
+@define(eq=False)
+class Running:
+    """A cluster, its clients, and what was done to it."""
+
+    cluster: Any
+    writer: Any
+    reader: Any
+    rng: Random
+    faults: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+    counts: Counter[str] = field(factory=Counter[str])
+    acknowledged: int = 0
+    failed: int = 0
+    sent: int = 0
+
+    def write(self, count: int) -> None:
+        """Send so many times 4 records, and read a little; nobody waits for acknowledgements."""
+        for _ in range(RECORDS * count):
+            self.sent += 1
+            partition = self.rng.randrange(PARTITIONS)
+            self.writer.produce(
+                TOPIC, b"%d" % self.sent, partition=partition, on_delivery=self._delivered
+            )
+            self.writer.poll(0.001)
+        self.read()
+
+    def settle(self) -> None:
+        """Nothing is wrong any more: all acknowledged, everybody in sync."""
+        self.cluster.heal()
+        for broker in BROKERS:
+            if not self.cluster.hosts[broker].up:
+                self.cluster.restart(broker)
+        self.cluster.until(self._is_whole)
+        self.writer.flush(30)
+        self.read()
+
+    def read(self) -> None:
+        """Take what is there for the consumer."""
+        self.reader.consume(500, 0.01)
+
+    def leader(self) -> int:
+        """Of the first partition; any broker while there is none."""
+        return self.cluster.leader(TOPIC, 0) or self.rng.choice(BROKERS)
+
+    def follower(self) -> int:
+        """Any other one."""
+        leader = self.leader()
+        return self.rng.choice([one for one in BROKERS if one != leader])
+
+    def happens(self, what: str, broker: int) -> None:
+        """Note a fault."""
+        self.counts[what] += 1
+        self.faults.append({"at_ns": time.monotonic_ns(), "what": f"{what} broker {broker}"})
+
+    def _is_whole(self) -> bool:
+        return all(len(self.cluster.isr(TOPIC, one)) == 3 for one in range(PARTITIONS))
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged += 1
+        else:
+            self.failed += 1
+
+
+# Faults: each leaves the cluster as it is then, for `settle`
+
+
+def kill(run: Running, broker: int) -> None:
+    """SIGKILL, and the controller notices."""
+    run.happens("kill", broker)
+    run.cluster.kill(broker)
+    run.cluster.expire_session(broker)
+
+
+def kill_leader(run: Running) -> None:
+    """The leader is killed, and another one is elected."""
+    kill(run, run.leader())
+    run.write(15)
+
+
+def kill_follower(run: Running) -> None:
+    """A follower is killed."""
+    kill(run, run.follower())
+    run.write(15)
+
+
+def kill_two(run: Running) -> None:
+    """Leader and follower are killed; with min.insync.replicas=2 nothing is written meanwhile."""
+    kill(run, run.follower())
+    run.write(5)
+    kill(run, run.leader())
+    run.write(5)
+
+
+def kill_all(run: Running) -> None:
+    """One after the other is killed: the last one goes offline in the ISR."""
+    for broker in run.rng.sample(BROKERS, 3):
+        kill(run, broker)
+    run.write(5)
+
+
+def pause_leader(run: Running) -> None:
+    """SIGSTOP: the leader does not know that it is replaced, and finds out later."""
+    leader = run.leader()
+    run.happens("pause", leader)
+    run.cluster.pause(leader)
+    run.cluster.expire_session(leader)
+    run.write(15)
+
+
+def cut_follower(run: Running) -> None:
+    """A follower is cut off until it is out of the ISR."""
+    follower, leader = run.follower(), run.leader()
+    run.happens("cut", follower)
+    run.cluster.cut(follower, "brokers")
+    run.write(10)
+    run.cluster.advance(LAG_MS, broker=leader)
+    run.write(10)
+
+
+def cut_leader(run: Running) -> None:
+    """The leader is cut off from everybody but its clients, and another one is elected."""
+    leader = run.leader()
+    run.happens("cut", leader)
+    run.cluster.cut(leader, "all")
+    run.write(5)
+    run.cluster.expire_session(leader)
+    run.write(10)
+
+
+def cut_then_kill(run: Running) -> None:
+    """Followers are cut off, the leader writes alone and is killed: what acks=1 may lose."""
+    leader = run.leader()
+    run.happens("cut", leader)
+    run.cluster.cut(leader, "brokers")
+    run.write(10)
+    run.writer.flush(0.5)
+    kill(run, leader)
+    run.cluster.heal()
+    run.write(10)
+
+
+def alone_then_kill(run: Running) -> None:
+    """The same, once followers are out of the ISR: only an unclean election goes on."""
+    leader = run.leader()
+    run.happens("cut", leader)
+    run.cluster.cut(leader, "brokers")
+    for _ in BROKERS:  # one leaves at a time
+        run.cluster.advance(LAG_MS, broker=leader)
+        run.write(5)
+    run.writer.flush(0.5)
+    kill(run, leader)
+    run.cluster.heal()
+    run.write(5)
+
+
+def slow_follower(run: Running) -> None:
+    """Messages to and from a follower take 20 ms."""
+    follower = run.follower()
+    run.happens("slow", follower)
+    run.cluster.slow(follower, 20)
+    run.write(20)
+
+
+def move_leader(run: Running) -> None:
+    """Another one of the ISR leads, by request."""
+    follower = run.follower()
+    run.happens("move leader to", follower)
+    run.cluster.move_leader(TOPIC, 0, follower)
+    run.write(15)
+
+
+def lose_acknowledgements(run: Running) -> None:
+    """Records are written and the producer is not told."""
+    run.happens("lose acknowledgements of", 0)
+    run.cluster.drop_response("Produce", count=2)
+    run.write(15)
+
+
+FAULTS: tuple[Callable[[Running], None], ...] = (
+    *(kill_leader, kill_follower, kill_two, kill_all, pause_leader, cut_follower, cut_leader),
+    *(cut_then_kill, alone_then_kill, slow_follower, move_leader, lose_acknowledgements),
+)
+
+
+def record(plan: Plan, runs: Path, events: Path) -> Recorded:
+    """Do it; the clients' history goes to a folder of `runs`, the brokers' steps to a file of
+    `events`. The order of faults is the seed's; what threads and sockets do is not."""
+    rng, began = Random(plan.seed), time.monotonic_ns()
+    recorder = LiveRecorder(TOPIC, lambda: (time.monotonic_ns() - began) // 1_000_000)
+    folder = runs / plan.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with BlockingCluster(
+        brokers=3, seed=plan.seed, configs=SETTINGS, observe=recorder.observe
+    ) as cluster:
+        recorder.hosts = cluster.hosts
+        assignments = {number: list(BROKERS) for number in range(PARTITIONS)}
+        configs = {
+            "min.insync.replicas": "2" if plan.safe else "1",
+            "unclean.leader.election.enable": str(not plan.safe).lower(),
+        }
+        cluster.create_topic(TOPIC, assignments=assignments, configs=configs)
+        writer, reader = _clients(cluster.bootstrap, folder, plan)
+        run = Running(cluster, writer, reader, rng)
+        run.write(20)
+        chosen = rng.sample(FAULTS, min(plan.faults, len(FAULTS)))
+        if not plan.safe:
+            chosen[0] = cut_then_kill  # which always loses something
+        for fault in chosen:
+            fault(run)
+            run.settle()
+        writer.close()
+        reader.close()
+        (folder / "meta.json").write_bytes(orjson.dumps({"faults": run.faults}))
+        _scan(folder, cluster.bootstrap)
+    lines = list(recorder.lines(plan.name, CONSTANTS))
+    events.mkdir(parents=True, exist_ok=True)
+    (events / f"{plan.name}.events.ndjson").write_bytes(b"".join(lines))
+    return Recorded(plan, run.acknowledged, run.failed, run.counts, len(lines) - PARTITIONS)
+
+
+def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any]:
+    """A producer and a consumer of librdkafka, recorded; both ask often who leads now."""
+    client: Any = import_module("confluent_kafka")
+    common = {"bootstrap.servers": bootstrap, "log_level": 0, "retry.backoff.ms": 10}
+    common |= {"topic.metadata.refresh.interval.ms": 50, "reconnect.backoff.ms": 10}
+    common |= {"reconnect.backoff.max.ms": 50, "socket.timeout.ms": 2000}
+    produce: dict[str, Any] = {"acks": "all" if plan.safe else "1", "linger.ms": 0}
+    produce["enable.idempotence"] = plan.safe and plan.idempotence
+    produce |= {"request.timeout.ms": 1500, "delivery.timeout.ms": 30_000}
+    consume = {"group.id": "live", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    writer = recorded(client.Producer, folder, {**common, **produce})
+    reader = recorded(client.Consumer, folder, {**common, **consume})
+    reader.assign([client.TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
+    return writer, reader
+
+
+def _scan(folder: Path, bootstrap: str) -> None:
+    """End the recording by reading all that the logs hold."""
+    record_scan: Any = import_module("traces.record.cli").record_scan
+    arguments = [str(folder), "--bootstrap", bootstrap]
+    record_scan.main(arguments, standalone_mode=False)

@@ -1,0 +1,53 @@
+"""Real clients against brokers that are broken meanwhile: what is recorded, and what is found."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import traces
+from properties.live import run as live
+from properties.live.run import Plan, record
+from properties.tla.specs import SpecTree
+from properties.tla.tracecheck import TraceVerdict, validate_all
+from properties.tla.tracefile import read_traces
+from refimpl.machines.replica import Replica
+
+
+def recorded(folder: Path, plan: Plan, *faults: object) -> tuple[Any, list[TraceVerdict]]:
+    """What the checks of traces say of the clients, and TLC of the brokers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, "FAULTS", faults)
+        record(plan, folder / "runs", folder / "events")
+    verdicts = traces.check(traces.load(folder / "runs" / plan.name))
+    return verdicts, list(validate_all(read_traces([folder / "events"]), SpecTree()))
+
+
+def test_a_run_under_faults_keeps_its_promises_and_is_a_behaviour_of_the_spec(
+    tmp_path: Path,
+) -> None:
+    plan = Plan(1, faults=3)
+    # Where requests time out librdkafka infers acknowledgements, without offsets: not here.
+    verdicts, steps = recorded(
+        tmp_path, plan, live.kill_leader, live.cut_follower, live.slow_follower
+    )
+    assert verdicts.verdict != "violated", verdicts.as_json()
+    assert [verdicts[name].verdict for name in ("L1", "L3", "L4", "P1")] == ["holds"] * 4
+    assert [one.why for one in steps if not one.accepted] == []
+    taken = {event.action for one in steps for event in one.taken}
+    assert {"Fence", "Restart", "ExpandIsr", "ShrinkIsr", "Fetch", "Write"} <= taken
+
+
+def test_with_acks_1_the_loss_is_seen_and_allowed(tmp_path: Path) -> None:
+    verdicts, steps = recorded(tmp_path, Plan(1, safe=False, faults=1), live.cut_then_kill)
+    assert verdicts["L4"].verdict == "allowed"
+    assert all(one.accepted for one in steps)
+
+
+def test_a_leader_that_waits_for_nobody_is_found_by_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Replica, "maximal_isr", property(lambda self: frozenset({self.id})))
+    verdicts, steps = recorded(tmp_path, Plan(1, faults=1, idempotence=False), live.cut_then_kill)
+    assert verdicts["L4"].verdict == "violated"
+    assert any(not one.accepted and "AdvanceHighWatermark" in one.why for one in steps)
