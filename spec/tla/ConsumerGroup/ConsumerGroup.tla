@@ -7,18 +7,23 @@
 (*                                                                          *)
 (* A heartbeat is one step: what the client reports, what the coordinator   *)
 (* makes of it, and the answer, which may be lost.                          *)
-EXTENDS Naturals, FiniteSets
+EXTENDS Integers, FiniteSets
 
 CONSTANTS
-    M,                 \* members 1..M, each with an id for life (KIP-1082)
+    M,                 \* members 1..M, each with an id for the life of its process (KIP-1082)
     P,                 \* partitions 1..P
     MaxEpoch,          \* bound: group epochs
+    Static,            \* of the members, 1..Static are static: they have an instance id
+    MaxLife,           \* bound: processes of a static member, each with an id of its own
     Commits,           \* commits are sent
     Batched,           \* Kafka 4.3: a target is computed some time after a join, not with it
+    LateJoins,         \* fault: a request to join arrives again, when its sender is long a member
     WaitUntilFree,     \* a partition is assigned only when nobody holds it
     WaitUntilRevoked,  \* a member keeps its epoch until it has given up what it must
     ReportWhenDone,    \* a client reports what it owns only when it has done all it was told
     RejoinByZero,      \* epoch 0 is welcome from a member that is known (KAFKA-19233)
+    Subset,            \* the previous epoch is welcome only from who owns no more than it should
+    ReleaseFirst,      \* a static member's next process waits until the one before has left
     CommitBy           \* what a commit is held against, see below
 
 (* CommitBy:                                                                *)
@@ -32,131 +37,136 @@ ASSUME CommitBy \in {"member", "memberEpoch", "kip1251", "assignment"}
 Members == 1..M
 Partitions == 1..P
 Nobody == 0
-NotAssigned == 0
-NoCommit == [member |-> Nobody, partition |-> 0, epoch |-> 0]
+Away == -2          \* the epoch of a static member between two processes
+NotAssigned == -1
+Nothing == [p \in Partitions |-> NotAssigned]
+Unknown == [epoch |-> 0, previous |-> 0, state |-> "stable", assigned |-> Nothing, pending |-> Nothing]
+NoCommit == [member |-> Nobody, life |-> 0, partition |-> 0, epoch |-> 0]
 
 VARIABLES
     groupEpoch, targetEpoch, target,
-    epoch,       \* per member: its epoch at the coordinator, 0 for none
-    previous,    \* per member: the epoch before
-    state,       \* per member: "stable", "unrevoked", "unreleased"
-    assigned,    \* per member and partition: the epoch of the assignment, or NotAssigned
-    pending,     \* per member: what it has been told to give up, and may still own
+    member,      \* per member, at the coordinator: epoch (0: unknown), the epoch before, state,
+                 \* and per partition the epoch of its assignment: assigned, or pending revocation
+    life,        \* per member: its newest process
     heard,       \* per client: the epoch that it was told last, 0 for none
     told,        \* per client: what it was told to own
     owned,       \* per client: what it owns
+    abandoned,   \* per member: what processes own that were replaced while they ran
     commit       \* a commit that is under way
 
-group == <<groupEpoch, targetEpoch, target, epoch, previous, state, assigned, pending>>
-client == <<heard, told, owned>>
+group == <<groupEpoch, targetEpoch, target, member>>
+client == <<life, heard, told, owned, abandoned>>
 vars == <<group, client, commit>>
 
 Init ==
     /\ groupEpoch = 1 /\ targetEpoch = 1 /\ target = [p \in Partitions |-> Nobody]
-    /\ epoch = [m \in Members |-> 0] /\ previous = [m \in Members |-> 0]
-    /\ state = [m \in Members |-> "stable"]
-    /\ assigned = [m \in Members |-> [p \in Partitions |-> NotAssigned]]
-    /\ pending = [m \in Members |-> {}]
-    /\ heard = [m \in Members |-> 0]
+    /\ member = [m \in Members |-> Unknown]
+    /\ life = [m \in Members |-> 1] /\ heard = [m \in Members |-> 0]
     /\ told = [m \in Members |-> {}] /\ owned = [m \in Members |-> {}]
-    /\ commit = NoCommit
+    /\ abandoned = [m \in Members |-> {}] /\ commit = NoCommit
 
 -----------------------------------------------------------------------------
-Assigned(m) == {p \in Partitions : assigned[m][p] # NotAssigned}
-Holds(m) == Assigned(m) \cup pending[m]
-Target(m) == {p \in Partitions : target[p] = m}
+In(assignment) == {p \in Partitions : assignment[p] # NotAssigned}
+Assigned(m) == In(member[m].assigned)
+Holds(m) == Assigned(m) \cup In(member[m].pending)
+Known(m) == member[m].epoch # 0
+Only(assignment, s) == [p \in Partitions |-> IF p \in s THEN assignment[p] ELSE NotAssigned]
 
-(* Not done yet: it reports nothing, and may own anything.                  *)
+(* Not done yet: it may own anything.                                       *)
 Reported(m) == IF ReportWhenDone /\ owned[m] # told[m] THEN Partitions ELSE owned[m]
+
+(* What becomes of a member x that reports what it owns: it stays, or is    *)
+(* told to give something up, or gets on to the target's epoch.             *)
+Reconciled(m, x, reported, targets, targetsEpoch) ==
+    LET kept == In(x.assigned) \cap {p \in Partitions : targets[p] = m}
+        out == In(x.assigned) \ kept
+        new == {p \in Partitions : targets[p] = m} \ kept
+        free == {p \in new : WaitUntilFree => \A n \in Members \ {m} : p \notin Holds(n)}
+    IN  IF \/ x.state = "stable" /\ x.epoch = targetsEpoch
+           \/ x.state = "unrevoked" /\ WaitUntilRevoked /\ reported \cap In(x.pending) # {}
+        THEN x
+        ELSE IF WaitUntilRevoked /\ reported \cap out # {}
+        THEN [epoch |-> x.epoch, previous |-> x.epoch, state |-> "unrevoked",
+              assigned |-> Only(x.assigned, kept), pending |-> Only(x.assigned, out)]
+        ELSE [epoch |-> targetsEpoch, previous |-> x.epoch,
+              state |-> IF free = new THEN "stable" ELSE "unreleased",
+              assigned |-> [p \in Partitions |-> IF p \in free THEN targetsEpoch
+                                                 ELSE Only(x.assigned, kept)[p]],
+              pending |-> Nothing]
+
+Answered(m) ==
+    /\ heard' = [heard EXCEPT ![m] = member'[m].epoch]
+    /\ told' = [told EXCEPT ![m] = In(member'[m].assigned)]
+
+GivesUp(m) == heard' = [heard EXCEPT ![m] = 0] /\ told' = [told EXCEPT ![m] = {}] /\ owned' = [owned EXCEPT ![m] = {}]
 
 -----------------------------------------------------------------------------
 (* Members come and go, which opens an epoch of the group *)
 
 Join(m, newTarget) ==
-    /\ epoch[m] = 0 /\ heard[m] = 0 /\ owned[m] = {} /\ groupEpoch < MaxEpoch
-    /\ groupEpoch' = groupEpoch + 1
-    /\ IF Batched
-       THEN newTarget = target /\ UNCHANGED <<targetEpoch, target>>
-       ELSE /\ \A p \in Partitions : newTarget[p] = m \/ (newTarget[p] # Nobody /\ epoch[newTarget[p]] > 0)
-            /\ targetEpoch' = groupEpoch' /\ target' = newTarget
-    /\ epoch' = [epoch EXCEPT ![m] = targetEpoch'] /\ previous' = [previous EXCEPT ![m] = 0]
-    /\ state' = [state EXCEPT ![m] = IF Batched THEN "stable" ELSE "unreleased"]
-    /\ heard' = [heard EXCEPT ![m] = targetEpoch'] /\ told' = [told EXCEPT ![m] = {}]
-    /\ UNCHANGED <<assigned, pending, owned, commit>>
+    /\ ~Known(m) /\ heard[m] = 0 /\ groupEpoch < MaxEpoch
+    /\ IF Batched THEN newTarget = target
+       ELSE \A p \in Partitions : newTarget[p] = m \/ (newTarget[p] # Nobody /\ Known(newTarget[p]))
+    /\ groupEpoch' = groupEpoch + 1 /\ target' = newTarget
+    /\ targetEpoch' = IF Batched THEN targetEpoch ELSE groupEpoch'
+    /\ member' = [member EXCEPT ![m] = Reconciled(m, Unknown, {}, newTarget, targetEpoch')]
+    /\ Answered(m) /\ UNCHANGED <<life, owned, abandoned, commit>>
 
 (* A session or a rebalance has taken too long. The client does not know.   *)
 Fence(m) ==
-    /\ epoch[m] > 0 /\ groupEpoch < MaxEpoch
+    /\ Known(m) /\ groupEpoch < MaxEpoch
     /\ groupEpoch' = groupEpoch + 1
-    /\ epoch' = [epoch EXCEPT ![m] = 0] /\ previous' = [previous EXCEPT ![m] = 0]
-    /\ state' = [state EXCEPT ![m] = "stable"]
-    /\ assigned' = [assigned EXCEPT ![m] = [p \in Partitions |-> NotAssigned]]
-    /\ pending' = [pending EXCEPT ![m] = {}]
-    /\ UNCHANGED <<targetEpoch, target, client, commit>>
+    /\ member' = [member EXCEPT ![m] = Unknown]
+    /\ target' = [p \in Partitions |-> IF target[p] = m THEN Nobody ELSE target[p]]
+    /\ UNCHANGED <<targetEpoch, client, commit>>
 
 (* The assignor may answer anything that gives each partition to a member.  *)
 ComputeTarget(newTarget) ==
-    /\ targetEpoch < groupEpoch /\ \A p \in Partitions : epoch[newTarget[p]] > 0
+    /\ targetEpoch < groupEpoch /\ \A p \in Partitions : Known(newTarget[p])
     /\ targetEpoch' = groupEpoch /\ target' = newTarget
-    /\ UNCHANGED <<groupEpoch, epoch, previous, state, assigned, pending, client, commit>>
+    /\ UNCHANGED <<groupEpoch, member, client, commit>>
 
 -----------------------------------------------------------------------------
 (* Heartbeats *)
 
-(* The previous epoch is taken from who missed an answer, and owns no more  *)
-(* than it should.                                                          *)
 Welcome(m) ==
-    \/ heard[m] = epoch[m]
-    \/ heard[m] = previous[m] /\ heard[m] > 0 /\ owned[m] = told[m] /\ owned[m] \subseteq Assigned(m)
-
-Stay(m) == UNCHANGED <<epoch, previous, state, assigned, pending>>
-
-GiveUp(m, kept, out) ==
-    /\ state' = [state EXCEPT ![m] = "unrevoked"]
-    /\ previous' = [previous EXCEPT ![m] = epoch[m]]
-    /\ assigned' = [assigned EXCEPT ![m] =
-                       [p \in Partitions |-> IF p \in kept THEN assigned[m][p] ELSE NotAssigned]]
-    /\ pending' = [pending EXCEPT ![m] = out]
-    /\ UNCHANGED epoch
-
-Advance(m, kept, free, new) ==
-    /\ state' = [state EXCEPT ![m] = IF free = new THEN "stable" ELSE "unreleased"]
-    /\ previous' = [previous EXCEPT ![m] = epoch[m]]
-    /\ epoch' = [epoch EXCEPT ![m] = targetEpoch]
-    /\ assigned' = [assigned EXCEPT ![m] =
-                       [p \in Partitions |-> IF p \in kept THEN assigned[m][p]
-                                             ELSE IF p \in free THEN targetEpoch ELSE NotAssigned]]
-    /\ pending' = [pending EXCEPT ![m] = {}]
+    \/ heard[m] = member[m].epoch
+    \/ heard[m] = member[m].previous /\ (Subset => Reported(m) \subseteq Assigned(m))
 
 Heartbeat(m, lost) ==
-    /\ epoch[m] > 0 /\ heard[m] > 0 /\ Welcome(m)
-    /\ LET kept == Assigned(m) \cap Target(m)
-           out == Assigned(m) \ kept
-           new == Target(m) \ kept
-           free == {p \in new : WaitUntilFree => \A n \in Members \ {m} : p \notin Holds(n)}
-       IN  IF \/ state[m] = "stable" /\ epoch[m] = targetEpoch
-              \/ state[m] = "unrevoked" /\ WaitUntilRevoked /\ Reported(m) \cap pending[m] # {}
-           THEN Stay(m)
-           ELSE IF WaitUntilRevoked /\ Reported(m) \cap out # {}
-           THEN GiveUp(m, kept, out)
-           ELSE Advance(m, kept, free, new)
-    /\ IF lost THEN UNCHANGED <<heard, told>>
-       ELSE /\ heard' = [heard EXCEPT ![m] = epoch'[m]]
-            /\ told' = [told EXCEPT ![m] = {p \in Partitions : assigned'[m][p] # NotAssigned}]
-    /\ UNCHANGED <<groupEpoch, targetEpoch, target, owned, commit>>
+    /\ heard[m] > 0 /\ Known(m) /\ Welcome(m)
+    /\ member' = [member EXCEPT ![m] = Reconciled(m, @, Reported(m), target, targetEpoch)]
+    /\ IF lost THEN UNCHANGED <<heard, told>> ELSE Answered(m)
+    /\ UNCHANGED <<groupEpoch, targetEpoch, target, life, owned, abandoned, commit>>
 
 (* Unknown, or of a wrong epoch: the client gives everything up.            *)
 Refused(m) ==
-    /\ heard[m] > 0 /\ (epoch[m] = 0 \/ ~Welcome(m))
-    /\ heard' = [heard EXCEPT ![m] = 0]
-    /\ told' = [told EXCEPT ![m] = {}] /\ owned' = [owned EXCEPT ![m] = {}]
-    /\ UNCHANGED <<group, commit>>
+    /\ heard[m] > 0 /\ (~Known(m) \/ ~Welcome(m))
+    /\ GivesUp(m) /\ UNCHANGED <<group, life, abandoned, commit>>
 
-(* It comes with epoch 0 while the coordinator still has it.                *)
-Rejoin(m) ==
-    /\ RejoinByZero /\ heard[m] = 0 /\ owned[m] = {} /\ epoch[m] > 0
-    /\ heard' = [heard EXCEPT ![m] = epoch[m]] /\ told' = [told EXCEPT ![m] = Assigned(m)]
-    /\ UNCHANGED <<group, owned, commit>>
+(* It comes with epoch 0 and owns nothing, and the coordinator still has it. *)
+Rejoin(m, lost) ==
+    /\ Known(m) /\ member[m].epoch # Away /\ RejoinByZero
+    /\ heard[m] = 0 \/ (LateJoins /\ lost)
+    /\ member' = [member EXCEPT ![m] = Reconciled(m, @, {}, target, targetEpoch)]
+    /\ IF lost THEN UNCHANGED <<heard, told>> ELSE Answered(m)
+    /\ UNCHANGED <<groupEpoch, targetEpoch, target, life, owned, abandoned, commit>>
+
+(* A static member stops, and will be back: what it has is kept for it.     *)
+LeaveForAWhile(m) ==
+    /\ m <= Static /\ heard[m] > 0 /\ Known(m)
+    /\ member' = [member EXCEPT ![m].epoch = Away, ![m].pending = Nothing,
+                     ![m].assigned = [p \in Partitions |-> IF @[p] = NotAssigned THEN @[p] ELSE 0]]
+    /\ GivesUp(m) /\ UNCHANGED <<groupEpoch, targetEpoch, target, life, abandoned, commit>>
+
+(* Its next process takes its place, with another id.                       *)
+Return(m) ==
+    /\ m <= Static /\ life[m] < MaxLife /\ Known(m) /\ ReleaseFirst => member[m].epoch = Away
+    /\ life' = [life EXCEPT ![m] = @ + 1]
+    /\ member' = [member EXCEPT ![m] =
+                     Reconciled(m, [@ EXCEPT !.epoch = 0, !.previous = 0], {}, target, targetEpoch)]
+    /\ abandoned' = [abandoned EXCEPT ![m] = @ \cup owned[m]] /\ owned' = [owned EXCEPT ![m] = {}]
+    /\ Answered(m) /\ UNCHANGED <<groupEpoch, targetEpoch, target, commit>>
 
 -----------------------------------------------------------------------------
 (* The client does what it was told: first it gives up, then it takes *)
@@ -164,41 +174,42 @@ Rejoin(m) ==
 Revoke(m) ==
     /\ owned[m] \ told[m] # {}
     /\ owned' = [owned EXCEPT ![m] = @ \cap told[m]]
-    /\ UNCHANGED <<group, heard, told, commit>>
+    /\ UNCHANGED <<group, life, heard, told, abandoned, commit>>
 
 Take(m) ==
     /\ owned[m] \subseteq told[m] /\ owned[m] # told[m]
     /\ owned' = [owned EXCEPT ![m] = told[m]]
-    /\ UNCHANGED <<group, heard, told, commit>>
+    /\ UNCHANGED <<group, life, heard, told, abandoned, commit>>
 
 -----------------------------------------------------------------------------
 (* Commits, which may be on their way for long *)
 
 SendCommit(m, p) ==
-    /\ Commits /\ commit = NoCommit /\ heard[m] > 0 /\ p \in owned[m]
-    /\ commit' = [member |-> m, partition |-> p, epoch |-> heard[m]]
+    /\ Commits /\ commit = NoCommit /\ p \in owned[m]
+    /\ commit' = [member |-> m, life |-> life[m], partition |-> p, epoch |-> heard[m]]
     /\ UNCHANGED <<group, client>>
 
 (* Of a partition that was taken away the assignment epoch is not known any *)
 (* more; what is pending was assigned before.                               *)
-NotOlderThanAssignment(m, p, e) ==
-    \/ p \in Assigned(m) /\ assigned[m][p] <= e
-    \/ p \in pending[m]
+NotOlderThanAssignment(c) ==
+    LET x == member[c.member] IN
+    \E e \in {x.assigned[c.partition], x.pending[c.partition]} : e # NotAssigned /\ e <= c.epoch
 
+OfMember(c) == Known(c.member) /\ c.life = life[c.member]
 Accepted(c) ==
-    LET current == epoch[c.member] IN
-    /\ current > 0
-    /\ CASE CommitBy = "member" -> TRUE
-         [] CommitBy = "memberEpoch" -> c.epoch = current
-         [] CommitBy = "kip1251" ->
-                \/ c.epoch = current
-                \/ c.epoch < current /\ NotOlderThanAssignment(c.member, c.partition, c.epoch)
-         [] CommitBy = "assignment" ->
-                c.epoch <= current /\ NotOlderThanAssignment(c.member, c.partition, c.epoch)
+    LET current == member[c.member].epoch IN
+    CASE CommitBy = "member" -> TRUE
+      [] CommitBy = "memberEpoch" -> c.epoch = current
+      [] CommitBy = "kip1251" -> c.epoch = current \/ (c.epoch < current /\ NotOlderThanAssignment(c))
+      [] CommitBy = "assignment" -> c.epoch <= current /\ NotOlderThanAssignment(c)
 
-ReceiveCommit ==
-    /\ commit # NoCommit /\ commit' = NoCommit
-    /\ UNCHANGED <<group, client>>
+TakeCommit ==
+    /\ commit # NoCommit /\ OfMember(commit) /\ Accepted(commit)
+    /\ commit' = NoCommit /\ UNCHANGED <<group, client>>
+
+RefuseCommit ==
+    /\ commit # NoCommit /\ ~(OfMember(commit) /\ Accepted(commit))
+    /\ commit' = NoCommit /\ UNCHANGED <<group, client>>
 
 Next ==
     \/ \E m \in Members, newTarget \in [Partitions -> 0..M] : Join(m, newTarget)
@@ -206,16 +217,19 @@ Next ==
     \/ \E newTarget \in [Partitions -> Members] : ComputeTarget(newTarget)
     \/ \E m \in Members, lost \in BOOLEAN : Heartbeat(m, lost)
     \/ \E m \in Members : Refused(m)
-    \/ \E m \in Members : Rejoin(m)
+    \/ \E m \in Members, lost \in BOOLEAN : Rejoin(m, lost)
+    \/ \E m \in Members : LeaveForAWhile(m)
+    \/ \E m \in Members : Return(m)
     \/ \E m \in Members : Revoke(m)
     \/ \E m \in Members : Take(m)
     \/ \E m \in Members, p \in Partitions : SendCommit(m, p)
-    \/ ReceiveCommit
+    \/ TakeCommit
+    \/ RefuseCommit
 
 Spec == Init /\ [][Next]_vars
 
 Fair ==
-    /\ \A m \in Members : WF_vars(Heartbeat(m, FALSE)) /\ WF_vars(Refused(m)) /\ WF_vars(Rejoin(m))
+    /\ \A m \in Members : WF_vars(Heartbeat(m, FALSE)) /\ WF_vars(Refused(m)) /\ WF_vars(Rejoin(m, FALSE))
     /\ \A m \in Members : WF_vars(Revoke(m)) /\ WF_vars(Take(m))
     /\ WF_vars(\E newTarget \in [Partitions -> Members] : ComputeTarget(newTarget))
 FairSpec == Spec /\ Fair
@@ -226,34 +240,42 @@ FairSpec == Spec /\ Fair
 (* At the coordinator a partition is one member's. *)
 OneHolder == \A m, n \in Members : m # n => Holds(m) \cap Holds(n) = {}
 
-(* Of the members that the coordinator knows no two own one partition. *)
+(* Of the members that the coordinator knows no two own one partition, nor  *)
+(* one of them and a process that was replaced.                             *)
 OneOwner ==
-    \A m, n \in Members : (m # n /\ epoch[m] > 0 /\ epoch[n] > 0) => owned[m] \cap owned[n] = {}
+    \A m, n \in Members : Known(n) =>
+        /\ (m # n /\ Known(m)) => owned[m] \cap owned[n] = {}
+        /\ abandoned[m] \cap owned[n] = {}
 
 (* What a client owns the coordinator holds for it. *)
-OwnedIsHeld == \A m \in Members : (epoch[m] > 0 /\ heard[m] > 0) => owned[m] \subseteq Holds(m)
+OwnedIsHeld == \A m \in Members : (Known(m) /\ heard[m] > 0) => owned[m] \subseteq Holds(m)
+
+(* If not, its next heartbeat tells it so. *)
+Noticed == \A m \in Members : (Known(m) /\ heard[m] > 0 /\ Welcome(m)) => owned[m] \subseteq Holds(m)
 
 (* A commit is not taken of a partition that somebody else holds by now. *)
 OnlyHoldersCommit ==
-    (commit # NoCommit /\ Accepted(commit)) =>
+    (commit # NoCommit /\ OfMember(commit) /\ Accepted(commit)) =>
         \A n \in Members \ {commit.member} : commit.partition \notin Holds(n)
 
 (* Whoever has had the partition since it sent the commit is not refused. *)
 HoldersMayCommit ==
-    (commit # NoCommit /\ commit.partition \in Assigned(commit.member)
-        /\ assigned[commit.member][commit.partition] <= commit.epoch
-        /\ commit.epoch <= epoch[commit.member]) => Accepted(commit)
+    (commit # NoCommit /\ OfMember(commit) /\ commit.partition \in Assigned(commit.member)
+        /\ member[commit.member].assigned[commit.partition] <= commit.epoch
+        /\ commit.epoch <= member[commit.member].epoch) => Accepted(commit)
 
 (* Liveness: when nobody comes or goes any more, everybody has its target. *)
 Settled ==
     /\ targetEpoch = groupEpoch
-    /\ \A m \in Members : epoch[m] > 0 =>
-            /\ epoch[m] = targetEpoch /\ state[m] = "stable" /\ owned[m] = Target(m)
-Settles == <>[](Settled \/ \A m \in Members : epoch[m] = 0)
+    /\ \A m \in Members : Known(m) =>
+            /\ member[m].epoch = targetEpoch /\ member[m].state = "stable"
+            /\ owned[m] = {p \in Partitions : target[p] = m}
+Settles == <>[](Settled \/ \A m \in Members : ~Known(m))
 
 -----------------------------------------------------------------------------
 (* Probes: each must be violated, or the model never gets there. *)
-NeverUnrevoked == \A m \in Members : state[m] # "unrevoked"
-NeverUnreleased == \A m \in Members : state[m] # "unreleased"
-NeverBehind == \A m \in Members : epoch[m] > 0 => heard[m] = 0 \/ heard[m] = epoch[m]
+NeverUnrevoked == \A m \in Members : member[m].state # "unrevoked"
+NeverUnreleased == \A m \in Members : member[m].state # "unreleased"
+NeverBehind == \A m \in Members : (Known(m) /\ heard[m] > 0) => heard[m] = member[m].epoch
+NeverBack == \A m \in Members : life[m] > 1 => owned[m] = {}
 =============================================================================
