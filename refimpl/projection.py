@@ -17,6 +17,8 @@ from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.classic_consumer import ClassicConsumer
 from refimpl.machines.classic_group import ClassicGroup
+from refimpl.machines.consumer_group import ConsumerGroup
+from refimpl.machines.consumer_membership import Membership
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import ControllerElection
 from refimpl.machines.group import Coordinator, Member
@@ -93,6 +95,17 @@ def classic_phase(group: ClassicGroup, id: str) -> str:
         return "syncing"
     return "unsynced" if id in group.unsynced else "in"
 
+
+CONSUMER_GROUP: Projection[ConsumerGroup] = {
+    "groupEpoch": lambda g: g.epoch,
+    "targetEpoch": lambda g: g.target_epoch,
+}
+
+CONSUMER_MEMBERSHIP: Projection[Membership] = {
+    "heard": lambda m: m.epoch,
+    "told": lambda m: frozenset([number + 1 for _, number in m.told]),
+    "owned": lambda m: frozenset([number + 1 for _, number in m.owned]),
+}
 
 CONTROLLER_ELECTION: Projection[ControllerElection] = {
     "watch": lambda e: e.watch,

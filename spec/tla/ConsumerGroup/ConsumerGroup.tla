@@ -160,8 +160,9 @@ LeaveForAWhile(m) ==
     /\ GivesUp(m) /\ UNCHANGED <<groupEpoch, targetEpoch, target, life, abandoned, commit>>
 
 (* Its next process takes its place, with another id.                       *)
-Return(m) ==
-    /\ m <= Static /\ life[m] < MaxLife /\ Known(m) /\ ReleaseFirst => member[m].epoch = Away
+TakeOver(m) ==
+    /\ m <= Static /\ life[m] < MaxLife /\ Known(m)
+    /\ ReleaseFirst => member[m].epoch = Away
     /\ life' = [life EXCEPT ![m] = @ + 1]
     /\ member' = [member EXCEPT ![m] =
                      Reconciled(m, [@ EXCEPT !.epoch = 0, !.previous = 0], {}, target, targetEpoch)]
@@ -219,7 +220,7 @@ Next ==
     \/ \E m \in Members : Refused(m)
     \/ \E m \in Members, lost \in BOOLEAN : Rejoin(m, lost)
     \/ \E m \in Members : LeaveForAWhile(m)
-    \/ \E m \in Members : Return(m)
+    \/ \E m \in Members : TakeOver(m)
     \/ \E m \in Members : Revoke(m)
     \/ \E m \in Members : Take(m)
     \/ \E m \in Members, p \in Partitions : SendCommit(m, p)

@@ -1,0 +1,124 @@
+"""What a consumer group of KIP-848 refuses, guard by guard."""
+
+from attrs import frozen
+
+from refimpl.errors import Refusal
+
+
+@frozen
+class UnknownMember(Refusal):
+    """The group has no such member."""
+
+    kafka_error = "UNKNOWN_MEMBER_ID"
+    says = "Member {member} is not a member of group {group}."
+    member: str
+    group: str
+
+
+@frozen
+class UnknownInstance(Refusal):
+    """No static member of the group has this instance id."""
+
+    kafka_error = "UNKNOWN_MEMBER_ID"
+    says = "Instance id {instance} is unknown."
+    instance: str
+
+
+@frozen
+class FencedMemberEpoch(Refusal):
+    """The member's epoch is neither the current one nor, with all it owns, the one before."""
+
+    kafka_error = "FENCED_MEMBER_EPOCH"
+    says = (
+        "The consumer group member has a member epoch ({asked}) other than the one known by the "
+        "group coordinator ({here}). The member must abandon all its partitions and rejoin."
+    )
+    member: str
+    asked: int
+    here: int
+
+
+@frozen
+class UnknownState(Refusal):
+    """A newer coordinator left the member in a state that is not known here."""
+
+    kafka_error = "FENCED_MEMBER_EPOCH"
+    says = "Member {member} is in state {state}. It must abandon all its partitions and rejoin."
+    member: str
+    state: int
+
+
+@frozen
+class UnreleasedInstanceId(Refusal):
+    """The process before has not left: two would own the same partitions (KIP-848)."""
+
+    kafka_error = "UNRELEASED_INSTANCE_ID"
+    says = (
+        "Static member {member} with instance id {instance} cannot join the group because the "
+        "instance id is owned by {owner} member."
+    )
+    member: str
+    instance: str
+    owner: str
+
+
+@frozen
+class FencedInstanceId(Refusal):
+    """Another process has taken the instance id over."""
+
+    kafka_error = "FENCED_INSTANCE_ID"
+    says = "Static member {member} with instance id {instance} was fenced by member {owner}."
+    member: str
+    instance: str
+    owner: str
+
+
+@frozen
+class GroupMaxSizeReached(Refusal):
+    """The group takes no more members."""
+
+    kafka_error = "GROUP_MAX_SIZE_REACHED"
+    says = "The consumer group has reached its maximum capacity of {size} members."
+    size: int
+
+
+@frozen
+class StaleMemberEpoch(Refusal):
+    """A commit or a fetch of offsets in another epoch than the member's."""
+
+    kafka_error = "STALE_MEMBER_EPOCH"
+    says = "The received member epoch {asked} does not match the expected member epoch {here}."
+    asked: int
+    here: int
+
+
+@frozen
+class NotAssignedSince(Refusal):
+    """A commit of a partition that the member does not have, or got later than in that epoch."""
+
+    kafka_error = "STALE_MEMBER_EPOCH"
+    says = "Received member epoch {asked}, and the partition's assignment epoch is {assigned}."
+    asked: int
+    assigned: int | None
+
+
+@frozen
+class OlderClient(Refusal):
+    """The client cannot be told of member epochs: OffsetCommit before version 9."""
+
+    kafka_error = "UNSUPPORTED_VERSION"
+    says = (
+        "OffsetCommit version 9 or above must be used by members using the consumer group "
+        "protocol ({member})"
+    )
+    member: str
+
+
+@frozen
+class NonEmptyGroup(Refusal):
+    """The group has members."""
+
+    kafka_error = "NON_EMPTY_GROUP"
+    says = "Group {group} has {members} members."
+    group: str
+    members: int

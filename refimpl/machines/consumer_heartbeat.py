@@ -1,0 +1,272 @@
+"""What the heartbeat of a member of a consumer group decides, and who else leaves (KIP-848).
+
+Spec: ConsumerGroup. Each operation is in three steps: the member is made or changed, which may open
+an epoch of the group; a target assignment is computed for a new epoch; the member is led to it.
+Nothing is changed here: an operation answers records, and `replay` of them is the change.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+from attrs import evolve, frozen
+
+from refimpl.machines import consumer_group as g
+from refimpl.machines import consumer_group_errors as errors
+from refimpl.machines.consumer_draft import Decision, Draft
+from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember, Partition
+from refimpl.machines.consumer_reconciliation import Reported, drop_unsubscribed, reconcile
+from refimpl.storage import consumer_group_records as r
+from refimpl.storage.schema import Uuid
+
+
+@frozen(kw_only=True)
+class Heartbeat:
+    """A member's ConsumerGroupHeartbeat request; None is "as I said before".
+
+    `epoch` 0 joins, or comes back; above 0 is the epoch that it was told last.
+    """
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topic_names: frozenset[str] | None = None
+    topic_regex: str | None = None
+    assignor: str | None = None
+    owned: Reported = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says all there is: its sender does not know what became of the one before."""
+        subscribed = self.topic_names is not None or self.topic_regex is not None
+        return self.rebalance_timeout_ms is not None and subscribed and self.owned is not None
+
+
+class Topics(Protocol):
+    """The topics of the cluster."""
+
+    def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
+        """The ids of those topics that there are."""
+        ...
+
+    def metadata_hash(self, names: frozenset[str]) -> int:
+        """A hash of all that an assignment depends on: ids, partitions, racks (KIP-1101)."""
+        ...
+
+
+Assign: TypeAlias = Callable[[ConsumerGroup], Mapping[str, frozenset[Partition]]]
+"""An assignor: what each member of the group shall have."""
+
+
+@frozen
+class Rules:
+    """What an operation needs to know beside the group and the request; times in ms."""
+
+    topics: Topics
+    assign: Assign
+    now: int
+    assignment_interval_ms: int = 0
+    max_size: int = 2**31 - 1
+    #: Whether the topics may have changed since the group was looked at last
+    refresh: bool = True
+
+
+def heartbeat(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decision:
+    """A member joins, comes back, or says that it lives and what it owns.
+
+    Refused: who is not a member, or speaks in an epoch that is over; who claims an instance id that
+    is another's; who joins a group that is full.
+    """
+    if len(group.members) >= rules.max_size and request.member_id not in group.members:
+        raise errors.GroupMaxSizeReached(rules.max_size)
+    draft = Draft(group)
+    before = _sender(draft, request)
+    member = evolve(before, said=_said(before.said, request))
+    if member.member_id not in draft.group.members or member != before:
+        draft.write(g.MEMBER, draft.key(member.member_id), member.said)
+    regex = _regex_news(draft, before.regex, member.regex)
+    names = set(member.said.subscribed_topic_names) != set(before.said.subscribed_topic_names)
+    if names or regex == "resolved" or rules.refresh:
+        _open_epoch(draft, rules, force=names or regex == "resolved")
+    if may_compute(draft.group, rules):
+        draft.write_target(rules.assign(draft.group), rules.now)
+    after = _reconciled(draft.group, member, request, rules, resubscribed=names or regex != "none")
+    if after != member:
+        draft.write_current(after)
+    news = request.epoch == 0 or request.is_full or after.assigned != before.assigned
+    return draft.decided(after.member_id, after.assigned if news else None)
+
+
+def leave(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decision:
+    """A member goes; a static one perhaps only for a while (-2), and keeps what it has."""
+    if request.instance_id is None:
+        member = group.member(request.member_id)
+    else:
+        member = _static(group, request, request.instance_id)
+        if request.epoch == g.LEAVE_FOR_A_WHILE:
+            kept = dict.fromkeys(member.assigned, 0)
+            draft = Draft(group)
+            draft.write_current(evolve(member, epoch=request.epoch, assigned=kept, pending={}))
+            return draft.decided(member.member_id)
+    return fence(group, [member.member_id], rules)
+
+
+def fence(group: ConsumerGroup, member_ids: Iterable[str], rules: Rules) -> Decision:
+    """Members go, or a session or a rebalance of theirs has taken too long."""
+    draft = Draft(group)
+    for member_id in member_ids:
+        regex = group.member(member_id).regex
+        draft.remove(member_id)
+        if regex in group.regexes and not draft.group.subscribers(regex):
+            draft.write(g.REGEX, r.RegularExpressionKey(group.group_id, regex))
+    _open_epoch(draft, rules, force=True)
+    return draft.decided()
+
+
+def resolve(
+    group: ConsumerGroup, resolved: Mapping[str, r.RegularExpression], rules: Rules
+) -> Decision:
+    """Regular expressions have been matched with the topics that there are (KAFKA-19899)."""
+    draft, news = Draft(group), False
+    for regex, value in resolved.items():
+        if group.subscribers(regex):
+            old = group.regexes.get(regex)
+            news = news or frozenset(value.topics) != frozenset(() if old is None else old.topics)
+            draft.write(g.REGEX, r.RegularExpressionKey(group.group_id, regex), value)
+    _open_epoch(draft, rules, force=news)
+    return draft.decided()
+
+
+def may_compute(group: ConsumerGroup, rules: Rules) -> bool:
+    """Whether a target is due: there is a newer epoch, and the last one is old enough."""
+    interval, computed = rules.assignment_interval_ms, group.target_timestamp
+    rested = not interval or not computed or rules.now >= computed + interval
+    return group.target_epoch < group.epoch and rested
+
+
+def compute_target(group: ConsumerGroup, rules: Rules) -> Decision:
+    """A target assignment for the group's epoch."""
+    draft = Draft(group)
+    draft.write_target(rules.assign(draft.group), rules.now)
+    return draft.decided()
+
+
+# Who speaks
+
+
+def _sender(draft: Draft, request: Heartbeat) -> ConsumerMember:
+    """The member that a heartbeat is from; a static one that was away gets its new id."""
+    group, instance_id = draft.group, request.instance_id
+    if request.epoch != 0:
+        if instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = _static(group, request, instance_id)
+        _check_epoch(member, request)
+        return member
+    holder = group.instance(instance_id)
+    if instance_id is None or holder is None:
+        return group.members.get(request.member_id) or ConsumerMember(request.member_id)
+    if holder.epoch == g.LEAVE_FOR_A_WHILE:
+        return _replace(draft, holder, request.member_id)
+    if holder.member_id != request.member_id:
+        raise errors.UnreleasedInstanceId(request.member_id, instance_id, holder.member_id)
+    return holder
+
+
+def _static(group: ConsumerGroup, request: Heartbeat, instance_id: str) -> ConsumerMember:
+    holder = group.instance(instance_id)
+    if holder is None:
+        raise errors.UnknownInstance(instance_id)
+    if holder.member_id != request.member_id:
+        raise errors.FencedInstanceId(request.member_id, instance_id, holder.member_id)
+    return holder
+
+
+def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
+    """The current epoch is welcome, and the one before from who missed an answer, and owns no more
+    than it should."""
+    epoch, owned = request.epoch, request.owned
+    if epoch == member.epoch:
+        return
+    missed = member.previous_epoch == epoch < member.epoch
+    if not missed or owned is None or not owned <= member.assigned.keys():
+        raise errors.FencedMemberEpoch(member.member_id, epoch, member.epoch)
+
+
+def _replace(draft: Draft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
+    """The next process of a static member takes over what was kept for it."""
+    target = draft.group.target.get(holder.member_id, frozenset[Partition]())
+    member = evolve(holder, member_id=member_id, epoch=0, previous_epoch=0)
+    draft.remove(holder.member_id)
+    draft.write(g.MEMBER, draft.key(member_id), member.said)
+    draft.write_target_of(member_id, target)
+    draft.write_current(member)
+    return member
+
+
+def _said(
+    before: r.ConsumerGroupMemberMetadata, request: Heartbeat
+) -> r.ConsumerGroupMemberMetadata:
+    """What a member says of itself, where None is as before."""
+    said: dict[str, Any] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "rebalance_timeout_ms": request.rebalance_timeout_ms,
+        "server_assignor": request.assignor,
+        "subscribed_topic_regex": request.topic_regex,
+    }
+    if request.topic_names is not None:
+        said["subscribed_topic_names"] = tuple(sorted(request.topic_names))
+    return evolve(
+        before,
+        **{name: value for name, value in said.items() if value is not None},
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic_member_metadata=None,
+    )
+
+
+# What is written
+
+
+def _regex_news(draft: Draft, old: str, new: str) -> Literal["none", "changed", "resolved"]:
+    """Whether a member subscribes to another regular expression, and that to known topics."""
+    if old == new:
+        return "none"
+    if old and not draft.group.subscribers(old) and old in draft.group.regexes:
+        draft.write(g.REGEX, r.RegularExpressionKey(draft.group.group_id, old))
+    return "resolved" if not new or new in draft.group.regexes else "changed"
+
+
+def _open_epoch(draft: Draft, rules: Rules, *, force: bool) -> None:
+    """The group's next epoch, if that must be or the topics have changed."""
+    group = draft.group
+    topics = rules.topics.metadata_hash(group.subscribed_topics())
+    if force or topics != group.metadata_hash:
+        value = r.ConsumerGroupMetadata(epoch=group.epoch + 1, metadata_hash=topics)
+        draft.write(g.GROUP, r.GroupKey(group.group_id), value)
+
+
+def _reconciled(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    request: Heartbeat,
+    rules: Rules,
+    *,
+    resubscribed: bool,
+) -> ConsumerMember:
+    """The member, led to its target, of which only what it subscribes to counts."""
+    if not resubscribed and member.is_reconciled_to(group.target_epoch):
+        return member
+    ids, member_id = rules.topics.ids(group.topic_names(member)), member.member_id
+    target = frozenset(p for p in group.target.get(member_id, ()) if p[0] in ids)
+    after = reconcile(
+        member, target, group.target_epoch, request.owned, lambda p: group.is_free(p, member_id)
+    )
+    if after is member and resubscribed:
+        return drop_unsubscribed(member, lambda p: p[0] in ids, request.owned)
+    return after
