@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from refimpl.groups.classic import ClassicGroups
 from refimpl.groups.config import GroupConfig
+from refimpl.groups.consumer import ConsumerGroups
 from refimpl.groups.coordinator import GroupCoordinator
 from refimpl.groups.log import CoordinatorLog
 from refimpl.groups.operation import GroupLogic
@@ -16,7 +17,7 @@ NewId: TypeAlias = Callable[[], str]
 
 NewLogic: TypeAlias = Callable[[GroupStore, GroupConfig, Topics, NewId], GroupLogic]
 
-LOGICS: tuple[NewLogic, ...] = (ClassicGroups,)
+LOGICS: tuple[NewLogic, ...] = (ClassicGroups, ConsumerGroups)
 """The types of groups that are served."""
 
 

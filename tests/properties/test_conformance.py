@@ -42,6 +42,7 @@ SMALL = [
     ("AbsLog", "ok_three_readers"),
     ("AlterPartition", "ok_2_small"),
     ("ConsumerCommit", "ok_auto_commit_monotone"),
+    ("ConsumerGroup", "ok_2_small"),
     ("Controller", "ok_1_answered"),
     ("DurableIsr", "bug_unclean_2"),
     ("DurableIsr", "ok_kip966_1_crash"),

@@ -1,0 +1,53 @@
+"""Which assignor a consumer group uses, and what it is told of the group."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from refimpl.groups.assignors import ASSIGNORS, MemberSpec
+from refimpl.groups.consumer_topics import TopicView
+from refimpl.java_hash import HashSet, string_hash
+from refimpl.machines.consumer_group import ConsumerGroup, Partition
+from refimpl.storage.schema import Uuid
+
+
+def preferred_assignor(group: ConsumerGroup, default: str) -> str:
+    """The one that most members name; where two have as many votes, the first in Java's order."""
+    named = (one.said.server_assignor for one in group.members.values())
+    votes = Counter(name for name in named if name is not None)
+    return max(HashSet(string_hash, sorted(votes)), key=lambda name: votes[name], default=default)
+
+
+def is_homogeneous(group: ConsumerGroup) -> bool:
+    """Whether all members subscribe to the same: names, or one regular expression and no names."""
+    said = {
+        (frozenset(one.said.subscribed_topic_names), one.regex) for one in group.members.values()
+    }
+    return len(said) == 1 and not all(next(iter(said)))
+
+
+def assign(
+    group: ConsumerGroup, topics: TopicView, default: str
+) -> Mapping[str, frozenset[Partition]]:
+    """What each member of the group shall have."""
+    members = {
+        member_id: MemberSpec(
+            topics.ids(group.topic_names(one)),
+            _by_topic(group.target.get(member_id, frozenset())),
+            one.said.instance_id,
+        )
+        for member_id, one in group.members.items()
+    }
+    assignor = ASSIGNORS[preferred_assignor(group, default)]
+    partitions = topics.partitions(group.subscribed_topics())
+    found = assignor(members, partitions, is_homogeneous(group))
+    return {
+        member_id: frozenset((topic, p) for topic, ps in of_topics.items() for p in ps)
+        for member_id, of_topics in found.items()
+    }
+
+
+def _by_topic(partitions: frozenset[Partition]) -> Mapping[Uuid, list[int]]:
+    found: dict[Uuid, list[int]] = {}
+    for topic, p in sorted(partitions):
+        found.setdefault(topic, []).append(p)
+    return found

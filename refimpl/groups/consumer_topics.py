@@ -1,0 +1,95 @@
+"""What consumer groups ask of topics: ids, a hash of what assignments depend on, and names that
+match a regular expression."""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from struct import pack
+from typing import Any
+
+import re2  # pyright: ignore[reportMissingTypeStubs]
+from attrs import define, field
+
+from refimpl.groups.consumer_errors import InvalidRegularExpression
+from refimpl.groups.topics import TopicDescription, Topics
+from refimpl.storage.schema import Uuid
+
+_re2: Any = re2
+
+
+def compiled(regex: str) -> Any:
+    """A regular expression of RE2, whose Java port Kafka has. Refused, if it is none."""
+    options = _re2.Options()
+    options.log_errors = False
+    try:
+        return _re2.compile(regex, options)
+    except _re2.error as wrong:
+        why = wrong.args[0]
+        raise InvalidRegularExpression(
+            regex, why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+        ) from None
+
+
+@define(eq=False)
+class TopicView:
+    """The topics of the cluster; what is looked up is kept until there is news of them."""
+
+    topics: Topics
+    _version: int = -1
+    _known: dict[str, TopicDescription | None] = field(factory=dict[str, Any])
+    _hashes: dict[frozenset[str], int] = field(factory=dict[frozenset[str], int])
+    _names: frozenset[str] | None = None
+
+    def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
+        """The ids of those topics that there are."""
+        return frozenset(one.topic_id for name in names if (one := self.topic(name)))
+
+    def partitions(self, names: frozenset[str]) -> Mapping[Uuid, int]:
+        """How many partitions each topic has, of those that there are."""
+        return {one.topic_id: one.partitions for name in names if (one := self.topic(name))}
+
+    def metadata_hash(self, names: frozenset[str]) -> int:
+        """64 bits of all that an assignment depends on: ids, names, partitions, racks (KIP-1101).
+
+        Other bits than Kafka's, whose own log a group is led on from with one rebalance more.
+        """
+        self._renew()
+        if names not in self._hashes:
+            self._hashes[names] = self._hash(names)
+        return self._hashes[names]
+
+    def _hash(self, names: frozenset[str]) -> int:
+        known = [one for name in sorted(names) if (one := self.topic(name))]
+        if not known:
+            return 0
+        digest = blake2b(digest_size=8)
+        for one in known:
+            digest.update(one.topic_id + pack(">i", one.partitions) + one.name.encode() + b"\0")
+            for racks in one.racks:
+                digest.update("".join(f"{len(rack)}:{rack}" for rack in sorted(racks)).encode())
+                digest.update(b"\0")
+        return int.from_bytes(digest.digest(), signed=True)
+
+    def names(self) -> frozenset[str]:
+        """All topics."""
+        self._renew()
+        if self._names is None:
+            self._names = frozenset(self.topics.names())
+        return self._names
+
+    def matching(self, regex: str) -> tuple[str, ...]:
+        """The topics whose whole name matches."""
+        pattern = compiled(regex)
+        return tuple(sorted(name for name in self.names() if pattern.fullmatch(name)))
+
+    def topic(self, name: str) -> TopicDescription | None:
+        """A topic by its name."""
+        self._renew()
+        if name not in self._known:
+            self._known[name] = self.topics.by_name(name)
+        return self._known[name]
+
+    def _renew(self) -> None:
+        if self._version != self.topics.version:
+            self._version, self._names = self.topics.version, None
+            self._known.clear()
+            self._hashes.clear()

@@ -1,0 +1,319 @@
+"""Consumer groups at their coordinator: requests, timers, topics that change, and loading."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from attrs import define, evolve, field
+
+from refimpl.broker import group_messages as m
+from refimpl.broker.messages import TopicPartition
+from refimpl.configs import BROKER
+from refimpl.groups.config import GroupConfig
+from refimpl.groups.consumer import REBALANCE, SESSION
+from refimpl.groups.coordinator import GroupCoordinator, SetTimer
+from refimpl.groups.operation import Answer, TimerKey
+from refimpl.groups.registry import new_coordinator
+from refimpl.groups.topics import TopicDescription
+from refimpl.machines.consumer_group import ConsumerGroup
+from refimpl.storage.coordinator_records import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    read_record,
+    write_record,
+)
+from refimpl.storage.schema import Uuid
+
+T, U = Uuid(b"t" * 16), Uuid(b"u" * 16)
+GROUP = "g"
+SESSION_MS, PATIENCE_MS = BROKER["group.consumer.session.timeout.ms"].default, 60_000
+
+
+@define
+class Log:
+    """A log in memory, whose records have been bytes, and of which everything is committed."""
+
+    records: list[CoordinatorRecord] = field(factory=list[CoordinatorRecord])
+    start: int = 0
+
+    @property
+    def end(self) -> int:
+        return len(self.records)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.end
+
+    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+        self.records += [read_record(GROUP_RECORDS, *write_record(one)) for one in records]
+        return self.end - 1
+
+    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        return list(enumerate(self.records))[offset:], self.end
+
+
+@define
+class SomeTopics:
+    """Topics that may change."""
+
+    known: dict[str, TopicDescription] = field(factory=dict[str, TopicDescription])
+    version: int = 0
+
+    def has(self, name: str, topic_id: Uuid, partitions: int) -> None:
+        self.known[name] = TopicDescription(topic_id, name, [frozenset()] * partitions)
+        self.version += 1
+
+    def names(self) -> Sequence[str]:
+        return list(self.known)
+
+    def by_name(self, name: str) -> TopicDescription | None:
+        return self.known.get(name)
+
+    def by_id(self, topic_id: Uuid) -> TopicDescription | None:
+        return next((one for one in self.known.values() if one.topic_id == topic_id), None)
+
+
+@define
+class Coordinator:
+    """One coordinator, and what it has been told and has said."""
+
+    topics: SomeTopics = field(factory=SomeTopics)
+    log: Log = field(factory=Log)
+    config: GroupConfig = field(factory=GroupConfig)
+    here: GroupCoordinator = field(init=False)
+    timers: dict[TimerKey, int | None] = field(factory=dict[TimerKey, int | None])
+    now: int = 1_000_000
+    asked: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.topics.has("t", T, 4)
+        self.start()
+
+    def start(self) -> None:
+        self.timers.clear()
+        self.here = new_coordinator(0, self.log, self.config, self.topics, lambda: "made-here")
+        self.took(self.here.load(self.now))
+
+    def took(self, outputs: Sequence[Any]) -> Any:
+        body = None
+        for one in outputs:
+            if isinstance(one, Answer):
+                body = one.body
+            if isinstance(one, SetTimer):
+                self.timers[one.key] = one.at_ms
+        return body
+
+    def ask(self, request: Any) -> Any:
+        self.asked += 1
+        body = self.took(self.here.handle(self.now, self.asked, request))
+        self.took(self.here.committed(self.log.end))
+        return body
+
+    def later(self, ms: int) -> None:
+        self.now += ms
+        due = [k for k, at in self.timers.items() if at is not None and at <= self.now]
+        for key in due:
+            del self.timers[key]
+            self.took(self.here.due(self.now, key))
+
+    def beat(self, member: str, epoch: int, **said: Any) -> m.ConsumerGroupHeartbeatResponse:
+        return self.ask(m.ConsumerGroupHeartbeatRequest(GROUP, member, epoch, **said))
+
+    def join(self, member: str, **said: Any) -> m.ConsumerGroupHeartbeatResponse:
+        first: dict[str, Any] = {
+            "rebalance_timeout_ms": PATIENCE_MS,
+            "subscribed_topic_names": ("t",),
+            "topic_partitions": (),
+        }
+        return self.beat(member, 0, **{**first, **said})
+
+    @property
+    def group(self) -> ConsumerGroup:
+        group = self.here.store.groups.get(GROUP)
+        assert isinstance(group, ConsumerGroup)
+        return group
+
+    def commit(self, member: str, epoch: int, partition: int) -> str | None:
+        one = m.CommittedPartition(TopicPartition("t", partition), 7, topic_id=T)
+        request = m.OffsetCommitRequest(GROUP, member, epoch, None, (one,))
+        return self.ask(request).partitions[0][1]
+
+
+def numbers(response: m.ConsumerGroupHeartbeatResponse) -> list[int]:
+    assert response.assignment is not None
+    return [number for _, ps in response.assignment for number in ps]
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+def test_the_first_member_gets_everything_in_epoch_2_as_in_kafka(coordinator: Coordinator) -> None:
+    answer = coordinator.join("a")
+    assert (answer.error, answer.member_epoch, numbers(answer)) == (None, 2, [0, 1, 2, 3])
+    assert [one.kind.number for one in coordinator.log.records] == [5, 3, 7, 6, 8]
+    assert coordinator.beat("a", 2).assignment is None
+    assert coordinator.log.end == 5
+
+
+def test_a_second_member_waits_until_the_first_has_given_up(coordinator: Coordinator) -> None:
+    """As measured on Kafka 4.3.1 (with one partition of two)."""
+    assert coordinator.join("a").member_epoch == 2
+    assert (joined := coordinator.join("b")).member_epoch == 2
+    assert numbers(joined) == []
+    coordinator.later(1_000)  # the assignment interval
+    given = coordinator.beat("b", 2)
+    assert (given.member_epoch, given.assignment) == (3, None)
+    kept = coordinator.beat("a", 2)
+    assert (kept.member_epoch, numbers(kept)) == (2, [0, 1])
+    assert coordinator.timers[TimerKey(REBALANCE, GROUP, "a")] == coordinator.now + PATIENCE_MS
+    assert coordinator.group.state == "Reconciling"
+    acknowledged = coordinator.beat("a", 2, topic_partitions=(m.TopicIdPartitions(T, (0, 1)),))
+    assert (acknowledged.member_epoch, acknowledged.assignment) == (3, None)
+    assert numbers(coordinator.beat("b", 3)) == [2, 3]
+    assert coordinator.group.state == "Stable"
+    assert coordinator.timers[TimerKey(REBALANCE, GROUP, "a")] is None
+
+
+def test_who_is_not_heard_of_is_fenced_and_told_so(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.join("a")
+    coordinator.later(SESSION_MS - 1)
+    assert "a" in coordinator.group.members
+    coordinator.later(1)
+    assert not coordinator.group.members
+    assert coordinator.group.state == "Empty"
+    assert coordinator.beat("a", 2).error == "UNKNOWN_MEMBER_ID"
+
+
+def test_who_does_not_give_up_in_time_is_fenced(coordinator: Coordinator) -> None:
+    coordinator.join("a", rebalance_timeout_ms=5_000)
+    coordinator.join("b")
+    coordinator.later(1_000)
+    coordinator.beat("b", 2)
+    coordinator.beat("a", 2)
+    coordinator.later(5_000)
+    assert set(coordinator.group.members) == {"b"}
+    assert numbers(coordinator.beat("b", 3)) == [0, 1, 2, 3]
+
+
+def test_whoever_loads_the_log_goes_on_where_the_other_was(coordinator: Coordinator) -> None:
+    coordinator.join("a")
+    coordinator.join(
+        "b", subscribed_topic_names=None, subscribed_topic_regex="t.*", instance_id="i"
+    )
+    coordinator.later(1_000)
+    coordinator.beat("a", 2)
+    before = coordinator.group
+    coordinator.start()
+    assert coordinator.group == before
+    assert coordinator.timers[TimerKey(SESSION, GROUP, "a")] == coordinator.now + SESSION_MS
+    assert coordinator.beat("a", 2).error is None
+
+
+def test_a_topic_that_grows_opens_an_epoch_at_the_next_heartbeat(coordinator: Coordinator) -> None:
+    coordinator.join("a")
+    coordinator.later(1_000)
+    coordinator.topics.has("t", T, 6)
+    assert numbers(coordinator.beat("a", 2)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_regular_expression_gets_topics_that_match_and_those_to_come(
+    coordinator: Coordinator,
+) -> None:
+    joined = coordinator.join("a", subscribed_topic_names=None, subscribed_topic_regex="t|u.*")
+    assert numbers(joined) == []
+    coordinator.later(1_000)
+    resolved = coordinator.beat("a", joined.member_epoch)
+    assert numbers(resolved) == [0, 1, 2, 3]
+    coordinator.topics.has("uu", U, 1)
+    coordinator.later(10_001)
+    coordinator.beat("a", resolved.member_epoch)
+    coordinator.later(1_000)
+    answer = coordinator.beat("a", resolved.member_epoch)
+    assert answer.assignment is not None
+    assert {topic for topic, _ in answer.assignment} == {T, U}
+
+
+def test_a_look_ahead_is_no_regular_expression_of_re2(coordinator: Coordinator) -> None:
+    answer = coordinator.join("a", subscribed_topic_names=None, subscribed_topic_regex="(?=t)")
+    assert answer.error == "INVALID_REGULAR_EXPRESSION"
+
+
+def test_a_static_member_that_comes_back_goes_on_with_what_it_had(coordinator: Coordinator) -> None:
+    coordinator.join("a", instance_id="i")
+    assert coordinator.join("x", instance_id="i").error == "UNRELEASED_INSTANCE_ID"
+    assert coordinator.beat("a", -2, instance_id="i").member_epoch == -2
+    epoch = coordinator.group.epoch
+    back = coordinator.join("b", instance_id="i")
+    assert numbers(back) == [0, 1, 2, 3]
+    assert coordinator.group.epoch == epoch
+    assert set(coordinator.group.members) == {"b"}
+    assert coordinator.beat("a", 2, instance_id="i").error == "FENCED_INSTANCE_ID"
+    assert coordinator.commit("a", 2, 0) == "UNKNOWN_MEMBER_ID"
+    assert coordinator.commit("b", 2, 0) is None
+
+
+def test_a_commit_needs_the_partition_not_only_the_epoch(coordinator: Coordinator) -> None:
+    """The schedule of docs/findings/kafka-group-same-epoch.md: Kafka 4.3.1 takes the last one."""
+    coordinator.config = evolve(coordinator.config, consumer_assignment_interval_ms=0)
+    coordinator.topics.has("t", T, 6)
+    coordinator.start()
+    coordinator.join("slow")
+    coordinator.join("second")
+    assert numbers(coordinator.beat("slow", 2)) == [0, 1, 2]
+    third = coordinator.join("third")
+    assert third.error is None
+    kept = coordinator.beat("slow", 2, topic_partitions=(m.TopicIdPartitions(T, (0, 1, 2)),))
+    assert kept.member_epoch == 2
+    lost = next(iter({3, 4, 5} & set(numbers(coordinator.beat("second", 3)))))
+    assert coordinator.commit("second", coordinator.group.members["second"].epoch, lost) is None
+    assert coordinator.commit("slow", 2, lost) == "STALE_MEMBER_EPOCH"
+    assert coordinator.commit("slow", 2, numbers(kept)[0]) is None
+
+
+WRONG: Mapping[str, Mapping[str, Any]] = {
+    "MemberId can't be empty.": {"member": ""},
+    "RebalanceTimeoutMs must be provided in first request.": {"rebalance_timeout_ms": -1},
+    "TopicPartitions must be empty when (re-)joining.": {"topic_partitions": None},
+    "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.": {
+        "subscribed_topic_names": None
+    },
+    "InstanceId can't be empty.": {"instance_id": ""},
+    "RackId can't be empty.": {"rack_id": ""},
+}
+
+
+@pytest.mark.parametrize("why", WRONG)
+def test_a_heartbeat_that_lacks_something_is_refused_with_the_reason(
+    coordinator: Coordinator, why: str
+) -> None:
+    answer = coordinator.join(**{"member": "a", **WRONG[why]})
+    assert (answer.error, answer.error_message) == ("INVALID_REQUEST", why)
+
+
+def test_other_refusals(coordinator: Coordinator) -> None:
+    assert coordinator.beat("a", 3).error == "GROUP_ID_NOT_FOUND"
+    assert coordinator.join("a", server_assignor="best").error == "UNSUPPORTED_ASSIGNOR"
+    assert coordinator.beat("a", -3).error == "INVALID_REQUEST"
+    assert coordinator.beat("a", -2).error_message == "InstanceId can't be null."
+    coordinator.join("a")
+    assert coordinator.beat("a", 7).error == "FENCED_MEMBER_EPOCH"
+    assert coordinator.beat("b", -1).error == "UNKNOWN_MEMBER_ID"
+    assert coordinator.beat("a", -1).error is None
+    made = coordinator.join("", may_lack_member_id=True)
+    assert made.member_id == "made-here"
+
+
+def test_the_last_to_leave_is_described_and_the_group_may_go(coordinator: Coordinator) -> None:
+    coordinator.join("a", client_id="c", client_host="/h")
+    described = coordinator.ask(m.ConsumerGroupDescribeRequest(GROUP))
+    (member,) = described.members
+    assert (described.group_state, described.assignor_name) == ("Stable", "uniform")
+    assert member.assignment == (m.NamedTopicPartitions(T, "t", (0, 1, 2, 3)),)
+    assert coordinator.ask(m.DeleteGroupRequest(GROUP)).error == "NON_EMPTY_GROUP"
+    coordinator.beat("a", -1)
+    assert coordinator.ask(m.DeleteGroupRequest(GROUP)).error is None
+    assert coordinator.here.store.groups.get(GROUP) is None
