@@ -114,6 +114,10 @@ def test_every_direct_dependency_has_its_reason() -> None:
     assert explained == sorted({normalized(bare_name(name)) for name in requirements()})
 
 
+#: Packages that are imported by another name than they are installed by
+IMPORTED_AS = {"re2": "google-re2"}
+
+
 def imported_packages(module: Path) -> set[str]:
     """The packages of others that a module imports, wherever in it."""
     ours = {"refimpl", "chaos", "properties", "traces", "tests", "py4j"}
@@ -123,7 +127,8 @@ def imported_packages(module: Path) -> set[str]:
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module.partition(".")[0])
-    return {normalized(name) for name in found - ours - sys.stdlib_module_names}
+    others = found - ours - sys.stdlib_module_names
+    return {normalized(IMPORTED_AS.get(name, name)) for name in others}
 
 
 @pytest.mark.parametrize("room", ["refimpl", "chaos", "properties", "traces"])
