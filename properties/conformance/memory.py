@@ -16,7 +16,7 @@ from enum import Enum
 from functools import cache
 from operator import attrgetter
 from types import FunctionType, MappingProxyType, MethodType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 from attrs import define, field
@@ -54,7 +54,7 @@ class Memory:
             if kind in _values:
                 continue
             if kind is tuple or isinstance(thing, tuple):
-                waiting.extend(thing)
+                waiting.extend(cast("tuple[Any, ...]", thing))
             elif isinstance(thing, Enum):
                 continue
             elif id(thing) in known:
@@ -106,7 +106,7 @@ class Memory:
 
 def _fill(container: Any, contents: Any) -> None:
     if isinstance(container, list | deque):
-        container.extend(contents)
+        cast("list[Any]", container).extend(contents)
     else:
         container.update(contents)
 

@@ -269,13 +269,14 @@ class ClassicGroups:
         return (tombstone_of(group_id),)
 
     def offsets_expire_from(self, group: Group, topic: str, commit_timestamp: int) -> int | None:
-        """Since the group has no members, or since the commit where nobody subscribes to the topic
-        (KIP-211); never while members come and go, for nobody knows what they read
+        """Since the group has no members or the commit, whichever is later, or since the commit
+        where nobody subscribes to the topic (KIP-211). Kafka forgets a commit for a group that has
+        long been empty at once. Never while members come and go, for nobody knows what they read
         (KAFKA-13636)."""
         if group.protocol_type is None:
             return commit_timestamp
         if group.state == "Empty":
-            return commit_timestamp if group.since < 0 else group.since
+            return max(commit_timestamp, group.since)
         topics = subscribed_topics(group) if group.state == "Stable" else None
         return commit_timestamp if topics is not None and topic not in topics else None
 

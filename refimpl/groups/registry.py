@@ -26,5 +26,5 @@ def new_coordinator(
 ) -> GroupCoordinator:
     """The coordinator of a partition, which has yet to be loaded."""
     store = GroupStore()
-    store.serve([new(store, config, topics, new_id) for new in LOGICS])
+    store.serve(tuple([new(store, config, topics, new_id) for new in LOGICS]))
     return GroupCoordinator(partition, log, config, store.logics, store)

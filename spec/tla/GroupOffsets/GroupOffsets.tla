@@ -1,0 +1,206 @@
+---------------------------- MODULE GroupOffsets ----------------------------
+(* What a group has committed of one partition: who may commit, what a      *)
+(* fetch answers, and when an offset goes by itself (KIP-211). The group is *)
+(* a classic one; of its protocol only the phases are here (ClassicGroup    *)
+(* has the rest), and that answers wait to be replicated is GroupLog's.     *)
+EXTENDS Naturals
+
+CONSTANTS
+    MaxGeneration,   \* bound: generations
+    MaxOffset,       \* bound: offsets 1..MaxOffset
+    MaxTopic,        \* bound: topics that bear the name, one after the other
+    Retention,       \* bound: offsets.retention.minutes, in ticks
+    Fenced,          \* a commit of another generation is refused
+    AwaitAssignment, \* so is one of a member that has not been given its assignment yet
+    KeptInUse,       \* an offset does not expire while members subscribe to its topic (KAFKA-4682)
+    KeptMeanwhile,   \* nor while members come and go, when nobody knows what they read (KAFKA-13636)
+    CountFromCommit, \* it is unused since it was committed, if that is later than the last member's end
+    SameTopic        \* a fetch answers no offset of another topic that bore the name (KAFKA-19154)
+
+VARIABLES
+    phase,      \* of the group: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
+    generation, \* 0: there is no group, or one that nobody ever joined
+    subscribed, \* whether the members read the topic
+    committed,  \* the offset, the topic that it is of, and ghost: the generation that it is by
+    topic,      \* which topic bears the name
+    age,        \* how long ago the commit was, up to Retention
+    idle,       \* how long the group has been empty, up to Retention
+    gone,       \* ghost: what took the last offset away: "", "expiry", "deletion", "topic"
+    fetch       \* what a fetch answers, 0 for nothing
+
+vars == <<phase, generation, subscribed, committed, topic, age, idle, gone, fetch>>
+group == <<phase, generation, subscribed, idle>>
+offset == <<committed, age, gone>>
+
+None == [value |-> 0, topic |-> 0, by |-> 0]
+Nobody == 0
+Up(n) == IF n < Retention THEN n + 1 ELSE n
+
+(* A fetch names the topic that bears the name.                             *)
+Shows ==
+    fetch' = IF committed'.value # 0 /\ (SameTopic => committed'.topic = topic')
+             THEN committed'.value ELSE 0
+
+Init ==
+    /\ phase = "Empty" /\ generation = 0 /\ subscribed = FALSE /\ idle = Retention
+    /\ committed = None /\ age = 0 /\ gone = ""
+    /\ topic = 1 /\ fetch = 0
+
+-----------------------------------------------------------------------------
+(* The group *)
+
+(* The first members join.                                                  *)
+Join(s) ==
+    /\ phase = "Empty"
+    /\ generation < MaxGeneration
+    /\ phase' = "PreparingRebalance" /\ subscribed' = s /\ idle' = 0
+    /\ UNCHANGED <<generation, offset, topic>> /\ Shows
+
+(* A member joins again, and the others have yet to.                        *)
+Rejoin ==
+    /\ phase = "Stable"
+    /\ generation < MaxGeneration
+    /\ phase' = "PreparingRebalance"
+    /\ UNCHANGED <<generation, subscribed, idle, offset, topic>> /\ Shows
+
+(* All have joined.                                                         *)
+Complete ==
+    /\ phase = "PreparingRebalance"
+    /\ generation < MaxGeneration
+    /\ phase' = "CompletingRebalance" /\ generation' = generation + 1
+    /\ UNCHANGED <<subscribed, idle, offset, topic>> /\ Shows
+
+(* The leader has assigned.                                                 *)
+Sync ==
+    /\ phase = "CompletingRebalance"
+    /\ phase' = "Stable"
+    /\ UNCHANGED <<generation, subscribed, idle, offset, topic>> /\ Shows
+
+(* All members leave.                                                       *)
+Leave ==
+    /\ phase # "Empty"
+    /\ generation < MaxGeneration
+    /\ phase' = "Empty" /\ generation' = generation + 1
+    /\ subscribed' = FALSE /\ idle' = 0
+    /\ UNCHANGED <<offset, topic>> /\ Shows
+
+-----------------------------------------------------------------------------
+(* Offsets *)
+
+(* A member of generation g commits; nobody's commit, with 0, counts as     *)
+(* long as there are no members. Members still own what they had while the  *)
+(* next generation is prepared.                                             *)
+Commit(g, o) ==
+    /\ g = Nobody => phase = "Empty"
+    /\ g # Nobody => phase # "Empty"
+    /\ Fenced /\ g # Nobody => g = generation
+    /\ AwaitAssignment => phase # "CompletingRebalance"
+    /\ committed' = [value |-> o, topic |-> topic, by |-> g]
+    /\ age' = 0 /\ gone' = ""
+    /\ UNCHANGED <<group, topic>> /\ Shows
+
+(* OffsetDelete, which spares what is read (KIP-496).                       *)
+Delete ==
+    /\ phase \in {"Empty", "Stable"}
+    /\ ~subscribed
+    /\ committed # None
+    /\ committed' = None /\ age' = 0 /\ gone' = "deletion"
+    /\ UNCHANGED <<group, topic>> /\ Shows
+
+Unused ==
+    \/ /\ phase = "Empty" /\ idle >= Retention
+       /\ CountFromCommit \/ generation = 0 => age >= Retention
+    \/ /\ phase = "Stable" /\ ~subscribed /\ age >= Retention
+    \/ ~KeptInUse /\ age >= Retention /\ phase = "Stable"
+    \/ ~KeptMeanwhile /\ age >= Retention /\ phase \notin {"Empty", "Stable"}
+
+(* The offset is unused for offsets.retention.minutes, and goes; with it a  *)
+(* group that has no members.                                               *)
+Expire ==
+    /\ committed # None
+    /\ Unused
+    /\ committed' = None /\ age' = 0 /\ gone' = "expiry"
+    /\ generation' = IF phase = "Empty" THEN 0 ELSE generation
+    /\ idle' = IF phase = "Empty" THEN Retention ELSE idle
+    /\ UNCHANGED <<phase, subscribed, topic>> /\ Shows
+
+-----------------------------------------------------------------------------
+(* The world *)
+
+(* Time passes.                                                             *)
+Tick ==
+    /\ \/ committed # None /\ age < Retention
+       \/ phase = "Empty" /\ idle < Retention
+    /\ age' = IF committed # None THEN Up(age) ELSE age
+    /\ idle' = IF phase = "Empty" THEN Up(idle) ELSE idle
+    /\ UNCHANGED <<phase, generation, subscribed, committed, topic, gone>> /\ Shows
+
+(* The topic is deleted, and another one made of the name (KAFKA-2000).     *)
+RecreateTopic ==
+    /\ topic < MaxTopic
+    /\ topic' = topic + 1
+    /\ IF committed.topic = topic
+       THEN committed' = None /\ age' = 0 /\ gone' = "topic"
+       ELSE UNCHANGED offset
+    /\ UNCHANGED group /\ Shows
+
+(* Likewise while the group had no coordinator: nobody noticed.             *)
+RecreateUnseen ==
+    /\ topic < MaxTopic
+    /\ topic' = topic + 1
+    /\ UNCHANGED <<group, offset>> /\ Shows
+
+(* Another coordinator takes over, and has what was written down.           *)
+Reload ==
+    /\ phase \in {"Empty", "Stable"}
+    /\ UNCHANGED vars
+
+Next ==
+    \/ \E s \in BOOLEAN : Join(s)
+    \/ Rejoin
+    \/ Complete
+    \/ Sync
+    \/ Leave
+    \/ \E g \in 0..MaxGeneration, o \in 1..MaxOffset : Commit(g, o)
+    \/ Delete
+    \/ Expire
+    \/ Tick
+    \/ RecreateTopic
+    \/ RecreateUnseen
+    \/ Reload
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* Promises *)
+
+(* What is committed is of the generation that is there, or of nobody in a  *)
+(* group without members.                                                   *)
+CommitsOfThisGeneration ==
+    [][committed'.by # committed.by /\ committed' # None
+        => committed'.by = generation \/ (committed'.by = Nobody /\ phase = "Empty")]_vars
+
+(* And of members that know what they own.                                  *)
+CommitsAfterAssignment ==
+    [][committed'.by # committed.by /\ committed'.by # Nobody
+        => phase # "CompletingRebalance"]_vars
+
+Expires == gone' = "expiry" /\ committed # None /\ committed' = None
+
+(* Nothing expires that members read, or may be about to read.              *)
+NothingExpiresInUse ==
+    [][Expires => phase = "Empty" \/ (phase = "Stable" /\ ~subscribed)]_vars
+
+(* Nothing expires before its time, counted from its commit.                *)
+NothingExpiresEarly == [][Expires => age >= Retention]_vars
+
+(* Nobody begins to read a topic where he was in another one.               *)
+FetchedOfThisTopic == fetch # 0 => committed.topic = topic
+
+-----------------------------------------------------------------------------
+(* Probes *)
+NeverExpires == gone # "expiry"
+NeverExpiresInStable == ~(gone = "expiry" /\ phase = "Stable")
+NeverOfAnotherTopic == ~(committed # None /\ committed.topic # topic)
+NeverByAnother == ~(committed.by # 0 /\ committed.by # generation /\ phase = "Stable")
+=============================================================================

@@ -1,0 +1,323 @@
+"""A coordinator's state is a replay of its log: after every operation, every prefix, every
+compaction, and every record that is cut off."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from attrs import define, field
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from refimpl.broker import group_messages as m
+from refimpl.broker.messages import TopicPartition
+from refimpl.errors import Refusal
+from refimpl.groups.config import GroupConfig
+from refimpl.groups.coordinator import EXPIRE, GroupCoordinator, SetTimer, State
+from refimpl.groups.operation import Answer, TimerKey
+from refimpl.groups.registry import new_coordinator
+from refimpl.groups.topics import TopicDescription
+from refimpl.storage.consumer_protocol import Subscription
+from refimpl.storage.coordinator_records import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    read_record,
+    write_record,
+)
+from refimpl.storage.schema import INT16, Uuid, write
+
+GROUPS = ("g", "h")
+HOUR_MS = 3_600_000
+CONFIG = GroupConfig(
+    offsets_retention_minutes=60, initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0
+)
+IDS = {"t": Uuid(b"t" * 16), "u": Uuid(b"u" * 16)}
+METADATA = INT16.packing.pack(0) + write(Subscription(topics=("t",)), 0)
+
+
+class Refused(Refusal):
+    """The log takes nothing."""
+
+    kafka_error = "KAFKA_STORAGE_ERROR"
+
+
+@define(eq=False)
+class Log:
+    """Keys and values as bytes, in batches, as on disk."""
+
+    batches: list[list[tuple[bytes, bytes | None]]] = field(
+        factory=list[list[tuple[bytes, bytes | None]]]
+    )
+    high_watermark: int = 0
+    refuses: bool = False
+
+    @property
+    def start(self) -> int:
+        return 0
+
+    @property
+    def end(self) -> int:
+        return sum(map(len, self.batches))
+
+    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+        if self.refuses:
+            raise Refused
+        self.batches.append([write_record(one) for one in records])
+        return self.end - 1
+
+    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """Three records at a time."""
+        pairs = [pair for batch in self.batches for pair in batch][offset : offset + 3]
+        found = [(offset + at, read_record(GROUP_RECORDS, *pair)) for at, pair in enumerate(pairs)]
+        return found, offset + len(pairs)
+
+
+@define
+class World:
+    """Two topics of three partitions."""
+
+    version: int = 0
+
+    def names(self) -> Sequence[str]:
+        return tuple(IDS)
+
+    def by_name(self, name: str) -> TopicDescription | None:
+        return TopicDescription(IDS[name], name, [frozenset()] * 3) if name in IDS else None
+
+    def by_id(self, topic_id: Uuid) -> TopicDescription | None:
+        name = next((name for name, id in IDS.items() if id == topic_id), None)
+        return None if name is None else self.by_name(name)
+
+
+def loaded(log: Log, now: int = 0) -> GroupCoordinator:
+    """A coordinator that has read a log."""
+    ids = iter(range(10**6))
+    coordinator = new_coordinator(0, log, CONFIG, World(), lambda: f"id{next(ids)}")
+    while coordinator.state is State.LOADING:
+        coordinator.load(now)
+    return coordinator
+
+
+def written(coordinator: GroupCoordinator, *, committed: bool = False) -> dict[Any, Any]:
+    """What a coordinator has of what is written down, without what is soft."""
+    store = coordinator.store
+    groups = store.groups.committed_keys() if committed else store.groups.current
+    found: dict[Any, Any] = {}
+    for group_id in groups:
+        group = store.groups.committed(group_id) if committed else store.groups.get(group_id)
+        logic = store.logic_of(group)
+        found[group_id] = logic.group_type, durable(group)
+    for group_id in list(store.partitions):
+        found |= {
+            (group_id, name): value
+            for name, value in store.offsets_of(group_id, committed=committed)
+        }
+    return found
+
+
+def durable(group: Any) -> Any:
+    """A classic group between generations has more than its last record says."""
+    if hasattr(group, "unsynced"):
+        steady = group.state in ("Stable", "Empty") and not group.pending
+        members = {one.id: one.assignment for one in group.members.values()}
+        return (group.state, group.generation, members) if steady else None
+    return group
+
+
+@define(eq=False)
+class Life:
+    """A coordinator, and clients that ask it this and that."""
+
+    rng: Random
+    log: Log = field(factory=Log)
+    now: int = 10**12
+    token: int = 0
+    answers: dict[int, Any] = field(factory=dict[int, Any])
+    timers: dict[TimerKey, int] = field(factory=dict[TimerKey, int])
+    #: By group, its classic members, and the epochs of its others
+    members: dict[str, list[str]] = field(factory=lambda: {"g": list[str](), "h": list[str]()})
+    coordinator: GroupCoordinator = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.coordinator = loaded(self.log, self.now)
+
+    def take(self, outputs: Sequence[Any]) -> None:
+        for output in outputs:
+            match output:
+                case Answer(token, body):
+                    assert token not in self.answers, "answered twice"
+                    self.answers[token] = body
+                case SetTimer(key, None):
+                    self.timers.pop(key, None)
+                case SetTimer(key, at_ms):
+                    self.timers[key] = at_ms
+                case _:
+                    raise AssertionError(output)
+
+    def ask(self, request: Any) -> Any:
+        self.token += 1
+        self.take(self.coordinator.handle(self.now, self.token, request))
+        return self.answers.get(self.token)
+
+    def replicate(self, count: int) -> None:
+        new = min(self.log.end, self.log.high_watermark + count)
+        if new > self.log.high_watermark:
+            self.log.high_watermark = new
+            self.take(self.coordinator.committed(new))
+
+    def step(self) -> None:
+        group = self.rng.choice(GROUPS)
+        known = self.members[group]
+        member = self.rng.choice([*known, ""])
+        value = self.coordinator.store.groups.get(group)
+        generation = getattr(value, "generation", -1)
+        match self.rng.randrange(10):
+            case 0 | 1:
+                name = TopicPartition(self.rng.choice("tu"), self.rng.randrange(2))
+                one = m.CommittedPartition(name, self.token, topic_id=IDS[name.topic])
+                current = generation if member else -1
+                self.ask(m.OffsetCommitRequest(group, member, current, None, [one]))
+            case 2 | 3:
+                self.join(group, member)
+            case 4:
+                assignments = [(one, b"a" + one.encode()) for one in known]
+                self.ask(m.SyncGroupRequest(group, generation, member, assignments=assignments))
+            case 5:
+                self.ask(m.LeaveGroupRequest(group, [m.LeavingMember(member)]))
+            case 6:
+                self.replicate(self.rng.randrange(4))
+            case 7:
+                self.pass_time(self.rng.choice([1000, 20_000, 2 * HOUR_MS]))
+            case 8:
+                request = self.rng.choice([m.DeleteGroupRequest, m.DescribeGroupRequest])
+                self.ask(request(group))
+            case _:
+                name = TopicPartition(self.rng.choice("tu"), 0)
+                self.ask(m.OffsetDeleteRequest(group, [name]))
+
+    def join(self, group: str, member: str) -> None:
+        protocols = (("range", METADATA),)
+        request = m.JoinGroupRequest(
+            *(group, 10_000, 10_000, member, None, "consumer", protocols),
+            requires_known_member_id=False,
+        )
+        self.ask(request)
+        value = self.coordinator.store.groups.get(group)
+        self.members[group] = list(getattr(value, "members", ()))
+
+    def pass_time(self, by_ms: int) -> None:
+        self.now += by_ms
+        for key, at_ms in sorted(self.timers.items(), key=lambda one: one[1]):
+            if at_ms <= self.now and self.timers.get(key) == at_ms:
+                del self.timers[key]
+                self.take(self.coordinator.due(self.now, key))
+
+    def same(self, live: dict[Any, Any], other: dict[Any, Any]) -> bool:
+        """Equal, where nothing is soft; `since` of a group may be later than its record."""
+        soft = [key for key, value in live.items() if key in GROUPS and value[1] is None]
+        return {k: v for k, v in live.items() if k not in soft} == {
+            k: v for k, v in other.items() if k not in soft
+        }
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seeds, st.integers(1, 40))
+def test_a_replay_of_the_log_is_the_live_state_after_every_operation(
+    seed: int, steps: int
+) -> None:
+    life = Life(Random(seed))
+    for _ in range(steps):
+        life.step()
+        assert life.same(written(life.coordinator), written(loaded(life.log, life.now)))
+
+
+@given(seeds, st.integers(1, 40))
+def test_what_is_read_as_committed_is_a_replay_up_to_the_high_watermark(
+    seed: int, steps: int
+) -> None:
+    life = Life(Random(seed))
+    for _ in range(steps):
+        life.step()
+    pairs = [pair for batch in life.log.batches for pair in batch]
+    prefix = Log([pairs[: life.log.high_watermark]], life.log.high_watermark)
+    read = written(life.coordinator, committed=True)
+    for key, value in written(loaded(prefix)).items():
+        if key not in GROUPS:
+            assert read[key] == value
+
+
+@given(seeds, st.integers(1, 30))
+def test_reverting_to_an_offset_is_the_state_before_its_record(seed: int, steps: int) -> None:
+    life = Life(Random(seed))
+    for _ in range(steps):
+        life.step()
+    store, high_watermark = life.coordinator.store, life.log.high_watermark
+    before = written(life.coordinator, committed=True)
+    store.revert(high_watermark)
+    assert {k: v for k, v in written(life.coordinator).items() if k not in GROUPS} == {
+        k: v for k, v in before.items() if k not in GROUPS
+    }
+
+
+@given(seeds, st.integers(1, 25))
+def test_what_the_log_refuses_has_changed_nothing(seed: int, steps: int) -> None:
+    life = Life(Random(seed))
+    for _ in range(steps):
+        life.step()
+    life.log.refuses = True
+    before, end = written(life.coordinator), life.log.end
+    name = TopicPartition("t", 0)
+    commit = m.OffsetCommitRequest("new", "", -1, None, [m.CommittedPartition(name, 7)])
+    answer = life.ask(commit)
+    assert answer.partitions == [(name, "NOT_COORDINATOR")]
+    life.pass_time(2 * HOUR_MS)
+    life.take(life.coordinator.due(life.now, EXPIRE))
+    offsets = {k: v for k, v in written(life.coordinator).items() if k not in GROUPS}
+    assert offsets == {k: v for k, v in before.items() if k not in GROUPS}
+    assert life.log.end == end
+
+
+def compacted(pairs: list[tuple[bytes, bytes | None]], rng: Random) -> Log:
+    """Some of the records that have a newer one of their key are gone; and tombstones, of keys of
+    which nothing else is left."""
+    last = {key: at for at, (key, _) in enumerate(pairs)}
+    kept = [
+        (at, pair)
+        for at, pair in enumerate(pairs)
+        if last[pair[0]] == at or rng.random() < 0.4
+    ]
+    there = {key for at, (key, value) in kept if value is not None or last[key] != at}
+    kept = [
+        (at, pair) for at, pair in kept if pair[0] in there or rng.random() < 0.5
+    ]
+    return Log([[pair for _, pair in kept]], len(kept))
+
+
+@given(seeds, st.integers(1, 40))
+@example(0, 40)
+def test_every_compaction_of_every_prefix_loads_to_the_same_state(seed: int, steps: int) -> None:
+    life = Life(Random(seed))
+    for _ in range(steps):
+        life.step()
+    pairs = [pair for batch in life.log.batches for pair in batch]
+    end = 0
+    for batch in life.log.batches:
+        end += len(batch)
+        whole = written(loaded(Log([pairs[:end]], end)))
+        assert written(loaded(compacted(pairs[:end], life.rng))) == whole
+
+
+@given(seeds, st.integers(1, 40))
+def test_nobody_waits_for_ever(seed: int, steps: int) -> None:
+    """Once all is replicated, or time is over, or another one leads, all are answered."""
+    life = Life(Random(seed))
+    for _ in range(steps):
+        life.step()
+    life.replicate(10**6)
+    life.pass_time(2 * HOUR_MS)
+    life.replicate(10**6)
+    life.take(life.coordinator.resign())
+    assert life.answers.keys() == set(range(1, life.token + 1))
+    assert not life.coordinator.waiting
