@@ -224,9 +224,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds, st.integers(1, 40))
-def test_a_replay_of_the_log_is_the_live_state_after_every_operation(
-    seed: int, steps: int
-) -> None:
+def test_a_replay_of_the_log_is_the_live_state_after_every_operation(seed: int, steps: int) -> None:
     life = Life(Random(seed))
     for _ in range(steps):
         life.step()
@@ -284,14 +282,10 @@ def compacted(pairs: list[tuple[bytes, bytes | None]], rng: Random) -> Log:
     which nothing else is left."""
     last = {key: at for at, (key, _) in enumerate(pairs)}
     kept = [
-        (at, pair)
-        for at, pair in enumerate(pairs)
-        if last[pair[0]] == at or rng.random() < 0.4
+        (at, pair) for at, pair in enumerate(pairs) if last[pair[0]] == at or rng.random() < 0.4
     ]
     there = {key for at, (key, value) in kept if value is not None or last[key] != at}
-    kept = [
-        (at, pair) for at, pair in kept if pair[0] in there or rng.random() < 0.5
-    ]
+    kept = [(at, pair) for at, pair in kept if pair[0] in there or rng.random() < 0.5]
     return Log([[pair for _, pair in kept]], len(kept))
 
 
