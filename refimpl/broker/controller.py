@@ -119,6 +119,8 @@ class Controller:
 
     def take_changes(self) -> Sequence[Change]:
         """What has been decided since this was asked last."""
+        if not self.state.changes:
+            return ()
         changes, self.state.changes = newest(self.state.changes), []
         return changes
 
@@ -271,6 +273,8 @@ class Controller:
 
     def _publish(self, changes: Sequence[Change]) -> None:
         """Tell all brokers what has changed, as one version of the metadata."""
+        if not changes and not self.behind:
+            return
         behind, self.behind = self.behind, set()
         if changes:
             self.metadata.metadata_version += 1
