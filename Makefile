@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos faults validate check \
+.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign faults validate check \
 	docs test-browser test-kafka test-faults test-cluster soak fuzz bench lock clean
 
 help: ## List the verbs
@@ -66,6 +66,10 @@ broker: setup ## Serve Kafka's protocol: make broker ARGS="--brokers 3"
 
 chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
 	$(HIGHWATER) chaos $(ARGS)
+
+campaign: setup ## 10,000 seeds on files and 10,000 in memory; interrupted, it goes on: ARGS="-j 1"
+	$(HIGHWATER) chaos --seeds 10000 --ledger build/chaos/files.json $(ARGS)
+	$(HIGHWATER) chaos --seeds 10000 --config files=false --ledger build/chaos/memory.json $(ARGS)
 
 faults: setup ## Break real brokers under real clients: ARGS="--out RUNS --events EVENTS"
 	$(HIGHWATER) faults $(ARGS)

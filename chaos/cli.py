@@ -14,6 +14,7 @@ from rich.console import Console
 from chaos import report
 from chaos.campaign import ENOUGH, Orders, SeedResult, Tally, results
 from chaos.faults.script_file import BadScript, load, save
+from chaos.ledger import BadLedger, Ledger
 from chaos.recording import write_events, write_history
 from chaos.settings import Settings
 from chaos.shrink import shrink
@@ -65,6 +66,12 @@ def _settings(context: Any, parameter: Any, pairs: tuple[str, ...]) -> dict[str,
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Processes.  [default: cores]")
 @click.option("-c", "--config", "fixed", multiple=True, callback=_settings, metavar="NAME=VALUE",
               help="Hold a setting fixed in all seeds, such as lossy=false.")  # fmt: skip
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Run all of --seeds, whatever fails; go on where FILE says, and keep it up to date.",
+)
 @click.option("--out", type=_FOLDER, help="Write client histories (trace format v1) into DIR.")
 @click.option("--events", type=_FOLDER, help="Write protocol events for TLC into DIR.")
 @click.option("--shrink/--no-shrink", "smaller", default=True, show_default=True,
@@ -77,6 +84,7 @@ def chaos(
     minutes: float | None,
     jobs: int | None,
     fixed: dict[str, Any],
+    ledger: Path | None,
     out: Path | None,
     events: Path | None,
     smaller: bool,
@@ -96,6 +104,8 @@ def chaos(
     orders = Orders(fixed, out, events)
     if sum(choice is not None for choice in (seeds, seed, replay)) > 1:
         raise click.UsageError("choose one of --seeds, --seed and --replay")
+    if ledger is not None and (seeds is None or minutes is not None):
+        raise click.UsageError("--ledger needs --seeds, and takes no --minutes")
     if settings:
         console.print(report.settings(orders.settings(seed or 0)))
         return
@@ -104,6 +114,9 @@ def chaos(
     elif seed is not None:
         run = build(orders.settings(seed), events=events is not None, history=out is not None)
         _one(console, run, orders, smaller, f"--seed {seed}{_as_options(fixed)}")
+    elif ledger is not None:
+        assert seeds is not None
+        _campaign(console, ledger, seeds, orders, jobs or os.cpu_count() or 1)
     else:
         if seeds is None and minutes is not None:
             chosen: Iterator[int] | range = count()
@@ -121,8 +134,12 @@ def _loaded(path: Path) -> Run:
 
 
 def _as_options(fixed: dict[str, Any]) -> str:
-    pairs = (f"{name}={Settings.written(value)}" for name, value in fixed.items())
+    pairs = (f"{name}={value}" for name, value in _written(fixed).items())
     return "".join(f" --config {shlex.quote(pair)}" for pair in pairs)
+
+
+def _written(fixed: dict[str, Any]) -> dict[str, str]:
+    return {name: Settings.written(value) for name, value in fixed.items()}
 
 
 def _one(console: Console, run: Run, orders: Orders, smaller: bool, again: str) -> None:
@@ -168,6 +185,39 @@ def _many(
         more = f"--seeds {last + 1}..{end}" if end else "--minutes …"
         console.print(f"interrupted after seed {last}; go on with: highwater chaos {more}")
         raise SystemExit(130)
+    _must_have_happened(console, tally, orders)
+
+
+def _campaign(console: Console, path: Path, seeds: range, orders: Orders, jobs: int) -> None:
+    """All of the seeds, in as many sittings as it takes; every one that fails is named."""
+    try:
+        ledger = Ledger.open(path, seeds, _written(dict(orders.fixed)))
+    except BadLedger as wrong:
+        raise click.UsageError(str(wrong)) from None
+    interrupted = False
+    with report.watching(console, len(seeds)) as watch:
+        try:
+            for result in results(ledger.left, orders, jobs):
+                ledger.add(result)
+                watch(ledger.tally)
+        except KeyboardInterrupt:
+            interrupted = True
+    ledger.write()
+    console.print(report.summary(ledger.tally))
+    for failed in ledger.tally.failed:
+        console.print(f"[red]seed {failed.seed} breaks {failed.oracle}[/red]")
+        console.print(f"  {failed.what}", markup=False)
+        again = f"--seed {failed.seed}{_as_options(dict(orders.fixed))}"
+        console.print(f"  show it: highwater chaos {again}", markup=False)
+    if interrupted:
+        console.print(f"interrupted before seed {ledger.following}; the same command goes on there")
+        raise SystemExit(130)
+    _must_have_happened(console, ledger.tally, orders)
+    if ledger.tally.failed:
+        raise SystemExit(1)
+
+
+def _must_have_happened(console: Console, tally: Tally, orders: Orders) -> None:
     if tally.seeds >= ENOUGH and not orders.fixed and tally.never():
         console.print("[red]never happened, so nothing was proved about it:[/red]")
         for words in tally.never():

@@ -14,6 +14,7 @@ from chaos.settings import Settings
 from chaos.sim.simulator import build
 from refimpl.broker.produce import Produces
 
+SEED_RESULT: dict[str, Any] = {"events": 1, "simulated_ms": 1, "cpu_s": 0.1, "counts": {}}
 PARKED_KEPT = patch.object(Produces, "give_up")
 
 
@@ -125,3 +126,47 @@ def test_writes_protocol_events_and_histories_where_told(tmp_path: Path) -> None
         "seed-1.events.ndjson",
     ]
     assert sorted(folder.name for folder in out.iterdir()) == ["seed-0", "seed-1"]
+
+
+def test_a_campaign_goes_on_where_it_was_and_names_every_seed_that_failed(
+    tmp_path: Path,
+) -> None:
+    ledger = tmp_path / "campaign.json"
+    options = ("--config", "fault_ms=300", "--jobs", "1", "--ledger", str(ledger))
+    whole = call("--seeds", "0..5", *options)
+    assert whole.exit_code == 0
+    assert "6 seeds, 0 failed" in whole.output
+    written = orjson.loads(ledger.read_bytes())
+    written["following"] = 4
+    written["tally"]["seeds"] = 4
+    written["tally"]["failed"] = [
+        {**SEED_RESULT, "seed": 2, "oracle": "LogMatching", "what": "orders:0: differs"}
+    ]
+    ledger.write_bytes(orjson.dumps(written))
+    rest = call("--seeds", "0..5", *options)
+    assert rest.exit_code == 1
+    assert "6 seeds, 1 failed" in rest.output
+    assert "seed 2 breaks LogMatching" in rest.output
+    assert "highwater chaos --seed 2 --config fault_ms=300" in " ".join(rest.output.split())
+
+
+def test_a_campaign_runs_on_behind_a_seed_that_fails(tmp_path: Path) -> None:
+    ledger = tmp_path / "campaign.json"
+    with PARKED_KEPT:
+        found = call("--seeds", "12..13", "--jobs", "1", "--ledger", str(ledger))
+    assert found.exit_code == 1
+    assert "2 seeds, 1 failed" in found.output
+    assert "seed 12 breaks AckedSurvives" in found.output
+    assert orjson.loads(ledger.read_bytes())["following"] == 14
+
+
+def test_a_ledger_of_another_campaign_is_refused(tmp_path: Path) -> None:
+    ledger = tmp_path / "campaign.json"
+    options = ("--jobs", "1", "--ledger", str(ledger))
+    call("--seeds", "1", "--config", "fault_ms=300", *options)
+    other = call("--seeds", "2", "--config", "fault_ms=300", *options)
+    assert other.exit_code == 2
+    assert "seeds is [0, 0], and now it is [0, 1]" in " ".join(other.output.split())
+    ledger.write_text("{}")
+    assert call("--seeds", "1", *options).exit_code == 2
+    assert call("--ledger", str(ledger)).exit_code == 2
