@@ -134,8 +134,9 @@ class Life:
     token: int = 0
     answers: dict[int, Any] = field(factory=dict[int, Any])
     timers: dict[TimerKey, int] = field(factory=dict[TimerKey, int])
-    #: By group, its classic members, and the epochs of its others
+    #: By classic group its members; and of members of the other one epoch and what they own
     members: dict[str, list[str]] = field(factory=lambda: {"g": list[str](), "h": list[str]()})
+    heard: dict[str, tuple[int, Any]] = field(factory=dict[str, tuple[int, Any]])
     coordinator: GroupCoordinator = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -160,7 +161,11 @@ class Life:
         return self.answers.get(self.token)
 
     def replicate(self, count: int) -> None:
-        new = min(self.log.end, self.log.high_watermark + count)
+        """So many batches more are at all followers."""
+        ends = [sum(map(len, self.log.batches[: at + 1])) for at in range(len(self.log.batches))]
+        new = next((end for end in reversed(ends) if end <= self.log.high_watermark), 0)
+        for end in [end for end in ends if end > new][:count]:
+            new = end
         if new > self.log.high_watermark:
             self.log.high_watermark = new
             self.take(self.coordinator.committed(new))
@@ -171,7 +176,7 @@ class Life:
         member = self.rng.choice([*known, ""])
         value = self.coordinator.store.groups.get(group)
         generation = getattr(value, "generation", -1)
-        match self.rng.randrange(10):
+        match self.rng.randrange(13):
             case 0 | 1:
                 name = TopicPartition(self.rng.choice("tu"), self.rng.randrange(2))
                 one = m.CommittedPartition(name, self.token, topic_id=IDS[name.topic])
@@ -191,9 +196,11 @@ class Life:
             case 8:
                 request = self.rng.choice([m.DeleteGroupRequest, m.DescribeGroupRequest])
                 self.ask(request(group))
-            case _:
+            case 9:
                 name = TopicPartition(self.rng.choice("tu"), 0)
                 self.ask(m.OffsetDeleteRequest(group, [name]))
+            case _:
+                self.heartbeat(self.rng.choice("abc"))
 
     def join(self, group: str, member: str) -> None:
         protocols = (("range", METADATA),)
@@ -204,6 +211,28 @@ class Life:
         self.ask(request)
         value = self.coordinator.store.groups.get(group)
         self.members[group] = list(getattr(value, "members", ()))
+
+    def heartbeat(self, member: str) -> None:
+        """A member of the consumer group joins, goes on with what it was told, or leaves."""
+        epoch, owned = self.heard.get(member, (0, ()))
+        if epoch and self.rng.random() < 0.2:
+            epoch = -1
+        names = (
+            tuple(self.rng.choice(["t", "tu"])) if epoch == 0 or self.rng.random() < 0.2 else None
+        )
+        answer = self.ask(
+            m.ConsumerGroupHeartbeatRequest(
+                *("k", member, epoch, None, None, 60_000 if epoch == 0 else -1, names),
+                topic_partitions=() if epoch == 0 else owned,
+            )
+        )
+        if answer is None:
+            return
+        if answer.error is not None or epoch < 0:
+            self.heard.pop(member, None)
+        else:
+            now_owned = owned if answer.assignment is None else answer.assignment
+            self.heard[member] = answer.member_epoch, now_owned
 
     def pass_time(self, by_ms: int) -> None:
         self.now += by_ms
@@ -277,16 +306,19 @@ def test_what_the_log_refuses_has_changed_nothing(seed: int, steps: int) -> None
     assert life.log.end == end
 
 
-def compacted(pairs: list[tuple[bytes, bytes | None]], rng: Random) -> Log:
-    """Some of the records that have a newer one of their key are gone; and tombstones, of keys of
-    which nothing else is left."""
-    last = {key: at for at, (key, _) in enumerate(pairs)}
+def compacted(batches: list[list[tuple[bytes, bytes | None]]], rng: Random) -> Log:
+    """A log as the cleaner leaves it: of the oldest batches all that has a newer record of its key
+    is gone, and all tombstones; of the others some records that have a newer one."""
+    pairs = [(at, pair) for at, batch in enumerate(batches) for pair in batch]
+    last = {key: at for at, (_, (key, _)) in enumerate(pairs)}
+    clean = rng.randrange(len(batches) + 1)
     kept = [
-        (at, pair) for at, pair in enumerate(pairs) if last[pair[0]] == at or rng.random() < 0.4
+        pair
+        for at, (batch, pair) in enumerate(pairs)
+        if (last[pair[0]] == at and not (pair[1] is None and batch < clean))
+        or (last[pair[0]] != at and batch >= clean and rng.random() < 0.4)
     ]
-    there = {key for at, (key, value) in kept if value is not None or last[key] != at}
-    kept = [(at, pair) for at, pair in kept if pair[0] in there or rng.random() < 0.5]
-    return Log([[pair for _, pair in kept]], len(kept))
+    return Log([kept], len(kept))
 
 
 @given(seeds, st.integers(1, 40))
@@ -295,12 +327,10 @@ def test_every_compaction_of_every_prefix_loads_to_the_same_state(seed: int, ste
     life = Life(Random(seed))
     for _ in range(steps):
         life.step()
-    pairs = [pair for batch in life.log.batches for pair in batch]
-    end = 0
-    for batch in life.log.batches:
-        end += len(batch)
-        whole = written(loaded(Log([pairs[:end]], end)))
-        assert written(loaded(compacted(pairs[:end], life.rng))) == whole
+    for count in range(1, len(life.log.batches) + 1):
+        batches = life.log.batches[:count]
+        whole = written(loaded(Log(batches, sum(map(len, batches)))))
+        assert written(loaded(compacted(batches, life.rng))) == whole
 
 
 @given(seeds, st.integers(1, 40))
