@@ -267,11 +267,14 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         until(lambda: len(stored.state(TOPIC)["isr"]) == 3)
         run = Round(stored, proxies, *_clients(stored.bootstrap, run_folder, safe=safe), rng)
         run.write(0.5)
+        longest = (0.0, "")
         for _ in range(FAULTS):
             kind = rng.choice(KINDS)
             kind(run)
+            began = time.monotonic()
             try:
                 run.heal()
+                longest = max(longest, (time.monotonic() - began, kind.__name__))
             except Exception:
                 print(f"round {number}, after {kind.__name__}: {run.faults}", flush=True)
                 raise
@@ -290,6 +293,7 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         "faults": dict(run.done),
         "sent": run.sent,
         "acknowledged": run.acknowledged,
+        "longest until whole": [round(longest[0], 1), longest[1]],
     }
 
 
