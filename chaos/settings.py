@@ -37,6 +37,9 @@ class Settings:
     lossy: bool = False
     files: bool = True
 
+    # Whether consumers read at any replica, and not at leaders only
+    follower_reads: bool = False
+
     # Whether the metadata are in a store, and every broker may be controller
     store: bool = False
     flush_ms: int = 100

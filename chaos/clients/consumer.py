@@ -8,7 +8,7 @@ from attrs import define, field
 
 from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
-from chaos.sim.addresses import COORDINATOR, FIRST_CLIENT, TICK, TOPIC, Restart, Tick
+from chaos.sim.addresses import BROKERS, COORDINATOR, FIRST_CLIENT, TICK, TOPIC, Restart, Tick
 from chaos.sim.group_messages import (
     CommitSent,
     HeartbeatRequest,
@@ -176,7 +176,7 @@ class Consumer:
             self._commit(part)
 
     def _ask(self, part: Part) -> None:
-        """Read on from where we are, at whoever leads."""
+        """Read on from where we are, at whoever leads, or at any replica (KIP-392)."""
         now = self.simulation.timeline.now
         if part.asked:
             if now - part.asked_at < READ_TIMEOUT_MS:
@@ -185,11 +185,14 @@ class Consumer:
         leader = self.leaders.of(part.name)
         if leader is None:
             return
+        rack_id = None
+        if self.simulation.settings.follower_reads:
+            leader, rack_id = self.simulation.rng.choice(BROKERS), ""
         self.requests += 1
         part.asked, part.asked_at, part.asked_from = self.requests, now, part.member.position
         wanted = FetchPartition(part.name, part.member.position)
         limit = self.simulation.settings.read_limit
-        body = FetchRequest((wanted,), READ_WAIT_MS, max_bytes=limit)
+        body = FetchRequest((wanted,), READ_WAIT_MS, max_bytes=limit, rack_id=rack_id)
         self.simulation.network.send(Request(self.id, leader, part.asked, body))
 
     def _records(self, response: Response) -> None:
@@ -203,6 +206,8 @@ class Consumer:
                 self.leaders.refresh()
             if fetched.records and part.asked_from == part.member.position and not part.buffer:
                 records: Sequence[Record] = fetched.records
+                if response.source != self.leaders.of(part.name):
+                    self.simulation.counts["records read at followers"] += len(records)
                 part.buffer.extend(enumerate(records, part.asked_from))
                 self._work(part)
 

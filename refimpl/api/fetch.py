@@ -61,6 +61,7 @@ def handle(call: Call) -> Handling:
         getattr(request, "session_id", 0),
         getattr(request, "session_epoch", SESSIONLESS),
         _forgotten(request, version, names),
+        getattr(request, "rack_id", None) if replica_id == CONSUMER else None,
     )
     return _answer(call, response, unknown)
 

@@ -49,6 +49,8 @@ class BrokerConfig:
     )
     #: How often the controller hears of the broker, and is asked again if it does not answer
     broker_heartbeat_interval_ms: int = _broker("broker.heartbeat.interval.ms")
+    #: What sends consumers to followers: None, or the one of `replica_selector`
+    replica_selector_class: str | None = _broker("replica.selector.class")
     #: How many fetch sessions are kept
     fetch_session_slots: int = _broker("max.incremental.fetch.session.cache.slots")
 

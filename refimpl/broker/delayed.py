@@ -62,13 +62,14 @@ class FetchPart:
     """One partition of a Fetch request.
 
     `asked` is a follower's request as the leader counted it, and `decided` the answer where that
-    left nothing to read.
+    left nothing to read. A consumer that may reads `at_follower`.
     """
 
     remembered: SessionPartition
     partition: Partition | None
     asked: FetchRequest | None = None
     decided: FetchedPartition | None = None
+    at_follower: bool = False
 
     def has_records(self, isolation_level: int) -> bool:
         """Whether there is something to read."""
@@ -85,7 +86,7 @@ class FetchPart:
         if partition is None or self.decided is not None or remembered.failed:
             return True
         replica = partition.replica
-        if not replica.leads:
+        if not partition.may_be_read(at_follower=self.at_follower):
             return True
         if asked is None:
             return remembered.wanted.fetch_offset > replica.log.end

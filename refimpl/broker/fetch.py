@@ -20,8 +20,10 @@ from refimpl.broker.messages import (
     FetchResponse,
     Request,
 )
+from refimpl.broker.metadata import Metadata
 from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead
 from refimpl.broker.partition import Partition
+from refimpl.broker.replica_selector import RACK_AWARE, preferred_read_replica
 from refimpl.broker.sessions import FetchSessions
 from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
@@ -37,6 +39,8 @@ class Fetches:
     """The Fetch requests of one broker."""
 
     context: Context
+    #: Racks of brokers; a consumer is sent to a replica in its own where that is configured
+    metadata: Metadata
     sessions: FetchSessions = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -53,11 +57,18 @@ class Fetches:
             self.context.respond(request, FetchResponse((), 0, refusal.kafka_error))
             return None
         partitions = self.context.partitions
-        parts = [FetchPart(one, partitions.get(one.wanted.partition)) for one in wanted]
+        at_follower = body.rack_id is not None
+        parts = [
+            FetchPart(one, partitions.get(one.wanted.partition), at_follower=at_follower)
+            for one in wanted
+        ]
         fetch = DelayedFetch(request, parts, session)
         if body.replica_id != CONSUMER:
             for part in parts:
                 self._hear(now, request, part, heard)
+        elif body.rack_id and self.context.config.replica_selector_class == RACK_AWARE:
+            for part in parts:
+                self._prefer(part, body.rack_id)
         must_answer = body.session_epoch == NEW_SESSION or body.max_wait_ms <= 0 or not parts
         if self._try(fetch, must_answer=must_answer):
             return None
@@ -106,6 +117,22 @@ class Fetches:
             heard(now, partition, follower, end, log_start)
         else:
             part.decided = _fetched(partition, (), diverging)
+
+    # A consumer is sent elsewhere
+
+    def _prefer(self, part: FetchPart, rack_id: str) -> None:
+        """Name a follower in the consumer's rack instead of reading here."""
+        partition, wanted = part.partition, part.remembered.wanted
+        if partition is None:
+            return
+        try:
+            must_stand_in(partition, wanted.current_leader_epoch)
+        except Refusal:
+            return  # reading says why
+        brokers = self.metadata.brokers
+        preferred = preferred_read_replica(partition, rack_id, wanted.fetch_offset, brokers)
+        if preferred is not None:
+            part.decided = _fetched(partition, ())._replace(preferred_read_replica=preferred)
 
     # Reading
 
@@ -172,9 +199,10 @@ class Fetches:
     def _for_consumer(
         self, partition: Partition, part: FetchPart, isolation_level: int, limit: int, empty: bool
     ) -> FetchedPartition:
-        """What is committed, if we lead; to who reads committed records only, what is decided."""
+        """What is committed, as far as we know, if we lead or the consumer may read at followers;
+        to who reads committed records only, what is decided."""
         wanted = part.remembered.wanted
-        must_stand_in(partition, wanted.current_leader_epoch)
+        must_stand_in(partition, wanted.current_leader_epoch, at_follower=part.at_follower)
         offset, log = wanted.fetch_offset, partition.log
         if not log.start <= offset <= log.end:
             raise OutsideLog(offset, log.start, log.end)
@@ -205,10 +233,11 @@ def _within(partition: Partition, records: Records, limit: int, empty: bool) -> 
     return records if empty or partition.log.size_of(records) <= limit else ()
 
 
-def must_stand_in(partition: Partition, leader_epoch: int) -> None:
-    """Raise a refusal unless we lead, in the leader epoch that the client knows of, if any."""
+def must_stand_in(partition: Partition, leader_epoch: int, *, at_follower: bool = False) -> None:
+    """Raise a refusal unless we lead, or follow where that will do, in the leader epoch that the
+    client knows of, if any."""
     replica = partition.replica
-    if not replica.leads:
+    if not partition.may_be_read(at_follower=at_follower):
         raise NotLeader(replica.id, partition.name)
     if 0 <= leader_epoch < replica.epoch:
         raise FencedLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)

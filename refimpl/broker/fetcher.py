@@ -53,6 +53,8 @@ class Fetchers:
     fetchers: dict[int, Fetcher] = field(factory=dict[int, Fetcher])
     #: Whether a high watermark has gone back with a log that was cut
     went_back: bool = False
+    #: Partitions whose high watermark has moved while consumers wait for that here
+    readable: list[Partition] = field(factory=list[Partition])
 
     def follow(self, now: int, partition: Partition) -> None:
         """A partition has a leader to follow."""
@@ -195,4 +197,6 @@ class Fetchers:
             return
         truncated = fetched.diverging is not None
         self.went_back |= replica.high_watermark < high_watermark
+        if partition.waiting_fetches and replica.high_watermark > high_watermark:
+            self.readable.append(partition)
         self.context.outputs.append(AnswerTaken(name, asked.number, truncated, end, high_watermark))

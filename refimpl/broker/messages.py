@@ -125,7 +125,8 @@ class FetchRequest(NamedTuple):
 
     Limits are in bytes, or in whatever unit a log in memory counts; the first batch of an answer
     may be above them (KIP-74). In a session only what changed since the last request is named
-    (KIP-227). A replica names its broker epoch (KIP-903).
+    (KIP-227). A replica names its broker epoch (KIP-903). A consumer with a `rack_id`, which may be
+    empty, may read at followers (KIP-392).
     """
 
     partitions: Sequence[FetchPartition]
@@ -138,6 +139,7 @@ class FetchRequest(NamedTuple):
     session_id: int = 0
     session_epoch: int = SESSIONLESS
     forgotten: Sequence[TopicPartition] = ()
+    rack_id: str | None = None
 
 
 class FetchedPartition(NamedTuple):

@@ -109,7 +109,7 @@ class Node:
         self.forwarding = Forwarding(context)
         self.auto_topics = AutoTopics(context, self.metadata, self.auto_topics_config)
         self.producer_ids = ProducerIds(context)
-        self.produces, self.fetches = Produces(context), Fetches(context)
+        self.produces, self.fetches = Produces(context), Fetches(context, self.metadata)
         self.storage = LogManager(context, self.logs)
         self.deletes, self.offsets = Deletes(context, self.metadata), Offsets(context)
         self.descriptions = Descriptions(context)
@@ -309,6 +309,10 @@ class Node:
     def _fetched(self, now: int, response: m.Response) -> None:
         """Take an answer; a high watermark that has gone back must not come back by a restart."""
         self.fetchers.fetched(now, response)
+        if self.fetchers.readable:
+            readable, self.fetchers.readable = self.fetchers.readable, []
+            for partition in readable:
+                self.fetches.check(now, partition)
         if self.fetchers.went_back:
             self.fetchers.went_back = False
             self.storage.work(CHECKPOINT)

@@ -125,7 +125,7 @@ class Acknowledged(NamedTuple):
 
 
 class RecordsRead(NamedTuple):
-    """A leader gave a consumer these records, from this offset on."""
+    """A replica gave a consumer these records, from this offset on."""
 
     partition: TopicPartition
     offset: int

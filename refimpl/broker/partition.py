@@ -53,6 +53,12 @@ class Partition:
         """Below this offset every transaction is decided (read_committed)."""
         return self.log.last_stable_offset(self.replica.high_watermark)
 
+    def may_be_read(self, *, at_follower: bool) -> bool:
+        """Whether consumers read here: at the leader, or, if they may, at any replica with a role
+        (KIP-392)."""
+        replica = self.replica
+        return replica.leads or (at_follower and replica.up and replica.leader is not None)
+
     def fetchable_end(self, isolation_level: int) -> int:
         """How far a consumer may read."""
         if isolation_level == READ_COMMITTED:

@@ -70,4 +70,7 @@ class BlockingCluster:
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        # Whoever was being accepted at the end is cut off, too.
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()

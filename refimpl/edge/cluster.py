@@ -82,6 +82,8 @@ class Cluster:
     configs: Mapping[str, str] = field(factory=dict[str, str])
     seed: int | None = None
     observe: Callable[[int, Any], None] | None = None
+    #: broker.rack of each broker that has one
+    racks: Mapping[int, str] = field(factory=dict[int, str])
     hosts: dict[int, BrokerHost] = field(factory=dict[int, BrokerHost], init=False)
     network: Network = field(factory=Network, init=False)
     controller: ControllerHost = field(init=False)
@@ -110,12 +112,12 @@ class Cluster:
                     number,
                     self.network,
                     self._directory(number, cluster_id),
-                    Configs({**static, "node.id": str(number)}),
+                    Configs({**static, **self._own(number)}),
                     budget,
                     limits,
                     self.host,
                     self.port + number - 1 if self.port else 0,
-                    rack=static.get("broker.rack"),
+                    rack=self.racks.get(number, static.get("broker.rack")),
                     observe=self.observe,
                 )
                 await self.hosts[number].start()
@@ -124,6 +126,11 @@ class Cluster:
             self.close()
             raise
         return self
+
+    def _own(self, number: int) -> Mapping[str, str]:
+        """The settings in which brokers differ."""
+        rack = self.racks.get(number)
+        return {"node.id": str(number), **({} if rack is None else {"broker.rack": rack})}
 
     def _cluster_id(self) -> str:
         """That of the directories, or a new one."""

@@ -45,6 +45,7 @@ class Listener:
     #: and so takes the budget of large ones, must not keep these waiting
     in_flight: Budget = field(init=False)
     paused: bool = field(default=False, init=False)
+    ended: bool = field(default=False, init=False)
     refusals: int = field(default=0, init=False)
     _server: asyncio.Server | None = field(default=None, init=False)
     _sweeper: asyncio.TimerHandle | None = field(default=None, init=False)
@@ -61,7 +62,8 @@ class Listener:
         return self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
-        """Close the port and cut off all clients."""
+        """Close the port and cut off all clients, and who is being accepted."""
+        self.ended = True
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -85,7 +87,7 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         """A client has come; one too many is sent away."""
         self.connections.add(connection)
-        if len(self.connections) > self.limits.max_connections:
+        if self.ended or len(self.connections) > self.limits.max_connections:
             connection.abort()
         elif self.paused:
             connection.turn()

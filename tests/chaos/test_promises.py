@@ -3,9 +3,12 @@
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from chaos.campaign import ENOUGH, Orders, Tally, results
 from chaos.settings import Settings
 from chaos.sim.simulator import build
+from refimpl.broker.partition import Partition
 
 # So many of the seeds have their logs in files, as all have outside of tests.
 IN_FILES = 60
@@ -91,3 +94,17 @@ def test_disks_that_fail_end_brokers_and_break_no_promise() -> None:
     kinds = ("disk", "crash", "cut", "elect")
     tally = campaign(range(16), faults=kinds, fault_ms=3000)
     assert tally.counts["disks that failed"] > 10
+
+
+def test_consumers_that_read_at_followers_see_committed_records_alone() -> None:
+    tally = campaign(range(25), files=False, follower_reads=True)
+    assert tally.counts["records read at followers"] > 100
+
+
+def test_a_follower_that_gives_all_it_has_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_of_it(self: Partition, isolation_level: int) -> int:
+        return self.replica.high_watermark if self.replica.leads else self.replica.log.end
+
+    monkeypatch.setattr(Partition, "fetchable_end", all_of_it)
+    found = results(range(60), Orders({"files": False, "follower_reads": True}))
+    assert any(result.oracle == "ViewsArePrefixes" for result in found)

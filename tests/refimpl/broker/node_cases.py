@@ -1,6 +1,6 @@
 """A node that leads orders-0 with two followers, and what is said to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -63,11 +63,17 @@ class Cluster:
         isr: Sequence[int] = (1, 2, 3),
         topic_id: bytes = TOPIC_ID,
         fenced: Sequence[int] = (),
+        racks: Mapping[int, str] | None = None,
     ) -> list[Any]:
         """News of the controller."""
         self.versions += 1
         decision = LeaderAndIsr(epoch, leader, frozenset(isr), self.versions)
-        brokers = [BrokerRegistration(one, EPOCH, 1, fenced=one in fenced) for one in (1, 2, 3)]
+        brokers = [
+            BrokerRegistration(
+                one, EPOCH, 1, fenced=one in fenced, rack=racks.get(one) if racks else None
+            )
+            for one in (1, 2, 3)
+        ]
         topic = TopicCreated(ORDERS.topic, topic_id)
         partition = PartitionRegistration(ORDERS, topic_id, decision, (1, 2, 3))
         everything = (*brokers, topic, partition)
