@@ -50,6 +50,7 @@ class FileLogs:
         else:
             topic_id = self.topic_ids.get(partition.topic, NO_ID)
             log = directory.create(partition, topic_id, self.now_ms())
+            self.cleaner.watch(partition)
         known = b"" if topic_id == NO_ID else topic_id
         return Found(self.replica_log(log), log.high_watermark, known)
 
@@ -61,6 +62,7 @@ class FileLogs:
         """Rename the folder out of the way; its files go after file.delete.delay.ms."""
         now = self.now_ms()
         self.directory.delete(partition, f"{now:032x}", now)
+        self.cleaner.forget(partition)
 
     def offline(self) -> Mapping[TopicPartition, str]:
         """Everything, once the disk has failed; else what was found damaged."""

@@ -29,6 +29,8 @@ class LocalLog:
     recovery_point: int
     #: Makes recovery point and log start known to the next start, before data go.
     write_marks: Callable[[], None] = lambda: None
+    #: Told where the log will end, before data go
+    before_cut: Callable[[int], None] = lambda end: None
     doomed: dict[str, int] = field(factory=dict[str, int], init=False)
     #: Where the last batch ends, or the active segment begins. The log's end may lie behind it
     #: after a truncation: nothing there was written, so no recovery point may claim it.
@@ -172,6 +174,7 @@ class LocalLog:
         self._names_changed = True
 
     def _lower(self, offset: int) -> None:
+        self.before_cut(offset)
         if self.recovery_point > offset:
             self.recovery_point = offset
             self.write_marks()

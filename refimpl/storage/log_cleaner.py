@@ -6,6 +6,7 @@ something is broken is left alone from then on, and the others go on (KIP-346).
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from attrs import define, field, frozen
 
@@ -52,12 +53,18 @@ class LogCleaner:
     _clean_to: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Read how far each log is clean; a damaged checkpoint only costs work."""
+        """Read how far each log is clean; a damaged checkpoint only costs work.
+
+        A recovery may have cut a log before anybody could say so here.
+        """
         if CLEANER_OFFSETS in self.directory.disk.list_files(""):
             try:
                 self._clean_to = read_offsets(self.directory.disk, CLEANER_OFFSETS)
             except StorageDamage:
                 self._clean_to = {}
+        for partition, log in self.directory.logs.items():
+            self.watch(partition)
+            self.truncated(partition, log.end_offset)
 
     def clean_dirtiest(self, now_ms: int) -> tuple[Partition, Cleaned] | None:
         """One round for the log that needs it most, if any does."""
@@ -79,8 +86,17 @@ class LogCleaner:
             if log.config.compacts and partition not in self.uncleanable:
                 yield self._dirt(partition, log, now_ms)
 
+    def watch(self, partition: Partition) -> None:
+        """Hear when this log is cut: on disk before data go, so that no crash comes between."""
+        self.directory.logs[partition].local.before_cut = partial(self.truncated, partition)
+
+    def forget(self, partition: Partition) -> None:
+        """The partition is gone; one that bears its name later is another one."""
+        self.uncleanable.pop(partition, None)
+        self._clean_to.pop(partition, None)
+
     def truncated(self, partition: Partition, offset: int) -> None:
-        """The log was cut here: what is written next behind it is not clean."""
+        """The log is cut here: what is written next behind it is not clean."""
         if self._clean_to.get(partition, 0) > offset:
             self._checkpoint(partition, offset)
 

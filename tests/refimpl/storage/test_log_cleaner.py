@@ -2,6 +2,8 @@
 
 from attrs import evolve
 
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.messages import TopicPartition
 from refimpl.storage.batch import Record, encode_batch
 from refimpl.storage.checkpoints import read_offsets
 from refimpl.storage.config import LogConfig
@@ -80,11 +82,53 @@ def test_what_is_written_behind_a_cut_is_dirty_again() -> None:
     fill(where, A, 10)
     cleaner = LogCleaner(where)
     cleaner.clean_dirtiest(NOW_MS)
-    where.logs[A].truncate_to(5, NOW_MS)
-    cleaner.truncated(A, 5)
+    fill(where, A, 10)
+    where.logs[A].truncate_to(15, NOW_MS)
     fill(where, A, 10)
     (dirt,) = cleaner.dirt(NOW_MS)
-    assert dirt.first_dirty == 5
+    assert dirt.first_dirty == 10
+    cleaner.clean_dirtiest(NOW_MS)
+    where.logs[A].truncate_to(12, NOW_MS)
+    assert read_offsets(where.disk, CLEANER_OFFSETS)[A] <= 12
+    fill(where, A, 20)
+    (dirt,) = cleaner.dirt(NOW_MS)
+    assert dirt.first_dirty <= 12
+
+
+def test_what_a_recovery_cut_before_the_cleaner_was_there_is_dirty() -> None:
+    disk = MemoryDisk()
+    where = directory(disk=disk)
+    fill(where, A, 10)
+    LogCleaner(where).clean_dirtiest(NOW_MS)
+    again = directory(disk=disk)
+    again.logs[A].truncate_to(5, NOW_MS)
+    cleaner = LogCleaner(again)
+    fill(again, A, 10)
+    (dirt,) = cleaner.dirt(NOW_MS)
+    assert dirt.first_dirty <= 5
+
+
+def test_a_partition_that_bears_the_name_of_one_that_was_deleted_is_dirty() -> None:
+    logs = FileLogs(MemoryDisk(), lambda: NOW_MS, CONFIG)
+    logs.open(TopicPartition(*A))
+    fill(logs.directory, A, 10)
+    logs.cleaner.clean_dirtiest(NOW_MS)
+    logs.delete(TopicPartition(*A))
+    logs.open(TopicPartition(*A))
+    fill(logs.directory, A, 20)
+    (dirt,) = logs.cleaner.dirt(NOW_MS)
+    assert dirt.first_dirty == 0
+
+
+def test_a_replica_that_cuts_its_log_tells_the_cleaner() -> None:
+    logs = FileLogs(MemoryDisk(), lambda: NOW_MS, CONFIG)
+    log = logs.open(TopicPartition(*A)).log
+    fill(logs.directory, A, 10)
+    logs.cleaner.clean_dirtiest(NOW_MS)
+    log.truncate_to(5)
+    fill(logs.directory, A, 10)
+    (dirt,) = logs.cleaner.dirt(NOW_MS)
+    assert dirt.first_dirty <= 5
 
 
 def test_a_damaged_checkpoint_costs_work_and_nothing_else() -> None:
