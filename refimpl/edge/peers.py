@@ -85,6 +85,7 @@ class Link:
             self.network.dropped += len(self.waiting)
             self.waiting.clear()
             self.size, self.task, self.writer = 0, None, None
+        self.network.lost(self.peer)
 
 
 @define(eq=False)
@@ -113,7 +114,8 @@ class PeerNetwork(Network):
         return self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
-        """End all connections, at once."""
+        """End all connections, at once; nobody is told of that."""
+        self.disconnected.clear()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -134,24 +136,34 @@ class PeerNetwork(Network):
             link = self._links[target] = Link(self, target)
         link.send(encode(message))
 
+    def lost(self, peer: int) -> None:
+        """A connection with a peer is over, or could not be made: what our node asked of it, or the
+        answer, may be lost with it."""
+        tell = self.disconnected.get(self.broker)
+        if tell is not None:
+            tell(peer)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._inbound.add(writer)
+        peer: int | None = None
         try:
             await self._greeted(reader)
             while True:
                 (size,) = U32.unpack(await reader.readexactly(4))
                 if size > LARGEST:
                     raise NotAMessage(f"{size} bytes, where {LARGEST} are allowed")
-                self._deliver(decode(await reader.readexactly(size)))
+                peer = self._deliver(decode(await reader.readexactly(size)))
         except NotAMessage as wrong:
-            peer: Any = writer.get_extra_info("peername")
-            log.warning("closing the connection of %s: %s", peer, wrong)
+            address: Any = writer.get_extra_info("peername")
+            log.warning("closing the connection of %s: %s", address, wrong)
         except (OSError, asyncio.IncompleteReadError):
             pass  # the peer is gone
         finally:
             self._inbound.discard(writer)
             with suppress(OSError):
                 writer.transport.abort()
+        if peer is not None:
+            self.lost(peer)
 
     async def _greeted(self, reader: asyncio.StreamReader) -> None:
         """Raises NotAMessage for whoever is no broker of this cluster, or of another version."""
@@ -164,7 +176,8 @@ class PeerNetwork(Network):
         if cluster != self.cluster_id:
             raise NotAMessage(f"a broker of cluster {cluster}, and this is {self.cluster_id}")
 
-    def _deliver(self, message: Any) -> None:
+    def _deliver(self, message: Any) -> int:
+        """Let our node have a message; answers who sent it."""
         if not isinstance(message, Request | Response):
             raise NotAMessage(
                 f"{type(message).__name__}, where requests and responses are expected"
@@ -172,3 +185,4 @@ class PeerNetwork(Network):
         if message.target in self.nodes:
             Network.send(self, message)
             self.run()
+        return message.source

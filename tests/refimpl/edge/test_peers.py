@@ -117,6 +117,40 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
+def test_a_node_hears_that_the_connection_with_a_peer_is_lost() -> None:
+    """In either direction, and where none can be made; but not of its own end."""
+
+    async def test() -> None:
+        ports: dict[int, int] = {}
+        one = await Process(1, "a", ports).start()
+        two = await Process(2, "a", ports).start()
+        lost: asyncio.Queue[int] = asyncio.Queue()
+        one.network.disconnected[1] = lost.put_nowait
+        one.say(2, "ask")
+        await two.heard.get()
+        assert lost.empty()
+        two.network.close()
+        assert await lost.get() == 2
+        del ports[2]
+        one.say(2, "ask again")
+        assert await lost.get() == 2
+        three = await Process(3, "a", ports).start()
+        three.say(1, "answer")
+        await one.heard.get()
+        three.network.close()
+        assert await lost.get() == 3
+        two = await Process(2, "a", ports).start()
+        one.say(2, "ask")
+        await two.heard.get()
+        one.network.close()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert lost.empty()
+        two.network.close()
+
+    run(test)
+
+
 def test_messages_come_in_order_and_answers_come_back() -> None:
     async def test() -> None:
         ports: dict[int, int] = {}
