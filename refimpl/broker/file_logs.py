@@ -8,7 +8,11 @@ from attrs import define, field
 from refimpl.broker.logs import Found
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
-from refimpl.storage.checkpoints import CLEAN_SHUTDOWN, read_partition_metadata
+from refimpl.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    PARTITION_METADATA,
+    read_partition_metadata,
+)
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import Disk, read_file
 from refimpl.storage.log_cleaner import LogCleaner
@@ -46,7 +50,8 @@ class FileLogs:
         directory = self.directory
         if partition in directory.logs or partition in directory.damaged:
             log = directory.log(partition)
-            topic_id = read_partition_metadata(self.disk, log.folder)
+            has_id = PARTITION_METADATA in self.disk.list_files(log.folder)
+            topic_id = read_partition_metadata(self.disk, log.folder) if has_id else NO_ID
         else:
             topic_id = self.topic_ids.get(partition.topic, NO_ID)
             log = directory.create(partition, topic_id, self.now_ms())

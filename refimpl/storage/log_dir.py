@@ -12,6 +12,7 @@ from attrs import define, field
 from refimpl.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
     Partition,
     read_offsets,
@@ -26,6 +27,7 @@ from refimpl.storage.errors import StorageDamage, StorageOffline
 from refimpl.storage.guarded_disk import GuardedDisk
 from refimpl.storage.partition_log import PartitionLog
 from refimpl.storage.recovery import open_log
+from refimpl.storage.segment import LOG
 
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _DELETING = "-delete"
@@ -162,12 +164,27 @@ class LogDir:
         name = _FOLDER.fullmatch(folder)
         if folder.endswith(_DELETING):
             self._doomed[folder] = now_ms + self.config.file_delete_delay_ms
-        elif name is not None:
+        elif name is not None and not self._was_begun(folder):
             partition = name[1], int(name[2])
             try:
                 self._open(partition, now_ms, clean=clean)
             except StorageDamage as damage:
                 self.damaged[partition] = damage
+
+    def _was_begun(self, folder: str) -> bool:
+        """Take away what is left of a log whose process was killed while it made it.
+
+        It has no partition.metadata, which comes before anything else, and no record.
+        """
+        files = self.disk.list_files(folder)
+        if PARTITION_METADATA in files or any(
+            size for name, size in files.items() if name.endswith(LOG)
+        ):
+            return False
+        for name in files:
+            self.disk.delete(f"{folder}/{name}")
+        self.disk.delete_folder(folder)
+        return True
 
     def _open(self, partition: Partition, now_ms: int, *, clean: bool) -> PartitionLog:
         def known(path: str) -> int:

@@ -1,7 +1,10 @@
 """A folder of partitions: made, deleted, made again, and opened together."""
 
+import pytest
 from attrs import evolve
 
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.messages import TopicPartition
 from refimpl.storage.batch import Record, encode_batch
 from refimpl.storage.checkpoints import RECOVERY_POINTS, read_offsets, read_partition_metadata
 from refimpl.storage.config import LogConfig
@@ -138,3 +141,18 @@ def test_a_closed_segment_is_not_read_again() -> None:
     bases = [segment.base_offset for segment in log.local.segments]
     assert again.log(ORDERS).end_offset == bases[-1]
     assert not [path for path in reads if path.endswith(".log") and f"{bases[-1]:020d}" not in path]
+
+
+@pytest.mark.parametrize("left", [(), ("partition.metadata.tmp",), ("00000000000000000000.log",)])
+def test_a_log_whose_process_was_killed_while_it_made_it_was_never_begun(
+    left: tuple[str, ...],
+) -> None:
+    disk = MemoryDisk()
+    filled(disk).close()
+    disk.make_folder("orders-7")
+    for name in left:
+        disk.append(f"orders-7/{name}", b"")
+    logs = FileLogs(disk, lambda: NOW_MS, CONFIG, topic_ids={"orders": bytes(15) + b"7"})
+    assert ("orders", 7) not in logs.directory.logs
+    found = logs.open(TopicPartition("orders", 7))
+    assert (found.log.end, found.topic_id) == (0, bytes(15) + b"7")
