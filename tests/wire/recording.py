@@ -30,6 +30,9 @@ OF_A_RUN = {
     "log_dir": ("",),
     "total_bytes": (-1,),
     "usable_bytes": (-1,),
+    # A member's id ends with a random one.
+    "member_id": ("", "me", "nobody", None),
+    "leader": ("",),
 }
 SORTED_BY = ("name", "topic_name", "partition_index", "resource_name", "node_id", "broker_id")
 IN_ORDER = ("synonyms",)
@@ -37,7 +40,10 @@ QUIET_SECONDS = 10
 PAUSE_SECONDS, SAME = 0.05, 5
 # What a broker answers that has not taken over what its metadata say that it has.
 CHANGING = ("CreateTopics", "CreatePartitions", "AlterPartitionReassignments", "ElectLeaders")
-NOT_YET = ("NOT_LEADER_OR_FOLLOWER", "COORDINATOR_LOAD_IN_PROGRESS")
+NOT_YET = (
+    *("NOT_LEADER_OR_FOLLOWER", "COORDINATOR_LOAD_IN_PROGRESS"),
+    *("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+)
 
 
 @define

@@ -9,26 +9,16 @@ from uuid import UUID
 
 from refimpl.storage.batch import encode_batch
 from refimpl.storage.record import Record
+from tests.wire.asking import TIMEOUT, Ask, create, topic
+from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
 
-Ask = Callable[..., dict[str, Any]]
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-TIMEOUT = 10_000
-
-
-def topic(name: str, partitions: int = 1, replicas: int = 1, **more: Any) -> dict[str, Any]:
-    """A topic to be created."""
-    return {"name": name, "num_partitions": partitions, "replication_factor": replicas, **more}
 
 
 def configs(**values: str | None) -> list[dict[str, Any]]:
     """Configurations, with underscores for dots."""
     return [{"name": name.replace("_", "."), "value": value} for name, value in values.items()]
-
-
-def create(ask: Ask, *topics: Mapping[str, Any], version: int = 7, **more: Any) -> dict[str, Any]:
-    """CreateTopics."""
-    return ask("CreateTopics", version, topics=topics, timeout=TIMEOUT, **more)
 
 
 def assigned(*replicas: list[int]) -> list[dict[str, Any]]:
@@ -548,4 +538,7 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "offsets": offsets,
     "producers": producers,
     "cluster": cluster,
+    "offsets_of_groups": offsets_of_groups,
+    "classic_groups": classic_groups,
+    "consumer_groups": consumer_groups,
 }
