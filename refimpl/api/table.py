@@ -79,6 +79,8 @@ APIS: Mapping[int, Api] = {
         Api(50, "DescribeUserScramCredentials", 0, 0, "describe_user_scram_credentials"),
         Api(60, "DescribeCluster", 0, 2, "describe_cluster"),
         Api(61, "DescribeProducers", 0, 0, "describe_producers"),
+        Api(68, "ConsumerGroupHeartbeat", 0, 1, "consumer_group_heartbeat"),
+        Api(69, "ConsumerGroupDescribe", 0, 1, "consumer_group_describe"),
         Api(75, "DescribeTopicPartitions", 0, 0, "describe_topic_partitions"),
     )
 }

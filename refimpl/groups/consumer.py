@@ -13,9 +13,12 @@ from refimpl.broker import group_messages as m
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer_assignment import assign
 from refimpl.groups.consumer_description import by_topic, describe
-from refimpl.groups.consumer_errors import InvalidHeartbeat, UnsupportedAssignor
+from refimpl.groups.consumer_errors import (
+    ConsumerGroupNotFound,
+    InvalidHeartbeat,
+    UnsupportedAssignor,
+)
 from refimpl.groups.consumer_topics import TopicView, compiled
-from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.operation import (
     NOTHING,
     Answer,
@@ -134,12 +137,12 @@ class ConsumerGroups:
         if isinstance(group, ConsumerGroup):
             return group, ()
         if not may_be_new:
-            raise GroupIdNotFound(group_id)
+            raise ConsumerGroupNotFound(group_id)
         if group is None:
             return ConsumerGroup(group_id), ()
         logic = self.store.logic_of(group)
         if not logic.is_empty(group):
-            raise GroupIdNotFound(group_id)
+            raise ConsumerGroupNotFound(group_id)
         return ConsumerGroup(group_id), logic.deletion(group_id, group)
 
     def _rules(self, now: int, group: ConsumerGroup) -> Rules:

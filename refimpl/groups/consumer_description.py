@@ -38,7 +38,7 @@ def _member(
         said.client_id,
         said.client_host,
         tuple(sorted(said.subscribed_topic_names)),
-        said.subscribed_topic_regex or None,
+        said.subscribed_topic_regex or "",
         _named(member.assigned, topics),
         _named(group.target.get(member.member_id, ()), topics),
         CONSUMER_MEMBER if said.classic_member_metadata is None else CLASSIC_MEMBER,

@@ -6,6 +6,15 @@ from refimpl.errors import InvalidRequest, Refusal
 
 
 @frozen
+class ConsumerGroupNotFound(Refusal):
+    """A member of a group that is not here."""
+
+    kafka_error = "GROUP_ID_NOT_FOUND"
+    says = "Consumer group {group} not found."
+    group: str
+
+
+@frozen
 class InvalidHeartbeat(InvalidRequest):
     """A field is missing, or has a value that it cannot have."""
 

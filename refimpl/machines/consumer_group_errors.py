@@ -1,6 +1,6 @@
 """What a consumer group of KIP-848 refuses, guard by guard."""
 
-from attrs import frozen
+from attrs import field, frozen
 
 from refimpl.errors import Refusal
 
@@ -30,12 +30,17 @@ class FencedMemberEpoch(Refusal):
 
     kafka_error = "FENCED_MEMBER_EPOCH"
     says = (
-        "The consumer group member has a member epoch ({asked}) other than the one known by the "
+        "The consumer group member has a {which} member epoch ({asked}) than the one known by the "
         "group coordinator ({here}). The member must abandon all its partitions and rejoin."
     )
     member: str
     asked: int
     here: int
+    which: str = field(init=False)
+
+    @which.default
+    def _which(self) -> str:
+        return "greater" if self.asked > self.here else "smaller"
 
 
 @frozen

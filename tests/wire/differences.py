@@ -82,6 +82,13 @@ ROWS: tuple[Row, ...] = (
         "a batch out of sequence: Kafka gives no reason; we name both numbers, and no log start",
     ),
     Row(
+        "ConsumerGroupHeartbeat",
+        r"error_message$",
+        "`error_message`",
+        "a regular expression that is none: RE2 and RE2/J find other words for it",
+        "SubscribedTopicRegex `(` is not a valid regular expression: missing closing ).",
+    ),
+    Row(
         "DescribeLogDirs",
         r"\.(total|usable)_bytes$",
         "`total_bytes`, `usable_bytes`",

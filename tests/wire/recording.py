@@ -5,6 +5,7 @@ Kafka leaves to chance are sorted.
 """
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ OF_A_RUN = {
 }
 SORTED_BY = ("name", "topic_name", "partition_index", "resource_name", "node_id", "broker_id")
 IN_ORDER = ("synonyms",)
+_MEMBER = re.compile("Member [^ ]{22,} is")
 QUIET_SECONDS = 10
 PAUSE_SECONDS, SAME = 0.05, 5
 # What a broker answers that has not taken over what its metadata say that it has.
@@ -114,6 +116,8 @@ def settled(value: Any, name: str = "") -> Any:
         return [settled(one) for one in cast("list[Any]", value)]
     if isinstance(value, list):
         return sorted((settled(one) for one in cast("list[Any]", value)), key=_order)
+    if name == "error_message" and isinstance(value, str):
+        return _MEMBER.sub("Member <member_id> is", value)
     if name in OF_A_RUN and value not in OF_A_RUN[name]:
         return f"<{name}>"
     return value
