@@ -32,10 +32,12 @@ def dispatch(
     client_host: str,
     respond: Respond,
     mute: Callable[[int], None],
+    change: Callable[[Answer], Answer] | None = None,
 ) -> None:
     """Handle one request; `respond` is called once, now or later.
 
-    Before that `mute` is, with a time in ms, if the client is above a quota.
+    Before that `mute` is, with a time in ms, if the client is above a quota. A fault may `change`
+    the answer.
 
     Raises MalformedRequest before anything is done.
     """
@@ -56,6 +58,8 @@ def dispatch(
     def done(answer: Answer) -> None:
         if call.throttle_ms:
             mute(call.throttle_ms)
+        if change is not None:
+            answer = change(answer)
         if answer is None:
             respond(None)
         elif isinstance(answer, list):

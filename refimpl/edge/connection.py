@@ -9,13 +9,14 @@ handled for it while it does not read its answers.
 import asyncio
 import socket
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from attrs import define
 
 from refimpl.api.dispatch import dispatch, served
 from refimpl.api.table import Api
-from refimpl.edge.failing import failing
+from refimpl.edge.failing import failing, with_errors
 from refimpl.edge.memory import Budget
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import Buffer, FrameReader
@@ -62,9 +63,12 @@ class Received:
         if connection.transport is None:
             return
         listener = connection.listener
-        broker = listener.broker if self.error is None else failing(listener.broker, self.error)
+        broker, change = listener.broker, None
+        if self.error is not None:
+            broker, change = failing(broker, self.error), partial(with_errors, error=self.error)
+        arguments = broker, self.api, self.frame, connection.host, self.answer, connection.mute
         try:
-            dispatch(broker, self.api, self.frame, connection.host, self.answer, connection.mute)
+            dispatch(*arguments, change)
         except WireError as error:
             connection.refuse(error)
         except Exception as error:

@@ -1,11 +1,17 @@
-"""The answer of a node that refuses: for faults that fail a request without handling it."""
+"""The answer of a node that refuses: for faults that fail a request without handling it.
+
+What a handler asks its node is refused before the node hears of it; what it answers by itself has
+its error codes replaced, all of them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from attrs import define
 
-from refimpl.api.call import Served
+from refimpl.api.call import Answer, Served
+from refimpl.broker import control_messages as c
+from refimpl.broker import group_messages as g
 from refimpl.broker import messages as m
 
 
@@ -25,17 +31,56 @@ def _epoch_ends(body: m.OffsetForLeaderEpochRequest, error: str) -> Any:
     return m.OffsetForLeaderEpochResponse([(one[0], error, -1, -1) for one in body.partitions])
 
 
+def _deleted(body: m.DeleteRecordsRequest, error: str) -> Any:
+    return m.DeleteRecordsResponse([m.DeletedPartition(one[0], error) for one in body.partitions])
+
+
+def _producers(body: m.DescribeProducersRequest, error: str) -> Any:
+    return m.DescribeProducersResponse(
+        [m.DescribedProducers(one, error) for one in body.partitions]
+    )
+
+
+def _coordinators(body: g.FindCoordinatorRequest, error: str) -> Any:
+    return g.FindCoordinatorResponse([g.FoundCoordinator(key, error) for key in body.keys])
+
+
 _REFUSED: Mapping[type, Callable[[Any, str], Any]] = {
     m.ProduceRequest: _produced,
     m.FetchRequest: _fetched,
     m.ListOffsetsRequest: _listed,
     m.OffsetForLeaderEpochRequest: _epoch_ends,
+    m.DeleteRecordsRequest: _deleted,
+    m.DescribeProducersRequest: _producers,
+    m.DescribeLogDirsRequest: lambda body, error: m.DescribeLogDirsResponse((), error),
+    m.MetadataRequest: lambda body, error: m.MetadataResponse(()),
+    c.InitProducerIdRequest: lambda body, error: c.InitProducerIdResponse(error),
+    g.FindCoordinatorRequest: _coordinators,
+    g.ListGroupsRequest: g.refused,
+    **dict.fromkeys(g.REQUESTS, g.refused),
 }
 
 
 def refused(body: Any, error: str) -> Any:
-    """A response that says this error everywhere. Raises KeyError for other requests."""
-    return _REFUSED[type(body)](body, error)
+    """A response that says this error everywhere."""
+    kind: type[Any] = body.__class__
+    known = _REFUSED.get(kind)
+    return c.ControlResponse(error) if known is None else known(body, error)
+
+
+def with_errors(answer: Answer, error: str) -> Answer:
+    """The same answer, but with this error wherever there is a place for one."""
+    if not isinstance(answer, Mapping):
+        return answer
+    return {**{name: _within(value, error) for name, value in answer.items()}, "error_code": error}
+
+
+def _within(value: Any, error: str) -> Any:
+    if isinstance(value, Mapping):
+        return with_errors(cast("Mapping[str, Any]", value), error)
+    if isinstance(value, list | tuple):
+        return [_within(one, error) for one in cast("list[Any]", value)]
+    return value
 
 
 def failing(broker: Served, error: str) -> Served:
