@@ -20,9 +20,12 @@ Assignment: TypeAlias = dict[str, dict[Uuid, set[int]]]
 
 @frozen
 class MemberSpec:
-    """A member, as an assignor sees it: what it subscribes to, and its target of before."""
+    """A member, as an assignor sees it: what it subscribes to, and its target of before.
 
-    topics: frozenset[Uuid]
+    `topics` are in the order in which Kafka's set of them iterates, which breaks ties.
+    """
+
+    topics: Sequence[Uuid]
     target: Mapping[Uuid, Sequence[int]]
     instance_id: str | None = None
 

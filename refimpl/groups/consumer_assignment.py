@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from refimpl.groups.assignors import ASSIGNORS, MemberSpec
 from refimpl.groups.consumer_topics import TopicView
+from refimpl.groups.uniform_equal import capacity_of
 from refimpl.java_hash import HashSet, string_hash
 from refimpl.machines.consumer_group import ConsumerGroup, Partition
 from refimpl.storage.schema import Uuid
@@ -31,7 +32,7 @@ def assign(
     """What each member of the group shall have."""
     members = {
         member_id: MemberSpec(
-            topics.ids(group.topic_names(one)),
+            topics.ids_in_order(_in_java_order(group.topic_names(one))),
             _by_topic(group.target.get(member_id, frozenset())),
             one.said.instance_id,
         )
@@ -44,6 +45,10 @@ def assign(
         member_id: frozenset((topic, p) for topic, ps in of_topics.items() for p in ps)
         for member_id, of_topics in found.items()
     }
+
+
+def _in_java_order(names: frozenset[str]) -> HashSet[str]:
+    return HashSet(string_hash, sorted(names), capacity_of(len(names)))
 
 
 def _by_topic(partitions: frozenset[Partition]) -> Mapping[Uuid, list[int]]:

@@ -1,7 +1,7 @@
 """What consumer groups ask of topics: ids, a hash of what assignments depend on, and names that
 match a regular expression."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from struct import pack
 from typing import Any
@@ -42,6 +42,10 @@ class TopicView:
     def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
         """The ids of those topics that there are."""
         return frozenset(one.topic_id for name in names if (one := self.topic(name)))
+
+    def ids_in_order(self, names: Iterable[str]) -> list[Uuid]:
+        """The same, in the order of the names."""
+        return [one.topic_id for name in names if (one := self.topic(name))]
 
     def partitions(self, names: frozenset[str]) -> Mapping[Uuid, int]:
         """How many partitions each topic has, of those that there are."""

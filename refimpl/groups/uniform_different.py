@@ -16,7 +16,7 @@ NOBODY = -1
 
 def assign_different(
     targets: Mapping[str, Mapping[Uuid, Sequence[int]]],
-    topics: Mapping[str, frozenset[Uuid]],
+    topics: Mapping[str, Sequence[Uuid]],
     partitions: Mapping[Uuid, int],
 ) -> dict[str, dict[Uuid, set[int]]]:
     """What each member shall have; `targets` is what it had, in the order of Kafka's map."""
@@ -49,7 +49,7 @@ class Plan:
     def of(
         cls,
         targets: Mapping[str, Mapping[Uuid, Sequence[int]]],
-        topics: Mapping[str, frozenset[Uuid]],
+        topics: Mapping[str, Sequence[Uuid]],
         partitions: Mapping[Uuid, int],
     ) -> "Plan":
         """What each member keeps."""

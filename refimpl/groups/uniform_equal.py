@@ -4,7 +4,7 @@ Kafka's UniformHomogeneousAssignmentBuilder, since KAFKA-18688: any member may h
 partitions that do not divide evenly, not only the first ones.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from refimpl.java_hash import HashSet, uuid_hash
 from refimpl.storage.schema import Uuid
@@ -15,14 +15,14 @@ SMALLEST = 16
 
 def assign_equal(
     targets: Mapping[str, Mapping[Uuid, Sequence[int]]],
-    topics: frozenset[Uuid],
+    topics: Sequence[Uuid],
     partitions: Mapping[Uuid, int],
 ) -> dict[str, dict[Uuid, set[int]]]:
     """What each member shall have; `targets` is what it had, in the order of Kafka's map."""
     if not topics:
         return {}
     taken = {(topic, p) for one in targets.values() for topic, ps in one.items() for p in ps}
-    in_order = HashSet(uuid_hash, sorted(topics), _capacity(len(topics)))
+    in_order = HashSet(uuid_hash, topics, capacity_of(len(topics)))
     unassigned = [
         (topic, p)
         for topic in in_order
@@ -34,7 +34,7 @@ def assign_equal(
     unfilled: list[tuple[str, int]] = []
     for number, (member, target) in enumerate(targets.items()):
         has_extra = extras > 0
-        kept, room, released = _kept(target, topics, least + has_extra)
+        kept, room, released = _kept(target, frozenset(topics), least + has_extra)
         unassigned += released
         if room and has_extra and len(targets) - number > extras:
             room, has_extra = room - 1, False  # others behind it may hold the extra partition
@@ -69,19 +69,14 @@ def _kept(
 
 def in_set_order(numbers: Sequence[int]) -> list[int]:
     """Numbers as a HashSet made of them iterates over them."""
-    return list(HashSet(_int_hash, numbers, _capacity(len(numbers))))
+    return list(HashSet(_int_hash, numbers, capacity_of(len(numbers))))
 
 
 def _int_hash(number: int) -> int:
     return number
 
 
-def _capacity(size: int) -> int:
+def capacity_of(size: int) -> int:
     """The buckets of a HashSet that is made of so many elements."""
     wanted = max(int(size / LOAD_FACTOR) + 1, SMALLEST)
     return 1 << (wanted - 1).bit_length()
-
-
-def flat(target: Mapping[Uuid, Iterable[int]]) -> frozenset[tuple[Uuid, int]]:
-    """Topics with partitions, as partitions."""
-    return frozenset((topic, p) for topic, ps in target.items() for p in ps)

@@ -38,9 +38,8 @@ def reconcile(
         if reported is None or reported:
             raise errors.UnknownState(member.member_id, member.state)
         member = evolve(member, epoch=target_epoch)
-    elif member.is_reconciled_to(target_epoch) or (
-        member.state == UNREVOKED and _may_own(reported, member.pending)
-    ):
+    waits = member.state == UNREVOKED and _may_own(reported, member.pending)
+    if waits or member.is_reconciled_to(target_epoch):
         return member
     kept = {p: since for p, since in member.assigned.items() if p in target}
     out = {p: since for p, since in member.assigned.items() if p not in target}
