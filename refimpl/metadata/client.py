@@ -38,8 +38,8 @@ class StoreClient:
     """A session, kept alive by pings, and opened anew when it is over.
 
     After two thirds of the time-out without a word the connection is given up, as ZooKeeper's
-    clients do. After the whole time-out without one the session is given up, although the store
-    may still have it: a session is not resumed once its owner was told that it is over.
+    clients do. That the session is over only the store can say: one that was down gives every
+    session its whole time again when it is back, so a session may outlive any silence.
     """
 
     client: int
@@ -96,10 +96,6 @@ class StoreClient:
     def wake(self, now: int) -> Sequence[ClientOutput]:
         """See to what the time asks for."""
         silence = now - self._heard_at
-        if self.session_id and silence >= self.timeout_ms:
-            self._lose(now)
-            self._end()
-            self._heard_at = now
         if self.connected and silence >= self.timeout_ms * 2 // 3:
             self._lose(now)
         elif self.connected and now - self._spoke_at >= self.timeout_ms // 3:
@@ -175,8 +171,6 @@ class StoreClient:
             )
         else:
             until = self._tried_at + self._patience
-        if self.session_id:
-            until = min(until, self._heard_at + self.timeout_ms)
         outputs, self._outputs = self._outputs, []
         if not (self.closing and not self.connected):
             outputs.append(Wake(max(until, now + 1)))

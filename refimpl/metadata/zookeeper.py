@@ -3,13 +3,15 @@
 Whatever the socket thread has to say, answers, events and changes of state alike, it puts on the
 loop at once, so a node hears it in the order of the socket. kazoo's own two queues would not keep
 that order, its helpers answer over one more hop, and its retries would repeat conditional writes:
-none of them is used. Three more things are done here that kazoo leaves undone:
+none of them is used. Two more things are done here that kazoo leaves undone:
 
 - a request is refused while the connection is down, instead of being kept for the next one, where
   it would be applied after its sender was told that its outcome is unknown;
-- a session is given up after a whole time-out without a connection, as the server does, and is not
-  resumed then; kazoo would wait for ever to be told;
 - the time-out that the server grants is known, which may be another than was asked for.
+
+A session goes on until a server says that it is over, however long none can be reached: an ensemble
+that was down gives every session its whole time again. Its owner knows that it is cut off, by
+`Suspended`, and does not count on the session meanwhile.
 
 Source: kazoo 2.11 (`client.py`, `protocol/connection.py`); the ZooKeeper Programmer's Guide.
 """
@@ -64,8 +66,6 @@ class ZooKeeperStore:
     _pending: dict[int, Operation] = field(factory=dict[int, Operation])
     _data_watches: set[str] = field(factory=set[str])
     _child_watches: set[str] = field(factory=set[str])
-    _giving_up: asyncio.TimerHandle | None = None
-    _given_up: list[asyncio.Future[None]] = field(factory=list[asyncio.Future[None]])
 
     def start(self, deliver: Callable[[Output], None]) -> None:
         """Open the session; `Connected` will be delivered."""
@@ -94,7 +94,7 @@ class ZooKeeperStore:
     async def close(self) -> None:
         """End the session: its ephemeral znodes are deleted now, or, cut off, when it expires."""
         self._closing = True
-        await asyncio.gather(asyncio.to_thread(self._client.end), *self._given_up)
+        await asyncio.to_thread(self._client.end)
         await asyncio.sleep(0)  # what the socket thread had still to say comes first
         self._ended(SessionExpired(self.session_id))
 
@@ -113,7 +113,6 @@ class ZooKeeperStore:
             return
         match state:
             case kazoo.CONNECTED:
-                self._stop_giving_up()
                 self.connected, self.session_id = True, session_id
                 self._granted_ms = granted_ms
                 self._deliver(Connected(session_id, granted_ms))
@@ -123,19 +122,10 @@ class ZooKeeperStore:
                 self.connected = False
                 self._forget(ConnectionLoss())
                 self._deliver(Suspended())
-                self._giving_up = self._loop.call_later(self._granted_ms / 1000, self._give_up)
             case _:
                 pass
 
-    def _give_up(self) -> None:
-        """A whole time-out without a connection: the session is over, whatever the server says."""
-        old = self._client
-        self._ended(SessionExpired(self.session_id))
-        self._open()
-        self._given_up.append(asyncio.ensure_future(asyncio.to_thread(old.end)))
-
     def _ended(self, error: StoreError) -> None:
-        self._stop_giving_up()
         self.connected = False
         self._forget(error)
         if self.session_id:
@@ -149,11 +139,6 @@ class ZooKeeperStore:
             self._deliver(Response(number, error))
         self._data_watches.clear()
         self._child_watches.clear()
-
-    def _stop_giving_up(self) -> None:
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
 
     # Answers and events
 

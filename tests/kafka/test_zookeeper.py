@@ -183,8 +183,8 @@ def test_a_frozen_server_costs_no_session(server: Server) -> None:
     run(test)
 
 
-def test_a_session_that_is_cut_off_ends_on_both_sides(server: Server) -> None:
-    """The owner does not wait to be told, and goes on with another session when it can."""
+def test_a_session_that_is_cut_off_is_over_when_a_server_says_so(server: Server) -> None:
+    """Its owner is suspended until then, and goes on with another session."""
 
     async def test() -> None:
         one, two = [await Behind.connected(server.port, "", 1200) for _ in range(2)]
@@ -194,15 +194,34 @@ def test_a_session_that_is_cut_off_ends_on_both_sides(server: Server) -> None:
         one.proxy.silent = one.proxy.refuses = True
         gone = WatchEvent(EventType.DELETED, "/controller")
         assert await two.until(lambda output: output == gone) == [gone]
-        ended = await one.until(lambda output: isinstance(output, Expired))
-        assert kinds(ended) == [Suspended, Expired]
         one.proxy.cut()
         one.proxy.silent = one.proxy.refuses = False
-        [state] = await one.until(connected)
-        assert isinstance(state, Connected)
-        assert state.session_id != first
+        heard = await one.until(connected)
+        assert kinds(heard) == [Suspended, Expired, Connected]
+        assert one.store.session_id != first
         for each in (one, two):
             await each.stop()
+
+    run(test)
+
+
+def test_a_session_survives_a_server_that_is_down_for_longer(tmp_path: Path) -> None:
+    """The server gives each session its whole time again when it is back (ZooKeeper 3.9)."""
+
+    async def test() -> None:
+        with zookeeper(tmp_path) as [alone]:
+            one = await Behind.connected(alone.port, "", 1200)
+            await one.result(Create("/mine", ephemeral=True))
+            session = one.store.session_id
+            alone.kill()
+            assert kinds(await one.until(lambda it: isinstance(it, Suspended))) == [Suspended]
+            await asyncio.sleep(2 * one.store._granted_ms / 1000)  # pyright: ignore[reportPrivateUsage]
+            await asyncio.to_thread(alone.start)
+            await asyncio.to_thread(alone.wait_until_up)
+            heard = await one.until(connected)
+            assert heard == [Connected(session, 1200)]
+            assert await one.result(Exists("/mine")) != Existence(None)
+            await one.stop()
 
     run(test)
 

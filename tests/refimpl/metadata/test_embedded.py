@@ -82,11 +82,31 @@ def test_a_session_that_is_silent_ends_with_its_ephemeral_znodes() -> None:
     one.deaf = one.mute = True
     host.pass_time(TIMEOUT_MS + 1000)
     assert WatchEvent(EventType.DELETED, "/controller") in two.delivered
-    assert one.delivered == [Suspended(), Expired()]
+    assert one.delivered == [Suspended()]  # that it is over nobody can tell its owner
     assert two.client.connected  # whoever can talk is kept alive by pings
     one.deaf = one.mute = False
     host.pass_time(TIMEOUT_MS)
-    assert one.delivered[-1] == Connected(one.client.session_id, TIMEOUT_MS)
+    new = Connected(one.client.session_id, TIMEOUT_MS)
+    assert one.delivered == [Suspended(), Expired(), new]
+
+
+def test_a_session_survives_a_store_that_was_down_for_longer_than_its_time_out() -> None:
+    """Nobody could be heard meanwhile, so every session has its whole time again."""
+    host = Host()
+    one = host.connected()
+    host.ask(one, Create("/brokers", b"1", ephemeral=True))
+    session, store = one.client.session_id, host.store
+    one.deaf = one.mute = True
+    for each in store.sessions.values():
+        each.timeout_ms = 100 * TIMEOUT_MS  # it looks at no clock
+    host.pass_time(5 * TIMEOUT_MS)
+    for each in store.sessions.values():
+        each.timeout_ms = TIMEOUT_MS
+    store.restarted(host.now)
+    one.deaf = one.mute = False
+    host.pass_time(TIMEOUT_MS)
+    assert one.delivered == [Suspended(), Connected(session, TIMEOUT_MS)]
+    assert host.ask(one, Exists("/brokers")) != Existence(None)
 
 
 def test_a_lost_answer_does_not_mean_a_lost_write() -> None:
