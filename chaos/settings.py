@@ -40,8 +40,10 @@ class Settings:
     # Whether consumers read at any replica, and not at leaders only
     follower_reads: bool = False
 
-    # Whether the metadata are in a store, and every broker may be controller
+    # Whether the metadata are in a store, and every broker may be controller; and how often
+    # operators ask for something
     store: bool = False
+    operate_ms: int = 100
     flush_ms: int = 100
 
     # Network, when nothing is wrong
@@ -83,6 +85,8 @@ class Settings:
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
         drawn = evolve(cls(**_drawn(seed, rng)), **fixed)
+        if fixed.get("isr_at_once") and "store" not in fixed:
+            drawn = evolve(drawn, store=False)  # a store takes time
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
             drawn = evolve(drawn, faults=faults, isr_at_once=False)
@@ -155,7 +159,7 @@ SWARM = (
     *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
     *("member_crash", "member_pause"),
 )
-STORE_FAULTS = ("expire", "depose", "reassign")
+STORE_FAULTS = ("expire", "depose", "reassign", "store")
 # Named by who wants them: no seed draws them by itself
 NAMED_FAULTS = ("disk",)
 FAULTS = SWARM + STORE_FAULTS + NAMED_FAULTS
@@ -219,4 +223,6 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "gap_ms": choice((60, 120, 250, 500)),
         "faults": kinds,
         "batch_records": choice((1, 1, 2, 5)),
+        "store": chance() < 0.25,
+        "operate_ms": choice((40, 100, 300)),
     }

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from attrs import define
 
 from chaos.clients.consumer import Consumer
+from chaos.clients.operator import Operator
 from chaos.faults.script import Fault, Script
 from chaos.sim.addresses import BROKERS, CONTROLLER, COORDINATOR, NEMESIS, RESTART, TOPIC
 from chaos.sim.hosts import BrokerHost, ControllerHost
@@ -47,6 +48,7 @@ class Nemesis:
     brokers: Sequence[BrokerHost]
     consumers: Sequence[Consumer]
     clients: tuple[int, ...]
+    operator: Operator | None = None
     paused_until: int = 0
     over: bool = False
     down: int = 0
@@ -72,8 +74,12 @@ class Nemesis:
     def heal(self) -> None:
         """From now on nothing is wrong: everybody runs and everything arrives."""
         self.over = True
+        if self.operator is not None:
+            self.operator.stopped = True
         timeline = self.simulation.timeline
         self.simulation.network.heal()
+        if isinstance(self.controller, StoreHost):
+            self.controller.heal()
         for broker in self.brokers:
             broker.down_for = 0
             broker.disk.heal()
@@ -155,6 +161,11 @@ class Nemesis:
         """Somebody deletes /controller, which operators do; its session goes on."""
         if isinstance(self.controller, StoreHost):
             self.controller.operate(Delete(znodes.CONTROLLER))
+
+    def _store(self, fault: Fault) -> None:
+        """The store's process ends, and recovers what its disk has."""
+        if isinstance(self.controller, StoreHost):
+            self.controller.crash(fault.part, fault.for_ms, writing=fault.how == "writing")
 
     def _reassign(self, fault: Fault) -> None:
         """Move a partition to two brokers, or to another order; and soon to all of them."""

@@ -15,7 +15,8 @@ from chaos.settings import FAULTS, Settings
 NOISES = ("drop", "duplicate", "delay", "stray")
 CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
 LAGS = ("late", "skipped")
-HOWS = {"cut": CUTS, "slow": CUTS, "noise": NOISES, "lag": LAGS}
+CRASHES = ("at once", "writing")
+HOWS = {"cut": CUTS, "slow": CUTS, "noise": NOISES, "lag": LAGS, "store": CRASHES}
 
 
 @frozen
@@ -24,7 +25,8 @@ class Fault:
 
     `who` is a broker 1..3, or 0 for whoever leads `partition`; a member 1.. for member faults.
     `part` is how much of the page cache survives a crash, or how slow links or news are, in
-    seconds; `how` says which links, which noise, or what becomes of the news of the metadata.
+    seconds; `how` says which links, which noise, what becomes of the news of the metadata, or when
+    the metadata store crashes.
     """
 
     at_ms: int
@@ -58,6 +60,9 @@ class Fault:
                 return f"move orders:{self.partition} to broker {self.who or 1} and others{last}"
             case "expire":
                 return f"end the session of {'the controller' if not self.who else whom}"
+            case "store":
+                when = "in the middle of a write" if self.how == "writing" else "now"
+                return f"crash the store {when}{last}, {self.part:.0%} of the write survives"
             case "depose":
                 return "delete /controller"
             case "disk":
@@ -117,6 +122,8 @@ def _fault(settings: Settings, at_ms: int, rng: Random) -> Fault:
     elif what == "lag":
         how, part = rng.choice(LAGS), rng.choice((0.02, 0.1, 0.4))
         for_ms = for_ms * 2 + 20
+    elif what == "store":
+        how = rng.choice(CRASHES)
     elif what == "elect":
         who, for_ms = rng.randrange(1, 4), rng.choice((0, 10, 30, 100))
     elif what.startswith("member"):

@@ -68,6 +68,8 @@ class ControlPlaneOracle:
             for change in changes:
                 if isinstance(change, Create | SetData):
                     self._decided(change.path, change.data)
+                elif isinstance(change, Delete):
+                    self._deleted(change.path)
 
     def _claimed(self, seen: Applied, epoch: int) -> None:
         if epoch != self.epoch + 1:
@@ -93,6 +95,11 @@ class ControlPlaneOracle:
             self._assigned(topic, znodes.topic_of(data)[1])
         elif path.endswith("/state"):
             self._judge(path, topic, znodes.state_of(data))
+
+    def _deleted(self, path: str) -> None:
+        """Another topic of that name begins anew."""
+        self.decisions.pop(path, None)
+        self.replicas.pop(path.removeprefix(f"{znodes.TOPICS}/"), None)
 
     def _assigned(self, topic: str, partitions: dict[int, znodes.Assigned]) -> None:
         """Count what begins and what ends."""
@@ -132,7 +139,8 @@ class ControlPlaneOracle:
         for topic, partitions in self.replicas.items():
             for number, one in partitions.items():
                 path = znodes.state_path(TopicPartition(topic, number))
-                leaderless = self.decisions[path].decision.leader is None  # judged elsewhere
+                last = self.decisions.get(path)
+                leaderless = last is None or last.decision.leader is None  # judged elsewhere
                 if (one.adding or one.removing) and not leaderless:
                     return f"{topic}:{number} is still being reassigned"
         believers = self.store.believers()

@@ -10,6 +10,7 @@ from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.group import GroupOracle
+from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.sim.addresses import BROKERS, PROGRESS, TICK, TOPIC
@@ -34,6 +35,7 @@ class ProgressOracle:
     producers: Sequence[Producer]
     consumers: Sequence[Consumer]
     control_plane: ControlPlaneOracle | None = None
+    operations: OperationsOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
     done: bool = False
@@ -71,7 +73,14 @@ class ProgressOracle:
             missing = self._missing_in(oracle) or self._not_committed(oracle, group)
             if missing:
                 return f"{oracle.name}: {missing}"
-        return "" if self.control_plane is None else self.control_plane.unfinished()
+        return self._undecided()
+
+    def _undecided(self) -> str:
+        """What controllers have not done yet, where a store elects them."""
+        control_plane, operations = self.control_plane, self.operations
+        if control_plane is None or operations is None:
+            return ""
+        return control_plane.unfinished() or operations.unfinished()
 
     def _missing_in(self, oracle: PartitionOracle) -> str:
         state = oracle.state

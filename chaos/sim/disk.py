@@ -37,6 +37,10 @@ class MemoryLogs:
         """How many records all logs have."""
         return sum(log.end for log in self.logs.values())
 
+    def partitions(self) -> list[TopicPartition]:
+        """What there are logs of."""
+        return list(self.logs)
+
     def open(self, partition: TopicPartition) -> Found:
         """The log, and no high watermark above its end."""
         log = self.logs.setdefault(partition, CachedLog())

@@ -15,6 +15,7 @@ from chaos.sim.network import Timeline
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.memory_log import RecordBatch
 from refimpl.broker.memory_records import whole
+from refimpl.broker.messages import TopicPartition
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.replica_log import Appended
 from refimpl.machines.replica_log import Record as LogRecord
@@ -155,6 +156,10 @@ class CrashingLogs(FileLogs):
     def records(self) -> int:
         """How many records all logs have."""
         return sum(log.end_offset for log in self.directory.logs.values())
+
+    def partitions(self) -> list[TopicPartition]:
+        """What there are logs of."""
+        return [TopicPartition(*one) for one in self.directory.logs]
 
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log as a replica knows it."""

@@ -55,6 +55,7 @@ class Network:
     cut: set[Link] = field(factory=set[Link])
     cuts: dict[Link, int] = field(factory=dict[Link, int])
     lost: int = 0
+    doubled: int = 0
     #: By broker: how much later news of the metadata come, in ms; negative for never
     lag: dict[int, int] = field(factory=dict[int, int])
     counts: Counter[str] = field(factory=Counter[str])
@@ -82,6 +83,7 @@ class Network:
             arrives += int(random() * STRAY_MS)
         timeline.due[arrives].append((target, message))
         if self.duplicate and random() < self.duplicate:
+            self.doubled += 1
             late = STRAY_MS if random() < 0.5 else 10 + 6 * self.jitter_ms
             arrives += int(random() * late)
             timeline.due[arrives].append((target, message))

@@ -14,11 +14,13 @@ from chaos import counting
 from chaos.clients.consumer import Consumer, Part
 from chaos.clients.history import History
 from chaos.clients.leaders import Leaders
+from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
 from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.group import GroupOracle
+from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
 from chaos.oracles.violation import Violation
@@ -167,21 +169,26 @@ def build(
         for oracle, group in zip(partitions, coordinators, strict=True)
     ]
     GroupOracles(groups).attach(simulation)
-    control_plane = None
+    consumers, producers = _clients(simulation, names)
+    clients = [node.id for node in (*consumers, *producers)]
+    control_plane = operations = operator = None
     if isinstance(controller, StoreHost):
         control_plane = ControlPlaneOracle(simulation, controller, simulation.counts)
         control_plane.attach()
-    consumers, producers = _clients(simulation, names)
-    clients = tuple(node.id for node in (*consumers, *producers))
-    nemesis = Nemesis(simulation, script, controller, brokers, consumers, clients)
+        operations = OperationsOracle(simulation, controller, brokers, simulation.counts)
+        operations.attach()
+        operator = Operator(clients[-1] + 1, simulation, Random(settings.seed * 2 + 1001))
+        clients.append(operator.id)
+    nemesis = Nemesis(simulation, script, controller, brokers, consumers, tuple(clients), operator)
     progress = ProgressOracle(
         *(simulation, nemesis, partitions, groups, producers, consumers),
-        control_plane,
+        *(control_plane, operations),
     )
     coordinator = CoordinatorNode(simulation, coordinators)
     nodes: list[Node] = [
         *(controller, *brokers, coordinator, nemesis, progress),
         *(*consumers, *producers),
+        *(() if operator is None else (operator,)),
     ]
     _start(simulation, controller, brokers, nodes)
     for broker in brokers:
@@ -225,11 +232,14 @@ def _watch_registrations(
 
     def registered(_: int, seen: Registered) -> None:
         node = brokers[seen.broker - 1].nodes[seen.incarnation_id - 1]
-        for name, partition in node.partitions.items():
-            replicas[name][seen.broker] = partition.replica
+        for name, of_broker in replicas.items():
+            if name in node.partitions:
+                of_broker[seen.broker] = node.partitions[name].replica
         simulation.counts["registrations"] += 1
 
     def takes_part(who: int, seen: BecameLeader | BecameFollower) -> None:
+        if seen.partition not in replicas:
+            return  # of a topic that nobody writes to
         replicas[seen.partition][who] = brokers[who - 1].node.partitions[seen.partition].replica
 
     simulation.watch(Registered, registered)

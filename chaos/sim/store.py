@@ -1,14 +1,25 @@
 """The metadata store of a run, its links to brokers, and what the store has of partitions.
 
-Frames of a connection arrive in order, as on TCP: a frame that is lost breaks the connection.
+Frames of a connection arrive in order, as on TCP: a frame that is lost breaks the connection. The
+store's process crashes, also in the middle of a write, and recovers what its disk has.
 """
 
+import errno
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from attrs import define, field
 
-from chaos.sim.addresses import BROKERS, NEMESIS, STORE, TOPIC, TOPIC_ID, ProcessTimer
+from chaos.sim.addresses import (
+    BROKERS,
+    NEMESIS,
+    RESTART,
+    STORE,
+    TOPIC,
+    TOPIC_ID,
+    ProcessTimer,
+    Restart,
+)
 from chaos.sim.simulation import Simulation
 from refimpl.broker import control_messages as c
 from refimpl.broker import znodes
@@ -18,11 +29,15 @@ from refimpl.broker.observations import Deciding
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.metadata.contract import Create, Multi, Operation
 from refimpl.metadata.contract import Request as StoreRequest
+from refimpl.metadata.durable import DurableStore
 from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame, Write
+from refimpl.storage.crash_disk import CrashDisk, Inode
+from refimpl.storage.errors import StorageOffline
 
 OPERATOR = 999
 # A segment that is lost is sent again, so much later; of ten one is not, and the connection breaks.
 SENT_AGAIN_MS, BROKEN = 40, 0.1
+TRANSACTIONS_A_SNAPSHOT = 50
 PROCESSES = 10_000
 """A client of the store is a broker, and which of its processes: broker * PROCESSES + process."""
 
@@ -31,6 +46,15 @@ class Applied(NamedTuple):
     """The store has applied a write of this broker, or of the operator (0)."""
 
     broker: int
+    session: int
+    write: Write
+
+
+class Unsafe(NamedTuple):
+    """A write that is not safe yet: its zxid, its client (0: the operator), and what it is."""
+
+    zxid: int
+    client: int
     session: int
     write: Write
 
@@ -74,20 +98,42 @@ class PartitionView:
 
 @define(eq=False)
 class StoreHost:
-    """The store's process, which does not end; links to it are lost, late, and broken."""
+    """The store's process and its disk; links to it are lost, late, and broken.
+
+    `unsafe` is what the process has applied and not flushed: nobody was told, and a crash may keep
+    it or not.
+    """
 
     simulation: Simulation
-    store: EmbeddedStore = field(factory=EmbeddedStore)
+    disk: CrashDisk = field(factory=CrashDisk)
+    up: bool = True
     paused_until: int = 0
     expiry_at: int = -1
     arrivals: dict[tuple[int, int], int] = field(factory=dict[tuple[int, int], int])
     intended: dict[int, list[Deciding]] = field(factory=dict[int, list[Deciding]])
+    unsafe: list[Unsafe] = field(factory=list[Unsafe])
     operations: int = 0
     #: Whether the process of a broker acts as controller
     acting: dict[int, Callable[[], bool]] = field(factory=dict[int, Callable[[], bool]])
+    durable: DurableStore = field(init=False)
+    crash_in: float | None = None
+    down_for: int = 0
 
     def __attrs_post_init__(self) -> None:
-        """Be told of what is applied."""
+        """Begin on an empty disk."""
+        self._recover()
+
+    @property
+    def store(self) -> EmbeddedStore:
+        """The state of the process; while it is down, what its next one will find."""
+        return self.durable.store
+
+    def _recover(self) -> None:
+        """Let a process open what the disk has, and be told of what it applies."""
+        now = self.simulation.timeline.now
+        self.durable = DurableStore.open(
+            self.disk, now, transactions_a_snapshot=TRANSACTIONS_A_SNAPSHOT
+        )
         self.store.journal = self
 
     def provide(
@@ -114,6 +160,8 @@ class StoreHost:
             paths.append(Create(znodes.state_path(one.partition), znodes.state(one, 0)))
         for number, one in enumerate(paths, 1):
             self.store.redo(number, 0, one)
+            self.durable.append(number, 0, one)
+        self.durable.expire(0)
 
     def start(self) -> None:
         """Nobody has a session yet."""
@@ -157,17 +205,37 @@ class StoreHost:
     # In and out
 
     def handle(self, message: Any) -> None:
-        """Take a frame, or look whose session is over."""
-        now = self.simulation.timeline.now
-        if type(message) is ProcessTimer:
+        """Take a frame, or look whose session is over; a process that is down hears nothing."""
+        now, store = self.simulation.timeline.now, self.durable
+        if type(message) is Restart:
+            self._restart()
+        elif type(message) is ProcessTimer:
             self.expiry_at = -1
-            self._send(self.store.expire(now))
+            self._safely(lambda: store.expire(now))
         elif isinstance(message, Request) and isinstance(message.body, Frame):
-            self._send(self.store.handle(now, message.body))
+            frame = message.body
+            self._safely(lambda: store.handle(now, frame))
         self._look_after_sessions()
 
+    def _safely(self, work: Callable[[], Sequence[Frame]]) -> None:
+        """Let the process do something; what comes of it is so, and goes out, when it is safe."""
+        if not self.up:
+            return
+        try:
+            frames = work()
+        except StorageOffline:
+            self._ended(self.crash_in or 0.0, self.down_for)
+            return
+        self._applied()
+        self._send(frames)
+
+    def _applied(self) -> None:
+        unsafe, self.unsafe = self.unsafe, []
+        for one in unsafe:
+            self._is_safe(one)
+
     def _look_after_sessions(self) -> None:
-        at = self.store.next_expiry
+        at = self.store.next_expiry if self.up else None
         if at is not None and not 0 <= self.expiry_at <= at:
             self.expiry_at = at
             self.simulation.timeline.at(at, STORE, ProcessTimer(0, Timer(at, "expiry")))
@@ -195,20 +263,25 @@ class StoreHost:
     # What is applied
 
     def append(self, zxid: int, session: int, write: Write) -> None:
-        """The store has applied a write: what it decides is so from now on."""
+        """The store applies a write, which is not safe yet."""
+        self.durable.append(zxid, session, write)
         self.operations += 1
         known = self.store.sessions.get(session)
         connection = known.connection if known is not None else None
         client = connection.client if connection is not None else 0
-        broker = client // PROCESSES
-        self.simulation.observe(STORE, Applied(broker, session, write))
+        self.unsafe.append(Unsafe(zxid, client, session, write))
+
+    def _is_safe(self, one: Unsafe) -> None:
+        """What a write decides is so from now on."""
+        broker, write = one.client // PROCESSES, one.write
+        self.simulation.observe(STORE, Applied(broker, one.session, write))
         if not isinstance(write, Multi):
             return
-        for deciding in self.intended.get(client, []):
+        for deciding in self.intended.get(one.client, []):
             if deciding.operation == write:
-                self.intended[client].remove(deciding)
-                for one in deciding.decided:
-                    self.simulation.observe(broker, one)
+                self.intended[one.client].remove(deciding)
+                for each in deciding.decided:
+                    self.simulation.observe(broker, each)
                 return
 
     def intend(self, client: int, deciding: Deciding) -> None:
@@ -223,12 +296,64 @@ class StoreHost:
             connection = session.connection
             if connection is not None and connection.client // PROCESSES == broker:
                 session.heard_at = -session.timeout_ms
-        self._send(self.store.expire(self.simulation.timeline.now))
+        store, now = self.durable, self.simulation.timeline.now
+        self._safely(lambda: store.expire(now))
 
     def operate(self, operation: Operation) -> None:
         """Do what an operator asks, at once."""
         now, connection = self.simulation.timeline.now, Connection(OPERATOR, self.operations + 1)
         self.operations += 1
-        self._send(self.store.handle(now, Frame(connection, 1, Connect(0, 60_000))))
-        self._send(self.store.handle(now, Frame(connection, 2, StoreRequest(1, operation))))
-        self.store.disconnect(connection)
+        store = self.durable
+        session, asked = Connect(0, 60_000), StoreRequest(1, operation)
+        frames = [Frame(connection, 1, session), Frame(connection, 2, asked)]
+        self._safely(lambda: store.handle_all(now, frames))
+        store.disconnect(connection)
+
+    def crash(self, kept: float, down_for: int, *, writing: bool) -> None:
+        """End the process: now, or in the middle of its next write, of which so much is kept."""
+        if not self.up:
+            return
+        if not writing:
+            self._ended(kept, down_for)
+            return
+        self.crash_in, self.down_for = kept, down_for
+        self.disk.fail = lambda operation, path: errno.EIO if operation == "flush" else None
+
+    def heal(self) -> None:
+        """From now on the process runs."""
+        self.disk.fail = None
+        if not self.up:
+            self._restart()
+
+    def _ended(self, kept: float, down_for: int) -> None:
+        """The process is no more; the next one finds of the last write what the disk has kept."""
+        timeline = self.simulation.timeline
+        self.up, self.crash_in = False, None
+
+        def keep(path: str, inode: Inode) -> bytes:
+            changes = inode.changes
+            if not changes or kept == 1.0:
+                return inode.after(len(changes))
+            data = changes[0].data
+            return inode.after(1, None if data is None else int(kept * len(data)))
+
+        names = int(kept * len(self.disk.name_changes))
+        self.disk = self.disk.crashed(names, keep)
+        self._recover()
+        unsafe, self.unsafe = self.unsafe, []
+        for one in unsafe:
+            if one.zxid <= self.store.zxid:
+                self.simulation.counts["writes that a crash of the store kept"] += 1
+                self._is_safe(one)
+            else:
+                self.simulation.counts["writes that a crash of the store lost"] += 1
+        timeline.at(timeline.now + max(down_for, 1), STORE, RESTART)
+
+    def _restart(self) -> None:
+        """The next process gives every session its whole time again."""
+        if self.up:
+            return
+        self.up = True
+        self.simulation.counts["restarts of the store"] += 1
+        self.store.restarted(self.simulation.timeline.now)
+        self._look_after_sessions()

@@ -11,7 +11,7 @@ from chaos.sim.hosts import BrokerHost
 from chaos.sim.store import PROCESSES, StoreHost
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.lifecycle import BrokerAddress
-from refimpl.broker.messages import Request, Timer
+from refimpl.broker.messages import Request, Timer, TopicPartition
 from refimpl.broker.observations import Deciding
 from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
@@ -47,7 +47,7 @@ class StoredBrokerHost(BrokerHost):
     def start(self) -> None:
         """Start a process, and let it open a session."""
         simulation = self.simulation
-        self.up, self.paused_until = True, 0
+        self.up, self.paused_until, self.wake_at = True, 0, -1
         topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
         process = len(self.nodes) + 1
         rng = Random(simulation.settings.seed * 2 + self.id * PROCESSES + process)
@@ -58,9 +58,14 @@ class StoredBrokerHost(BrokerHost):
         node = StoredNode(*(self.id, self.config, self.disk, topics, process), candidate=candidate)
         self.nodes.append(node)
         now = simulation.timeline.now
-        self._carry_out(node.start(now, self.partitions))
+        self._carry_out(node.start(now, self._partitions()))
         self.client = StoreClient(self._client_id, simulation.settings.session_ms)
         self._from_store(self.client.start(now))
+
+    def _partitions(self) -> Sequence[TopicPartition]:
+        """The partitions that everybody starts with, and whatever else the disk has."""
+        found = self.disk.partitions()
+        return [*self.partitions, *(one for one in found if one not in self.partitions)]
 
     def handle(self, message: Any) -> None:
         """Let the process have what the network, its timers or its session have for it."""

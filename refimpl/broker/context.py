@@ -62,9 +62,10 @@ class Context:
         return response.correlation_id >> _PROCESS_BITS == self.requests >> _PROCESS_BITS
 
     def request(self, target: int, body: Any) -> int:
-        """Send a request; answers its correlation id."""
+        """Send a request, if there is somebody to send it to; answers its correlation id."""
         self.requests += 1
-        self.outputs.append(Request(self.id, target, self.requests, body))
+        if target >= 0:
+            self.outputs.append(Request(self.id, target, self.requests, body))
         return self.requests
 
     def respond(self, request: Request, body: Any) -> None:

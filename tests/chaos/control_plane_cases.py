@@ -4,13 +4,17 @@ from typing import Any
 
 from attrs import evolve
 
+from chaos.clients.operator import FIRST_VALUE, KEYS, ORDERS, Answered, Asked
 from chaos.oracles.control_plane import ControlPlaneOracle
+from chaos.oracles.operations import OperationsOracle
 from chaos.sim.store import Applied
+from refimpl.broker import control_messages as control
 from refimpl.broker import znodes
-from refimpl.broker.cluster import PartitionRegistration
+from refimpl.broker.cluster import ConfigsAltered, PartitionRegistration, TopicCreated
+from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import ControllerElected
 from refimpl.machines.messages import LeaderAndIsr
-from refimpl.metadata.contract import SetData
+from refimpl.metadata.contract import Create, Delete, SetData
 from tests.chaos.oracle_cases import Cluster, breaks
 
 C = "ControlPlaneOracle"
@@ -109,4 +113,110 @@ def moves_for_ever(c: Cluster) -> None:
     known(c)
     partitions = plane(c).replicas[c.name.topic]
     partitions[c.name.partition] = partitions[c.name.partition]._replace(adding=(3,))
+    c.finish()
+
+
+# What operators were told
+
+OO = "OperationsOracle"
+OPERATIONS = {"store": True, "operate_ms": 1_000_000}
+MINE, ID = "mine", bytes(16)
+
+
+def operations(c: Cluster) -> OperationsOracle:
+    found = c.run.progress.operations
+    assert found is not None
+    return found
+
+
+def applied(c: Cluster, write: Any) -> None:
+    """The store applies a write of the controller."""
+    oracle = plane(c)
+    c.run.simulation.observe(NOBODY, Applied(1, oracle.owner[oracle.epoch], write))
+
+
+def asks(c: Cluster, body: Any) -> None:
+    c.run.simulation.observe(NOBODY, Asked(NOBODY, body))
+
+
+def is_told(c: Cluster, asked: Any, body: Any) -> None:
+    c.run.simulation.observe(NOBODY, Answered(NOBODY, asked, body))
+
+
+def made(c: Cluster) -> None:
+    """A topic without partitions is there."""
+    applied(c, Create(znodes.topic_path(MINE), znodes.topic(ID, [])))
+
+
+def deleted(c: Cluster) -> None:
+    applied(c, Delete(znodes.topic_path(MINE)))
+
+
+@breaks(f"{OO}._is_there: DeletedStaysDeleted", f"{OO}._applied: _is_there()", **OPERATIONS)
+def a_deleted_topic_comes_back(c: Cluster) -> None:
+    made(c)
+    asks(c, control.DeleteTopicsRequest((MINE,)))
+    deleted(c)
+    made(c)
+
+
+@breaks(f"{OO}._is_gone: CreatedStaysCreated", f"{OO}._applied: _is_gone()", **OPERATIONS)
+def deletes_what_nobody_wants_deleted(c: Cluster) -> None:
+    made(c)
+    deleted(c)
+
+
+@breaks(f"{OO}._answered: AcknowledgedIsStored", f"{OO}._missing: is not created", **OPERATIONS)
+def says_created_and_forgets(c: Cluster) -> None:
+    is_told(c, None, control.CreatedTopic(MINE, None, topic_id=ID))
+
+
+@breaks(f"{OO}._missing: is not deleted", **OPERATIONS)
+def says_deleted_and_forgets(c: Cluster) -> None:
+    made(c)
+    is_told(c, None, control.DeletedTopic(MINE, ID, None))
+
+
+@breaks(f"{OO}._missing: has no partitions", **OPERATIONS)
+def says_partitions_are_added_and_forgets(c: Cluster) -> None:
+    made(c)
+    wanted = control.NewPartitions(MINE, 3)
+    asks(c, control.CreatePartitionsRequest((wanted,)))
+    is_told(c, None, wanted)
+
+
+def alteration(number: int) -> control.ConfigAlteration:
+    return control.ConfigAlteration(KEYS[0], control.SET, str(FIRST_VALUE + number))
+
+
+@breaks(f"{OO}._missing: is not", **OPERATIONS)
+def says_altered_and_forgets(c: Cluster) -> None:
+    is_told(c, None, alteration(1))
+
+
+@breaks(f"{OO}.unfinished: of is , and was altered by since", **OPERATIONS)
+def loses_a_configuration(c: Cluster) -> None:
+    """It was altered, and is no more."""
+    operations(c).answered[KEYS[0]][7] = 7
+    c.finish()
+
+
+@breaks(f"{OO}.unfinished: broker knows other topics than there are: ,", **OPERATIONS)
+def tells_of_a_topic_that_is_not_there(c: Cluster) -> None:
+    broker = operations(c).brokers[1].node.metadata
+    broker.apply(TopicCreated(MINE, ID))
+    c.finish()
+
+
+@breaks(f"{OO}.unfinished: broker has another configuration than was stored", **OPERATIONS)
+def tells_of_a_configuration_that_is_not_there(c: Cluster) -> None:
+    broker = operations(c).brokers[1].node.metadata
+    broker.apply(ConfigsAltered(ORDERS, {KEYS[0]: "1"}))
+    c.finish()
+
+
+@breaks(f"{OO}.unfinished: broker keeps replicas of deleted topics:", **OPERATIONS)
+def keeps_a_replica_of_a_deleted_topic(c: Cluster) -> None:
+    context = operations(c).brokers[1].node.context
+    context.partitions[TopicPartition(MINE, 0)] = context.partitions[c.name]
     c.finish()

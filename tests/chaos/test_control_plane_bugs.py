@@ -15,6 +15,7 @@ from properties.mutants.catalogue import Edit, Mutant, applied
 
 STORED = "refimpl.broker.stored_controller:StoredController"
 SEEDS = range(60)
+STORE_CRASHES = {"faults": ("store", "depose"), "gap_ms": 60, "operate_ms": 40}
 CRASHES, LOST_ANSWERS = ("crash", "crash", "pause", "expire"), ("cut", "elect", "noise")
 
 
@@ -85,7 +86,7 @@ BUGS = [
         f"{STORED}._take_over",
         "self._believe(brokers)",
         "pass",
-        ("NotEligible", "LeaderInIsr", "CommittedInIsr"),
+        ("NotEligible", "LeaderInIsr", "CommittedInIsr", "LogMatching"),
     ),
     Bug(
         "takes_over_all_in_sync",
@@ -109,7 +110,7 @@ BUGS = [
         f"{STORED}._settle",
         "was_applied(multi, answer)",
         "True",
-        ("NeverBack", "OneLeaderPerEpoch", "CommittedInIsr", "Progress", "EndsAreTrue"),
+        ("NeverBack", "OneLeaderPerEpoch", "CommittedInIsr", "AcknowledgedIsStored"),
         {"session_ms": 600, "gap_ms": 60, "lag_ms": 60, "faults": LOST_ANSWERS},
     ),
     Bug(
@@ -118,7 +119,7 @@ BUGS = [
         f"{STORED}._written",
         "isinstance(answer, store.MultiDone)",
         "isinstance(answer, store.MultiDone | MultiFailed)",
-        ("OneLeaderPerEpoch", "CommittedInIsr", "NeverBack", "Progress", "LogMatching"),
+        ("OneLeaderPerEpoch", "CommittedInIsr", "NeverBack", "AcknowledgedIsStored"),
     ),
     Bug(
         "an_old_registration_is_ours",
@@ -143,7 +144,60 @@ BUGS = [
         f"{STORED}._commit",
         "yield from self._write()",
         "self.outputs.extend(controller.tell(self.changes))\nyield from self._write()",
-        ("OneLeaderPerEpoch", "CommittedInIsr", "EndsAreTrue", "Progress", "LogMatching"),
+        ("OneLeaderPerEpoch", "CommittedInIsr", "LogMatching", "AcknowledgedIsStored"),
+    ),
+    Bug(
+        "answered_before_it_is_safe",
+        "The store answers before it has flushed, and crashes.",
+        "refimpl.metadata.durable:DurableStore._safely",
+        "self.disk.flush(self.log)",
+        "",
+        ("AcknowledgedIsStored", "NeverBack", "DeletedStaysDeleted", "ControllerEpochAscends"),
+        STORE_CRASHES,
+    ),
+    Bug(
+        "configurations_are_not_read",
+        "KAFKA-849: what was configured is unknown to a new controller, and the next change of "
+        "another key takes it away.",
+        "refimpl.broker.store_reads:Loaded._configs",
+        "isinstance(entity, ConfigResource)",
+        "False",
+        ("Progress", "ValueError"),
+    ),
+    Bug(
+        "deleted_but_for_its_znode",
+        "KAFKA-6612: a topic is deleted, and its znode stays for the next controller to read.",
+        "refimpl.broker.store_writes:StoreWrites._deletion",
+        "for one in sorted(map(str, under), key=lambda one: (-one.count('/'), one)):\n"
+        "    yield Delete(one)",
+        "pass",
+        ("AcknowledgedIsStored",),
+    ),
+    Bug(
+        "created_before_it_is_written",
+        "A controller answers that a topic is made, and is deposed before it has written that.",
+        f"{STORED}._commit",
+        "yield from self._write()",
+        "self.outputs.extend(controller.tell(self.changes))\nself.changes = ()\n"
+        "yield from self._write()",
+        ("AcknowledgedIsStored", "OneLeaderPerEpoch", "NeverBack", "CommittedInIsr"),
+        {"faults": ("depose", "expire"), "operate_ms": 40},
+    ),
+    Bug(
+        "partitions_are_not_written",
+        "KAFKA-9539: partitions are added to the states, and not to the topic's znode.",
+        "refimpl.broker.store_writes:StoreWrites._topics",
+        "self.assigned.get(path) != data",
+        "path not in self.assigned",
+        ("AcknowledgedIsStored", "Progress", "IsrOfReplicas"),
+    ),
+    Bug(
+        "strays_stay",
+        "KAFKA-14616: a broker that was away keeps the replicas of topics that were deleted.",
+        "refimpl.broker.replica_manager:ReplicaManager.update",
+        "self._delete_strays(now)",
+        "pass",
+        ("Progress",),
     ),
 ]
 

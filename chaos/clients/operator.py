@@ -1,0 +1,125 @@
+"""An operator: makes and deletes topics, adds partitions, and changes configurations.
+
+It asks any broker, which passes that on to the controller it knows; who does not hear in time asks
+for something else, and what became of the first thing nobody knows.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+from attrs import define, field
+
+from chaos.sim.addresses import BROKERS, TICK, TOPIC, Tick
+from chaos.sim.simulation import Simulation
+from refimpl.broker import control_messages as c
+from refimpl.broker.cluster import TOPIC as RESOURCE
+from refimpl.broker.cluster import ConfigResource
+from refimpl.broker.messages import Request, Response
+
+NAMES = ("t1", "t2", "t3")
+KEYS = ("retention.ms", "delete.retention.ms")
+ORDERS = ConfigResource(RESOURCE, TOPIC)
+# Values of configurations count on from here: nothing is ever so old that it is deleted.
+FIRST_VALUE = 1_000_000_000
+MOST_PARTITIONS = 4
+
+
+class Asked(NamedTuple):
+    """The operator asks for something."""
+
+    number: int
+    body: Any
+
+
+class Answered(NamedTuple):
+    """The operator is answered: what it asked, and what it was told."""
+
+    number: int
+    asked: Any
+    body: Any
+
+
+@define(eq=False)
+class Operator:
+    """One request after the other, until the faults are over.
+
+    `ids` are the topics that it was told are made, and has not asked to be deleted since.
+    """
+
+    id: int
+    simulation: Simulation
+    rng: Random
+    paused_until: int = 0
+    stopped: bool = False
+    asked: dict[int, Any] = field(factory=dict[int, Any])
+    ids: dict[str, bytes] = field(factory=dict[str, bytes])
+    partitions: dict[str, int] = field(factory=dict[str, int])
+
+    def handle(self, message: Any) -> None:
+        """Ask for the next thing, or take an answer."""
+        if type(message) is Tick:
+            self._ask()
+        elif type(message) is Response:
+            self._take(message)
+
+    def _ask(self) -> None:
+        if self.stopped:
+            return
+        simulation, rng = self.simulation, self.rng
+        timeline = simulation.timeline
+        number = len(self.asked) + 1
+        body = self.asked[number] = self._next(number)
+        simulation.observe(self.id, Asked(number, body))
+        simulation.network.send(Request(self.id, rng.choice(BROKERS), number, body))
+        at = timeline.now + 1 + int(rng.expovariate(1.0 / simulation.settings.operate_ms))
+        timeline.at(at, self.id, TICK)
+
+    def _next(self, number: int) -> Any:
+        rng = self.rng
+        name = rng.choice(NAMES)
+        draw = rng.random()
+        if draw < 0.3:
+            change = c.ConfigAlteration(rng.choice(KEYS), c.SET, str(FIRST_VALUE + number))
+            return c.IncrementalAlterConfigsRequest(((ORDERS, (change,)),))
+        if draw < 0.65 and name not in self.ids:
+            count, factor = rng.randrange(1, MOST_PARTITIONS), rng.randrange(1, 4)
+            return c.CreateTopicsRequest((c.CreatableTopic(name, count, factor),))
+        if draw < 0.8 and name in self.ids:
+            more = self.partitions[name] + 1
+            return c.CreatePartitionsRequest((c.NewPartitions(name, more),))
+        self.partitions.pop(name, None)
+        topic_id = self.ids.pop(name, None)
+        if topic_id is None:
+            return c.DeleteTopicsRequest(names=(name,))
+        return c.DeleteTopicsRequest(topic_ids=(topic_id,))
+
+    def _take(self, response: Response) -> None:
+        asked = self.asked.get(response.correlation_id)
+        for one in _granted(asked, response.body):
+            match one:
+                case c.CreatedTopic(name):
+                    self.ids[name] = one.topic_id
+                    self.partitions[name] = one.num_partitions
+                case c.NewPartitions(name, count):
+                    if name in self.partitions:
+                        self.partitions[name] = count
+                case _:
+                    pass
+            seen = Answered(response.correlation_id, asked, one)
+            self.simulation.observe(self.id, seen)
+
+
+def _granted(asked: Any, body: Any) -> Iterator[Any]:
+    """What an answer says is done: as it was asked for, or what was made of that."""
+    match body:
+        case c.CreateTopicsResponse(topics):
+            yield from (one for one in topics if one.error is None)
+        case c.DeleteTopicsResponse(topics):
+            yield from (one for one in topics if one.error is None)
+        case c.CreatePartitionsResponse(topics):
+            yield from (asked.topics[0] for one in topics if one.error is None)
+        case c.AlterConfigsResponse(resources):
+            yield from (asked.resources[0][1][0] for one in resources if one.error is None)
+        case _:
+            pass  # REQUEST_TIMED_OUT: nobody knows

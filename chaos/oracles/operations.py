@@ -1,0 +1,171 @@
+"""What operators were told is so: in the store when they are told, and at every broker at the end.
+
+Judged by what the store applies, from nothing but the requests and their answers.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from chaos.clients.operator import FIRST_VALUE, KEYS, ORDERS, Answered, Asked
+from chaos.oracles.violation import Violation
+from chaos.sim.addresses import TOPIC
+from chaos.sim.hosts import BrokerHost
+from chaos.sim.simulation import Simulation
+from chaos.sim.store import Applied, StoreHost
+from refimpl.broker import control_messages as c
+from refimpl.broker import znodes
+from refimpl.metadata.contract import Create, Delete, Multi, SetData, changes_of
+
+ORDERS_PATH = znodes.config_path(ORDERS)
+
+
+@define(eq=False)
+class OperationsOracle:
+    """Follows topics by their ids, and the configuration of one of them.
+
+    `topics` are those that are there, `gone` those that were; `may_go` the names and ids whose
+    deletion was asked for. `values` are all that each configuration had, and `answered` those that
+    the operator was told of, with what it had asked for by then: the number of its last operation.
+    """
+
+    simulation: Simulation
+    store: StoreHost
+    brokers: Sequence[BrokerHost]
+    counts: Counter[str]
+    topics: dict[str, bytes] = field(factory=dict[str, bytes])
+    partitions: dict[bytes, int] = field(factory=dict[bytes, int])
+    gone: set[bytes] = field(factory=set[bytes])
+    may_go: set[str | bytes] = field(factory=set[str | bytes])
+    values: dict[str, set[str]] = field(factory=lambda: {key: set[str]() for key in KEYS})
+    answered: dict[str, dict[int, int]] = field(
+        factory=lambda: {key: dict[int, int]() for key in KEYS}
+    )
+    asked: int = 0
+    there_when_asked: dict[int, bytes | None] = field(factory=dict[int, bytes | None])
+
+    def attach(self) -> None:
+        """Judge what the store applies, and what the operator is told."""
+        self.simulation.watch(Applied, lambda _, seen: self._applied(seen))
+        self.simulation.watch(Asked, lambda _, seen: self._asked(seen))
+        self.simulation.watch(Answered, lambda _, seen: self._answered(seen))
+
+    # What is asked
+
+    def _asked(self, seen: Asked) -> None:
+        self.asked = seen.number
+        match seen.body:
+            case c.DeleteTopicsRequest(names, topic_ids):
+                self.may_go.update(names, topic_ids)
+            case c.CreatePartitionsRequest(topics):
+                self.there_when_asked[seen.number] = self.topics.get(topics[0].name)
+            case _:
+                pass
+
+    # What is applied
+
+    def _applied(self, seen: Applied) -> None:
+        if not isinstance(seen.write, Create | Delete | SetData | Multi):
+            return
+        for change in changes_of(seen.write):
+            path = change.path
+            if path == ORDERS_PATH and isinstance(change, Create | SetData):
+                for key, value in znodes.config_of(change.data).items():
+                    self.values[key].add(value)
+            elif path.startswith(f"{znodes.TOPICS}/") and path.count("/") == 3:
+                name = path.removeprefix(f"{znodes.TOPICS}/")
+                if isinstance(change, Create | SetData):
+                    self._is_there(name, *znodes.topic_of(change.data))
+                elif isinstance(change, Delete):
+                    self._is_gone(name)
+
+    def _is_there(self, name: str, topic_id: bytes, partitions: dict[int, Any]) -> None:
+        if topic_id in self.gone:
+            raise Violation("DeletedStaysDeleted", f"{name} is there again, under its old id")
+        if self.topics.get(name) != topic_id:
+            self.counts["topics created"] += 1
+        elif len(partitions) > self.partitions[topic_id]:
+            self.counts["partitions added"] += 1
+        self.topics[name], self.partitions[topic_id] = topic_id, len(partitions)
+
+    def _is_gone(self, name: str) -> None:
+        topic_id = self.topics.pop(name, None)
+        if topic_id is None:
+            return
+        if name not in self.may_go and topic_id not in self.may_go:
+            raise Violation("CreatedStaysCreated", f"{name} is deleted, and nobody asked for that")
+        self.counts["topics deleted"] += 1
+        self.gone.add(topic_id)
+
+    # What is answered
+
+    def _answered(self, seen: Answered) -> None:
+        missing = self._missing(seen)
+        if missing:
+            raise Violation("AcknowledgedIsStored", f"operation {seen.number}: {missing}")
+
+    def _missing(self, seen: Answered) -> str:
+        """What the operator was told, and is not so, in words."""
+        match seen.body:
+            case c.CreatedTopic(name):
+                topic_id = seen.body.topic_id
+                if self.topics.get(name) != topic_id and topic_id not in self.gone:
+                    return f"{name} is not created"
+            case c.DeletedTopic(name, topic_id):
+                if self.topics.get(str(name)) == topic_id:
+                    return f"{name} is not deleted"
+            case c.NewPartitions(name, count):
+                topic_id = self.there_when_asked[seen.number]
+                if (
+                    topic_id == self.topics.get(name)
+                    and self.partitions.get(topic_id or b"", count) < count
+                ):
+                    return f"{name} has no {count} partitions"
+            case c.ConfigAlteration(name, _, value):
+                if value not in self.values[name]:
+                    return f"{name} is not {value}"
+                self.counts["configurations altered"] += 1
+                self.answered[name].setdefault(seen.number, self.asked)
+            case _:
+                pass
+        return ""
+
+    # The end
+
+    def unfinished(self) -> str:
+        """What brokers have not heard of, or was lost, in words."""
+        found = self.store.store.tree.nodes.get(ORDERS_PATH)
+        configs = znodes.config_of(found.data) if found is not None else {}
+        for key, answered in self.answered.items():
+            lost = self._newer(configs.get(key), answered)
+            if lost:
+                return f"{key} of {TOPIC} is {configs.get(key)}, and was altered by {lost} since"
+        for broker in self.brokers:
+            metadata = broker.node.metadata
+            known = {
+                topic.name: (topic.topic_id, len(topic.partitions))
+                for topic in metadata.topics.values()
+                if topic.name != TOPIC
+            }
+            there = {
+                name: (id, self.partitions[id]) for name, id in self.topics.items() if name != TOPIC
+            }
+            if known != there:
+                return f"broker {broker.id} knows other topics than there are: {known}, {there}"
+            if dict(metadata.configs.get(ORDERS, {})) != configs:
+                return f"broker {broker.id} has another configuration than was stored"
+            strays = {name.topic for name in broker.node.partitions} - {TOPIC, *there}
+            if strays:
+                return f"broker {broker.id} keeps replicas of deleted topics: {strays}"
+        return ""
+
+    def _newer(self, value: str | None, answered: dict[int, int]) -> list[int]:
+        """The operations that were asked for when this value was answered already, and answered:
+        it is not theirs. A request that the network has doubled may be carried out again later."""
+        number = int(value or FIRST_VALUE) - FIRST_VALUE
+        if self.simulation.network.doubled or (number and number not in answered):
+            return []
+        known = answered.get(number, 0)
+        return [one for one in answered if one > known]
