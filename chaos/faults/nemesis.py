@@ -124,6 +124,9 @@ class Nemesis:
             self.down in self.controller.partition(TopicPartition(TOPIC, number)).isr
             for number in range(self.simulation.settings.partitions)
         )
+        if self.down and isinstance(self.controller, StoreHost):
+            epoch = self.brokers[self.down - 1].node.context.broker_epoch
+            back = back and self.controller.knows(self.down, epoch)
         return back and all(broker.up and not broker.disk.broken for broker in self.brokers)
 
     def _pause(self, fault: Fault) -> None:

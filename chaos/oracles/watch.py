@@ -1,7 +1,6 @@
 """Puts the oracles beside a run: which of them judges which observation."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from attrs import define
 
@@ -35,16 +34,7 @@ class ReplicationOracles:
             (o.Registered, self._registered),
             (o.Decided, self._decided),
         ):
-            if simulation.settings.store and kind is not o.Registered:
-                watcher = self._if_judged(watcher)  # operators make other topics
             simulation.watch(kind, watcher)
-
-    def _if_judged(self, watcher: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-        def told(who: int, seen: Any) -> None:
-            if seen.partition in self.oracles:
-                watcher(who, seen)
-
-        return told
 
     def _of(self, who: int, partition: TopicPartition) -> tuple[PartitionOracle, Replica]:
         oracle = self.oracles[partition]

@@ -238,8 +238,6 @@ def _watch_registrations(
         simulation.counts["registrations"] += 1
 
     def takes_part(who: int, seen: BecameLeader | BecameFollower) -> None:
-        if seen.partition not in replicas:
-            return  # of a topic that nobody writes to
         replicas[seen.partition][who] = brokers[who - 1].node.partitions[seen.partition].replica
 
     simulation.watch(Registered, registered)

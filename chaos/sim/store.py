@@ -198,6 +198,12 @@ class StoreHost:
         here = znodes.topic_of(self.store.tree.nodes[path].data)[1][partition.partition]
         return len(here.replicas) < len(BROKERS) or bool(here.adding or here.removing)
 
+    def knows(self, broker: int, broker_epoch: int) -> bool:
+        """Whether a controller has taken note of this life of a broker: as long as there is none,
+        an earlier one stays in sync."""
+        found = self.store.tree.nodes.get(f"{znodes.BROKER_EPOCHS}/{broker}")
+        return found is not None and znodes.last_life_of(found.data).broker_epoch == broker_epoch
+
     def believers(self) -> list[int]:
         """The brokers that act as controller."""
         return [broker for broker, acts in self.acting.items() if acts()]

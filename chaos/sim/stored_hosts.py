@@ -9,10 +9,10 @@ from attrs import define, field
 from chaos.sim.addresses import STORE, ProcessTimer
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.store import PROCESSES, StoreHost
+from refimpl.broker import observations as o
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.lifecycle import BrokerAddress
 from refimpl.broker.messages import Request, Timer, TopicPartition
-from refimpl.broker.observations import Deciding
 from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
 from refimpl.metadata import contract
@@ -20,6 +20,11 @@ from refimpl.metadata.client import StoreClient, Wake
 from refimpl.metadata.embedded import Frame
 
 WAKE = "store"
+OF_PARTITIONS = (
+    *(o.Written, o.HighWatermarkAdvanced, o.FetchHeard, o.FetchAnswered, o.AnswerTaken),
+    *(o.BecameLeader, o.BecameFollower, o.IsrAltered, o.Acknowledged, o.RecordsRead, o.Decided),
+)
+"""What is said of partitions; nobody watches those of the topics that operators make."""
 
 
 @define(eq=False)
@@ -102,13 +107,17 @@ class StoredBrokerHost(BrokerHost):
         for output in outputs:
             if isinstance(output, contract.Request):
                 requests.append(output)
-            elif isinstance(output, Deciding):
-                self._store.intend(self._client_id, output)
-            else:
+            elif isinstance(output, o.Deciding):
+                decided = tuple(one for one in output.decided if self._is_watched(one))
+                self._store.intend(self._client_id, output._replace(decided=decided))
+            elif self._is_watched(output):
                 others.append(output)
         BrokerHost._carry_out(self, others)
         for request in requests:
             self._from_store(self.client.send(self.simulation.timeline.now, request))
+
+    def _is_watched(self, output: Any) -> bool:
+        return not isinstance(output, OF_PARTITIONS) or output.partition in self.partitions
 
     def _stopped(self) -> None:
         self._from_store(self.client.close(self.simulation.timeline.now))

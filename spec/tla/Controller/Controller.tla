@@ -267,14 +267,20 @@ NothingUntold ==
         (role[b] = "controller" /\ read[b] = state.epoch /\ fence[b] = controllerEpoch) =>
             state.epoch = 1 \/ \E m \in sent : m.epoch = state.epoch
 
-(* Liveness: a vacancy ends, as long as there are sessions and epochs left. *)
+(* Liveness: as long as there are sessions and epochs left somebody acts,   *)
+(* again and again. Whoever can look does, and claims; a process that lost  *)
+(* its session opens another one, and a session that nobody has any more    *)
+(* ends.                                                                    *)
 Acts(b) == Connected(b) /\ node = Mine(b) /\ role[b] = "controller"
+ExpireAbandoned(b) == \E s \in Sessions : s < session[b] /\ Expire(b, s)
 Calm ==
-    /\ Init /\ [][Next]_vars
-    /\ \A b \in Brokers : WF_vars(Look(b)) /\ SF_vars(Claim(b, TRUE)) /\ WF_vars(Connect(b))
+    /\ Spec
+    /\ \A b \in Brokers :
+        /\ WF_vars(Look(b)) /\ SF_vars(Claim(b, TRUE)) /\ WF_vars(Connect(b))
+        /\ WF_vars(ExpireAbandoned(b))
 SomebodyActs ==
     <>[](controllerEpoch < MaxControllerEpoch /\ \E b \in Brokers : Connected(b))
-        => <>(\E b \in Brokers : Acts(b))
+        => []<>(\E b \in Brokers : Acts(b))
 
 -----------------------------------------------------------------------------
 (* Probes: each must be violated, or the model never gets there. *)

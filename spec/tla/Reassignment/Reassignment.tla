@@ -198,6 +198,16 @@ CommittedInIsr == isr \subseteq complete
 
 LeaderInSync == leader # Nobody => leader \in isr
 
+(* One decision follows on another as LeaderAndIsr wants it: what Truncation*)
+(* assumes of the controller. Who joins has been asked for (ExpandIsr).     *)
+Interface == INSTANCE LeaderAndIsr WITH
+    Replicas <- Brokers, Dropped <- "none", decisions <- <<>>, epoch <- <<>>,
+    awaited <- <<>>, asked <- <<>>, incarnation <- <<>>
+KeepsToLeaderAndIsr ==
+    [][/\ isr' # {}
+       /\ Interface!Follows([leader |-> leader, isr |-> isr],
+                            [leader |-> leader', isr |-> isr'], Brokers, {})]_<<leader, isr>>
+
 (* A move that ends leaves in sync who came, and, if fewer are left than    *)
 (* there were, all of them: it does not cost safety.                        *)
 IsOver == Moves /\ ~(adding' \cup removing' # {}) /\ replicas' = Target

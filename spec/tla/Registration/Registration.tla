@@ -166,6 +166,16 @@ StoppedIsGone ==
         <<b, registered[b]>> \in stopped =>
             b \notin alive /\ leader # b /\ (b \in isr => leader = Nobody)
 
+(* One decision follows on another as LeaderAndIsr wants it: what Truncation*)
+(* assumes of the controller.                                               *)
+Interface == INSTANCE LeaderAndIsr WITH
+    Replicas <- Brokers, Dropped <- "none", decisions <- <<>>, epoch <- <<>>,
+    awaited <- <<>>, asked <- <<>>, incarnation <- <<>>
+KeepsToLeaderAndIsr ==
+    [][/\ isr' # {}
+       /\ Interface!Follows([leader |-> leader, isr |-> isr],
+                            [leader |-> leader', isr |-> isr'], Active, {})]_<<leader, isr>>
+
 -----------------------------------------------------------------------------
 (* Probes *)
 NeverZombie == \A b \in Brokers : started[b] = registered[b]

@@ -1,0 +1,114 @@
+--------------------------- MODULE OpenDurableIsr ---------------------------
+(* DurableIsr where the leader does not know at once what the controller has *)
+(* decided, and asks for changes of the ISR instead of making them: it waits *)
+(* for whom it awaits, and counts for min.insync.replicas whom it knows to be*)
+(* confirmed. Of the controller nothing is assumed but LeaderAndIsr, and what*)
+(* KIP-966 says of the ELR.                                                  *)
+EXTENDS DurableIsr
+
+CONSTANT Lawless   \* the rule that is left out, "none" as it should be
+
+(* Lawless: "awaits", a leader does not wait for whom it has asked in;        *)
+(* "asked", the ISR may take in whom its leader has not asked for; "confirmed",*)
+(* whom it has asked in counts for min.insync.replicas before it is confirmed. *)
+ASSUME Lawless \in {"none", "awaits", "asked", "confirmed"}
+
+VARIABLES
+    known,     \* the ISR as the leader knows it, {} before it has heard that it leads
+    awaited,   \* for whom it waits
+    asked      \* whom it has asked in, by a request of the partition epoch in force
+
+told == <<known, awaited, asked>>
+Untold == known' = {} /\ awaited' = {} /\ asked' = {}
+(* A decision voids the requests that were made before it. *)
+Void == asked' = {} /\ UNCHANGED <<known, awaited>>
+
+Enough == Cardinality(IF Lawless = "confirmed" THEN awaited ELSE known) >= MinIsr
+
+-----------------------------------------------------------------------------
+(* The leader *)
+
+OpenWrite(l) ==
+    /\ leader = l /\ known # {} /\ Enough
+    /\ written < MaxRecords
+    /\ written' = written + 1
+    /\ log' = [log EXCEPT ![l] = Append(@, written + 1)]
+    /\ UNCHANGED <<up, isr, elr, leader, lastKnown, crashed, acked, crashes, stops, elections, told>>
+
+OpenAcknowledge(l) ==
+    LET next == Take(log[l], Len(acked) + 1)
+    IN  /\ leader = l /\ known # {} /\ Enough
+        /\ Len(log[l]) > Len(acked)
+        /\ \A r \in awaited : IsPrefix(next, log[r])
+        /\ acked' = next
+        /\ UNCHANGED <<log, up, isr, elr, leader, lastKnown, crashed, written, crashes, stops, elections, told>>
+
+Learn(l) ==
+    /\ leader = l
+    /\ <<known, awaited>> # <<isr, isr>>
+    /\ known' = isr /\ awaited' = isr /\ asked' = {}
+    /\ UNCHANGED vars
+
+AskIn(l, f) ==
+    /\ leader = l /\ known = isr /\ awaited = isr
+    /\ f \in up \ isr
+    /\ IsPrefix(log[f], log[l]) /\ Len(log[f]) >= Len(acked)
+    /\ awaited' = IF Lawless = "awaits" THEN awaited ELSE awaited \cup {f}
+    /\ asked' = {f}
+    /\ UNCHANGED <<vars, known>>
+
+-----------------------------------------------------------------------------
+(* The controller *)
+
+Shrink(f) ==
+    /\ leader # None /\ f \in isr \ {leader}
+    /\ isr' = isr \ {f} /\ elr' = ElrWithout(f)
+    /\ Void
+    /\ UNCHANGED <<log, up, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
+
+Expand(f) ==
+    /\ leader # None /\ f \in up \ isr
+    /\ Lawless # "asked" => f \in asked
+    /\ isr' = isr \cup {f}
+    /\ elr' = IF Cardinality(isr') >= MinIsr THEN {} ELSE elr \ {f}
+    /\ Void
+    /\ UNCHANGED <<log, up, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
+
+IfLeader(r) == IF leader = r THEN Untold ELSE Void
+
+OpenNext ==
+    \/ \E l \in Replicas : OpenWrite(l)
+    \/ \E l \in Replicas : OpenAcknowledge(l)
+    \/ \E l \in Replicas : Learn(l)
+    \/ \E l, f \in Replicas : AskIn(l, f)
+    \/ \E f, l \in Replicas : Fetch(f, l) /\ UNCHANGED told
+    \/ \E f \in Replicas : Shrink(f)
+    \/ \E f \in Replicas : Expand(f)
+    \/ \E r \in Replicas : Elect(r) /\ Untold
+    \/ \E r \in Replicas : MoveLeader(r) /\ Untold
+    \/ \E r \in Replicas, kept \in 0..MaxRecords : Crash(r, kept) /\ IfLeader(r)
+    \/ \E r \in Replicas : Stop(r) /\ IfLeader(r)
+    \/ \E r \in Replicas : Restart(r) /\ UNCHANGED told
+
+OpenInit == Init /\ known = isr /\ awaited = isr /\ asked = {}
+OpenSpec == OpenInit /\ [][OpenNext]_<<vars, told>>
+
+-----------------------------------------------------------------------------
+(* Promises, beside those of DurableIsr *)
+
+IsrIsAwaited == known # {} => isr \subseteq awaited
+
+(* What is decided here is what LeaderAndIsr allows: the assumption is not  *)
+(* weaker than the interface.                                               *)
+Interface == INSTANCE LeaderAndIsr WITH
+    Dropped <- "none", decisions <- <<>>, epoch <- <<>>, incarnation <- <<>>
+KeepsToLeaderAndIsr ==
+    [][Interface!Follows([leader |-> leader, isr |-> isr],
+                         [leader |-> leader', isr |-> isr'], asked, elr)]_<<leader, isr>>
+
+-----------------------------------------------------------------------------
+(* Probes *)
+NeverUnaware == known # {} => known = isr
+NeverAwaitsMore == awaited = known
+NeverFromElr == [][\A r \in elr : leader' # r]_leader
+=============================================================================
