@@ -21,6 +21,7 @@ from refimpl.metadata.contract import (
     Suspended,
     WatchEvent,
 )
+from refimpl.metadata.embedded import EmbeddedStore
 from refimpl.metadata.errors import BadVersion, ConnectionLoss, MultiFailed, NodeExists, NoNode
 from tests.refimpl.metadata.hosting import TIMEOUT_MS, Host
 
@@ -96,6 +97,7 @@ def test_a_session_survives_a_store_that_was_down_for_longer_than_its_time_out()
     one = host.connected()
     host.ask(one, Create("/brokers", b"1", ephemeral=True))
     session, store = one.client.session_id, host.store
+    assert isinstance(store, EmbeddedStore)
     one.deaf = one.mute = True
     for each in store.sessions.values():
         each.timeout_ms = 100 * TIMEOUT_MS  # it looks at no clock
