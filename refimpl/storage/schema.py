@@ -148,12 +148,17 @@ class Reader:
         return self.data[self.position - size : self.position]
 
     def number(self, kind: Number) -> Any:
-        size = kind.packing.size
-        if size > self.remaining:
-            raise BufferUnderflow(f"{size} bytes wanted at byte {self.position}")
-        return kind.packing.unpack(self.take(size))[0]
+        packing, start = kind.packing, self.position
+        end = start + packing.size
+        if end > len(self.data):
+            raise BufferUnderflow(f"{packing.size} bytes wanted at byte {start}")
+        self.position = end
+        return packing.unpack_from(self.data, start)[0]
 
     def uvarint(self) -> int:
+        if self.position < len(self.data) and self.data[self.position] < 0x80:
+            self.position += 1  # nearly all of them
+            return self.data[self.position - 1]
         result = 0
         for shift in range(0, 35, 7):
             byte = self.number(_UINT8)
@@ -177,15 +182,10 @@ def uvarint(value: int) -> bytes:
 
 def read(schema: type[T], reader: Reader, version: int, flexible: bool = False) -> T:
     """A message of this version; what the version lacks keeps its default."""
-    values: dict[str, Any] = {}
-    optional: dict[int, Field] = {}
-    for field in fields_of(schema):
-        if not field.versions.first <= version <= field.versions.last:
-            continue
-        if field.versions.tag is not None:
-            optional[field.versions.tag] = field
-        else:
-            values[field.name] = _read_field(field, reader, version, flexible)
+    required, optional = _fields_in(schema, version)
+    values: dict[str, Any] = {
+        field.name: _read_field(field, reader, version, flexible) for field in required
+    }
     for _ in range(reader.uvarint() if flexible else 0):
         tag, size = reader.uvarint(), reader.uvarint()
         if tag in optional:
@@ -193,6 +193,14 @@ def read(schema: type[T], reader: Reader, version: int, flexible: bool = False) 
         else:
             reader.take(size)
     return schema(**values)
+
+
+@cache
+def _fields_in(schema: type[Any], version: int) -> tuple[tuple[Field, ...], dict[int, Field]]:
+    """The fields that a version has: those that are always there, and others by their tags."""
+    there = [f for f in fields_of(schema) if f.versions.first <= version <= f.versions.last]
+    required = tuple([field for field in there if field.versions.tag is None])
+    return required, {f.versions.tag: f for f in there if f.versions.tag is not None}
 
 
 def _read_field(field: Field, reader: Reader, version: int, flexible: bool) -> Any:

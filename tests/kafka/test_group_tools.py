@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from refimpl.edge.blocking import BlockingCluster
 from tests.kafka.judge import Judge, java
 from tests.kafka.test_tools import TOOLS, Tools
 
+confluent: Any = import_module("confluent_kafka")
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 PROTOCOLS = ("classic", "consumer")
 CONFIGS = {"offsets.topic.num.partitions": "5"}
@@ -38,6 +41,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingCluste
 def tools(judge: Judge, cluster: BlockingCluster) -> Tools:
     assert cluster.data is not None
     return Tools(judge, cluster.bootstrap, cluster.data)
+
+
+def fill(tools: Tools, topic: str, values: Iterable[object], partitions: int = 1) -> None:
+    """Records, spread over the partitions."""
+    producer = confluent.Producer({"bootstrap.servers": tools.bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(topic, str(value).encode(), partition=number % partitions)
+    assert producer.flush(SECONDS) == 0
 
 
 def of(protocol: str) -> tuple[str, ...]:
@@ -65,7 +76,7 @@ def offsets(tools: Tools, group: str) -> dict[int, tuple[str, ...]]:
 def test_a_group_reads_commits_is_described_reset_and_deleted(tools: Tools, protocol: str) -> None:
     topic, group = f"read-{protocol}", f"g-{protocol}"
     tools.create(topic)
-    tools.write(topic, "".join(f"line{n}\n" for n in range(10)))
+    fill(tools, topic, (f"line{n}" for n in range(10)))
     assert consume(tools, protocol, group, topic, 6) == [f"line{n}" for n in range(6)]
     assert offsets(tools, group) == {0: ("6", "10", "4")}
     assert consume(tools, protocol, group, topic, 4) == [f"line{n}" for n in range(6, 10)]
@@ -87,7 +98,7 @@ def test_a_group_reads_commits_is_described_reset_and_deleted(tools: Tools, prot
 def test_members_are_described_while_they_run(tools: Tools, protocol: str) -> None:
     topic, group = f"run-{protocol}", f"v-{protocol}"
     tools.create(topic, partitions=4)
-    tools.write(topic, "".join(f"line{n}\n" for n in range(40)))
+    fill(tools, topic, range(40), 4)
     command = java(
         *(f"{TOOLS}.VerifiableConsumer", "--bootstrap-server", tools.bootstrap),
         *("--topic", topic, "--group-id", group, "--group-protocol", protocol),
@@ -101,8 +112,8 @@ def test_members_are_described_while_they_run(tools: Tools, protocol: str) -> No
             if len(rows) == 2 and all(f"{topic}:" in row or f"{topic}(" in row for row in rows):
                 break
             assert time.monotonic() < until, out
-        state = tools.out(GROUPS, "--describe", "--group", group, "--state")
-        assert "Stable" in state
+        while "Stable" not in tools.out(GROUPS, "--describe", "--group", group, "--state"):
+            assert time.monotonic() < until + SECONDS
         refused = tools.run(GROUPS, "--delete", "--group", group)
         assert "GroupNotEmptyException" in refused.out + refused.complaints
     finally:
@@ -121,7 +132,7 @@ def test_kcat_shares_a_topic(tools: Tools) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("kcat is not on PATH")
     tools.create("kcat-group")
-    tools.write("kcat-group", "a\nb\nc\n")
+    fill(tools, "kcat-group", "abc")
     command = ["kcat", "-b", tools.bootstrap, "-G", "kcat", "-q", "-c", "3", "-X"]
     arguments = ["auto.offset.reset=earliest", "kcat-group"]
     done = subprocess.run(
@@ -135,7 +146,7 @@ def test_kcat_shares_a_topic(tools: Tools) -> None:
 def test_the_performance_tool_consumes_in_a_group(tools: Tools, protocol: str) -> None:
     topic = f"perf-{protocol}"
     tools.create(topic, partitions=3)
-    tools.write(topic, "".join(f"{n}\n" for n in range(300)))
+    fill(tools, topic, range(300), 3)
     out = tools.alone(
         *("ConsumerPerformance", "--topic", topic, "--num-records", "300"),
         *("--group", f"p-{protocol}", "--timeout", "20000", *of(protocol)),
@@ -149,7 +160,7 @@ def test_a_consumer_goes_on_when_its_coordinator_is_killed(
 ) -> None:
     topic, group = f"killed-{protocol}", f"k-{protocol}"
     tools.create(topic, partitions=2)
-    tools.write(topic, "".join(f"{n}\n" for n in range(10)))
+    fill(tools, topic, range(10), 2)
     assert len(consume(tools, protocol, group, topic, 10)) == 10
     state = tools.out(GROUPS, "--describe", "--group", group, "--state")
     found = re.search(r"127\.0\.0\.1:\d+ +\((\d)\)", state)
@@ -157,7 +168,7 @@ def test_a_consumer_goes_on_when_its_coordinator_is_killed(
     coordinator = int(found[1])
     cluster.kill(coordinator)
     try:
-        tools.write(topic, "".join(f"{n}\n" for n in range(10, 14)))
+        fill(tools, topic, range(10, 14), 2)
         assert sorted(consume(tools, protocol, group, topic, 4)) == ["10", "11", "12", "13"]
         assert sum(int(row[0]) for row in offsets(tools, group).values()) == 14
     finally:
