@@ -54,6 +54,17 @@ SOMETIMES: Mapping[str, str] = {
     "commits of an old generation": "a zombie's commit",
     "commits overtaken": "a commit that was overtaken",
     "redeliveries": "a record processed again",
+    "controllers elected": "a controller that a store elects",
+    "controllers that do not know that they are deposed": "two that believe to be controller",
+    "a deposed controller's write refused: BADVERSION": "a deposed controller's write",
+    "a forwarded request refused: NOT_CONTROLLER": "an operator's request to who is not controller",
+    "reassignments over": "replicas that are moved",
+    "topics created": "a topic that is made",
+    "topics deleted": "a topic that is deleted",
+    "partitions added": "a topic with more partitions than before",
+    "configurations altered": "a configuration that is changed",
+    "restarts of the store": "a metadata store that crashes and recovers",
+    "writes that a crash of the store kept": "a write that is there, and nobody was told",
 }
 WAVE = 64
 ENOUGH = 300  # seeds after which each of them must have happened

@@ -32,28 +32,43 @@ class Forwarded:
 class Forwarding:
     """The requests that the controller has not answered, by the correlation ids that we gave them.
 
-    None is sent twice: whether the controller has done it nobody knows, and the client decides.
+    Without an answer none is sent twice: whether the controller has done it nobody knows, and the
+    client decides. What is answered with NOT_CONTROLLER is certainly not done, and goes to the next
+    controller; clients never hear of that error, as with Kafka 4.x (KIP-590).
     """
 
     context: Context
     waiting: dict[int, Forwarded] = field(factory=dict[int, Forwarded])
+    again: list[Forwarded] = field(factory=list[Forwarded])
 
     def forward(self, now: int, request: Request) -> None:
         """Ask the controller."""
         timeout_ms = getattr(request.body, "timeout_ms", GIVE_UP_MS)
-        number = self.context.request(self.context.controller, c.Envelope(request.body))
-        self.waiting[number] = Forwarded(request, now + timeout_ms)
+        self._send(Forwarded(request, now + timeout_ms))
+
+    def _send(self, one: Forwarded) -> None:
+        number = self.context.request(self.context.controller, c.Envelope(one.request.body))
+        self.waiting[number] = one
 
     def answered(self, response: Response) -> bool:
         """Give the controller's answer to the client; whether somebody waited for it."""
         forwarded = self.waiting.pop(response.correlation_id, None)
         if forwarded is None:
             return False
+        body = response.body
+        if isinstance(body, c.ControlResponse) and body.error == "NOT_CONTROLLER":
+            self.context.outputs.append(Refused("a forwarded request", body.error))
+            self.again.append(forwarded)
+            return True
         self.context.respond(forwarded.request, response.body)
         return True
 
     def expire(self, now: int) -> None:
-        """Tell those whose time is over that nobody knows what became of their requests."""
+        """Ask the controller that we know now for what another broker refused, and tell those whose
+        time is over that nobody knows what became of their requests."""
+        again, self.again = self.again, []
+        for one in again:
+            self._send(one)
         late = [number for number, one in self.waiting.items() if one.until <= now]
         for number in late:
             request = self.waiting.pop(number).request

@@ -13,9 +13,11 @@ from attrs import define, field
 
 from refimpl.broker import znodes
 from refimpl.broker.cluster import BrokerRegistration, Change
+from refimpl.broker.control_messages import ControlResponse, Envelope
 from refimpl.broker.controller import Controller
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.lifecycle import BrokerAddress
+from refimpl.broker.messages import Request, Response
 from refimpl.broker.observations import (
     ControllerElected,
     ControllerFenced,
@@ -91,9 +93,10 @@ class StoredController:
                 self.session.answered(message)
             case store.WatchEvent():
                 self._watched(message)
+            case _ if self.controller is not None:
+                self.events.append(message)
             case _:
-                if self.controller is not None:
-                    self.events.append(message)
+                self._not_controller(message)
         self._go_on()
         outputs, self.outputs = [*self.outputs, *self.session.outputs], []
         self.session.outputs = []
@@ -161,9 +164,16 @@ class StoredController:
         if self.controller is not None:
             self.outputs.append(ControllerFenced(self.broker, self.controller.controller_epoch))
         self.election.resign()
-        self.controller = self.writes = self.loaded = None
-        self.events.clear()
+        self._forget()
         self.pending.clear()
+
+    def _not_controller(self, message: Any) -> None:
+        """What operators ask of who is not controller, or no more, is certainly not done: say so.
+        Brokers ask again by themselves."""
+        if isinstance(message, Request) and isinstance(message.body, Envelope):
+            body = ControlResponse("NOT_CONTROLLER", f"Broker {self.broker} is not controller.")
+            answer = Response(self.broker, message.source, message.correlation_id, body)
+            self.outputs.append(answer)
 
     def _watched(self, event: store.WatchEvent) -> None:
         if event.path == f"{znodes.BROKER_IDS}/{self.broker}" and not self.registered:
@@ -251,7 +261,9 @@ class StoredController:
 
     def _forget(self) -> None:
         self.controller = self.writes = self.loaded = None
-        self.events.clear()
+        waiting, self.events = self.events, deque[Any]()
+        for event in waiting:
+            self._not_controller(event)
         self.pending.clear()
 
     def _prepare(self) -> Dialogue:

@@ -21,7 +21,7 @@ FOR_THE_CONTROLLER = (
     c.Envelope,
     c.AllocateProducerIdsRequest,
 )
-"""Requests to whoever is controller; who is not does not answer."""
+"""Requests to whoever is controller; who is not answers an Envelope with NOT_CONTROLLER."""
 
 OF_THE_STORE = (
     store.Connected,

@@ -1,0 +1,73 @@
+"""What is asked of a broker that is not controller is certainly not done, and goes elsewhere."""
+
+from random import Random
+
+from refimpl.broker import control_messages as c
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.context import Context
+from refimpl.broker.controller_state import ControllerConfig
+from refimpl.broker.forwarding import Forwarding
+from refimpl.broker.lifecycle import BrokerAddress
+from refimpl.broker.messages import Request, Response
+from refimpl.broker.stored_controller import StoredController
+
+DELETION = c.DeleteTopicsRequest(("t",), timeout_ms=1_000)
+CLIENT = 99
+
+
+def test_who_is_not_controller_says_so() -> None:
+    candidate = StoredController(2, ControllerConfig(), Random(1), BrokerAddress(), 1)
+    (answer,) = candidate.handle(0, Request(1, 2, 7, c.Envelope(DELETION)))
+    assert answer[:3] == (2, 1, 7)
+    assert answer.body.error == "NOT_CONTROLLER"
+
+
+def asked(context: Context) -> tuple[int, int]:
+    """Whom the last request went to, and its number."""
+    last = context.outputs[-1]
+    assert isinstance(last, Request)
+    assert last.body == c.Envelope(DELETION)
+    return last.target, last.correlation_id
+
+
+def forwarding() -> tuple[Forwarding, int]:
+    """A broker that has asked broker 2."""
+    context = Context(1, BrokerConfig(), 1)
+    context.controller = 2
+    here = Forwarding(context)
+    here.forward(0, Request(CLIENT, 1, 5, DELETION))
+    target, number = asked(context)
+    assert target == 2
+    return here, number
+
+
+def refused(number: int) -> Response:
+    return Response(2, 1, number, c.ControlResponse("NOT_CONTROLLER"))
+
+
+def test_what_was_refused_goes_to_the_next_controller_and_the_client_hears_its_answer_alone() -> (
+    None
+):
+    here, number = forwarding()
+    assert here.answered(refused(number))
+    here.context.controller = 3
+    here.expire(100)
+    target, again = asked(here.context)
+    assert (target, again != number) == (3, True)
+    done = c.DeleteTopicsResponse(())
+    assert here.answered(Response(3, 1, again, done))
+    assert here.context.outputs[-1] == Response(1, CLIENT, 5, done)
+    told = [one for one in here.context.outputs if isinstance(one, Response)]
+    assert len(told) == 1
+
+
+def test_a_client_is_told_when_its_time_is_over_also_of_what_was_refused() -> None:
+    here, number = forwarding()
+    here.answered(refused(number))
+    here.expire(1_000)
+    told = here.context.outputs[-1]
+    assert isinstance(told, Response)
+    assert told[:3] == (1, CLIENT, 5)
+    assert told.body.error == "REQUEST_TIMED_OUT"
+    here.expire(2_000)
+    assert here.context.outputs[-1] == told
