@@ -14,7 +14,8 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 def describe(
     group: ConsumerGroup, topics: Topics, default_assignor: str
 ) -> m.ConsumerGroupDescribeResponse:
-    """The group and its members, each with what it has and what it shall have."""
+    """The group and its members, each with what it may own, also what it has been told to give up,
+    and what it shall have."""
     return m.ConsumerGroupDescribeResponse(
         group.group_id,
         None,
@@ -39,7 +40,7 @@ def _member(
         said.client_host,
         tuple(sorted(said.subscribed_topic_names)),
         said.subscribed_topic_regex or "",
-        _named(member.assigned, topics),
+        _named((*member.assigned, *member.pending), topics),
         _named(group.target.get(member.member_id, ()), topics),
         CONSUMER_MEMBER if said.classic_member_metadata is None else CLASSIC_MEMBER,
     )
