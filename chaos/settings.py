@@ -73,6 +73,9 @@ class Settings:
     # Whether a broker may go down while another one is not back in sync
     overlap: bool = True
 
+    # Whether a client deletes what the group has committed
+    deletes: bool = False
+
     # How long, and how wild
     fault_ms: int = 6000
     calm_ms: int = 20000
@@ -90,6 +93,8 @@ class Settings:
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
             drawn = evolve(drawn, faults=faults, isr_at_once=False)
+        if drawn.deletes:  # the log as it was cannot be known where what is left of it may be lost
+            drawn = evolve(drawn, unclean=False, lossy=drawn.lossy and drawn.elr)
         return drawn
 
     @classmethod

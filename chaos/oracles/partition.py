@@ -71,8 +71,9 @@ class PartitionOracle:
     era: int = 0
     unsettled: bool = False
     leaders: dict[int, int] = field(factory=dict[int, int])
-    written: dict[tuple[int, int], tuple[Record, int]] = field(
-        factory=dict[tuple[int, int], tuple[Record, int]]
+    #: By epoch and offset: the record, and the epoch of the one before, None if that was deleted
+    written: dict[tuple[int, int], tuple[Record, int | None]] = field(
+        factory=dict[tuple[int, int], tuple[Record, int | None]]
     )
 
     def __attrs_post_init__(self) -> None:
@@ -88,15 +89,15 @@ class PartitionOracle:
 
     def wrote(self, replica: Replica, first: int, end: int) -> None:
         """A leader has appended: in its own epoch, behind no newer one."""
-        records = replica.log.records
-        before = records[first - 1].epoch if first else 0
+        records, start = replica.log.records, replica.log.start
+        before = _epoch_before(replica, first)
         for offset in range(first, end):
-            record = records[offset]
+            record = records[offset - start]
             self._wrote_one(replica, record, offset, before)
             before = record.epoch
 
-    def _wrote_one(self, replica: Replica, record: Record, offset: int, before: int) -> None:
-        if record.epoch < before:
+    def _wrote_one(self, replica: Replica, record: Record, offset: int, before: int | None) -> None:
+        if before is not None and record.epoch < before:
             raise self._broken("EpochsAscend", f"{record.epoch} behind {before} at {offset}")
         if self.leaders.get(record.epoch, 0) != replica.id:
             raise self._broken("OneLeaderPerEpoch", f"{replica.id} writes in {record.epoch}")
@@ -106,11 +107,12 @@ class PartitionOracle:
 
     def copied(self, replica: Replica, start: int) -> None:
         """A follower has appended: what its leader wrote there, behind what it wrote it behind."""
-        records = replica.log.records
-        before = records[start - 1].epoch if start else 0
-        for offset in range(start, len(records)):
-            record = records[offset]
-            if self.written.get((record.epoch, offset)) != (record, before):
+        records, log_start = replica.log.records, replica.log.start
+        start = max(start, log_start)
+        before = _epoch_before(replica, start)
+        for offset, record in enumerate(records[start - log_start :], start):
+            written, behind = self.written.get((record.epoch, offset), (None, None))
+            if written != record or (behind != before and None not in (behind, before)):
                 raise self._broken(
                     "LogMatching",
                     f"replica {replica.id} has epoch {record.epoch} at {offset} behind {before}",
@@ -128,8 +130,8 @@ class PartitionOracle:
             raise self._broken("HighWatermarkMonotone", f"leader {replica.id} from {old} to {new}")
         if new <= old or not self._judges(replica.epoch):
             return
-        records, known = replica.log.records, len(self.log.committed)
-        if not self.log.agrees(old, records[old : min(new, known)]):
+        known, old = len(self.log.committed), max(old, replica.log.start)
+        if not self.log.agrees(old, _records(replica, old, min(new, known))):
             raise self._broken(
                 "AppendOnly", f"replica {replica.id} commits others at {old}..{min(new, known)}"
             )
@@ -141,7 +143,7 @@ class PartitionOracle:
             raise self._broken(
                 "ViewsArePrefixes", f"follower {replica.id} sees {new}, committed is {known}"
             )
-        for record in replica.log.records[known:new]:
+        for record in _records(replica, known, new):
             self.log.commit(record)
         self._isr_holds_committed()
 
@@ -282,9 +284,11 @@ class PartitionOracle:
 
     def _holds_committed(self, replica: Replica) -> bool:
         """By LogMatching the last record stands for all before it."""
-        committed, records = self.log.committed, replica.log.records
+        committed, log = self.log.committed, replica.log
         known = len(committed)
-        return not known or (len(records) >= known and records[known - 1] == committed[-1])
+        if known <= log.start:
+            return True  # all that is committed was deleted
+        return log.end >= known and log.records[known - 1 - log.start] == committed[-1]
 
     def _judges(self, epoch: int) -> bool:
         return epoch >= self.era and not self.unsettled
@@ -308,6 +312,19 @@ class PartitionOracle:
 
     def _broken(self, oracle: str, what: str) -> Violation:
         return Violation(oracle, f"{self.name}: {what}")
+
+
+def _records(replica: Replica, first: int, end: int) -> Sequence[Record]:
+    start = replica.log.start
+    return replica.log.records[first - start : max(end - start, 0)]
+
+
+def _epoch_before(replica: Replica, offset: int) -> int | None:
+    """The epoch of the record before this one, 0 at the beginning, None if it was deleted."""
+    start = replica.log.start
+    if offset > start:
+        return replica.log.records[offset - 1 - start].epoch
+    return None if offset else 0
 
 
 def _value(record: object) -> object:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from chaos.clients.consumer import Consumer, payload
 from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.control_plane import ControlPlaneOracle
+from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupOracle
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
@@ -36,9 +37,12 @@ class ProgressOracle:
     consumers: Sequence[Consumer]
     control_plane: ControlPlaneOracle | None = None
     operations: OperationsOracle | None = None
+    deletion: DeletionOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
     done: bool = False
+    #: Where the log of each partition starts at the end
+    starts: dict[int, int] = field(factory=dict[int, int])
 
     def start(self) -> None:
         """Come back when the faults are over."""
@@ -121,7 +125,10 @@ class ProgressOracle:
             if state.leader is not None:
                 leader = oracle.replicas[state.leader]
                 found[partition] = _read(leader)
-                oracle.read(leader, 0, found[partition])
+                self.starts[partition] = leader.log.start
+                oracle.read(leader, leader.log.start, found[partition])
+        if self.deletion is not None:
+            self.deletion.finish()
         for producer in self.producers:
             self._find(producer, found)
         if self.simulation.settings.idempotence:
@@ -133,8 +140,8 @@ class ProgressOracle:
             partition = name.partition
             if partition not in found:
                 continue
-            records = found[partition]
-            if offset < len(records) and payload(records[offset]) == value:
+            records, place = found[partition], offset - self.starts[partition]
+            if place < 0 or (place < len(records) and payload(records[place]) == value):
                 continue
             oracle = self.partitions[partition]
             if not oracle.log.loss_allowed or not oracle.era:
@@ -169,7 +176,7 @@ class ProgressOracle:
                     "id": payload(record),
                     "epoch": record.epoch,
                 }
-                for offset, record in enumerate(records)
+                for offset, record in enumerate(records, self.starts[partition])
             ]
             history.note("scan#0", "scan", records=scanned, partitions=self._names((partition,)))
         history.note("scan#0", "close")
@@ -178,6 +185,7 @@ class ProgressOracle:
 def _read(leader: Replica) -> list[Record]:
     """Everything that is committed, as its log has it now."""
     records: list[Record] = []
-    while len(records) < leader.high_watermark:
-        records += leader.log.slice(len(records), EVERYTHING, leader.high_watermark)
+    start = leader.log.start
+    while (end := start + len(records)) < leader.high_watermark:
+        records += leader.log.slice(end, EVERYTHING, leader.high_watermark)
     return records

@@ -42,9 +42,10 @@ class MemoryLogs:
         return list(self.logs)
 
     def open(self, partition: TopicPartition) -> Found:
-        """The log, and no high watermark above its end."""
+        """The log, and a high watermark that is in it: what was deleted was committed."""
         log = self.logs.setdefault(partition, CachedLog())
-        return Found(log, min(self.high_watermarks.get(partition, 0), log.end))
+        known = max(self.high_watermarks.get(partition, 0), log.start)
+        return Found(log, min(known, log.end))
 
     def delete(self, partition: TopicPartition) -> None:
         """Forget the log."""
@@ -103,7 +104,9 @@ class MemoryLogs:
         logs: dict[TopicPartition, CachedLog] = {}
         for partition, log in self.logs.items():
             end = log.flushed + int(kept * (log.end - log.flushed))
-            crashed = logs[partition] = CachedLog(list(log.records), flushed=log.flushed)
+            end = max(end, log.start)  # where a log starts is written down at once
+            kept_records = list(log.records)
+            crashed = logs[partition] = CachedLog(kept_records, log.start, flushed=log.flushed)
             crashed.truncate_to(end)
             crashed.flushed = crashed.end
         return MemoryLogs(logs, dict(self.high_watermarks), self.closed_by)

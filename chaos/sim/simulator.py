@@ -16,9 +16,11 @@ from chaos.clients.history import History
 from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
+from chaos.clients.purger import Purger
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
 from chaos.oracles.control_plane import ControlPlaneOracle
+from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupOracle
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
@@ -32,7 +34,7 @@ from chaos.sim.coordinator import CoordinatorNode
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import ONE_SEGMENT, SMALL_SEGMENTS, CrashingLogs
 from chaos.sim.hosts import BrokerHost, ControllerHost
-from chaos.sim.network import Network, Timeline
+from chaos.sim.network import Entry, Network, Timeline
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
 from chaos.sim.stored_hosts import StoredBrokerHost
@@ -102,15 +104,15 @@ class Run:
     def _loop(self, hasher: Any) -> None:
         timeline, progress, nodes = self.simulation.timeline, self.progress, self.nodes
         due, budget = timeline.due, self.settings.events
-        now, events = timeline.now, 0
+        now, events, left = timeline.now, 0, iter(tuple[Entry]())
         try:
             while True:
                 now_due = due.get(now)
                 if now_due is None:
                     now += 1
                     continue
-                timeline.now = now
-                for target, message in now_due:  # which grows while it is gone through
+                timeline.now, left = now, iter(now_due)  # which grows while it is gone through
+                for target, message in left:
                     node = nodes[target]
                     if node.paused_until > now:
                         timeline.at(node.paused_until, target, message)
@@ -125,7 +127,7 @@ class Run:
                         return
                 del due[now]
         finally:
-            self.events = events
+            self.events, due[now] = events, [*left]
 
 
 def build(
@@ -179,16 +181,20 @@ def build(
         operations.attach()
         operator = Operator(clients[-1] + 1, simulation, Random(settings.seed * 2 + 1001))
         clients.append(operator.id)
+    judged = dict(zip(names, partitions, strict=True))
+    deletion = _deletion(clients[-1] + 1, simulation, coordinators, judged)
+    purgers = [] if deletion is None else [deletion.purger]
+    clients += [purger.id for purger in purgers]
     nemesis = Nemesis(simulation, script, controller, brokers, consumers, tuple(clients), operator)
     progress = ProgressOracle(
         *(simulation, nemesis, partitions, groups, producers, consumers),
-        *(control_plane, operations),
+        *(control_plane, operations, deletion),
     )
     coordinator = CoordinatorNode(simulation, coordinators)
     nodes: list[Node] = [
         *(controller, *brokers, coordinator, nemesis, progress),
         *(*consumers, *producers),
-        *(() if operator is None else (operator,)),
+        *(*(() if operator is None else (operator,)), *purgers),
     ]
     _start(simulation, controller, brokers, nodes)
     for broker in brokers:
@@ -322,6 +328,27 @@ def _clients(
         leaders = Leaders(node, simulation, simulation.rng)
         producers.append(Producer(node, index, simulation, acks, rng, leaders))
     return consumers, producers
+
+
+def _deletion(
+    node: int,
+    simulation: Simulation,
+    groups: list[Coordinator],
+    partitions: Mapping[TopicPartition, PartitionOracle],
+) -> DeletionOracle | None:
+    """A client that deletes records, where the settings say so, and who judges what comes of it."""
+    if not simulation.settings.deletes:
+        return None
+    rng = Random(simulation.settings.seed * 2 + 5)
+    leaders = Leaders(node, simulation, rng)
+
+    def committed(number: int) -> int:
+        return groups[number].committed
+
+    purger = Purger(node, simulation, tuple(partitions), committed, rng, leaders)
+    oracle = DeletionOracle(partitions, purger)
+    oracle.attach(simulation)
+    return oracle
 
 
 def run(settings: Settings, script: Script | None = None) -> Run:

@@ -35,14 +35,19 @@ class Leader:
     def heard(
         self, now: int, partition: Partition, follower: int, end: int, log_start: int
     ) -> None:
-        """A follower has shown how far it is: something may be committed, it may be in sync."""
+        """A follower has shown how far it is: something may be committed, it may be in sync.
+
+        It is not let into the ISR while its log starts before ours: what it has there nobody has
+        compared, and if it led it would show what is deleted.
+        """
         replica = partition.replica
         partition.heard(now, follower, end, log_start)
         if partition.waiting_deletes:
             self.deletes.check(partition)
         if end > replica.high_watermark:
             self.advance_high_watermark(now, partition)
-        if follower not in replica.isr and replica.pending is None:
+        may_join = follower not in replica.isr and replica.pending is None
+        if may_join and max(log_start, 0) >= replica.log.start:
             self._expand_isr(now, partition, follower)
 
     def appended(self, now: int, partition: Partition) -> None:

@@ -13,6 +13,7 @@ from refimpl.machines.log import Log, Record
 from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
 
 P, W = "PartitionOracle", "ReplicationOracles"
+D, E = "DeletionOracle", "ProgressOracle"
 
 
 @breaks(f"{P}._wrote_one: EpochsAscend", f"{P}.wrote: _wrote_one()", f"{W}._written: wrote()")
@@ -248,8 +249,6 @@ def commits_over_a_gap(c: Cluster) -> None:
 
 # The end
 
-E = "ProgressOracle"
-
 
 @breaks(f"{E}._missing: producer waits for answers")
 def leaves_a_producer_without_answer(c: Cluster) -> None:
@@ -339,3 +338,30 @@ def goes_on_beyond_its_budget(c: Cluster) -> None:
 def breaks_in_an_unforeseen_way(c: Cluster) -> None:
     c.run.simulation.timeline.at(c.run.now_ms, c.producer.id, object())
     _goes_on(c)
+
+
+# Deleting records
+
+
+@breaks(f"{D}._look: LogStartMonotone", deletes=True)
+def moves_its_log_start_back(c: Cluster) -> None:
+    assert c.follower.log.start > 0
+    c.follower.log = Log([Record(1, None), *c.follower.log.records], c.follower.log.start - 1)
+    c.observe(2, o.LogRestarted, c.follower.log.end)
+
+
+@breaks(f"{D}._look: OnlyAskedIsDeleted", deletes=True)
+def deletes_what_nobody_asked_for(c: Cluster) -> None:
+    c.follower.log.advance_start(c.deletion.purger.asked[c.name] + 1)
+    c.observe(2, o.LogRestarted, c.follower.log.end)
+
+
+@breaks(f"{D}._read: DeletedIsNotRead", deletes=True)
+def serves_what_is_deleted(c: Cluster) -> None:
+    c.observe(1, o.RecordsRead, c.leader.log.start - 1, ())
+
+
+@breaks(f"{D}.finish: DeletedStaysDeleted", f"{E}._scan: finish()", deletes=True)
+def has_not_deleted_what_it_said(c: Cluster) -> None:
+    c.deletion.purger.deleted[c.name] = c.follower.log.start + 1
+    c.finish()

@@ -6,6 +6,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from chaos.clients.producer import Producer
+from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
@@ -48,6 +49,11 @@ class Cluster:
     @property
     def producer(self) -> Producer:
         return self.run.progress.producers[0]
+
+    @property
+    def deletion(self) -> DeletionOracle:
+        assert self.run.progress.deletion is not None
+        return self.run.progress.deletion
 
     @property
     def leader(self) -> Replica:

@@ -78,7 +78,7 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         *(f"{P}._judges", "epoch >= self.era and (not self.unsettled)", False),
         Case(bugs.acknowledges_what_is_not_there),
     ),
-    (f"{P}._holds_committed", "not known", True, Case(bugs.takes_in_who_lacks_records)),
+    (f"{P}._holds_committed", "known <= log.start", True, Case(bugs.takes_in_who_lacks_records)),
     (
         *(f"{P}._last_may_lose", "self.settings.lossy", True),
         Case(comes_back_alone_without_records),

@@ -1,0 +1,73 @@
+"""A client that deletes what the group has committed, as Kafka Streams does with its own topics."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from attrs import define, field
+
+from chaos.clients.leaders import Leaders
+from chaos.sim.addresses import TICK, Tick
+from chaos.sim.simulation import Simulation
+from refimpl.broker.messages import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    MetadataResponse,
+    Request,
+    Response,
+    TopicPartition,
+)
+
+EVERY_MS = 40
+TIMEOUT_MS = 100
+
+
+@define(eq=False)
+class Purger:
+    """Asks for DeleteRecords up to somewhere below what the group has committed (KIP-107).
+
+    `asked` is the greatest offset of each partition that was ever asked for, and `deleted` the
+    greatest low watermark that was answered.
+    """
+
+    id: int
+    simulation: Simulation
+    partitions: Sequence[TopicPartition]
+    committed: Callable[[int], int]
+    rng: Random
+    leaders: Leaders
+    paused_until: int = 0
+    requests: int = 0
+    asked: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
+    deleted: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
+
+    def handle(self, message: Any) -> None:
+        """A tick, or an answer."""
+        if type(message) is Tick:
+            self._tick()
+        elif type(message.body) is DeleteRecordsResponse:
+            self._answered(message)
+        elif type(message.body) is MetadataResponse:
+            self.leaders.told(message.body)
+
+    def _tick(self) -> None:
+        timeline = self.simulation.timeline
+        timeline.at(timeline.now + EVERY_MS, self.id, TICK)
+        name = self.partitions[int(self.rng.random() * len(self.partitions))]
+        offset = int(self.committed(name.partition) * self.rng.choice((0.5, 0.9, 1.0)))
+        leader = self.leaders.of(name)
+        if leader is None or not offset:
+            return
+        self.requests += 1
+        self.asked[name] = max(self.asked.get(name, 0), offset)
+        body = DeleteRecordsRequest(((name, offset),), TIMEOUT_MS)
+        self.simulation.network.send(Request(self.id, leader, self.requests, body))
+
+    def _answered(self, response: Response) -> None:
+        body: DeleteRecordsResponse = response.body
+        for name, error, low_watermark in body.partitions:
+            if error is not None:
+                self.leaders.refresh()
+            else:
+                self.simulation.counts["records deleted at all replicas"] += 1
+                self.deleted[name] = max(self.deleted.get(name, 0), low_watermark)

@@ -1,0 +1,82 @@
+"""What must hold where clients delete records (KIP-107): no more goes than they asked for, and what
+is gone stays gone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from chaos.clients.purger import Purger
+from chaos.oracles.partition import PartitionOracle
+from chaos.oracles.violation import Violation
+from chaos.sim.simulation import Simulation
+from refimpl.broker import observations as o
+from refimpl.broker.messages import TopicPartition
+
+
+@define(eq=False)
+class DeletionOracle:
+    """Judges where logs start: whenever a replica has done something.
+
+    `starts` is where each log started when it was looked at last.
+    """
+
+    partitions: Mapping[TopicPartition, PartitionOracle]
+    purger: Purger
+    starts: dict[tuple[TopicPartition, int], int] = field(
+        factory=dict[tuple[TopicPartition, int], int]
+    )
+
+    def attach(self, simulation: Simulation) -> None:
+        """Look at whoever reads, writes, follows or begins to lead."""
+        for kind in (o.Written, o.AnswerTaken, o.BecameLeader, o.BecameFollower, o.FetchHeard):
+            simulation.watch(kind, self._look)
+        simulation.watch(o.LogRestarted, self._look)
+        simulation.watch(o.RecordsRead, self._read)
+        simulation.watch(o.Deleted, self._gone)
+
+    def _look(self, who: int, seen: Any) -> None:
+        name: TopicPartition = seen.partition
+        oracle = self.partitions.get(name)
+        if oracle is None:  # of a topic from which nobody deletes
+            return
+        start = oracle.replicas[who].log.start
+        before, self.starts[name, who] = self.starts.get((name, who), 0), start
+        if start < before:
+            raise Violation(
+                "LogStartMonotone", f"{oracle.name}: {who} from {before} back to {start}"
+            )
+        asked, committed = self.purger.asked.get(name, 0), len(oracle.log.committed)
+        if start > min(asked, committed):
+            raise Violation(
+                "OnlyAskedIsDeleted",
+                f"{oracle.name}: the log of {who} starts at {start}; up to {asked} was to be "
+                f"deleted, {committed} are committed",
+            )
+
+    def _read(self, who: int, seen: o.RecordsRead) -> None:
+        start = self.starts.get((seen.partition, who), 0)
+        if seen.offset < start:
+            name = self.partitions[seen.partition].name
+            raise Violation(
+                "DeletedIsNotRead",
+                f"{name}: {who} serves {seen.offset}, and its log starts at {start}",
+            )
+
+    def _gone(self, who: int, seen: o.Deleted) -> None:
+        """What comes after is another log."""
+        self.starts.pop((seen.partition, who), None)
+
+    def finish(self) -> None:
+        """Everybody is well again: what was deleted at all replicas is at none."""
+        for name, low_watermark in self.purger.deleted.items():
+            oracle = self.partitions[name]
+            if oracle.unavailable():
+                continue
+            for replica in oracle.replicas.values():
+                if replica.log.start < low_watermark:
+                    raise Violation(
+                        "DeletedStaysDeleted",
+                        f"{oracle.name}: the log of {replica.id} starts at {replica.log.start}, "
+                        f"and all before {low_watermark} was deleted",
+                    )

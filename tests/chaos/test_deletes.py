@@ -1,0 +1,47 @@
+"""Runs in which a client deletes what the group has committed (KIP-107)."""
+
+from collections import Counter
+
+from chaos.settings import Settings
+from chaos.sim.simulator import Run, build
+from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
+
+#: All restart, and two of them before anything was written down of the high watermark
+WITHOUT_CHECKPOINT = 273
+
+
+def run(seed: int, *, files: bool = False) -> Run:
+    return build(Settings.draw(seed, deletes=True, files=files)).go()
+
+
+def test_no_more_is_deleted_than_was_asked_for_and_nothing_comes_back() -> None:
+    counts: Counter[str] = Counter()
+    for seed in (*range(8), WITHOUT_CHECKPOINT):
+        done = run(seed, files=seed in (0, 4))
+        assert done.violation is None, (seed, done.violation)
+        counts.update(done.simulation.counts)
+    assert counts["records deleted at all replicas"] > 200
+    assert counts["DeleteRecords refused: REQUEST_TIMED_OUT"] > 0
+    assert counts["Fetch refused: OFFSET_OUT_OF_RANGE"] > 0
+
+
+def test_nobody_is_in_sync_while_its_log_starts_before_the_leaders() -> None:
+    """A follower of an older epoch ends where the leader's log starts: what it has before that is
+    deleted at the leader, so nobody can compare it, and here it is not what was committed."""
+    heard = function_at("refimpl.broker.leader:Leader.heard")
+    wider = edited(tree_of(heard), "max(log_start, 0) >= replica.log.start", "True")
+    with patched({heard: compiled(heard, wider)}):
+        found = run(127).violation
+        assert found is not None
+        assert found.oracle == "CommittedInIsr"
+    assert run(127).violation is None
+
+
+def test_a_log_that_forgets_its_start_in_a_crash_is_found() -> None:
+    crashed = function_at("chaos.sim.disk:MemoryLogs.crashed")
+    forgets = edited(tree_of(crashed), "end = max(end, log.start)", "pass")
+    with patched({crashed: compiled(crashed, forgets)}):
+        found = next((one for one in map(run, (57, 45)) if one.violation), None)
+    assert found is not None
+    assert found.violation is not None
+    assert found.violation.oracle == "LogStartMonotone"
