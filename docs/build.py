@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import check_page
+import delivery_page
 import jinja2
 import settings_page
 import wire_page
@@ -163,6 +164,7 @@ def pages() -> dict[Path, str]:
     modules = sorted(path.parent.name for path in SPECS.glob("*/verdicts.toml"))
     built = {
         "checks.md": check_page.page(),
+        "delivery.md": delivery_page.page(),
         "settings.md": settings_page.page(),
         "wire.md": wire_page.page(),
         "promises.md": environment.from_string(PROMISES).render(

@@ -93,7 +93,9 @@ def classic_phase(group: ClassicGroup, id: str) -> str:
         return "new" if member.is_new else "joining"
     if member.sync is not None:
         return "syncing"
-    return "unsynced" if id in group.unsynced else "in"
+    if id in group.unsynced:
+        return "absent" if member.absent else "unsynced"
+    return "in"
 
 
 CONSUMER_GROUP: Projection[ConsumerGroup] = {

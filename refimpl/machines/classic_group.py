@@ -102,7 +102,7 @@ class ClassicGroup:
         """A member that is in this generation."""
         member = self.member(id, instance)
         if generation != self.generation:
-            raise errors.IllegalGeneration(generation, self.generation)
+            raise errors.NotInGeneration(generation, self.generation)
         return member
 
     def check_protocols(self, request: JoinRequest) -> None:

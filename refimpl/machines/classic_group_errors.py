@@ -37,7 +37,7 @@ class FencedInstanceId(Refusal):
 
 
 @frozen
-class IllegalGeneration(Refusal):
+class NotInGeneration(Refusal):
     """The request is of another generation than the group's."""
 
     kafka_error = "ILLEGAL_GENERATION"

@@ -56,7 +56,8 @@ class Member:
     """One member: who it is, what it supports, what it was assigned, and what it waits for.
 
     `join` and `sync` are the tokens of its parked requests. `is_new` is who has not been answered
-    any join: it cannot send heartbeats, for it does not know its id.
+    any join: it cannot send heartbeats, for it does not know its id. `absent` is a static member
+    of a generation that it has not joined.
     """
 
     id: str
@@ -70,6 +71,7 @@ class Member:
     join: Token | None = None
     sync: Token | None = None
     is_new: bool = False
+    absent: bool = False
 
     @property
     def is_waiting(self) -> bool:

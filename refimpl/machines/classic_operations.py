@@ -127,11 +127,12 @@ class Turn(Rebalance):
         return known is not None or len(group.members) < self.config.max_size
 
     def _turn_away(self, request: JoinRequest) -> None:
-        full = errors.GroupMaxSizeReached(len(self.group.members), self.config.max_size)
+        """A group that is full loses whom it turns away, if it has it."""
         if request.member not in {*self.group.members, *self.group.pending}:
-            raise full
+            raise errors.GroupMaxSizeReached(len(self.group.members), self.config.max_size)
         self.remove([request.member])
-        self.answers.append((request.token, JoinResponse(full.kafka_error)))
+        refused = JoinResponse(errors.GroupMaxSizeReached.kafka_error)
+        self.answers.append((request.token, refused))
         self.complete_if_all_joined()
 
     def _give_id(self, request: JoinRequest) -> None:
@@ -166,7 +167,11 @@ class Turn(Rebalance):
         self.rebalance()
 
     def _join_known(self, request: JoinRequest) -> None:
-        """Who comes again with nothing new has missed an answer, and the generation stays."""
+        """Who comes again with nothing new has missed an answer, and the generation stays.
+
+        Not for who was absent when it began: nobody has heard what it owns, and somebody else may
+        be given that. (Kafka tells it the generation all the same.)
+        """
         if request.member in self.group.pending:
             if request.instance is not None:
                 raise errors.PendingMemberIsStatic(request.member, request.instance)
@@ -175,7 +180,7 @@ class Turn(Rebalance):
         member = self.group.member(request.member, request.instance)
         leads, stable = self.group.leader == member.id, self.group.state == "Stable"
         same = request.protocols == member.protocols and not (leads and stable)
-        if same and self.group.state != "PreparingRebalance":
+        if same and not member.absent and self.group.state != "PreparingRebalance":
             self.answers.append((request.token, self.joined(member)))
             return
         self.supersede(member.join, JoinResponse("NOT_COORDINATOR", member.id))
@@ -204,7 +209,7 @@ class Turn(Rebalance):
     def _replace(self, old: Member, request: JoinRequest) -> Member:
         self.supersede(old.join, JoinResponse("FENCED_INSTANCE_ID", old.id))
         self.supersede(old.sync, SyncResponse("FENCED_INSTANCE_ID"))
-        new = evolve(_rejoining(old, request), id=request.new_id, sync=None)
+        new = evolve(_rejoining(old, request), id=request.new_id, sync=None, absent=False)
         group, there = self.group, self.group.members.values()
         self.group = evolve(
             group,

@@ -102,7 +102,7 @@ class Rebalance:
         )
         for member in members.values():
             self.supersede(member.join, self.joined(member))
-            self.put(evolve(member, join=None, is_new=False))
+            self.put(evolve(member, join=None, is_new=False, absent=member.join is None))
             self.timers[session(member.id)] = member.session_ms
         self.timers[SYNC] = self.group.rebalance_ms
 

@@ -8,13 +8,18 @@ from attrs import fields, has
 
 import refimpl.machines
 from refimpl import errors
-from refimpl.machines import controller_errors, group_errors, replica_errors
+from refimpl.machines import (
+    classic_group_errors,
+    controller_errors,
+    group_errors,
+    replica_errors,
+)
 
 FOLDER = Path(refimpl.machines.__file__).parent
 BROKER = FOLDER.parent / "broker"
 CLASSES = [
     kind
-    for module in (errors, replica_errors, controller_errors, group_errors)
+    for module in (errors, replica_errors, controller_errors, group_errors, classic_group_errors)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, errors.Refusal) and has(kind)
 ]
