@@ -43,8 +43,8 @@ What stands out:
   REBALANCE_IN_PROGRESS then, as by Kafka, and the records come again although all went in good order. An eager member owns nothing at that
   time. Were such a commit taken, nothing would be repeated (`ClassicDelivery/ok_cooperative_after_orderly_completing`), and no other promise
   would break (`ClassicGroup/ok_completing`).
-- Without the fence of generations *commit, then process* repeats as well (`bug_unfenced`), and who gives a partition up
-  without a commit repeats in good order (`bug_no_commit_first`).
+- Who gives the partition up without a commit repeats in good order as well (`ClassicDelivery/bug_no_commit_first`). What an unfenced commit does
+  is ConsumerCommit's to say (`bug_zombie_commits_twice`).
 """
 
 
