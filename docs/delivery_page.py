@@ -25,25 +25,34 @@ LOST, REPEATED = "NothingLost", "NothingRepeated"
 _HEAD = """\
 # What a record may suffer
 
-What a group's protocol and an application's discipline do to a record together: it may never be processed (*lost*), or twice
-(*repeated*). Each cell is a verdict of TLC on the module that composes the two: *never*, in all of so many states, or the number of states
-of the shortest story in which it happens, which `highwater spec MODULE/CFG --story` tells. Built by `make docs` from `verdicts.toml`.
+What a group's protocol and an application's discipline do to a record together: it may never be
+processed (*lost*), or twice
+(*repeated*). Each cell is a verdict of TLC on the module that composes the two: *never*, in all
+of so many states, or the number of states
+of the shortest story in which it happens, which `highwater spec MODULE/CFG --story` tells.
+Built by `make docs` from `verdicts.toml`.
 
 | protocol | discipline | | lost | repeated |
 |---|---|---|---|---|
 """
 _TAIL = """
-*In good order*: whoever gives a partition up has processed what it was handed out, and commits it first; where another thread processes,
-it commits what was polled. Java's automatic commits are *process, then commit* as long as all is processed before the next `poll`, and
+*In good order*: whoever gives a partition up has processed what it was handed out, and commits
+it first; where another thread processes,
+it commits what was polled. Java's automatic commits are *process, then commit* as long as all
+is processed before the next `poll`, and
 *commit what was polled* otherwise.
 
 What stands out:
 
-- A **cooperative** member that leaves while the group's assignment is awaited cannot commit what it has processed: a commit is answered
-  REBALANCE_IN_PROGRESS then, as by Kafka, and the records come again although all went in good order. An eager member owns nothing at that
-  time. Were such a commit taken, nothing would be repeated (`ClassicDelivery/ok_cooperative_after_orderly_completing`), and no other promise
+- A **cooperative** member that leaves while the group's assignment is awaited cannot commit
+  what it has processed: a commit is answered
+  REBALANCE_IN_PROGRESS then, as by Kafka, and the records come again although all went in good
+  order. An eager member owns nothing at that
+  time. Were such a commit taken, nothing would be repeated
+  (`ClassicDelivery/ok_cooperative_after_orderly_completing`), and no other promise
   would break (`ClassicGroup/ok_completing`).
-- Who gives the partition up without a commit repeats in good order as well (`ClassicDelivery/bug_no_commit_first`). What an unfenced commit does
+- Who gives the partition up without a commit repeats in good order as well
+  (`ClassicDelivery/bug_no_commit_first`). What an unfenced commit does
   is ConsumerCommit's to say (`bug_zombie_commits_twice`).
 """
 

@@ -41,6 +41,7 @@ SMALL = [
     ("AbsLog", "ok_loss_allowed"),
     ("AbsLog", "ok_three_readers"),
     ("AlterPartition", "ok_2_small"),
+    ("ClassicGroup", "ok_replaced"),
     ("ConsumerCommit", "ok_auto_commit_monotone"),
     ("ConsumerGroup", "ok_2_small"),
     ("Controller", "ok_1_answered"),

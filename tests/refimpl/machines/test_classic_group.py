@@ -45,10 +45,11 @@ class Talk:
         self.take(operations.join(self.group, request, self.config))
         return self.tokens
 
-    def sync(self, member: str, generation: int | None = None, **given: bytes) -> int:
+    def sync(self, member: str, given: dict[str, bytes] | None = None, **changed: Any) -> int:
         self.tokens += 1
-        asked = self.group.generation if generation is None else generation
-        request = SyncRequest(self.tokens, member, asked, assignments=tuple(given.items()))
+        asked: dict[str, Any] = {"generation": self.group.generation, **changed}
+        said = tuple((given or {}).items())
+        request = SyncRequest(self.tokens, member, assignments=said, **asked)
         self.take(operations.sync(self.group, request))
         return self.tokens
 
@@ -98,7 +99,7 @@ def stable(*members: str, **changed: Any) -> Talk:
     talk = joined(*members, **changed)
     for one in members[1:]:
         talk.sync(one)
-    talk.sync(members[0], **{one: one.encode() for one in members})
+    talk.sync(members[0], {one: one.encode() for one in members})
     assert talk.group.state == "Stable"
     return talk
 
@@ -112,7 +113,7 @@ def with_static(*dynamic: str) -> Talk:
         talk.join_timer()
     for one in dynamic:
         talk.sync(one)
-    talk.sync("old", old=b"old", **{one: one.encode() for one in dynamic})
+    talk.sync("old", {one: one.encode() for one in ("old", *dynamic)})
     return talk
 
 
@@ -362,7 +363,7 @@ def test_all_who_ask_are_given_what_the_leader_says() -> None:
     talk = joined("a", "b", "c")
     parked = talk.sync("b")
     assert parked not in talk.answers
-    led = talk.sync("a", a=b"A", b=b"B")
+    led = talk.sync("a", {"a": b"A", "b": b"B"})
     assert talk.answers[led].assignment == b"A"
     assert talk.answers[parked].assignment == b"B"
     assert talk.answers[talk.sync("c")].assignment == b"", "the leader forgot it"
@@ -373,7 +374,7 @@ def test_all_who_ask_are_given_what_the_leader_says() -> None:
 def test_a_sync_is_of_a_member_in_the_generation() -> None:
     talk = joined("a")
     assert refused(talk.sync, "b") == "UNKNOWN_MEMBER_ID"
-    assert refused(talk.sync, "a", 0) == "ILLEGAL_GENERATION"
+    assert refused(talk.sync, "a", generation=0) == "ILLEGAL_GENERATION"
     assert refused(Talk().sync, "a") == "UNKNOWN_MEMBER_ID"
 
 
@@ -393,7 +394,7 @@ def test_a_second_sync_answers_the_first() -> None:
     talk = joined("a", "b")
     first, second = talk.sync("b"), talk.sync("b")
     assert talk.error(first) == "NOT_COORDINATOR"
-    talk.sync("a", b=b"B")
+    talk.sync("a", {"b": b"B"})
     assert talk.answers[second].assignment == b"B"
 
 
