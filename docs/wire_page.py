@@ -111,10 +111,14 @@ _BEHAVIOUR = """\
 ## Reading at followers
 
 With `replica.selector.class` set to `org.apache.kafka.common.replica.RackAwareReplicaSelector` a \
-leader sends a consumer to a replica of its rack (KIP-392): one in the ISR that has the offset, the \
-furthest of those; a leader in that rack keeps it. A consumer whose Fetch is of version 11 or newer \
-may read at any replica, below that one's own high watermark, and waits there for it to move; what a \
-follower does not have is `OFFSET_OUT_OF_RANGE`, by which clients go back to the leader. A `Cluster` \
+leader sends a consumer to a replica of its rack (KIP-392): one in the ISR that has the offset, \
+the \
+furthest of those; a leader in that rack keeps it. A consumer whose Fetch is of version 11 or \
+newer \
+may read at any replica, below that one's own high watermark, and waits there for it to move; \
+what a \
+follower does not have is `OFFSET_OUT_OF_RANGE`, by which clients go back to the leader. A \
+`Cluster` \
 takes `racks={{1: "a", 2: "b"}}`. The simulator's consumers read at followers with \
 `follower_reads=true`, before the oracle that judges every read.
 
@@ -125,27 +129,37 @@ takes `racks={{1: "a", 2: "b"}}`. The simulator's consumers read at followers wi
 | size of a frame | `socket.request.max.bytes`; memory grows only as bytes arrive | |
 | frames above 64 KiB that are received | one | `queued.max.request.bytes`, in the order of asking |
 | how long such a frame may make no progress | 30 s | |
-| requests that wait for an answer | 64 Produce in a row, 4 MiB of them | `queued.max.request.bytes`, beside the one for frames that are received: who lies about sizes keeps nobody waiting |
-| answers that are not read | 1 MiB, then nothing more is handled | 512 MiB; the largest is cut off |
-| silence | `connections.max.idle.ms`; TCP asks whether the host is still there | `max.connections` |
+| requests that wait for an answer | 64 Produce in a row, 4 MiB of them | \
+`queued.max.request.bytes`, beside the one for frames that are received: who lies about sizes \
+keeps nobody waiting |
+| answers that are not read | 1 MiB, then nothing more is handled | 512 MiB; the largest is cut \
+off |
+| silence | `connections.max.idle.ms`; TCP asks whether the host is still there | \
+`max.connections` |
 
-`make fuzz` feeds a million mutated frames to a broker, guided by coverage, and asks after each: no \
+`make fuzz` feeds a million mutated frames to a broker, guided by coverage, and asks after \
+each: no \
 bug of ours met, at most one answer, which its own version can read, other clients served, all \
-memory given back. `make test` has four thousand of them. Each limit has a test that fails without it.
+memory given back. `make test` has four thousand of them. Each limit has a test that fails \
+without it.
 
 ## Faults on real brokers
 
 `highwater faults` (a stage of `make verify`) kills, pauses and cuts off three brokers while \
-librdkafka writes and reads: what the clients saw goes to `highwater check`, what the brokers did to \
-TLC. An ISR changes by request there, and at once in Truncation: `ExpandIsr` stands where the leader \
+librdkafka writes and reads: what the clients saw goes to `highwater check`, what the brokers \
+did to \
+TLC. An ISR changes by request there, and at once in Truncation: `ExpandIsr` stands where the \
+leader \
 asked, if the controller agreed, for from then on its high watermark waits for the follower. \
-`make test-faults` does it to processes on ZooKeeper: SIGKILL, SIGSTOP, files that may not grow any \
+`make test-faults` does it to processes on ZooKeeper: SIGKILL, SIGSTOP, files that may not grow \
+any \
 more, connections to ZooKeeper that are cut, 200 kills; it goes on where it was.
 
 ## Beside Kafka and kfake
 
 `python bench/bench_beside.py --records 200000`, two loaded cores, so the ratios of one run count \
-and the numbers do not. CPU-s are of all processes of a system. A ratio above 1: we are better than \
+and the numbers do not. CPU-s are of all processes of a system. A ratio above 1: we are better \
+than \
 that one.
 
 {figures}
