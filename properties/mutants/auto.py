@@ -1,74 +1,52 @@
 """Every generated mutant, asked of one gate after the other until one finds it."""
 
-import contextlib
-import io
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from cProfile import Profile
 from pathlib import Path
 from pkgutil import walk_packages
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from properties.modules.descriptor import modules
 from properties.mutants import forked, methods
 from properties.mutants.catalogue import module_of
 from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.generated import Generated, generated
+from properties.mutants.suite import Suite, functions_in, learned
 from properties.tla import InputError
 from properties.tla.specs import CHECKOUT
 
 MACHINES, NODE = "refimpl.machines", "refimpl.broker"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
-TESTS = CHECKOUT / "tests"
-
-
-def by_tests_of_machines(names: Sequence[str]) -> bool:
-    """The machines' own tests, guard by guard, without spec and binding."""
-    return _tests_fail("refimpl/machines")
-
-
-def by_tests_of_the_node(names: Sequence[str]) -> bool:
-    """The node's own tests."""
-    return _tests_fail("refimpl/broker")
-
-
-def _tests_fail(folder: str) -> bool:
-    try:
-        import pytest
-    except ImportError:
-        raise InputError("generated mutants are judged by tests too: install pytest") from None
-    arguments = [
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "--assert=plain",
-        str(TESTS / folder),
-    ]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        return pytest.main(arguments) is not pytest.ExitCode.OK
-
-
+#: Whose tests are asked: the machines' own, guard by guard, without spec and binding; the node's.
+TESTS = {
+    MACHINES: ("tests/refimpl/machines",),
+    NODE: ("tests/refimpl/broker", "tests/refimpl/controller", "tests/chaos/test_control_plane.py"),
+}
+#: The gates in the order in which they are asked, after the tests.
 GATES: dict[str, Mapping[str, Gate]] = {
     MACHINES: {
         "first states": methods.by_first_states,
-        "tests": by_tests_of_machines,
         "walk": methods.by_walk,
         "exhaustive": methods.by_small_scopes,
         "tour": methods.by_tour,
     },
-    NODE: {"chaos": methods.by_chaos, "tests": by_tests_of_the_node},
+    NODE: {"chaos": methods.by_chaos},
 }
-#: What the results of each depend on.
+_MUTANTS = tuple(f"properties/mutants/{name}.py" for name in ("edits", "generated", "methods"))
+_CONFORMANCE = ("refimpl/machines", "properties/conformance", "properties/modules", "spec")
+#: What the answers of each depend on.
 ROOMS = {
-    MACHINES: (
-        *("refimpl/machines", "properties/conformance", "properties/modules"),
-        *("properties/mutants", "spec", "tests/refimpl/machines"),
-    ),
-    NODE: ("refimpl", "chaos", "tests/refimpl/broker"),
+    MACHINES: {
+        "tests": ("refimpl", "tests/refimpl/machines", *_MUTANTS),
+        **dict.fromkeys(GATES[MACHINES], (*_CONFORMANCE, *_MUTANTS)),
+    },
+    NODE: {
+        "tests": ("refimpl", *TESTS[NODE], *_MUTANTS),
+        "chaos": ("refimpl", "chaos", *_MUTANTS),
+    },
 }
 
 
@@ -80,10 +58,51 @@ class Job:
     modules: tuple[str, ...]
     gates: Mapping[str, Gate]
 
-    @property
-    def trial(self) -> Trial:
+    def trial(self, runners: "Runners") -> Trial:
         """The gates one after the other, until one finds it."""
-        return Trial(self.mutant.name, self.mutant.applied, self.modules, self.gates)
+        return Trial(self.mutant.name, self.mutant.applied, self.modules, self._asked(runners))
+
+    def _asked(self, runners: "Runners") -> dict[str, Gate]:
+        """The tests that run the function, and the other gates; no simulator that never does."""
+        function, gates = self.mutant.function, dict(self.gates)
+        if "chaos" in gates and function not in runners.chaos:
+            del gates["chaos"]
+        tests = runners.tests(function)
+        return {"tests": runners.gate(tests), **gates} if tests else gates
+
+
+@frozen
+class Runners:
+    """Who runs which function: what else cannot find a mutant of it."""
+
+    suite: Suite | None = None
+    chaos: Collection[str] = frozenset()
+
+    @classmethod
+    def seen(cls, suite: Suite, todo: Sequence[Job]) -> "Runners":
+        """The tests, and the simulator if it is asked of anything."""
+        asked = any("chaos" in job.gates for job in todo)
+        return cls(suite, learned("chaos", _ran_by_chaos).keys() if asked else frozenset())
+
+    def tests(self, function: str) -> list[str]:
+        """The tests of the function's own package that call it, cheap ones first."""
+        if self.suite is None:
+            return []
+        return self.suite.of(function, TESTS[next(of for of in TESTS if function.startswith(of))])
+
+    def gate(self, tests: Sequence[str]) -> Gate:
+        """Asks these tests, whatever the module."""
+        suite = self.suite
+        assert suite is not None
+        return lambda _: suite.fails(tests)
+
+
+def _ran_by_chaos() -> Iterator[tuple[str, Iterable[str]]]:
+    """What the seeds of the gate call, all in all."""
+    profile = Profile()
+    if profile.runcall(methods.by_chaos, ()):
+        raise InputError("a seed fails without any mutant")
+    return ((function, ()) for function in functions_in(profile))
 
 
 def jobs(wanted: Sequence[str] = ()) -> list[Job]:
@@ -110,13 +129,29 @@ def _node() -> Iterator[str]:
     return (one.name for one in walk_packages([str(folder)], f"{NODE}.") if not one.ispkg)
 
 
-def run(todo: Sequence[Job], at_once: int) -> Iterator[Result]:
-    """What became of each."""
+def run(todo: Sequence[Job], at_once: int, runners: Runners | None = None) -> Iterator[Result]:
+    """What became of each; without `runners` no tests are asked, and the simulator of nothing."""
     for what, rooms in ROOMS.items():
-        trials = [job.trial for job in todo if job.mutant.function.startswith(f"{what}.")]
-        if trials:
-            kept = Kept.of(what.rpartition(".")[2], rooms)
-            yield from forked.run(trials, kept, at_once, methods.prepare)
+        chosen = [job for job in todo if job.mutant.function.startswith(f"{what}.")]
+        if chosen:
+            known = {gate for job in chosen for gate in job.gates} - rooms.keys()
+            kept = Kept.of(what.rpartition(".")[2], {**rooms, **dict.fromkeys(known, ())})
+            yield from _cheap_ones_first(chosen, kept, at_once, runners or Runners())
+
+
+def _cheap_ones_first(
+    chosen: Sequence[Job], kept: Kept, at_once: int, runners: Runners
+) -> Iterator[Result]:
+    """All are asked of the tests, which need no graphs; who is left is asked of the other gates."""
+    trials = [job.trial(runners) for job in chosen]
+    tested = [one for one in trials if "tests" in one.gates]
+    left = {one.name: one for one in trials}
+    tests = [evolve(one, gates={"tests": one.gates["tests"]}) for one in tested]
+    for result in forked.run(tests, kept, at_once):
+        if result.killers:
+            del left[result.name]
+            yield result
+    yield from forked.run([*left.values()], kept, at_once, methods.prepare)
 
 
 # ------------------------------------------------------------------------------ judging them
@@ -147,6 +182,7 @@ class Tally:
 
     asked: Counter[str]
     killed: Counter[str]
+    cpu_s: Mapping[str, float]
     survivors: tuple[Generated, ...]
     """Those that no gate found, and nobody explains."""
     equivalent: int
@@ -164,11 +200,14 @@ def tally(todo: Sequence[Job], results: Iterable[Result]) -> Tally:
     """Add up what became of the mutants."""
     reasons, by_name = explained(), {job.mutant.name: job.mutant for job in todo}
     asked, killed = Counter[str](), Counter[str]()
+    cpu_s: dict[str, float] = defaultdict(float)
     survivors: list[Generated] = []
     revived: list[str] = []
     equivalent = 0
     for result in results:
         asked.update(result.asked)
+        for gate, answer in result.answers.items():
+            cpu_s[gate] += answer.cpu_s
         if result.killers:
             killed[result.killers[0]] += 1
             revived += [result.name] if result.name in reasons else []
@@ -177,4 +216,4 @@ def tally(todo: Sequence[Job], results: Iterable[Result]) -> Tally:
         else:
             survivors.append(by_name[result.name])
     ordered = sorted(survivors, key=lambda mutant: (mutant.file, mutant.line))
-    return Tally(asked, killed, tuple(ordered), equivalent, tuple(revived))
+    return Tally(asked, killed, cpu_s, tuple(ordered), equivalent, tuple(revived))

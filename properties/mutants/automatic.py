@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeVar
 
@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 
 from properties.mutants import auto
-from properties.mutants.auto import Tally
+from properties.mutants.auto import Job, Runners, Tally
+from properties.mutants.suite import Suite, with_suite
 from properties.tla import InputError
 from properties.tla.errors import Unusable
 
@@ -28,8 +29,7 @@ def automatic(names: tuple[str, ...], listed: bool, console: Console) -> bool:
                 told = f"{job.mutant.place}: {job.mutant.kind}: {job.mutant.name}"
                 console.print(told, highlight=False, markup=False, soft_wrap=True)
             return True
-        results = auto.run(todo, os.cpu_count() or 1)
-        tally = auto.tally(todo, watched(results, len(todo), "generated mutants", console))
+        tally = _asked(todo, console)
         stale = [] if names else auto.stale_explanations(job.mutant.name for job in todo)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
@@ -37,13 +37,29 @@ def automatic(names: tuple[str, ...], listed: bool, console: Console) -> bool:
     return _judged(tally, stale, console)
 
 
+def _asked(todo: Sequence[Job], console: Console) -> Tally:
+    def asked(suite: Suite) -> Tally:
+        results = auto.run(todo, os.cpu_count() or 1, Runners.seen(suite, todo))
+        return auto.tally(todo, watched(results, len(todo), "generated mutants", console))
+
+    folders = [
+        folder
+        for package, of in auto.TESTS.items()
+        if any(job.mutant.function.startswith(package) for job in todo)
+        for folder in of
+    ]
+    return with_suite(folders, asked)
+
+
 def _gates(tally: Tally, console: Console) -> None:
-    grid = Grid("gate", "asked", "killed", "rate", box=SIMPLE)
+    grid = Grid("gate", "asked", "killed", "rate", "CPU s", box=SIMPLE)
     for column in grid.columns[1:]:
         column.justify = "right"
     for gate, asked in tally.asked.items():
         killed = tally.killed[gate]
-        grid.add_row(gate, f"{asked:,}", f"{killed:,}", f"{killed / asked:.1%}")
+        grid.add_row(
+            gate, f"{asked:,}", f"{killed:,}", f"{killed / asked:.1%}", f"{tally.cpu_s[gate]:,.0f}"
+        )
     console.print(grid)
 
 

@@ -25,7 +25,8 @@ from properties.tla.errors import Unusable
 @click.option(
     "--only",
     type=click.Choice(["machines", "guards"]),
-    help="Of the matrix: only the machines' mutants, or only the specs' guards.",
+    help="Of the matrix: only the machines' mutants, or only the specs' guards; of these all, or "
+    "those whose names begin with one of the arguments: a module, or Module.Action.",
 )
 @click.option("--update", is_flag=True, help="Keep the matrix that is found as what is expected.")
 @click.option("--list", "listed", is_flag=True, help="Name the mutants, and what is wrong.")
@@ -62,11 +63,10 @@ def mutants(
             console.print(told, highlight=False, soft_wrap=True)
         return
     try:
-        chosen = _chosen(names, known)
         if not (matrix or only or update):
-            wrong = _gate(chosen, console)
+            wrong = _gate(_chosen(names, known), console)
         else:
-            found = _recomputed(chosen, bool(names), only, console)
+            found = _recomputed(names, known, only, console)
             _show(found, console)
             if update:
                 _keep(found, console)
@@ -105,13 +105,16 @@ def _chosen(names: tuple[str, ...], known: Mapping[str, Mutant]) -> list[Mutant]
     return chosen
 
 
-def _recomputed(chosen: list[Mutant], named: bool, only: str | None, console: Console) -> Matrix:
+def _recomputed(
+    names: tuple[str, ...], known: Mapping[str, Mutant], only: str | None, console: Console
+) -> Matrix:
     found = Matrix()
     if only != "guards":
+        chosen = _chosen(names, known)
         rows = matrices.machine_rows(chosen)
         found.machines.update(watched(rows, len(chosen), "mutants of the machines", console))
-    if only != "machines" and not named:
-        guards = matrices.all_guards()
+    if only == "guards" or not (only or names):
+        guards = matrices.all_guards(names)
         rows = matrices.guard_rows(guards)
         found.guards.update(watched(rows, len(guards), "guards of the specs", console))
     return found
@@ -142,7 +145,9 @@ def _keep(found: Matrix, console: Console) -> None:
         for name in known
         if name in kept.machines or name in found.machines
     }
-    merged = Matrix(machines, found.guards or kept.guards)
+    guards = {**kept.guards, **found.guards}
+    there = [guard.name for guard in matrices.all_guards()]
+    merged = Matrix(machines, {name: guards[name] for name in there if name in guards})
     merged.write()
     matrices.PAGE.write_text(matrices.page(merged), encoding="utf-8")
     console.print(f"written: verdicts.toml of each module and docs/{matrices.PAGE.name}")

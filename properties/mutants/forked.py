@@ -1,9 +1,9 @@
 """Mutants on trial: gates are asked about each, in a process of its own.
 
 The process is forked once the graphs are loaded, so a loop without end or a heap without bound
-kills it and nothing else, and counts as found. Results are kept in the cache, one line each, so
-that an interrupted run goes on where it was; they are kept for exactly the files that they depend
-on, and any change of those begins anew.
+kills it and nothing else, and counts as found. Answers are kept in the cache, one line each, so
+that an interrupted run goes on where it was; those of each gate are kept for exactly the files that
+it depends on, and any change of those asks this gate anew.
 """
 
 import gc
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import orjson
-from attrs import asdict, evolve, frozen
+from attrs import asdict, evolve, field, frozen
 
 from properties.tla import InputError
 from properties.tla.specs import CHECKOUT, cache_folder
@@ -45,45 +45,81 @@ class Trial:
 
 
 @frozen
+class Answer:
+    """What a gate said of one mutant."""
+
+    found: bool
+    cpu_s: float
+
+
+@frozen
 class Result:
-    """What became of one mutant: the gates that found it, of those that were asked."""
+    """What became of one mutant: the answers of the gates that were asked, in this order."""
 
     name: str
-    killers: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
-    cpu_s: float = 0.0
+    answers: Mapping[str, Answer] = field(factory=dict[str, Answer])
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The gates that were asked."""
+        return tuple(self.answers)
+
+    @property
+    def killers(self) -> tuple[str, ...]:
+        """The gates that found it."""
+        return tuple(gate for gate, answer in self.answers.items() if answer.found)
+
+    @property
+    def cpu_s(self) -> float:
+        """What asking has cost."""
+        return sum(answer.cpu_s for answer in self.answers.values())
 
 
 @frozen
 class Kept:
-    """The results so far, one line of JSON each."""
+    """The answers so far, one line of JSON each, those of each gate in a file of its own."""
 
-    path: Path
+    paths: Mapping[str, Path]
 
     @classmethod
-    def of(cls, what: str, rooms: Iterable[str]) -> "Kept":
-        """The results of these trials, as long as no file in these folders changes."""
-        files = (path for room in rooms for path in sorted((CHECKOUT / room).rglob("*")))
-        key = digest(path for path in files if path.suffix in KINDS)
-        return cls(cache_folder() / "mutants" / f"{what}-{key}.jsonl")
+    def of(cls, what: str, rooms: Mapping[str, Iterable[str]]) -> "Kept":
+        """The answers of these gates, as long as nothing in these files and folders changes."""
+        folder = cache_folder() / "mutants"
+        keys = {of: _key(of) for of in {tuple(of) for of in rooms.values()}}
+        return cls(
+            {
+                gate: folder / f"{what}-{gate.replace(' ', '-')}-{keys[tuple(of)]}.jsonl"
+                for gate, of in rooms.items()
+            }
+        )
 
     def read(self) -> dict[str, Result]:
         """What was seen before, by the mutant's name."""
-        if not self.path.is_file():
-            return {}
-        rows = [orjson.loads(line) for line in self.path.read_bytes().splitlines()]
-        return {
-            row["name"]: Result(
-                row["name"], tuple(row["killers"]), tuple(row["asked"]), row["cpu_s"]
-            )
-            for row in rows
-        }
+        answers: dict[str, dict[str, Answer]] = {}
+        for gate, path in self.paths.items():
+            for line in path.read_bytes().splitlines() if path.is_file() else ():
+                row = orjson.loads(line)
+                answers.setdefault(row["name"], {})[gate] = Answer(row["found"], row["cpu_s"])
+        return {name: Result(name, of) for name, of in answers.items()}
 
-    def add(self, result: Result) -> None:
-        """Keep one result."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.write(orjson.dumps(asdict(result), option=orjson.OPT_APPEND_NEWLINE))
+    def add(self, result: Result, before: Result) -> None:
+        """Keep the answers that are new."""
+        for gate in result.answers.keys() - before.answers.keys():
+            path = self.paths[gate]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            row = {"name": result.name} | asdict(result.answers[gate])
+            with path.open("ab") as file:
+                file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _key(rooms: Iterable[str]) -> str:
+    places = [CHECKOUT / room for room in rooms]
+    files = (
+        file
+        for place in places
+        for file in ([place] if place.is_file() else sorted(place.rglob("*")))
+    )
+    return digest(file for file in files if file.suffix in KINDS)
 
 
 def run(
@@ -108,8 +144,9 @@ def run(
             prepare(one)
         with tempfile.TemporaryDirectory(prefix="highwater-mutants-") as notes:
             _prove_the_gates([one for one, _ in left], kept, at_once, Path(notes))
+            earlier = {before.name: before for _, before in left}
             for result in _forked(left, at_once, Path(notes)):
-                kept.add(result)
+                kept.add(result, earlier[result.name])
                 yield result
 
 
@@ -136,7 +173,7 @@ def _prove_the_gates(todo: Iterable[Trial], kept: Kept, at_once: int, folder: Pa
     for result in _forked([pair for pair in left if pair[0].gates], at_once, folder):
         if result.killers:
             raise InputError(f"{', '.join(result.killers)} fails without any mutant: {result.name}")
-        kept.add(result)
+        kept.add(result, known.get(result.name, Result(result.name)))
 
 
 def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) -> Iterator[Result]:
@@ -167,8 +204,9 @@ def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) ->
 
 def _ask_and_exit(one: Trial, note: Path) -> None:
     """In the forked process: note each gate before it is asked, and what it said."""
-    spent = int(time.process_time())
-    resource.setrlimit(resource.RLIMIT_CPU, (spent + LIMIT_S, spent + LIMIT_S))
+    spent = time.process_time()
+    limit = int(spent) + LIMIT_S
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
     with note.open("a") as file, one.applied():
         for name, gate in one.gates.items():
@@ -178,7 +216,8 @@ def _ask_and_exit(one: Trial, note: Path) -> None:
                 found = bool(gate(one.modules))
             except BaseException:
                 found = True
-            file.write("found\n" if found else "missed\n")
+            spent, before = time.process_time(), spent
+            file.write(f"{'found' if found else 'missed'}\t{spent - before:.3f}\n")
             file.flush()
             if found and not one.thorough:
                 break
@@ -187,11 +226,10 @@ def _ask_and_exit(one: Trial, note: Path) -> None:
 
 def _result(before: Result, note: Path, cpu_s: float) -> Result:
     """What a process noted; a gate that said nothing was asked when it ended, and found it so."""
-    said = [line.partition("\t")[::2] for line in note.read_text().splitlines()]
+    answers = dict(before.answers)
+    for line in note.read_text().splitlines():
+        gate, _, said = line.partition("\t")
+        answer, _, spent = said.partition("\t")
+        answers[gate] = Answer(answer != "missed", float(spent or cpu_s))
     note.unlink()
-    return Result(
-        before.name,
-        (*before.killers, *(gate for gate, answer in said if answer != "missed")),
-        (*before.asked, *(gate for gate, _ in said)),
-        before.cpu_s + cpu_s,
-    )
+    return Result(before.name, answers)

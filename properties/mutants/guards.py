@@ -10,14 +10,16 @@ and conformance would tell. What may go is listed in the module's `verdicts.toml
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from properties.tla import SpecTree, load_graph
+from properties.tla import InputError, SpecTree, load_graph
+from properties.tla.checker import Outcome, Status
 from properties.tla.guards import load_false_guards
 from properties.tla.tlc import Tlc
 from properties.tla.verdicts import FIGURES, compare, load
@@ -38,10 +40,12 @@ class Guard:
     text: str
     start: int
     end: int
+    again: int = 1
+    """The action may have the same conjunct more than once."""
 
     @property
     def place(self) -> str:
-        return f"{self.action}: {self.text}"
+        return f"{self.action}: {self.text}" + (f" #{self.again}" if self.again > 1 else "")
 
     @property
     def name(self) -> str:
@@ -51,8 +55,11 @@ class Guard:
 _DEFINITION = re.compile(r"^(\w+)(\([^)\n]*\))? ==", re.MULTILINE)
 _RULE = re.compile(r"^-{4,}|^={4,}", re.MULTILINE)
 _COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
-_NO_GUARD = re.compile(r"^$|^LET |:$")
-_BULLET = re.compile(r"(?:^|==|\bIN|:)[ \t]*(/\\)", re.MULTILINE)
+_NO_GUARD = re.compile(r"^$|^LET |:$|^IF (?!.*\bELSE\b)")
+_BULLET = re.compile(r"(?:^|==|\bIN\b|\bTHEN\b|\bELSE\b|:)[ \t]*(/\\)", re.MULTILINE)
+_OPENS_A_LIST = re.compile(r"(?:==|\bIN|\bTHEN|\bELSE|:)\s*$")
+#: TLC's exit codes where the guard gives the rest its meaning, as if it protects a domain.
+_NO_MEANING = re.compile(r"exit code 7[5-7]\b")
 
 
 def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
@@ -73,7 +80,14 @@ def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
         for left, right in _joined(text, start, _operand_end(text, start, end)):
             piece = " ".join(text[left:right].split())
             found.append(Guard(module, operator, piece, left, right))
-    return found
+    return [*_numbered(found)]
+
+
+def _numbered(found: Iterable[Guard]) -> Iterator[Guard]:
+    seen = Counter[str]()
+    for guard in found:
+        seen[guard.place] += 1
+        yield evolve(guard, again=seen[guard.place])
 
 
 def _named_guards(pieces: set[str], texts: dict[str, str]) -> set[str]:
@@ -119,10 +133,23 @@ def _acts(text: str, acting: set[str]) -> bool:
 
 def _conjuncts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Where the conjuncts of a body stand: bullets, and what `/\\` joins within a bullet."""
-    bullets = [match.start(1) for match in _BULLET.finditer(text, start - 2, end)]
+    bullets = [*_bullets(text, start, end)]
     for here, beyond in pairwise([*bullets, end]):
         body_start, body_end = here + 2, _operand_end(text, here + 2, beyond)
         yield from _joined(text, body_start, body_end)
+
+
+def _bullets(text: str, start: int, end: int) -> Iterator[int]:
+    """Every `/\\` that begins a conjunct; one that stands in no list's column joins operands."""
+    columns: list[int] = []
+    for match in _BULLET.finditer(text, start - 2, end):
+        at = match.start(1)
+        column = at - (text.rfind("\n", 0, at) + 1)
+        columns = [one for one in columns if one <= column]
+        if _OPENS_A_LIST.search(text, max(0, start - 2), at):
+            columns.append(column)
+        if column in columns:
+            yield at
 
 
 def _joined(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -149,7 +176,7 @@ def _joints(text: str, start: int, end: int) -> list[int]:
         elif text[at] in ")]}":
             depth -= 1
         elif depth == 0:
-            if text.startswith(("=>", "\\A ", "\\E ", "IF "), at):
+            if text.startswith(("=>", "\\/", "\\A ", "\\E ", "IF "), at):
                 break
             if text.startswith("/\\", at):
                 joints.append(at)
@@ -162,21 +189,20 @@ def _joints(text: str, start: int, end: int) -> list[int]:
 def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
     """By what the guard is missed: a configuration, and what differs in it.
 
-    Where that is a count alone, by the machines' conformance, or by a promise elsewhere.
+    Where that is a count, or nothing, by the machines' conformance, or by a promise elsewhere.
     """
     tree = tree or SpecTree()
-    moved = False
-    for cfg, what in _differences(guard, tree):
-        if what not in FIGURES:
-            return f"{cfg}: {what}"
-        if not moved and (found := by_conformance(guard, tree)):
+    for number, (cfg, different) in enumerate(_differences(guard, tree)):
+        for what in different:
+            if what not in FIGURES:
+                return f"{cfg}: {what}"
+        if number == 0 and (found := by_conformance(guard, tree)):
             return found
-        moved = True
     return None
 
 
-def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, str]]:
-    """The configurations whose verdict is another without this guard, and what differs in it."""
+def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, list[str]]]:
+    """The configurations that are asked, and what differs in the verdict of each without it."""
     scratch = Path(tempfile.mkdtemp(prefix="highwater-guard-"))
     try:
         mutated = SpecTree(scratch / "tla")
@@ -187,10 +213,20 @@ def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, str]]:
         for cfg in asked[:FEW] if guard.place in table.guards.equivalent else asked:
             row = table.row(cfg)
             outcome = Tlc(mutated, quick=True).check(guard.module, cfg, LIMIT_S)
-            for difference in compare(row, outcome):
-                yield cfg, difference.what
+            answered = _is_an_answer(outcome, guard, cfg)
+            yield cfg, [one.what for one in compare(row, outcome)] if answered else []
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _is_an_answer(outcome: Outcome, guard: Guard, cfg: str) -> bool:
+    """Whether TLC judged. One that did not finish did not.
+
+    Raises `InputError` if what is left is no spec, or TLC failed otherwise.
+    """
+    if outcome.status is Status.FAILED and not _NO_MEANING.search(outcome.reason or ""):
+        raise InputError(f"{cfg} without {guard.name}: {outcome.reason}")
+    return outcome.status is not Status.TIMED_OUT
 
 
 def by_conformance(guard: Guard, tree: SpecTree | None = None) -> str | None:

@@ -13,6 +13,7 @@ from properties.mutants import forked, guards, methods
 from properties.mutants.catalogue import Mutant, applied, catalogue
 from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.guards import Guard
+from properties.tla import InputError
 from properties.tla.processes import stop_all
 from properties.tla.specs import CHECKOUT
 from properties.tla.verdicts import pin_mutants
@@ -122,7 +123,9 @@ def machine_rows(mutants: Sequence[Mutant]) -> Iterator[tuple[str, Row]]:
     """The rows of the Python mutants, one by one; TLC's column comes first, for all at once."""
     rejected = methods.by_traces(mutants)
     trials = [_trial(mutant, METHODS, thorough=True) for mutant in mutants]
-    for result in forked.run(trials, Kept.of("matrix", ROOMS), os.cpu_count() or 1):
+    for result in forked.run(
+        trials, Kept.of("matrix", dict.fromkeys(METHODS, ROOMS)), os.cpu_count() or 1
+    ):
         row = {name: name in result.killers for name in METHODS}
         yield result.name, {**row, TRACES: result.name in rejected}
 
@@ -137,7 +140,9 @@ def first_killers(mutants: Sequence[Mutant], expected: Matrix) -> Iterator[Resul
         for mutant in mutants
         if any((row := expected.machines.get(mutant.name, _ANY)).values())
     ]
-    yield from forked.run(trials, Kept.of("gate", ROOMS), os.cpu_count() or 1, methods.prepare)
+    yield from forked.run(
+        trials, Kept.of("gate", dict.fromkeys(METHODS, ROOMS)), os.cpu_count() or 1, methods.prepare
+    )
 
 
 def missed(result: Result) -> Iterator[str]:
@@ -173,16 +178,23 @@ def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:
         stop_all()
 
 
-def all_guards() -> list[Guard]:
-    """The guards of all modules that are rules, not bounds, where some configuration is asked."""
+def all_guards(wanted: Sequence[str] = ()) -> list[Guard]:
+    """The guards of all modules that are rules, not bounds, where some configuration is asked.
+
+    With `wanted` only those whose name begins with one of these. Raises `InputError` if none does.
+    """
     tables = [module.table() for module in modules().values()]
-    return [
+    known = [
         guard
         for table in tables
         if table.scopes.guards
         for guard in guards.guards(table.module)
         if guard.text not in table.guards.bounds
     ]
+    found = [guard for guard in known if not wanted or guard.name.startswith(tuple(wanted))]
+    if not found:
+        raise InputError(f"no guard's name begins with {' or '.join(wanted)}")
+    return found
 
 
 def equivalent_guards() -> dict[str, str]:

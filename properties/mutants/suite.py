@@ -1,0 +1,180 @@
+"""The tests as a gate: collected once, and a mutant is asked of those that run its function."""
+
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from cProfile import Profile
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+from attrs import define, field, frozen
+
+from properties.tla import InputError
+from properties.tla.specs import CHECKOUT, cache_folder
+from properties.tla.tools import digest
+
+if TYPE_CHECKING:
+    import pytest
+
+T = TypeVar("T")
+#: Who runs what is kept for as long as no file in these folders changes.
+ROOMS = ("refimpl", "chaos", "tests/refimpl", "tests/chaos")
+
+
+@frozen(eq=False)
+class Suite:
+    """Tests that are collected and have not run, and which of them runs which function."""
+
+    items: Mapping[str, Any]
+    """By node id, in the order of collection."""
+    runners: Mapping[str, Sequence[str]]
+    """By `package.module:Class.method`: the tests that call it, cheap ones first."""
+
+    def of(self, function: str, rooms: tuple[str, ...]) -> list[str]:
+        """The tests in these folders or files that call the function, cheap ones first."""
+        return [one for one in self.runners.get(function, ()) if one.startswith(rooms)]
+
+    def fails(self, tests: Iterable[str]) -> bool:
+        """Whether one of these tests fails. To be asked in a process that ends afterwards."""
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        return any(_failed(self.items[test]) for test in tests)
+
+
+def with_suite(folders: Sequence[str], body: Callable[[Suite], T]) -> T:
+    """Collect the tests of these folders and call `body` with them.
+
+    Raises `InputError` without pytest, and if a test fails while nothing is wrong.
+    """
+    try:
+        import pytest
+    except ImportError:
+        raise InputError("generated mutants are judged by tests too: install pytest") from None
+    loop = _Loop(body)
+    arguments = [
+        *(str(CHECKOUT / folder) for folder in folders),
+        f"--rootdir={CHECKOUT}",
+        f"--config-file={CHECKOUT / 'pyproject.toml'}",
+        "--override-ini=addopts=",
+        "--import-mode=importlib",
+        "--assert=plain",
+        "--capture=no",
+        *(f"-p no:{plugin}" for plugin in ("cacheprovider", "terminal", "xdist", "junitxml")),
+    ]
+    pytest.main([part for one in arguments for part in one.split(" ", 1)], plugins=[loop])
+    if loop.error:
+        raise loop.error
+    if not loop.answers:
+        raise InputError(f"no test can be collected below {', '.join(folders)}")
+    return loop.answers[0]
+
+
+@define
+class _Loop:
+    """Stands in for pytest's own loop over the tests."""
+
+    body: Callable[[Suite], Any]
+    answers: list[Any] = field(factory=list[Any])
+    error: BaseException | None = None
+
+    def pytest_runtestloop(self, session: "pytest.Session") -> bool:
+        if session.testsfailed:
+            return False  # something cannot be imported
+        try:
+            items = {item.nodeid: item for item in session.items}
+            self.answers.append(self.body(Suite(items, _runners(items))))
+        except BaseException as error:
+            self.error = error
+        return True
+
+
+class _Reports:
+    """What pytest says of the test that runs."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def pytest_runtest_logreport(self, report: "pytest.TestReport") -> None:
+        self.failed |= report.failed
+
+
+def _failed(item: Any) -> bool:
+    reports, plugins = _Reports(), item.config.pluginmanager
+    plugins.register(reports)
+    try:
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+    finally:
+        plugins.unregister(reports)
+    return reports.failed
+
+
+# ------------------------------------------------------------------------------ who runs what
+
+
+def _runners(items: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    def seen() -> Iterator[tuple[str, Iterable[str]]]:
+        cost: dict[str, float] = {}
+        ran: dict[str, set[str]] = defaultdict(set)
+        for name, item in items.items():
+            started = time.process_time()
+            profile = Profile()
+            failed = profile.runcall(_failed, item)
+            if failed:
+                raise InputError(f"{name} fails without any mutant")
+            cost[name] = time.process_time() - started
+            for function in functions_in(profile):
+                ran[function].add(name)
+        for function, tests in ran.items():
+            yield function, sorted(tests, key=lambda test: (cost[test], test))
+
+    return learned("tests", seen, items)
+
+
+def learned(
+    what: str, seen: Callable[[], Iterator[tuple[str, Iterable[str]]]], about: Iterable[str] = ()
+) -> Mapping[str, Sequence[str]]:
+    """What a process of its own learns about functions, kept until a file changes."""
+    files = (path for room in ROOMS for path in sorted((CHECKOUT / room).rglob("*.py")))
+    key = digest(files, what, *sorted(about))
+    kept = cache_folder() / "mutants" / f"{what}-{key}.json"
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="highwater-suite-") as folder:
+            note = Path(folder, "note")
+            pid = os.fork()
+            if pid == 0:
+                _learn(seen, note)
+            os.waitpid(pid, 0)
+            told = orjson.loads(note.read_bytes()) if note.is_file() else {"error": "it crashed"}
+        if isinstance(told.get("error"), str):
+            raise InputError(f"the {what} that judge mutants: {told['error']}")
+        kept.write_bytes(orjson.dumps(told))
+    return orjson.loads(kept.read_bytes())
+
+
+def _learn(seen: Callable[[], Iterator[tuple[str, Iterable[str]]]], note: Path) -> None:
+    try:
+        told: dict[str, Any] = {name: [*tests] for name, tests in seen()}
+    except BaseException as error:
+        told = {"error": str(error) or repr(error)}
+    note.write_bytes(orjson.dumps(told))
+    os._exit(0)
+
+
+def functions_in(profile: Profile) -> set[str]:
+    """The functions of this repository that were called, as `package.module:Class.method`."""
+    codes = (entry.code for entry in profile.getstats())
+    return {_path(code) for code in codes if isinstance(code, CodeType)} - {""}
+
+
+def _path(code: CodeType) -> str:
+    file = Path(code.co_filename)
+    if not file.is_relative_to(CHECKOUT):
+        return ""
+    module = ".".join(file.relative_to(CHECKOUT).with_suffix("").parts)
+    return f"{module.removesuffix('.__init__')}:{code.co_qualname}"
