@@ -26,9 +26,10 @@ class Step:
     otherwise: str | None = None
     changes: Changes = field(factory=dict[str, Any])
 
-    def becomes(self, action: str, changes: Changes) -> None:
-        """Say what the step was, now that this is known."""
+    def becomes(self, action: str, changes: Changes, **more: Json) -> None:
+        """Say what the step was, now that this is known, and what more is to be said of it."""
         self.action, self.changes = action, changes
+        self.params = {**self.params, **more}
 
 
 @define(eq=False)

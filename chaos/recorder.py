@@ -16,10 +16,10 @@ from chaos.sim.addresses import BROKERS
 from chaos.sim.simulation import Simulation
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
-from refimpl.events import Header, Json
+from refimpl.events import Header, Json, as_set
 from refimpl.machines.messages import FetchRequest
-from refimpl.machines.replica import Replica
-from refimpl.projection import TRUNCATION_REPLICA
+from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
+from refimpl.projection import REPLICATION_REPLICA
 
 # Members of a group, at most: those that a run does without never join.
 MEMBERS = 3
@@ -27,7 +27,7 @@ MEMBERS = 3
 
 @define(eq=False)
 class Replication:
-    """The steps of one partition, as Truncation has them."""
+    """The steps of one partition, as the spec of that name has them."""
 
     trace: Trace
     replicas: Mapping[int, Replica]
@@ -36,13 +36,15 @@ class Replication:
     late: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]])
     #: Replicas that have not been told of anything: the spec begins when they have
     untold: set[int] = field(factory=lambda: set(BROKERS))
-    #: Truncation knows no ELR: offline, its ISR still names who was the last in it
+    #: The spec knows no ELR: offline, its ISR still names who was the last in it
     last_isr: int = 0
+    #: Who may be in an ISR, as last told
+    alive: frozenset[int] = frozenset(BROKERS)
 
     def changes(self, who: int, *variables: str) -> dict[str, Any]:
         """What a replica has now in these variables."""
         replica = self.replicas[who]
-        return {name: (who, TRUNCATION_REPLICA[name](replica)) for name in variables}
+        return {name: (who, REPLICATION_REPLICA[name](replica)) for name in variables}
 
     def told(self, now: int, who: int, action: str, *variables: str) -> None:
         """A decision reached a replica."""
@@ -80,15 +82,51 @@ class Replication:
         """A follower appended, or cut its log."""
         place = self.places.pop((who, self.replicas[who].incarnation, seen.number), None)
         if place is not None:
-            action = "Truncate" if seen.truncated else "Fetch"
-            place.becomes(action, self.changes(who, "highWatermark"))
+            changes = self.changes(who, "highWatermark")
+            if seen.truncated:
+                place.becomes("Truncate", changes)
+            else:
+                place.becomes("Fetch", changes, n=self.replicas[who].log.end - seen.end)
 
     def registered(self, now: int, who: int) -> None:
         """A broker is back: before it registers it does nothing."""
         replica = self.replicas[who]
         params = {"r": who, "checkpoint": replica.high_watermark, "kept": replica.log.end}
         self.untold.discard(who)
-        self.trace.add(now, "Restart", params, **self.changes(who, "highWatermark", "isr"))
+        names = "highWatermark", "isr", "partitionEpoch"
+        self.trace.add(now, "Restart", params, **self.changes(who, *names))
+
+    def isr_asked(self, now: int, who: int, seen: o.IsrAsked) -> None:
+        """A leader's request for another ISR is under way; the same again is no step."""
+        if seen.again:
+            return
+        isr, wanted = self.replicas[who].isr, seen.change.isr
+        (follower,) = isr ^ wanted
+        action = "ExpandIsr" if follower in wanted else "ShrinkIsr"
+        self.trace.add(now, action, {"l": who, "f": follower})
+
+    def isr_answered(self, now: int, seen: o.IsrAnswered) -> None:
+        """The controller took a request, or refused it for the sake of a replica; its other
+        refusals change nothing."""
+        outcome = seen.outcome
+        if outcome.error not in (None, INELIGIBLE_REPLICA):
+            return
+        if seen.active != self.alive:
+            self.alive = seen.active
+            self.trace.add(now, "Alive", {"those": as_set(seen.active)})
+        state = {
+            "leader": outcome.leader_id,
+            "epoch": outcome.leader_epoch,
+            "partitionEpoch": outcome.partition_epoch,
+            "isr": as_set(outcome.isr),
+        }
+        params = {"l": seen.change.broker_id, "e": seen.change.partition_epoch}
+        self.trace.add(now, "AlterPartition", params, state=state)
+
+    def isr_adopted(self, now: int, who: int) -> None:
+        """News of the metadata reached the leader."""
+        params = {"l": who, "e": self.replicas[who].partition_epoch}
+        self.trace.add(now, "Told", params, **self.changes(who, "isr", "partitionEpoch"))
 
     def decided(self, now: int, seen: o.Decided) -> None:
         """The controller made a decision."""
@@ -98,11 +136,13 @@ class Replication:
             case "GoOffline":
                 self.last_isr = seen.broker
                 self.trace.add(now, "GoOffline", {"b": seen.broker})
-            case "Elect" | "ElectUnclean" | "ElectEligible":
+            case "Elect" | "ElectUnclean" | "ElectEligible" | "ElectLastKnown":
                 in_isr = seen.action == "Elect" or (
                     seen.action == "ElectEligible" and seen.broker == self.last_isr
                 )
                 self.trace.add(now, "Elect" if in_isr else "ElectUnclean", {"r": seen.broker})
+            case "Remove" | "Register":  # of the ISR while nobody leads, of the ELR
+                self.trace.add(now, "ChangeOther", {})
             case _:
                 pass
 
@@ -199,8 +239,8 @@ class Recorder:
 
 
 def partition_trace(name: TopicPartition) -> Trace:
-    """A trace of Truncation in which nothing has happened."""
-    return Trace("Truncation", _subject(name), _truncation())
+    """A trace of Replication in which nothing has happened."""
+    return Trace("Replication", _subject(name), _replication())
 
 
 def partition_watchers(
@@ -208,38 +248,49 @@ def partition_watchers(
 ) -> Mapping[type, Callable[[int, Any], None]]:
     """What each observation of a partition is as a step, by its kind."""
 
-    def add(who: int, seen: Any, action: str, params: dict[str, int], *names: str) -> None:
-        one = of[seen.partition]
+    def add(one: Replication, who: int, action: str, params: dict[str, int], *names: str) -> None:
         one.trace.add(now(), action, params, **one.changes(who, *names))
 
-    def isr_altered(who: int, seen: o.IsrAltered) -> None:
-        action = "ExpandIsr" if seen.joined else "ShrinkIsr"
-        add(who, seen, action, {"l": who, "f": seen.follower}, "isr")
+    def advanced(one: Replication, who: int, _: o.HighWatermarkAdvanced) -> None:
+        add(one, who, "AdvanceHighWatermark", {"l": who}, "highWatermark")
 
-    def advanced(who: int, seen: o.HighWatermarkAdvanced) -> None:
-        add(who, seen, "AdvanceHighWatermark", {"l": who}, "highWatermark")
+    def told(one: Replication, who: int, _: o.BecameLeader) -> None:
+        one.told(now(), who, "BecomeLeader", "epoch", "isr", "partitionEpoch")
 
-    def told(who: int, seen: o.BecameLeader) -> None:
-        of[seen.partition].told(now(), who, "BecomeLeader", "epoch", "isr")
+    def follows(one: Replication, who: int, _: o.BecameFollower) -> None:
+        names = "epoch", "isr", "highWatermark", "partitionEpoch"
+        one.told(now(), who, "BecomeFollower", *names)
 
-    def follows(who: int, seen: o.BecameFollower) -> None:
-        of[seen.partition].told(now(), who, "BecomeFollower", "epoch", "isr", "highWatermark")
-
-    def written(who: int, seen: o.Written) -> None:
+    def written(one: Replication, who: int, seen: o.Written) -> None:
         for _ in range(seen.offset, seen.end):
-            add(who, seen, "Write", {"l": who})
+            add(one, who, "Write", {"l": who})
 
-    return {
+    def answer_taken(one: Replication, who: int, _: o.IsrAnswerTaken) -> None:
+        add(one, who, "TakeIsrAnswer", {"l": who}, "isr", "partitionEpoch")
+
+    steps: dict[type, Callable[[Replication, int, Any], None]] = {
         o.Written: written,
         o.HighWatermarkAdvanced: advanced,
-        o.IsrAltered: isr_altered,
+        o.IsrAsked: lambda one, who, seen: one.isr_asked(now(), who, seen),
+        o.IsrAnswered: lambda one, _, seen: one.isr_answered(now(), seen),
+        o.IsrAnswerTaken: answer_taken,
+        o.IsrAdopted: lambda one, who, seen: one.isr_adopted(now(), who),
         o.BecameLeader: told,
         o.BecameFollower: follows,
-        o.FetchHeard: lambda who, seen: of[seen.partition].heard(now(), who, seen),
-        o.FetchAnswered: lambda who, seen: of[seen.partition].answered(now(), who, seen),
-        o.AnswerTaken: lambda who, seen: of[seen.partition].taken(who, seen),
-        o.Decided: lambda _, seen: of[seen.partition].decided(now(), seen),
+        o.FetchHeard: lambda one, who, seen: one.heard(now(), who, seen),
+        o.FetchAnswered: lambda one, who, seen: one.answered(now(), who, seen),
+        o.AnswerTaken: lambda one, who, seen: one.taken(who, seen),
+        o.Decided: lambda one, _, seen: one.decided(now(), seen),
     }
+
+    def recorded(step: Callable[[Replication, int, Any], None]) -> Callable[[int, Any], None]:
+        def watcher(who: int, seen: Any) -> None:
+            if seen.partition in of:  # and not of a topic that was made on the way
+                step(of[seen.partition], who, seen)
+
+        return watcher
+
+    return {kind: recorded(step) for kind, step in steps.items()}
 
 
 def _place(request: FetchRequest) -> tuple[int, int, int]:
@@ -250,12 +301,13 @@ def _subject(name: TopicPartition) -> str:
     return f"{name.topic}:{name.partition}"
 
 
-def _truncation() -> dict[str, Any]:
+def _replication() -> dict[str, Any]:
     everybody = frozenset((1, 2, 3))
     return {
         "highWatermark": [0, 0, 0],
         "epoch": [1, 1, 1],
         "isr": [everybody, frozenset[int](), frozenset[int]()],
+        "partitionEpoch": [1, 0, 0],
     }
 
 

@@ -32,21 +32,17 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
     Restarts may lose the end of a log and anybody may be elected: what that may cost is the
     oracles' business, and whether each step is one of the spec is TLC's.
     """
-    truncation: dict[str, Json] = {
+    replication: dict[str, Json] = {
         "N": 3,
         "MaxRecords": BEYOND,
         "MaxEpoch": BEYOND,
-        "MaxFetch": run.settings.fetch_limit,
+        "MaxPartitionEpoch": BEYOND,
         "MaxRestarts": BEYOND,
-        "Rule": "kip320",
-        "CheckEpochStart": True,
+        "LateFetches": True,
         "Unclean": True,
         "Lossy": "any",
-        "CheckIncarnation": True,
-        "LateFetches": True,
-        "ResetFollowers": "always",
-        "LateAnswers": False,
-        "NumberFetches": True,
+        "MaximalIsr": True,
+        "RaiseOnRefusal": True,
     }
     longest = max(len(group.processed) for group in run.groups)
     group: dict[str, Json] = {
@@ -60,7 +56,7 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
         "Dropped": "none",
     }
     names = [oracle.name for oracle in run.partitions]
-    return dict.fromkeys(names, truncation) | dict.fromkeys([f"g/{n}" for n in names], group)
+    return dict.fromkeys(names, replication) | dict.fromkeys([f"g/{n}" for n in names], group)
 
 
 def write_history(run: Run, folder: Path) -> Path:

@@ -32,10 +32,10 @@ class Settings:
     lag_ms: int = 200
     heartbeat_ms: int = 60
     session_ms: int = 300
-    isr_at_once: bool = False
     checkpoint_ms: int = 200
     lossy: bool = False
     files: bool = True
+    segment_bytes: int = 4096
 
     # Whether consumers read at any replica, and not at leaders only
     follower_reads: bool = False
@@ -88,11 +88,9 @@ class Settings:
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
         drawn = evolve(cls(**_drawn(seed, rng)), **fixed)
-        if fixed.get("isr_at_once") and "store" not in fixed:
-            drawn = evolve(drawn, store=False)  # a store takes time
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
-            drawn = evolve(drawn, faults=faults, isr_at_once=False)
+            drawn = evolve(drawn, faults=faults)
         if drawn.deletes:  # the log as it was cannot be known where what is left of it may be lost
             drawn = evolve(drawn, unclean=False, lossy=drawn.lossy and drawn.elr)
         return drawn
@@ -205,7 +203,7 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "lag_ms": choice((60, 150, 300, 600)),
         "session_ms": session_ms,
         "heartbeat_ms": session_ms // choice((2, 3, 4)),
-        "isr_at_once": chance() < 0.2,
+        "segment_bytes": 1 << 24 if chance() < 0.2 else 4096,
         "checkpoint_ms": choice((50, 200, 1000)),
         "lossy": chance() < 0.4,
         "flush_ms": choice((100, 400, 1500, 5000)),

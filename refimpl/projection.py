@@ -45,6 +45,20 @@ TRUNCATION_REPLICA: Projection[Replica] = {
     "incarnation": lambda r: r.incarnation,
 }
 
+# In the role of a follower a replica has no partition epoch there.
+
+REPLICATION_REPLICA: Projection[Replica] = {
+    **TRUNCATION_REPLICA,
+    "partitionEpoch": lambda r: r.partition_epoch if r.leads else 0,
+}
+
+ALTER_PARTITION_STATE: Projection[PartitionState] = {
+    "leader": lambda s: s.leader or 0,
+    "epoch": lambda s: s.leader_epoch,
+    "partitionEpoch": lambda s: s.partition_epoch,
+    "isr": lambda s: s.isr,
+}
+
 DURABLE_ISR_REPLICA: Projection[Replica] = {
     "log": lambda r: tuple([record.value for record in r.log.records]),
 }

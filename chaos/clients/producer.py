@@ -129,9 +129,8 @@ class Producer:
             self._end(sending, "ok")
 
     def _count(self) -> int:
-        """How many records the next batch has; in a run for TLC one, for Write is one record."""
-        settings = self.simulation.settings
-        most = 1 if settings.isr_at_once else settings.batch_records
+        """How many records the next batch has."""
+        most = self.simulation.settings.batch_records
         return 1 if most == 1 else 1 + int(self.rng.random() * most)
 
     def _batch(self, partition: TopicPartition, values: tuple[int, ...]) -> RecordBatch:

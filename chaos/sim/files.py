@@ -28,8 +28,6 @@ from refimpl.storage.partition_log import PartitionLog
 
 # Payloads have one width, so that batches of one record have one size, and a limit counts them.
 WIDTH = 10
-# A fetch reads from one segment, and Truncation knows none: a run for TLC stays in the first.
-SMALL_SEGMENTS, ONE_SEGMENT = LogConfig(segment_bytes=4096), LogConfig(segment_bytes=1 << 24)
 
 
 class StoredValue(NamedTuple):

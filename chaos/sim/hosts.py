@@ -1,7 +1,7 @@
 """Where the nodes of `refimpl.broker` run: what they output is carried out, and watched."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from attrs import define, field
 
@@ -13,8 +13,6 @@ from chaos.sim.simulation import Simulation, Watcher
 from chaos.sim.store import StoreHost
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.control_messages import (
-    AlterPartitionRequest,
-    AlterPartitionResponse,
     Stopped,
     StorageFailed,
 )
@@ -27,7 +25,6 @@ from refimpl.broker.messages import (
 )
 from refimpl.broker.node import Node
 from refimpl.machines.controller import PartitionState
-from refimpl.machines.messages import AlterPartitionResponse as AlterPartitionOutcome
 
 
 @define(eq=False)
@@ -89,16 +86,12 @@ class BrokerHost:
     _timeline: Timeline = field(init=False)
     _watchers: Mapping[type, Sequence[Watcher]] = field(init=False)
     _send: Callable[[Request | Response], None] = field(init=False)
-    #: Changes of the ISR that are put to the controller once everything else is carried out
-    _at_once: list[Request] = field(factory=list[Request], init=False)
 
     def __attrs_post_init__(self) -> None:
         """Look up once where everything goes."""
         simulation = self.simulation
         self._timeline, self._watchers = simulation.timeline, simulation.watchers
         self._send = simulation.network.send
-        if simulation.settings.isr_at_once:
-            self._send = self._send_unless_at_once
 
     @property
     def node(self) -> Node:
@@ -175,36 +168,3 @@ class BrokerHost:
                 self._stopped()
             elif kind is StorageFailed:
                 self._halted()
-        if self._at_once:
-            asked, self._at_once = self._at_once, []
-            for request in asked:
-                self._ask_at_once(request)
-
-    def _send_unless_at_once(self, message: Request | Response) -> None:
-        if message.body.__class__ is AlterPartitionRequest:
-            self._at_once.append(cast("Request", message))
-        else:
-            self.simulation.network.send(message)
-
-    def _ask_at_once(self, request: Request) -> None:
-        """Let a change of the ISR take no time, as it does in Truncation, or not happen."""
-        assert isinstance(self.controller, ControllerHost)
-        now, controller = self.simulation.timeline.now, self.controller.controller
-        body: AlterPartitionRequest = request.body
-        if not self.simulation.network.reaches(self.id, CONTROLLER):
-            change = body.change
-            outcome = AlterPartitionOutcome(
-                *("INELIGIBLE_REPLICA", change.broker_id, change.leader_epoch),
-                *(change.isr, change.partition_epoch),
-            )
-            answer = AlterPartitionResponse(body.partition, outcome)
-            response = Response(CONTROLLER, self.id, request.correlation_id, answer)
-            self._carry_out(self.node.handle(now, response))
-            return
-        for output in controller.handle(now, request):
-            if output.__class__ is Response:
-                self._carry_out(self.node.handle(now, output))
-            elif output.__class__ is Request:
-                self.simulation.network.send(output)
-            else:
-                self.simulation.observe(CONTROLLER, output)

@@ -32,7 +32,7 @@ from chaos.settings import Settings
 from chaos.sim.addresses import BROKERS, FIRST_CLIENT, NEMESIS, PROGRESS, TICK, TOPIC, TOPIC_ID
 from chaos.sim.coordinator import CoordinatorNode
 from chaos.sim.disk import MemoryLogs
-from chaos.sim.files import ONE_SEGMENT, SMALL_SEGMENTS, CrashingLogs
+from chaos.sim.files import CrashingLogs
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Entry, Network, Timeline
 from chaos.sim.simulation import Simulation
@@ -45,6 +45,7 @@ from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import BecameFollower, BecameLeader, Registered
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
+from refimpl.storage.config import LogConfig
 
 ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
@@ -225,8 +226,7 @@ def _disk(simulation: Simulation) -> MemoryLogs | CrashingLogs:
     settings = simulation.settings
     if not settings.files:
         return MemoryLogs()
-    config = ONE_SEGMENT if settings.isr_at_once else SMALL_SEGMENTS
-    return CrashingLogs.on(simulation.timeline, config)
+    return CrashingLogs.on(simulation.timeline, LogConfig(segment_bytes=settings.segment_bytes))
 
 
 def _watch_registrations(

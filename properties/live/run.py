@@ -31,17 +31,13 @@ CONSTANTS: Mapping[str, Json] = {
     "N": 3,
     "MaxRecords": BEYOND,
     "MaxEpoch": BEYOND,
-    "MaxFetch": BEYOND,
+    "MaxPartitionEpoch": BEYOND,
     "MaxRestarts": BEYOND,
-    "Rule": "kip320",
-    "CheckEpochStart": True,
+    "LateFetches": True,
     "Unclean": True,
     "Lossy": "any",
-    "CheckIncarnation": True,
-    "LateFetches": True,
-    "ResetFollowers": "always",
-    "LateAnswers": False,
-    "NumberFetches": True,
+    "MaximalIsr": True,
+    "RaiseOnRefusal": True,
 }
 
 

@@ -9,7 +9,7 @@ from refimpl.broker.cluster import TopicCreated
 from refimpl.broker.configs import MIN_ISR, UNCLEAN_ELECTION, flag, number
 from refimpl.broker.controller_state import Controlled, ControllerState
 from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import Decided, Refused
+from refimpl.broker.observations import Decided, IsrAnswered, Refused
 from refimpl.errors import Refusal
 from refimpl.machines.assignment import Assignment
 from refimpl.machines.controller import PartitionState, first_live
@@ -107,7 +107,7 @@ class Decisions:
             before = one.state.partition_epoch
             one.state.register(broker, crashed=crashed)
             if one.state.partition_epoch != before:
-                self._publish(name, one)
+                self._decided(name, one, "Register", broker)
             self.find_leader(name, one)
 
     def find_leaders(self) -> None:
@@ -189,6 +189,9 @@ class Decisions:
         state = one.state
         isr, epoch = state.isr, state.partition_epoch
         outcome = state.alter_partition(request)
+        self.state.outputs.append(
+            IsrAnswered(name, request, outcome, frozenset(self.state.registry.active))
+        )
         for follower in sorted(isr ^ state.isr):
             action = "ExpandIsr" if follower in state.isr else "ShrinkIsr"
             self._observe(name, one, action, request.broker_id, follower)

@@ -12,7 +12,13 @@ from refimpl.broker.fetch import Fetches
 from refimpl.broker.messages import (
     Response,
 )
-from refimpl.broker.observations import HighWatermarkAdvanced, IsrAltered, IsrAsked, Refused
+from refimpl.broker.observations import (
+    HighWatermarkAdvanced,
+    IsrAltered,
+    IsrAnswerTaken,
+    IsrAsked,
+    Refused,
+)
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.errors import Refusal
@@ -83,7 +89,7 @@ class Leader:
                 continue
             if replica.pending is not None:
                 if now - partition.altered_at > self.context.config.broker_heartbeat_interval_ms:
-                    self._ask(now, partition, replica.pending)
+                    self._ask(now, partition, replica.pending, again=True)
                 continue
             for follower in partition.laggards(since)[:1]:
                 self._ask(now, partition, replica.shrink_isr(follower))
@@ -93,12 +99,19 @@ class Leader:
             change = partition.replica.expand_isr(follower)
         except Refusal:
             return
-        self.context.outputs.append(IsrAsked(partition.name, follower))
         self._ask(now, partition, change)
 
-    def _ask(self, now: int, partition: Partition, change: machines.AlterPartitionRequest) -> None:
+    def _ask(
+        self,
+        now: int,
+        partition: Partition,
+        change: machines.AlterPartitionRequest,
+        *,
+        again: bool = False,
+    ) -> None:
         """Put a change of the ISR to the controller (KIP-497)."""
         partition.altered_at = now
+        self.context.outputs.append(IsrAsked(partition.name, change, again))
         body = AlterPartitionRequest(partition.name, change, partition.topic_id)
         number = self.context.request(self.context.controller, body)
         self.asked[number] = change
@@ -110,15 +123,15 @@ class Leader:
         change, outcome = self.asked.pop(response.correlation_id, None), answer.outcome
         if outcome.error is not None:
             self.context.outputs.append(Refused("AlterPartition", outcome.error))
-        if partition is None:
+        if partition is None or change is None:  # a second copy of an answer
             return
         replica = partition.replica
         isr = replica.isr
         try:
-            if change is not None:
-                replica.take_isr_answer(change, outcome)
+            replica.take_isr_answer(change, outcome)
         except Refusal:
             return
+        self.context.outputs.append(IsrAnswerTaken(partition.name))
         self.settled(now, partition, isr)
 
     def settled(self, now: int, partition: Partition, isr: frozenset[int]) -> None:

@@ -7,7 +7,12 @@ no variable of a partition's spec changes twice.
 from typing import Any, NamedTuple
 
 from refimpl.broker.messages import TopicPartition
-from refimpl.machines.messages import FetchRequest, LeaderAndIsr
+from refimpl.machines.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    FetchRequest,
+    LeaderAndIsr,
+)
 from refimpl.machines.replica_log import Batch, Records
 
 
@@ -74,19 +79,41 @@ class Deleted(NamedTuple):
     partition: TopicPartition
 
 
-class IsrAsked(NamedTuple):
-    """A leader asks the controller to take `follower` into the ISR."""
-
-    partition: TopicPartition
-    follower: int
-
-
 class IsrAltered(NamedTuple):
     """A leader learned that the controller took `follower` into the ISR, or out of it."""
 
     partition: TopicPartition
     follower: int
     joined: bool
+
+
+class IsrAsked(NamedTuple):
+    """A leader put a change of the ISR to the controller; again, if no answer came."""
+
+    partition: TopicPartition
+    change: AlterPartitionRequest
+    again: bool
+
+
+class IsrAnswered(NamedTuple):
+    """The controller answered such a request; `active` are the brokers that may be in an ISR."""
+
+    partition: TopicPartition
+    change: AlterPartitionRequest
+    outcome: AlterPartitionResponse
+    active: frozenset[int]
+
+
+class IsrAnswerTaken(NamedTuple):
+    """A leader took the answer to the change that was pending."""
+
+    partition: TopicPartition
+
+
+class IsrAdopted(NamedTuple):
+    """A leader learned by the metadata what the ISR of its own epoch is."""
+
+    partition: TopicPartition
 
 
 class LogRestarted(NamedTuple):

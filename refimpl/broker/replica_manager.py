@@ -27,7 +27,7 @@ from refimpl.broker.leader import Leader
 from refimpl.broker.log_manager import LogManager
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import BecameFollower, BecameLeader, Deleted
+from refimpl.broker.observations import BecameFollower, BecameLeader, Deleted, IsrAdopted
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.configs import Configs
@@ -172,6 +172,7 @@ class ReplicaManager:
         except Refusal:
             return
         if led and replica.epoch == epoch:
+            self.context.outputs.append(IsrAdopted(partition.name))
             self.leader.settled(now, partition, isr)
         elif replica.leads:
             self._now_leads(now, partition, high_watermark, led=led)

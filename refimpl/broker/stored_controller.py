@@ -23,6 +23,7 @@ from refimpl.broker.observations import (
     ControllerFenced,
     Decided,
     Deciding,
+    IsrAnswered,
     Refused,
     Registered,
 )
@@ -34,7 +35,7 @@ from refimpl.machines.election import ControllerElection, Controllership
 from refimpl.metadata import contract as store
 from refimpl.metadata.errors import BadVersion, ConnectionLoss, MultiFailed, SessionExpired
 
-DURABLE = Decided, Registered
+DURABLE = Decided, IsrAnswered, Registered
 """What is so from the moment on at which the store has it, whoever hears of that."""
 
 

@@ -1,0 +1,195 @@
+----------------------------- MODULE Replication -----------------------------
+(* One partition as it runs: the logs are Truncation's, the ISR changes by  *)
+(* request as in AlterPartition, and each step is a step of one of them or  *)
+(* of both. Requests and answers of either kind are lost, late and doubled, *)
+(* news of the metadata skip decisions, processes restart at any moment. To *)
+(* this spec the recordings of the broker under faults are held.            *)
+EXTENDS Logs, FiniteSets
+
+CONSTANTS
+    N,                 \* replicas 1..N
+    MaxRecords,        \* bound: records in a log
+    MaxEpoch,          \* bound: leader epochs
+    MaxPartitionEpoch, \* bound: partition epochs
+    MaxRestarts,       \* bound: restarts of each replica
+    LateFetches,       \* fetches may arrive after their sender has moved on
+    Unclean, Lossy,    \* as in Truncation
+    MaximalIsr,        \* KIP-497: the high watermark waits for whom the leader asked in
+    RaiseOnRefusal     \* a refusal raises the partition epoch, so that copies of it are fenced
+
+Replicas == 1..N
+NoRequest == [partitionEpoch |-> 0, isr |-> {}]
+
+VARIABLES
+    log, highWatermark, epoch, isr, ends, leaderAndIsr, up, late, incarnation, seen, committed,
+    partitionEpoch, pending, state, alive, registered, requests, replies,
+    decisions  \* whatever the controller ever had in force: news of it may come late
+
+logs == <<log, highWatermark, ends, late, seen, committed>>
+roles == <<epoch, up, incarnation>>
+leaders == <<isr, partitionEpoch, pending>>
+controller == <<leaderAndIsr, state, decisions>>
+brokers == <<alive, registered>>
+dialogue == <<requests, replies>>
+vars == <<logs, roles, leaders, controller, brokers, dialogue>>
+
+(* AlterPartition calls who was never heard by another name. *)
+heard ==
+    [l \in Replicas |->
+        [f \in Replicas |-> IF ends[l][f] = 0 - 1 THEN 0 - 1 ELSE seen[l][f]]]
+
+T(n) == INSTANCE Truncation WITH
+    MaxFetch <- n, Rule <- "kip320", CheckEpochStart <- TRUE, CheckIncarnation <- TRUE,
+    ResetFollowers <- "always", LateAnswers <- FALSE, NumberFetches <- TRUE, answers <- {}
+
+A == INSTANCE AlterPartition WITH
+    OnePending <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- TRUE,
+    CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- TRUE, OnlyResent <- FALSE,
+    KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- TRUE, Dropped <- "none",
+    answers <- replies, resent <- {}, seen <- heard
+
+Init ==
+    /\ T(1)!Init
+    /\ partitionEpoch = [r \in Replicas |-> IF r = 1 THEN 1 ELSE 0]
+    /\ pending = [r \in Replicas |-> NoRequest]
+    /\ state = [leader |-> 1, epoch |-> 1, partitionEpoch |-> 1, isr |-> Replicas]
+    /\ decisions = {state}
+    /\ alive = Replicas
+    /\ registered = T(1)!Nobody
+    /\ requests = {} /\ replies = {}
+
+-----------------------------------------------------------------------------
+(* Logs: Truncation's steps *)
+
+IsrStays == UNCHANGED <<partitionEpoch, pending, state, decisions, brokers, dialogue>>
+
+Write(l) == T(1)!Write(l) /\ IsrStays
+
+(* How many records an answer holds is for the leader to say: its limits,   *)
+(* its batches, where a segment ends.                                       *)
+Fetch(f, l, n) ==
+    /\ Len(log[f]) + n <= Len(log[l])
+    /\ T(n)!Fetch(f, l) /\ IsrStays
+FetchLost(f, l) == T(1)!FetchLost(f, l) /\ IsrStays
+Truncate(f, l) == T(1)!Truncate(f, l) /\ IsrStays
+LateFetch(f, l) == T(1)!LateFetch(f, l) /\ IsrStays
+
+-----------------------------------------------------------------------------
+(* The ISR: AlterPartition's steps *)
+
+LogsStay == UNCHANGED <<leaderAndIsr, up, late, seen, decisions>>
+
+AdvanceHighWatermark(l) == LogsStay /\ A!AdvanceHighWatermark(l)
+ShrinkIsr(l, f) == LogsStay /\ A!ShrinkIsr(l, f)
+ExpandIsr(l, f) == LogsStay /\ A!ExpandIsr(l, f)
+TakeIsrAnswer(l) == LogsStay /\ A!TakeIsrAnswer(l)
+
+(* The request that l made in this partition epoch reaches the controller,  *)
+(* for the first time or again.                                             *)
+AlterPartition(l, e) ==
+    /\ UNCHANGED <<up, late, seen>>
+    /\ A!AlterPartition(l)
+    /\ \A a \in replies' \ replies : a.to.partitionEpoch = e
+    /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![T(1)!Current].isr = state'.isr]
+    /\ decisions' = decisions \cup {state'}
+
+-----------------------------------------------------------------------------
+(* Being told, of the newest decision or of an earlier one *)
+
+(* The ISR of the leader's own epoch has changed. *)
+Told(l, e) ==
+    /\ A!Leads(l) /\ e > partitionEpoch[l]
+    /\ \E s \in decisions :
+        /\ s.epoch = epoch[l] /\ s.partitionEpoch = e
+        /\ isr' = [isr EXCEPT ![l] = s.isr]
+    /\ partitionEpoch' = [partitionEpoch EXCEPT ![l] = e]
+    /\ pending' = [pending EXCEPT ![l] = NoRequest]
+    /\ UNCHANGED <<logs, roles, controller, brokers, dialogue>>
+
+RoleStarts(r, e) ==
+    /\ partitionEpoch' = [partitionEpoch EXCEPT ![r] = e]
+    /\ pending' = [pending EXCEPT ![r] = NoRequest]
+    /\ UNCHANGED <<state, decisions, dialogue>>
+
+BecomeLeader(r, e) ==
+    /\ T(1)!BecomeLeader(r, e)
+    /\ \E s \in decisions :
+        /\ s.epoch = e /\ s.isr = isr'[r]
+        /\ RoleStarts(r, s.partitionEpoch)
+    /\ UNCHANGED brokers
+
+BecomeFollower(r, e) == T(1)!BecomeFollower(r, e) /\ RoleStarts(r, 0) /\ UNCHANGED brokers
+
+-----------------------------------------------------------------------------
+(* The controller on its own *)
+
+InForce(leader, e, new) ==
+    /\ state.partitionEpoch < MaxPartitionEpoch
+    /\ state' = [leader |-> leader, epoch |-> e,
+                 partitionEpoch |-> state.partitionEpoch + 1, isr |-> new]
+    /\ decisions' = decisions \cup {state'}
+    /\ UNCHANGED <<partitionEpoch, pending, brokers, dialogue>>
+
+Decides ==
+    LET now == T(1)!Current + 1
+    IN  InForce(leaderAndIsr'[now].leader, now, leaderAndIsr'[now].isr)
+
+Fence(b, r) == T(1)!Fence(b, r) /\ Decides
+GoOffline(b) == T(1)!GoOffline(b) /\ Decides
+Elect(r) == T(1)!Elect(r) /\ Decides
+ElectUnclean(r) == T(1)!ElectUnclean(r) /\ Decides
+
+(* It changes what is in no variable here, as the ELR: a partition epoch.   *)
+ChangeOther ==
+    /\ InForce(state.leader, state.epoch, state.isr)
+    /\ UNCHANGED <<logs, roles, isr, leaderAndIsr>>
+
+-----------------------------------------------------------------------------
+(* Brokers: who may take part, and a process that starts again *)
+
+Alive(those) ==
+    /\ alive' = those
+    /\ UNCHANGED <<logs, roles, leaders, controller, registered, dialogue>>
+
+Restart(r, checkpoint, kept) ==
+    /\ T(1)!Restart(r, checkpoint, kept)
+    /\ registered' = [registered EXCEPT ![r] = incarnation'[r]]
+    /\ RoleStarts(r, 0)
+    /\ UNCHANGED alive
+
+Next ==
+    \/ \E l \in Replicas : Write(l)
+    \/ \E l \in Replicas : AdvanceHighWatermark(l)
+    \/ \E f, l \in Replicas, n \in 0..MaxRecords : Fetch(f, l, n)
+    \/ \E f, l \in Replicas : FetchLost(f, l)
+    \/ \E f, l \in Replicas : Truncate(f, l)
+    \/ \E f, l \in Replicas : LateFetch(f, l)
+    \/ \E l, f \in Replicas : ShrinkIsr(l, f)
+    \/ \E l, f \in Replicas : ExpandIsr(l, f)
+    \/ \E l \in Replicas, e \in 1..MaxPartitionEpoch : AlterPartition(l, e)
+    \/ \E l \in Replicas : TakeIsrAnswer(l)
+    \/ \E l \in Replicas, e \in 1..MaxPartitionEpoch : Told(l, e)
+    \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeLeader(r, e)
+    \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeFollower(r, e)
+    \/ \E b, r \in Replicas : Fence(b, r)
+    \/ \E b \in Replicas : GoOffline(b)
+    \/ \E r \in Replicas : Elect(r)
+    \/ \E r \in Replicas : ElectUnclean(r)
+    \/ ChangeOther
+    \/ \E those \in SUBSET Replicas : Alive(those)
+    \/ \E r \in Replicas, checkpoint, kept \in 0..MaxRecords : Restart(r, checkpoint, kept)
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* Promises *)
+
+HighWatermarkInLog == T(1)!HighWatermarkInLog
+LogMatching == T(1)!LogMatching
+CommittedInIsr == A!CommittedInIsr
+IsrWithinMaximal == A!IsrWithinMaximal
+OneLeaderPerEpoch == A!OneLeaderPerEpoch
+PartitionEpochBehind == A!PartitionEpochBehind
+OneDecision == state = [leader |-> T(1)!Decided.leader, epoch |-> T(1)!Current,
+                        partitionEpoch |-> state.partitionEpoch, isr |-> T(1)!Decided.isr]
+=============================================================================
