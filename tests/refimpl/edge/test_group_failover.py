@@ -9,6 +9,7 @@ from refimpl.broker.messages import TopicPartition
 from refimpl.edge import Cluster
 from refimpl.groups.coordinator import State
 from refimpl.storage.coordinator_records import OFFSETS_TOPIC
+from refimpl.storage.schema import NO_ID
 
 NAME = TopicPartition("t", 0)
 CONFIGS = {"offsets.topic.num.partitions": "1", "offsets.load.buffer.size": "1"}
@@ -56,7 +57,7 @@ class Asking:
     async def fetched(self, broker: int) -> int:
         """The committed offset, once the coordinator has loaded."""
         while True:
-            answer = await self.ask(broker, m.OffsetFetchRequest("g", [(NAME, bytes(16))]))
+            answer = await self.ask(broker, m.OffsetFetchRequest("g", [(NAME, NO_ID)]))
             if answer.error is None:
                 return answer.partitions[0].offset
             assert answer.error in ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")

@@ -150,7 +150,7 @@ class Life:
                     self.answers[token] = body
                 case SetTimer(key, None):
                     self.timers.pop(key, None)
-                case SetTimer(key, at_ms):
+                case SetTimer(key, int(at_ms)):
                     self.timers[key] = at_ms
                 case _:
                     raise AssertionError(output)
