@@ -52,6 +52,7 @@ def minimal(api: Api) -> dict[str, Any]:
         "session_epoch": -1,
         "key": "g",
         "coordinator_keys": ["g"],
+        "group_ids": ["g"],
         "groups_names": ["g"],
         "topic_names": ["t"],
         "resources": [{"resource_type": 2, "resource_name": "t", "configs": []}],
