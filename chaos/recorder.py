@@ -161,11 +161,17 @@ class Recorder:
     registered: set[int] = field(factory=set[int])
 
     @classmethod
-    def of(cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]]) -> "Recorder":
-        """Traces of these partitions, before anything has happened."""
+    def of(
+        cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]], *, coordinated: bool = False
+    ) -> "Recorder":
+        """Traces of these partitions, before anything has happened.
+
+        ConsumerCommit knows no coordinator that fails: a group with one has no trace.
+        """
+        grouped = () if coordinated else replicas
         return cls(
             {name: Replication(partition_trace(name), of) for name, of in replicas.items()},
-            [Trace("ConsumerCommit", f"g/{_subject(name)}", _group()) for name in replicas],
+            [Trace("ConsumerCommit", f"g/{_subject(name)}", _group()) for name in grouped],
         )
 
     @property
@@ -187,7 +193,8 @@ class Recorder:
         for kind, watcher in partition_watchers(lambda: timeline.now, self.replication).items():
             simulation.watch(kind, watcher)
         simulation.watch(o.Registered, lambda _, seen: self._registered(timeline.now, seen.broker))
-        self._attach_groups(simulation)
+        if self.groups:
+            self._attach_groups(simulation)
 
     def _registered(self, now: int, broker: int) -> None:
         if broker in self.registered:

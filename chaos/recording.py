@@ -55,8 +55,11 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
         "Fifo": True,
         "Dropped": "none",
     }
-    names = [oracle.name for oracle in run.partitions]
-    return dict.fromkeys(names, replication) | dict.fromkeys([f"g/{n}" for n in names], group)
+    assert run.recorder is not None
+    return {
+        trace.subject: group if trace.spec == "ConsumerCommit" else replication
+        for trace in run.recorder.traces
+    }
 
 
 def write_history(run: Run, folder: Path) -> Path:

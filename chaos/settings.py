@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from attrs import asdict, evolve, fields_dict, frozen
 
+from refimpl.assignors import ASSIGNORS
 from refimpl.machines.group import CommitWhen
 
 
@@ -68,6 +69,10 @@ class Settings:
     work_ms: int = 25
     commit_ms: int = 100
     member_session_ms: int = 300
+
+    # Who coordinates the group: one that does not fail, or brokers, by a protocol of Kafka's
+    group_protocol: str = "simulated"
+    assignor: str = "range"
     read_limit: int = 8
 
     # Whether a broker may go down while another one is not back in sync
@@ -88,11 +93,18 @@ class Settings:
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
         drawn = evolve(cls(**_drawn(seed, rng)), **fixed)
+        coordinated = drawn.group_protocol != "simulated"
+        if coordinated and "store" not in fixed:
+            drawn = evolve(drawn, store=False)  # there, nobody makes the offsets topic yet
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
             drawn = evolve(drawn, faults=faults)
         if drawn.deletes:  # the log as it was cannot be known where what is left of it may be lost
             drawn = evolve(drawn, unclean=False, lossy=drawn.lossy and drawn.elr)
+        if coordinated:
+            faults = drawn.faults if "faults" in fixed else drawn.faults + GROUP_FAULTS
+            # A commit takes as long as it takes to replicate it
+            drawn = evolve(drawn, faults=faults, calm_ms=fixed.get("calm_ms", 2 * drawn.calm_ms))
         return drawn
 
     @classmethod
@@ -130,6 +142,13 @@ class Settings:
             for value in getattr(self, name):
                 _one_of(name, value, known)
         _one_of("commit_when", self.commit_when, ("after", "before", "polled"))
+        _one_of("group_protocol", self.group_protocol, ("simulated", "classic"))
+        _one_of("assignor", self.assignor, tuple(ASSIGNORS))
+        for name in ("store", "deletes"):
+            if getattr(self, name) and self.group_protocol != "simulated":
+                raise ValueError(
+                    f"{name}: expected false where brokers coordinate the group, found true"
+                )
         _one_of("min_isr", self.min_isr, (1, 2, 3))
         _one_of("consumers", self.consumers, (1, 2, 3))
         _one_of("partitions", self.partitions, tuple(range(1, 10)))
@@ -163,9 +182,10 @@ SWARM = (
     *("member_crash", "member_pause"),
 )
 STORE_FAULTS = ("expire", "depose", "reassign", "store")
+GROUP_FAULTS = ("member_leave",)
 # Named by who wants them: no seed draws them by itself
 NAMED_FAULTS = ("disk",)
-FAULTS = SWARM + STORE_FAULTS + NAMED_FAULTS
+FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS
 
 
 def _of_type(name: str, value: object, like: object) -> None:
@@ -228,4 +248,5 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "batch_records": choice((1, 1, 2, 5)),
         "store": chance() < 0.25,
         "operate_ms": choice((40, 100, 300)),
+        "assignor": choice(tuple(ASSIGNORS)),
     }

@@ -243,7 +243,7 @@ class Consumer:
             part.commit = part.member.send_commit()
         except Refusal:
             if part.commit is not None and part.member.answered < part.commit.offset:
-                self._send(OffsetCommitRequest(part.name.partition, part.commit))
+                self._send_commit(part)
             return
         self._say(CommitSent(part.name.partition, self.member))
         if self.simulation.history is not None:
@@ -254,19 +254,17 @@ class Consumer:
                 offsets={self._name(part.name.partition): commit.offset},
                 **self._identity(),
             )
+        self._send_commit(part)
+
+    def _send_commit(self, part: Part) -> None:
+        assert part.commit is not None
         self._send(OffsetCommitRequest(part.name.partition, part.commit))
 
     def _committed(self, response: Response) -> None:
         body: OffsetCommitResponse = response.body
         partition, commit, error = body
         part = self.parts[partition]
-        call = part.calls.pop((commit.generation, commit.offset), None)
-        if call is not None and self.simulation.history is not None:
-            if error is None:
-                self.simulation.history.complete(call)
-            else:
-                # Another copy of the request, sent again or doubled on its way, may have got in.
-                self.simulation.history.complete(call, "info", error=error)
+        self._complete(part, commit, error)
         if error is not None:
             if not self.joining and commit.generation == self.generation:
                 self._join()
@@ -278,6 +276,16 @@ class Consumer:
             return
         if self.simulation.settings.commit_when == "before" and partition in self.owned:
             self._work(part)
+
+    def _complete(self, part: Part, commit: OffsetCommit, error: str | None) -> None:
+        """Write down what became of a commit."""
+        call = part.calls.pop((commit.generation, commit.offset), None)
+        if call is not None and self.simulation.history is not None:
+            if error is None:
+                self.simulation.history.complete(call)
+            else:
+                # Another copy of the request, sent again or doubled on its way, may have got in.
+                self.simulation.history.complete(call, "info", error=error)
 
     # Failing
 
@@ -305,6 +313,9 @@ class Consumer:
         self.paused_until = 0
         self.boot += 1
         self.subscribe()
+        self._begin_process()
+
+    def _begin_process(self) -> None:
         self._join()
 
     def subscribe(self) -> None:

@@ -6,9 +6,19 @@ from typing import Any, NamedTuple
 from attrs import define
 
 from chaos.clients.consumer import Consumer
+from chaos.clients.group_member import GroupMember
 from chaos.clients.operator import Operator
 from chaos.faults.script import Fault, Script
-from chaos.sim.addresses import BROKERS, CONTROLLER, COORDINATOR, NEMESIS, RESTART, TOPIC
+from chaos.sim.addresses import (
+    BROKERS,
+    CONTROLLER,
+    COORDINATOR,
+    NEMESIS,
+    OFFSETS,
+    OFFSETS_NUMBER,
+    RESTART,
+    TOPIC,
+)
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Link
 from chaos.sim.simulation import Simulation
@@ -89,7 +99,7 @@ class Nemesis:
                 timeline.at(timeline.now, node.id, RESTART)
 
     def _leader(self, partition: int) -> int | None:
-        return self.controller.partition(TopicPartition(TOPIC, partition)).leader
+        return self.controller.partition(_name(partition)).leader
 
     def _broker(self, fault: Fault) -> BrokerHost:
         return self.brokers[(fault.who or self._leader(fault.partition) or 1) - 1]
@@ -152,7 +162,7 @@ class Nemesis:
             self._later(fault, lambda: self._lead(fault.partition, leader))
 
     def _lead(self, partition: int, broker: int) -> None:
-        self.controller.move_leader(TopicPartition(TOPIC, partition), broker)
+        self.controller.move_leader(_name(partition), broker)
 
     def _expire(self, fault: Fault) -> None:
         """The store ends the session of a broker, or of the controller's, which lives."""
@@ -193,6 +203,12 @@ class Nemesis:
         consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline
         if consumer.up:
             consumer.crash()
+            timeline.at(timeline.now + fault.for_ms, consumer.id, RESTART)
+
+    def _member_leave(self, fault: Fault) -> None:
+        consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline
+        if isinstance(consumer, GroupMember) and consumer.up:
+            consumer.leave()
             timeline.at(timeline.now + fault.for_ms, consumer.id, RESTART)
 
     def _member_pause(self, fault: Fault) -> None:
@@ -253,3 +269,7 @@ class Nemesis:
     def _later(self, fault: Fault, end: Callable[[], None]) -> None:
         timeline = self.simulation.timeline
         timeline.at(timeline.now + fault.for_ms, NEMESIS, End(end))
+
+
+def _name(partition: int) -> TopicPartition:
+    return OFFSETS if partition == OFFSETS_NUMBER else TopicPartition(TOPIC, partition)

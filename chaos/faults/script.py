@@ -10,6 +10,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from chaos.settings import FAULTS, Settings
+from chaos.sim.addresses import OFFSETS_NUMBER
 
 # Which links of a broker are cut; "from" and "to" are seen from the broker.
 NOISES = ("drop", "duplicate", "delay", "stray")
@@ -39,7 +40,7 @@ class Fault:
 
     def __str__(self) -> str:
         """The fault in words, for people."""
-        whom = f"leader of orders:{self.partition}" if not self.who else f"broker {self.who}"
+        whom = f"broker {self.who}" if self.who else f"leader of {self._partition}"
         if self.what.startswith("member"):
             whom = f"member {self.who}"
         last = f" for {self.for_ms} ms" if self.for_ms else ""
@@ -69,9 +70,14 @@ class Fault:
                 return f"the disk of {whom} fails, which starts again after {self.for_ms} ms"
             case "elect":
                 again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
-                return f"elect broker {self.who} for orders:{self.partition}{again}"
+                return f"elect broker {self.who} for {self._partition}{again}"
             case _:
                 return f"{self.what.removeprefix('member_')} {whom}{last}"
+
+    @property
+    def _partition(self) -> str:
+        offsets = self.partition == OFFSETS_NUMBER
+        return "the offsets topic" if offsets else f"orders:{self.partition}"
 
     def as_json(self) -> dict[str, Any]:
         """The fault as a script file holds it."""
@@ -109,6 +115,8 @@ def expand(settings: Settings) -> Script:
 def _fault(settings: Settings, at_ms: int, rng: Random) -> Fault:
     what = rng.choice(settings.faults)
     partition = rng.randrange(settings.partitions)
+    if settings.group_protocol != "simulated" and rng.random() < 0.4:
+        partition = OFFSETS_NUMBER
     who = 0 if rng.random() < 0.4 else rng.randrange(1, 4)
     for_ms = int(rng.expovariate(1.0 / rng.choice((10, 50, 200, 500)))) + 1
     part = rng.choice((0.0, 0.0, 0.5, 1.0))

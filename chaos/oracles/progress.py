@@ -9,6 +9,7 @@ from chaos.clients.consumer import Consumer, payload
 from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.control_plane import ControlPlaneOracle
+from chaos.oracles.coordinated_group import CoordinatedGroup, CoordinatedPartition
 from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupOracle
 from chaos.oracles.operations import OperationsOracle
@@ -32,12 +33,13 @@ class ProgressOracle:
     simulation: Simulation
     nemesis: Nemesis
     partitions: Sequence[PartitionOracle]
-    groups: Sequence[GroupOracle]
+    groups: Sequence[GroupOracle | CoordinatedPartition]
     producers: Sequence[Producer]
     consumers: Sequence[Consumer]
     control_plane: ControlPlaneOracle | None = None
     operations: OperationsOracle | None = None
     deletion: DeletionOracle | None = None
+    coordinated: CoordinatedGroup | None = None
     paused_until: int = 0
     healed_at: int = -1
     done: bool = False
@@ -54,6 +56,8 @@ class ProgressOracle:
         if self.healed_at < 0:
             self.healed_at = timeline.now
             self.nemesis.heal()
+            if self.coordinated is not None:
+                self.coordinated.healed()
         elif timeline.now >= self.healed_at + AFTER_MS:
             self.nemesis.move_back()
             for producer in self.producers:
@@ -71,12 +75,18 @@ class ProgressOracle:
         for producer in self.producers:
             if producer.sending:
                 return f"producer {producer.number} waits for {len(producer.sending)} answers"
+        offsets = None if self.coordinated is None else self.coordinated.offsets
+        forgotten = offsets is not None and offsets.unavailable()
         for oracle, group in zip(self.partitions, self.groups, strict=True):
             if oracle.unavailable():
                 continue
-            missing = self._missing_in(oracle) or self._not_committed(oracle, group)
+            missing = self._missing_in(oracle)
+            if not forgotten:
+                missing = missing or self._not_committed(oracle, group)
             if missing:
                 return f"{oracle.name}: {missing}"
+        if offsets is not None and not forgotten and (missing := self._missing_in(offsets)):
+            return f"the group's log: {missing}"
         return self._undecided()
 
     def _undecided(self) -> str:
@@ -104,7 +114,9 @@ class ProgressOracle:
                 return f"replica {follower.id} ends at {follower.log.end} of {leader.log.end}"
         return ""
 
-    def _not_committed(self, oracle: PartitionOracle, judged: GroupOracle) -> str:
+    def _not_committed(
+        self, oracle: PartitionOracle, judged: GroupOracle | CoordinatedPartition
+    ) -> str:
         end, committed = len(oracle.log.committed), judged.group.committed
         if committed < end:
             return f"the group has committed {committed} of {end}"

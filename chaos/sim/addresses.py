@@ -5,7 +5,8 @@ Brokers bear the spec's numbers; clients follow behind.
 
 from typing import NamedTuple
 
-from refimpl.broker.messages import Timer
+from refimpl.broker.messages import Timer, TopicPartition
+from refimpl.storage.coordinator_records import OFFSETS_TOPIC
 
 CONTROLLER = STORE = 0
 """The controller, or, where brokers are controllers, the store that elects them."""
@@ -17,6 +18,12 @@ FIRST_CLIENT = 7
 
 TOPIC = "orders"
 TOPIC_ID = b"orders".ljust(16, b"-")
+
+GROUP = "g"
+OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
+OFFSETS_ID = b"offsets".ljust(16, b"-")
+OFFSETS_NUMBER = 9
+"""What a fault calls the partition of the offsets topic: the topic has at most 9."""
 
 
 class Tick(NamedTuple):

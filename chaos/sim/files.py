@@ -31,9 +31,9 @@ WIDTH = 10
 
 
 class StoredValue(NamedTuple):
-    """The value of a record in a file, and whose batch it is in."""
+    """The value of a record in a file, and whose batch it is in; a coordinator's has a key."""
 
-    payload: int
+    payload: int | tuple[bytes, bytes | None]
     producer_id: int
     producer_epoch: int
     base_sequence: int
@@ -54,10 +54,12 @@ def encoded(batch: RecordBatch) -> bytes:
     )
 
 
-def decoded(header: BatchHeader, value: bytes | None) -> StoredValue:
+def decoded(header: BatchHeader, record: Record) -> StoredValue:
     """What the bytes of a record say."""
     who = header.producer_id, header.producer_epoch, header.base_sequence
-    return StoredValue(int(value or b"-1"), *who)
+    if record.key is not None:
+        return StoredValue((record.key, record.value), *who)
+    return StoredValue(int(record.value or b"-1"), *who)
 
 
 @define(eq=False)
@@ -75,10 +77,7 @@ class Opener:
             values = self.known.get(body)
             if values is None:
                 values = self.known[body] = tuple(
-                    [
-                        (one.offset - base, decoded(header, one.value))
-                        for one in decode_records(batch)
-                    ]
+                    [(one.offset - base, decoded(header, one)) for one in decode_records(batch)]
                 )
             for delta, value in values:
                 yield base + delta, LogRecord(epoch, value)
@@ -136,7 +135,8 @@ class SimulatedLog(PartitionReplicaLog):
 
     def append(self, epoch: int, batch: Any) -> Appended:
         """Append a batch as the leader of this epoch."""
-        return PartitionReplicaLog.append(self, epoch, encoded(batch))
+        data = batch if isinstance(batch, bytes) else encoded(batch)
+        return PartitionReplicaLog.append(self, epoch, data)
 
 
 @define(eq=False)

@@ -126,3 +126,39 @@ class MemberCrashed(NamedTuple):
 
     partition: int
     member: int
+
+
+# Observations of members of a group that brokers coordinate
+
+
+class Assigned(NamedTuple):
+    """A member has its part in a generation."""
+
+    member: int
+    member_id: str
+    generation: int
+    partitions: tuple[int, ...]
+
+
+class FetchSent(NamedTuple):
+    """A member asks for committed offsets, in the request of this number."""
+
+    member: int
+    number: int
+
+
+class OffsetFetched(NamedTuple):
+    """A member was told what is committed, or -1."""
+
+    partition: int
+    member: int
+    number: int
+    offset: int
+
+
+class CommitAnswered(NamedTuple):
+    """A member was told that its commit, of this member id, generation and number, is taken."""
+
+    partition: int
+    member: int
+    tag: tuple[str, int, int]

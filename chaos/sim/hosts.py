@@ -24,6 +24,7 @@ from refimpl.broker.messages import (
     TopicPartition,
 )
 from refimpl.broker.node import Node
+from refimpl.groups.config import GroupConfig
 from refimpl.machines.controller import PartitionState
 
 
@@ -83,6 +84,7 @@ class BrokerHost:
     up: bool = False
     paused_until: int = 0
     down_for: int = 0
+    groups: GroupConfig = field(factory=GroupConfig, kw_only=True)
     _timeline: Timeline = field(init=False)
     _watchers: Mapping[type, Sequence[Watcher]] = field(init=False)
     _send: Callable[[Request | Response], None] = field(init=False)
@@ -105,7 +107,10 @@ class BrokerHost:
         if simulation.settings.files and self.nodes:
             simulation.counts["recoveries from files"] += 1
         topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
-        self.nodes.append(Node(self.id, self.config, self.disk, topics, len(self.nodes) + 1))
+        process = len(self.nodes) + 1
+        self.nodes.append(
+            Node(*(self.id, self.config, self.disk, topics, process), group_config=self.groups)
+        )
         self._carry_out(self.node.start(simulation.timeline.now, self.partitions))
 
     def handle(self, message: Any) -> None:

@@ -4,7 +4,7 @@ script of faults, event by event from one timeline."""
 import gc
 import hashlib
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from attrs import define
 
 from chaos import counting
 from chaos.clients.consumer import Consumer, Part
+from chaos.clients.group_member import GroupMember
 from chaos.clients.history import History
 from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
@@ -20,6 +21,7 @@ from chaos.clients.purger import Purger
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
 from chaos.oracles.control_plane import ControlPlaneOracle
+from chaos.oracles.coordinated_group import CoordinatedGroup, CoordinatedPartition
 from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupOracle
 from chaos.oracles.operations import OperationsOracle
@@ -29,7 +31,17 @@ from chaos.oracles.violation import Violation
 from chaos.oracles.watch import GroupOracles, ReplicationOracles
 from chaos.recorder import Recorder
 from chaos.settings import Settings
-from chaos.sim.addresses import BROKERS, FIRST_CLIENT, NEMESIS, PROGRESS, TICK, TOPIC, TOPIC_ID
+from chaos.sim.addresses import (
+    BROKERS,
+    FIRST_CLIENT,
+    NEMESIS,
+    OFFSETS,
+    OFFSETS_ID,
+    PROGRESS,
+    TICK,
+    TOPIC,
+    TOPIC_ID,
+)
 from chaos.sim.coordinator import CoordinatorNode
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
@@ -43,6 +55,7 @@ from refimpl.broker.controller import Controller
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import BecameFollower, BecameLeader, Registered
+from refimpl.groups.config import GroupConfig
 from refimpl.machines.group import Coordinator, Member
 from refimpl.machines.replica import Replica
 from refimpl.storage.config import LogConfig
@@ -69,7 +82,7 @@ class Run:
     simulation: Simulation
     nodes: list[Node]
     partitions: list[PartitionOracle]
-    groups: list[GroupOracle]
+    groups: list[GroupOracle | CoordinatedPartition]
     progress: ProgressOracle
     recorder: Recorder | None
     violation: Violation | None = None
@@ -148,32 +161,39 @@ def build(
     simulation = Simulation(settings, rng, timeline, network, network.counts)
     simulation.history = History(timeline) if history else None
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
-    controller, brokers = _cluster(simulation, names)
-    replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in names}
+    coordinated = settings.group_protocol != "simulated"
+    everything = [*names, OFFSETS] if coordinated else names
+    controller, brokers = _cluster(simulation, everything)
+    replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in everything}
     _watch_registrations(simulation, brokers, replicas)
-    recorder = Recorder.of(replicas) if events else None
+    recorder = Recorder.of(replicas, coordinated=coordinated) if events else None
     if recorder is not None:
         recorder.attach(simulation)  # first of all, so that a step that breaks something is there
     counting.attach(simulation)
     partitions = [
         PartitionOracle(
-            f"{TOPIC}:{name.partition}",
+            f"{name.topic}:{name.partition}",
             settings,
             controller.partition(name),
             replicas[name],
             simulation.counts,
         )
-        for name in names
+        for name in everything
     ]
-    ReplicationOracles(dict(zip(names, partitions, strict=True))).attach(simulation)
-    coordinators = [Coordinator() for _ in names]
-    groups = [
-        GroupOracle(oracle.name, settings, oracle, group, simulation.counts)
-        for oracle, group in zip(partitions, coordinators, strict=True)
-    ]
-    GroupOracles(groups).attach(simulation)
+    ReplicationOracles(dict(zip(everything, partitions, strict=True))).attach(simulation)
+    of_topic = partitions[: len(names)]
     consumers, producers = _clients(simulation, names)
     clients = [node.id for node in (*consumers, *producers)]
+    group = None
+    groups: list[GroupOracle | CoordinatedPartition]
+    if coordinated:
+        group = _coordinated(simulation, partitions, brokers, consumers)
+        group.attach()
+        groups = [*group.partitions]
+    else:
+        simulated = _simulated_groups(simulation, partitions)
+        GroupOracles(simulated).attach(simulation)
+        groups = [*simulated]
     control_plane = operations = operator = None
     if isinstance(controller, StoreHost):
         control_plane = ControlPlaneOracle(simulation, controller, simulation.counts)
@@ -182,18 +202,18 @@ def build(
         operations.attach()
         operator = Operator(clients[-1] + 1, simulation, Random(settings.seed * 2 + 1001))
         clients.append(operator.id)
-    judged = dict(zip(names, partitions, strict=True))
-    deletion = _deletion(clients[-1] + 1, simulation, coordinators, judged)
+    judged = dict(zip(names, of_topic, strict=True))
+    deletion = _deletion(clients[-1] + 1, simulation, groups, judged)
     purgers = [] if deletion is None else [deletion.purger]
     clients += [purger.id for purger in purgers]
     nemesis = Nemesis(simulation, script, controller, brokers, consumers, tuple(clients), operator)
     progress = ProgressOracle(
-        *(simulation, nemesis, partitions, groups, producers, consumers),
-        *(control_plane, operations, deletion),
+        *(simulation, nemesis, of_topic, groups, producers, consumers),
+        *(control_plane, operations, deletion, group),
     )
-    coordinator = CoordinatorNode(simulation, coordinators)
+    by_itself = [one.group for one in groups if isinstance(one, GroupOracle)]
     nodes: list[Node] = [
-        *(controller, *brokers, coordinator, nemesis, progress),
+        *(controller, *brokers, CoordinatorNode(simulation, by_itself), nemesis, progress),
         *(*consumers, *producers),
         *(*(() if operator is None else (operator,)), *purgers),
     ]
@@ -205,7 +225,32 @@ def build(
         consumer.subscribe()
     nemesis.start()
     progress.start()
-    return Run(settings, script, simulation, nodes, partitions, groups, progress, recorder)
+    return Run(settings, script, simulation, nodes, of_topic, groups, progress, recorder)
+
+
+def _simulated_groups(
+    simulation: Simulation, partitions: list[PartitionOracle]
+) -> list[GroupOracle]:
+    settings, counts = simulation.settings, simulation.counts
+    return [GroupOracle(one.name, settings, one, counts, Coordinator()) for one in partitions]
+
+
+def _coordinated(
+    simulation: Simulation,
+    partitions: list[PartitionOracle],
+    brokers: list[BrokerHost],
+    consumers: list[Consumer],
+) -> CoordinatedGroup:
+    *of_topic, offsets = partitions
+    counts = simulation.counts
+    return CoordinatedGroup(
+        simulation,
+        lambda broker: brokers[broker - 1].node.partitions[OFFSETS].log,
+        offsets,
+        [CoordinatedPartition(one.name, simulation.settings, one, counts) for one in of_topic],
+        [one for one in consumers if isinstance(one, GroupMember)],
+        counts,
+    )
 
 
 def _start(
@@ -261,7 +306,7 @@ def _cluster(
         controller = ControllerHost(simulation, _controller(settings, names))
         disks = [_disk(simulation) for _ in BROKERS]
         return controller, [
-            BrokerHost(id, simulation, controller, config, names, disk)
+            BrokerHost(id, simulation, controller, config, names, disk, groups=_groups(settings))
             for id, disk in zip(BROKERS, disks, strict=True)
         ]
     store = StoreHost(simulation)
@@ -292,9 +337,20 @@ def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
     controller = Controller(_controller_config(settings), Random(settings.seed * 2 + 2))
     controller.expect(BROKERS)
     controller.decisions.create_topic(TOPIC, TOPIC_ID)
+    if OFFSETS in names:
+        controller.decisions.create_topic(OFFSETS.topic, OFFSETS_ID)
     for name in names:
         controller.decisions.create_partition(name, ASSIGNMENTS[name.partition % 2])
     return controller
+
+
+def _groups(settings: Settings) -> GroupConfig:
+    return GroupConfig(
+        min_session_timeout_ms=1,
+        initial_rebalance_delay_ms=settings.tick_ms,
+        offsets_commit_timeout_ms=settings.request_timeout_ms,
+        offsets_load_buffer_size=settings.fetch_limit,
+    )
 
 
 def _config(settings: Settings) -> BrokerConfig:
@@ -318,9 +374,8 @@ def _clients(
     for index in range(settings.consumers):
         node = FIRST_CLIENT + index
         parts = [Part(name, Member(index + 1, settings.commit_when)) for name in names]
-        consumers.append(
-            Consumer(node, simulation, parts, Leaders(node, simulation, simulation.rng))
-        )
+        kind = Consumer if settings.group_protocol == "simulated" else GroupMember
+        consumers.append(kind(node, simulation, parts, Leaders(node, simulation, simulation.rng)))
     producers: list[Producer] = []
     for index, acks in enumerate(settings.acks):
         node = FIRST_CLIENT + settings.consumers + index
@@ -333,7 +388,7 @@ def _clients(
 def _deletion(
     node: int,
     simulation: Simulation,
-    groups: list[Coordinator],
+    groups: Sequence[GroupOracle | CoordinatedPartition],
     partitions: Mapping[TopicPartition, PartitionOracle],
 ) -> DeletionOracle | None:
     """A client that deletes records, where the settings say so, and who judges what comes of it."""
@@ -343,7 +398,7 @@ def _deletion(
     leaders = Leaders(node, simulation, rng)
 
     def committed(number: int) -> int:
-        return groups[number].committed
+        return groups[number].group.committed
 
     purger = Purger(node, simulation, tuple(partitions), committed, rng, leaders)
     oracle = DeletionOracle(partitions, purger)

@@ -133,6 +133,8 @@ class GroupCoordinators:
         factory=list[tuple[int, int, int, TimerKey]]
     )
     _count: int = 0
+    #: When the node's timer comes next
+    _armed_at: int | None = None
 
     # The role of this broker
 
@@ -240,7 +242,18 @@ class GroupCoordinators:
     # Timers
 
     def expire(self, now: int) -> int | None:
-        """Let what is due happen; answers when to come again."""
+        """Let what is due happen; answers when to come again.
+
+        A timer that comes before it is due was made superfluous by an earlier one, and sets none:
+        each that did would go on beside the others.
+        """
+        if self._armed_at is None or now < self._armed_at:
+            return None
+        self._armed_at = now
+        self._armed_at = self._let_happen(now)
+        return self._armed_at
+
+    def _let_happen(self, now: int) -> int | None:
         while self._heap and self._heap[0][0] <= now:
             at_ms, _, number, key = heappop(self._heap)
             coordinator = self.coordinators.get(number)
@@ -273,7 +286,8 @@ class GroupCoordinators:
         self._due[number, key] = at_ms
         self._count += 1
         heappush(self._heap, (at_ms, self._count, number, key))
-        if self._heap[0][1] == self._count:
+        if self._armed_at is None or at_ms < self._armed_at:
+            self._armed_at = at_ms
             self.arm(at_ms)
 
 

@@ -65,12 +65,13 @@ class PartitionReplicaLog:
         went = self.log.append_as_leader(batch, epoch, self.now_ms())
         return Appended(went.first_offset, went.last_offset, went.append_time_ms, went.duplicate)
 
-    def extend(self, records: MemoryRecords) -> None:
-        """Append what a leader answered, offsets and epochs and all.
+    def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
+        """Append what a leader answered, offsets and epochs and all; a leader in this process
+        answers `()` where the next batch does not fit.
 
         That no batch is of a newer epoch than the leader's, Replica knows by the answer's epoch.
         """
-        if records.data:
+        if isinstance(records, MemoryRecords) and records.data:
             self.log.append_as_follower(records.data, _ANY_EPOCH, self.now_ms())
 
     def slice(self, start: int, limit: int, up_to: int | None = None) -> MemoryRecords:

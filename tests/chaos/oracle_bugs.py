@@ -207,7 +207,7 @@ def serves_what_is_not_there(c: Cluster) -> None:
 
 # Groups
 
-G, GW = "GroupOracle", "GroupOracles"
+G, GW, PR = "GroupOracle", "GroupOracles", "Processing"
 
 
 @breaks(f"{G}.rebalanced: OneOwner", f"{GW}._rebalanced: rebalanced()")
@@ -221,7 +221,7 @@ def joins_besides_the_owner(c: Cluster) -> None:
     c.observe(7, g.Joined, 3 - c.group.group.owner, 1, c.group.generation, 0)
 
 
-@breaks(f"{G}.did: AtMostOnce", f"{GW}._processed: did()", commit_when="before")
+@breaks(f"{PR}.did: AtMostOnce", f"{GW}._processed: did()", commit_when="before")
 def processes_again(c: Cluster) -> None:
     c.observe(7, g.Processed, 1, 1)
 
@@ -241,7 +241,7 @@ def commits_backwards(c: Cluster) -> None:
     _commits(c, c.group.generation, c.group.group.committed + 1)
 
 
-@breaks(f"{G}.committed: AtLeastOnce")
+@breaks(f"{PR}.must_be_done: AtLeastOnce", f"{G}.committed: must_be_done()")
 def commits_over_a_gap(c: Cluster) -> None:
     c.group.processed[2] = c.group.passed = 0
     _commits(c, c.group.generation, 0)

@@ -44,7 +44,9 @@ class Cluster:
 
     @property
     def group(self) -> GroupOracle:
-        return self.run.groups[0]
+        group = self.run.groups[0]
+        assert isinstance(group, GroupOracle)
+        return group
 
     @property
     def producer(self) -> Producer:
