@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
 from refimpl.broker.client_quotas import PRODUCE
+from refimpl.broker.cluster import INTERNAL_TOPICS
 from refimpl.broker.messages import ProducedPartition, ProduceRequest, TopicPartition
 from refimpl.wire import produce as wire
 from refimpl.wire.framing import Buffer
 
 read = wire.read_produce
+
+ADMIN_CLIENT = "__admin_client"
+"""The client id that may write what coordinators write, as in Kafka."""
 
 NONE = 0
 """`acks` of who wants no answer."""
@@ -38,6 +42,11 @@ def handle(call: Call) -> Handling:
             ids[name] = topic
         else:
             known[TopicPartition(topic, number)] = records
+    for partition in [one for one in known if one.topic in INTERNAL_TOPICS]:
+        if call.client_id != ADMIN_CLIENT:
+            del known[partition]
+            why = f"Cannot append to internal topic {partition.topic}"
+            unknown.append(ProducedPartition(partition, "INVALID_TOPIC_EXCEPTION", message=why))
     call.throttle_ms = broker.node.client_quotas.throttle_ms(
         PRODUCE, call.client_id, call.size, broker.now()
     )

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any
+
+import pytest
 
 from refimpl.broker import group_messages as m
 from refimpl.broker.messages import TopicPartition
@@ -11,6 +14,8 @@ from refimpl.groups.coordinator import State
 from refimpl.storage.coordinator_records import OFFSETS_TOPIC
 from refimpl.storage.schema import NO_ID
 
+AIOKafkaProducer: Any = import_module("aiokafka").AIOKafkaProducer
+InvalidTopicError: Any = import_module("aiokafka.errors").InvalidTopicError
 NAME = TopicPartition("t", 0)
 CONFIGS = {"offsets.topic.num.partitions": "1", "offsets.load.buffer.size": "1"}
 GIVE_UP_S = 30
@@ -149,5 +154,18 @@ def test_a_coordinator_that_ends_while_it_loads_is_followed_by_one_that_has_ever
         here.cluster.expire_session(second)
         third = await here.coordinator(other_than=second)
         assert await here.fetched(third) == 199
+
+    run(story)
+
+
+def test_nobody_but_its_coordinator_writes_to_the_offsets_topic() -> None:
+    async def story(here: Asking) -> None:
+        coordinator = await here.coordinator()
+        producer = AIOKafkaProducer(bootstrap_servers=here.cluster.bootstrap)
+        await producer.start()
+        with pytest.raises(InvalidTopicError):
+            await producer.send_and_wait(OFFSETS_TOPIC, b"no record of a coordinator", partition=0)
+        await producer.stop()
+        assert await here.commit(coordinator, 5) is None
 
     run(story)
