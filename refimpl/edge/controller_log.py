@@ -1,7 +1,9 @@
 """What the embedded controller has decided, on disk: a JSON line for each change of the metadata.
 
 A decision is on disk before any broker hears of it, so that a restart goes on where the last
-process was killed. A line that was cut off by that was told to nobody, and is dropped.
+process was killed. A line that was cut off by that was told to nobody, and is dropped. The file is
+written anew, with as few changes as say what is in force, at the start and whenever as much as that
+has been added to it, and `LEAST_BYTES` at least.
 """
 
 import os
@@ -21,6 +23,7 @@ from refimpl.machines.messages import LeaderAndIsr
 
 FILE = "controller.jsonl"
 KIND = "kind"
+LEAST_BYTES = 1 << 20
 
 _KINDS: Mapping[str, Any] = {
     kind.__name__: kind
@@ -47,7 +50,11 @@ class ControllerLog:
 
     folder: Path
     directory: FileDirectory
+    least_bytes: int = LEAST_BYTES
     _handle: int = field(default=-1, init=False)
+    _metadata: ClusterMetadata = field(factory=ClusterMetadata, init=False)
+    _compacted: int = field(default=0, init=False)
+    _added: int = field(default=0, init=False)
 
     def open(self) -> Sequence[Change]:
         """What was decided, as few changes as say it; the file is written anew with those.
@@ -55,18 +62,25 @@ class ControllerLog:
         Raises UnusableDirectory, naming the line that cannot be read.
         """
         self.directory.open()
+        self._metadata = ClusterMetadata()
+        for change in self._read(self.folder / FILE):
+            self._metadata.apply(change)
+        changes = list(self._metadata.changes())
+        self._compact(changes)
+        return changes
+
+    def _compact(self, changes: Sequence[Change]) -> None:
+        """Put a file with these changes in the place of the old one, at once or not at all."""
         path = self.folder / FILE
-        metadata = ClusterMetadata()
-        for change in self._read(path):
-            metadata.apply(change)
-        changes = list(metadata.changes())
-        temporary = path.with_suffix(".tmp")
-        temporary.write_bytes(b"".join(map(_line, changes)))
+        content, temporary = b"".join(map(_line, changes)), path.with_suffix(".tmp")
+        temporary.write_bytes(content)
         _flush(temporary)
         temporary.replace(path)
         _flush(self.folder)
+        if self._handle >= 0:
+            os.close(self._handle)
         self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        return changes
+        self._compacted, self._added = len(content), 0
 
     def _read(self, path: Path) -> Sequence[Change]:
         if not path.exists():
@@ -82,9 +96,15 @@ class ControllerLog:
     def append(self, changes: Sequence[Change]) -> None:
         """Return when these are on disk."""
         data = memoryview(b"".join(map(_line, changes)))
+        length = len(data)
         while data:
             data = data[os.write(self._handle, data) :]
         os.fdatasync(self._handle)
+        for change in changes:
+            self._metadata.apply(change)
+        self._added += length
+        if self._added > max(self.least_bytes, self._compacted):
+            self._compact(list(self._metadata.changes()))
 
     def close(self) -> None:
         """No more is decided."""

@@ -61,8 +61,8 @@ CHANGES = st.one_of(
 )
 
 
-def opened(folder: Path) -> tuple[ControllerLog, c.ClusterMetadata]:
-    log = ControllerLog(folder, FileDirectory(folder, 0, "cluster"))
+def opened(folder: Path, least_bytes: int = 0) -> tuple[ControllerLog, c.ClusterMetadata]:
+    log = ControllerLog(folder, FileDirectory(folder, 0, "cluster"), least_bytes)
     metadata = c.ClusterMetadata()
     for change in log.open():
         metadata.apply(change)
@@ -74,7 +74,7 @@ def test_a_restart_knows_all_that_was_written_and_drops_a_torn_line(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[list[c.Change]], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("controller")
-    log, expected = opened(folder)
+    log, expected = opened(folder, data.draw(st.sampled_from([0, 500, 1 << 20])))
     for piece in pieces:
         log.append(piece)
         for change in piece:
@@ -86,6 +86,21 @@ def test_a_restart_knows_all_that_was_written_and_drops_a_torn_line(
     again.close()
     for name in ("topic_names", "partitions", "brokers", "configs", "quotas", "next_producer_id"):
         assert getattr(found, name) == getattr(expected, name), name
+
+
+def test_the_file_is_as_large_as_what_is_in_force_while_it_is_written(tmp_path: Path) -> None:
+    log, _ = opened(tmp_path, least_bytes=2_000)
+    log.append([c.TopicCreated("a", b"1" * 16)])
+    name = TopicPartition("a", 0)
+    for epoch in range(500):
+        decision = LeaderAndIsr(epoch, 1, frozenset((1, 2, 3)), epoch)
+        log.append([c.PartitionRegistration(name, b"1" * 16, decision, (1, 2, 3))])
+        assert (tmp_path / FILE).stat().st_size < 4_000
+    log.close()
+    assert not (tmp_path / FILE).with_suffix(".tmp").exists()
+    again, found = opened(tmp_path)
+    again.close()
+    assert found.partitions[name].decision.partition_epoch == 499
 
 
 @pytest.mark.parametrize(
