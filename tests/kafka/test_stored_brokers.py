@@ -255,18 +255,46 @@ def test_a_broker_that_is_asked_to_stop_hands_over_first(cluster: Stored) -> Non
     until(lambda: sorted(cluster.state("handed")["isr"]) == [1, 2, 3])
 
 
-def test_zookeeper_may_be_killed_and_come_back(cluster: Stored) -> None:
-    """Leaders need it for changes alone; what is asked for afterwards is done again."""
+def lives(cluster: Stored) -> tuple[Any, ...]:
+    """The controller epoch, and each broker's epoch."""
+    zk = cluster.zk
+    epochs = [zk.exists(f"{ROOT}/brokers/ids/{id}").czxid for id in cluster.brokers]
+    return int(zk.get(f"{ROOT}/controller_epoch")[0]), *epochs
+
+
+def test_zookeeper_may_be_down_for_longer_than_sessions_last(cluster: Stored) -> None:
+    """Leaders need it for changes alone; sessions survive, so nobody is elected because of it."""
     cluster.create("without")
-    server = cluster.brokers[1].server
+    before, server = lives(cluster), cluster.brokers[1].server
     server.kill()
     values = [str(number) for number in range(50)]
     cluster.produce("without", values)
+    time.sleep(2 * SESSION_MS / 1000)
     server.start()
     server.wait_until_up()
     until(lambda: bool(cluster.zk.connected))
     cluster.create("afterwards")
     assert cluster.consume("without", 50) == values
+    assert lives(cluster) == before
+
+
+def test_a_frozen_controller_writes_nothing_when_it_wakes(cluster: Stored) -> None:
+    """SIGSTOP beyond its session: another one is elected, and the old one hears that it is not."""
+    cluster.create("awake")
+    old, epoch = cluster.controller(), lives(cluster)[0]
+    cluster.brokers[old].signal(signal.SIGSTOP)
+    try:
+        until(lambda: cluster.controller() != old)
+        until(lambda: old not in cluster.state("awake")["isr"])
+        decided = cluster.state("awake")
+        assert decided["leader"] not in (old, -1)
+    finally:
+        cluster.brokers[old].signal(signal.SIGCONT)
+    until(lambda: sorted(cluster.state("awake")["isr"]) == [1, 2, 3])
+    assert lives(cluster)[0] == epoch + 1 == cluster.state("awake")["controller_epoch"]
+    assert cluster.controller() != old
+    assert cluster.state("awake")["leader_epoch"] >= decided["leader_epoch"]
+    cluster.produce("awake", ["after"])
 
 
 KAFKA = """\
