@@ -47,6 +47,9 @@ class Forwarding:
         self._send(Forwarded(request, now + timeout_ms))
 
     def _send(self, one: Forwarded) -> None:
+        if self.context.controller < 0:
+            self.again.append(one)  # nobody is known to be controller
+            return
         number = self.context.request(self.context.controller, c.Envelope(one.request.body))
         self.waiting[number] = one
 
@@ -66,15 +69,20 @@ class Forwarding:
     def expire(self, now: int) -> None:
         """Ask the controller that we know now for what another broker refused, and tell those whose
         time is over that nobody knows what became of their requests."""
+        late = [number for number, one in self.waiting.items() if one.until <= now]
+        for one in [self.waiting.pop(number) for number in late]:
+            self._timed_out(one)
         again, self.again = self.again, []
         for one in again:
-            self._send(one)
-        late = [number for number, one in self.waiting.items() if one.until <= now]
-        for number in late:
-            request = self.waiting.pop(number).request
-            error = "REQUEST_TIMED_OUT"
-            self.context.outputs.append(Refused(type(request.body).__name__, error))
-            self.context.respond(request, c.ControlResponse(error, "The request timed out."))
+            if one.until <= now:
+                self._timed_out(one)
+            else:
+                self._send(one)
+
+    def _timed_out(self, one: Forwarded) -> None:
+        error = "REQUEST_TIMED_OUT"
+        self.context.outputs.append(Refused(type(one.request.body).__name__, error))
+        self.context.respond(one.request, c.ControlResponse(error, "The request timed out."))
 
 
 # Topics that are made because somebody asks for them

@@ -86,6 +86,7 @@ def test_each_kind_of_fault_is_met() -> None:
     assert met == {
         *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
         *("member_crash", "member_pause"),
+        *("expire", "depose", "reassign", "store"),
     }
 
 

@@ -71,3 +71,14 @@ def test_a_client_is_told_when_its_time_is_over_also_of_what_was_refused() -> No
     assert told.body.error == "REQUEST_TIMED_OUT"
     here.expire(2_000)
     assert here.context.outputs[-1] == told
+
+
+def test_what_is_asked_while_nobody_is_controller_goes_to_the_next_one() -> None:
+    context = Context(1, BrokerConfig(), 1)
+    context.controller = -1
+    here = Forwarding(context)
+    here.forward(0, Request(CLIENT, 1, 5, DELETION))
+    assert context.outputs == []
+    context.controller = 3
+    here.expire(100)
+    assert asked(context)[0] == 3
