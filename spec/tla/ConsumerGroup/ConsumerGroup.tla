@@ -129,9 +129,11 @@ ComputeTarget(newTarget) ==
 -----------------------------------------------------------------------------
 (* Heartbeats *)
 
-Welcome(m) ==
-    \/ heard[m] = member[m].epoch
-    \/ heard[m] = member[m].previous /\ (Subset => Reported(m) \subseteq Assigned(m))
+(* The previous epoch is heard from who missed an answer, and owns no more. *)
+MissedAnswer(m) ==
+    /\ heard[m] = member[m].previous
+    /\ Subset => Reported(m) \subseteq Assigned(m)
+Welcome(m) == heard[m] = member[m].epoch \/ MissedAnswer(m)
 
 Heartbeat(m, lost) ==
     /\ heard[m] > 0 /\ Known(m) /\ Welcome(m)
@@ -197,12 +199,13 @@ NotOlderThanAssignment(c) ==
     \E e \in {x.assigned[c.partition], x.pending[c.partition]} : e # NotAssigned /\ e <= c.epoch
 
 OfMember(c) == Known(c.member) /\ c.life = life[c.member]
+Current(c) == c.epoch = member[c.member].epoch
+SinceAssigned(c) == c.epoch <= member[c.member].epoch /\ NotOlderThanAssignment(c)
 Accepted(c) ==
-    LET current == member[c.member].epoch IN
     CASE CommitBy = "member" -> TRUE
-      [] CommitBy = "memberEpoch" -> c.epoch = current
-      [] CommitBy = "kip1251" -> c.epoch = current \/ (c.epoch < current /\ NotOlderThanAssignment(c))
-      [] CommitBy = "assignment" -> c.epoch <= current /\ NotOlderThanAssignment(c)
+      [] CommitBy = "memberEpoch" -> Current(c)
+      [] CommitBy = "kip1251" -> Current(c) \/ SinceAssigned(c)
+      [] CommitBy = "assignment" -> SinceAssigned(c)
 
 TakeCommit ==
     /\ commit # NoCommit /\ OfMember(commit) /\ Accepted(commit)
