@@ -1,13 +1,17 @@
 """A group that brokers coordinate, under faults: every promise holds, and rare states are met."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from chaos.campaign import first_failing_seed
 from chaos.settings import Settings
 from chaos.sim.addresses import ProcessTimer
 from chaos.sim.simulator import build
 from refimpl.broker.node import GROUPS
+from refimpl.groups.coordinator import GroupCoordinator
+from refimpl.machines.classic_group import ClassicGroup
 
 SEEDS = 24
 # What so few seeds must have met, or their silence means nothing
@@ -63,3 +67,26 @@ def test_a_run_is_the_same_each_time() -> None:
 def test_a_store_has_no_offsets_topic_yet() -> None:
     with pytest.raises(ValueError, match="store: expected false where brokers coordinate"):
         Settings(store=True, group_protocol="classic").check()
+
+
+def test_a_commit_that_nobody_checks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unchecked(*_: object) -> None:
+        """Whoever commits."""
+
+    monkeypatch.setattr(ClassicGroup, "check_commit", unchecked)
+    assert _first_broken() == "CommitFenced"
+
+
+def test_an_answer_before_the_commit_is_replicated_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = GroupCoordinator._answer  # pyright: ignore[reportPrivateUsage]
+
+    def at_once(self: GroupCoordinator, now: int, answers: Any, *, waits: bool) -> None:
+        answer(self, now, answers, waits=False)
+
+    monkeypatch.setattr(GroupCoordinator, "_answer", at_once)
+    assert _first_broken() == "CommittedSurvives"
+
+
+def _first_broken() -> str | None:
+    found = first_failing_seed(range(SEEDS), group_protocol="classic", files=False)
+    return None if found is None else found.oracle
