@@ -12,6 +12,8 @@ import orjson
 from attrs import define, field, frozen
 
 from chaos.live import LiveRecorder
+from refimpl.broker.control_messages import PREFERRED, ElectLeadersRequest
+from refimpl.broker.messages import TopicPartition
 from refimpl.edge import BlockingCluster
 from refimpl.events import Json
 from traces.record import recorded
@@ -232,11 +234,15 @@ def slow_follower(run: Running) -> None:
     run.write(20)
 
 
-def move_leader(run: Running) -> None:
-    """Another one of the ISR leads, by request."""
-    follower = run.follower()
-    run.happens("move leader to", follower)
-    run.cluster.move_leader(TOPIC, 0, follower)
+def elect_preferred(run: Running) -> None:
+    """The preferred replica leads again, by request; a reassignment is not in the spec."""
+    preferred = BROKERS[0]
+    if run.leader() == preferred:
+        kill(run, preferred)
+        run.write(5)
+        run.settle()
+    run.happens("elect", preferred)
+    run.cluster.ask(ElectLeadersRequest(PREFERRED, [TopicPartition(TOPIC, 0)]))
     run.write(15)
 
 
@@ -249,7 +255,7 @@ def lose_acknowledgements(run: Running) -> None:
 
 FAULTS: tuple[Callable[[Running], None], ...] = (
     *(kill_leader, kill_follower, kill_two, kill_all, pause_leader, cut_follower, cut_leader),
-    *(cut_then_kill, alone_then_kill, slow_follower, move_leader, lose_acknowledgements),
+    *(cut_then_kill, alone_then_kill, slow_follower, elect_preferred, lose_acknowledgements),
 )
 
 
