@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
@@ -70,6 +71,7 @@ class Generated:
             yield
 
 
+@cache
 def generated(module: str) -> list[Generated]:
     """Every mutant of a module's functions and methods, in the order of the file."""
     spec = find_spec(module)
