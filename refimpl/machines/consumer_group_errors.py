@@ -1,6 +1,6 @@
 """What a consumer group of KIP-848 refuses, guard by guard."""
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from refimpl.errors import Refusal
 
@@ -24,6 +24,10 @@ class UnknownInstance(Refusal):
     instance: str
 
 
+def _which(refusal: "FencedMemberEpoch") -> str:
+    return "greater" if refusal.asked > refusal.here else "smaller"
+
+
 @frozen
 class FencedMemberEpoch(Refusal):
     """The member's epoch is neither the current one nor, with all it owns, the one before."""
@@ -36,11 +40,7 @@ class FencedMemberEpoch(Refusal):
     member: str
     asked: int
     here: int
-    which: str = field(init=False)
-
-    @which.default
-    def _which(self) -> str:
-        return "greater" if self.asked > self.here else "smaller"
+    which: str = field(default=Factory(_which, takes_self=True), init=False)
 
 
 @frozen
