@@ -65,15 +65,19 @@ def _process(name: str, command: list[str], bootstrap: str | None) -> Generator[
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     try:
-        if bootstrap is None:
-            assert process.stdout is not None
-            bootstrap = process.stdout.readline().split()[1]
-        first_acknowledgement(bootstrap)
+        address = bootstrap or _printed(process)
+        first_acknowledgement(address)
         started = time.perf_counter() - began
-        yield System(name, bootstrap, [psutil.Process(process.pid)], started)
+        yield System(name, address, [psutil.Process(process.pid)], started)
     finally:
         process.terminate()
         process.wait(60)
+
+
+def _printed(process: subprocess.Popen[str]) -> str:
+    """The address in the line that a broker prints when it serves: `ready HOST:PORT,...`."""
+    assert process.stdout is not None
+    return process.stdout.readline().split()[1]
 
 
 @contextmanager
