@@ -302,4 +302,5 @@ AlterPartition.projection = {
 MODULE = Module(
     binding=AlterPartition,
     machines=("log", "replica", "controller", "brokers"),
+    recorded="Replication",
 )

@@ -125,5 +125,5 @@ ConsumerCommit.projection = {
 MODULE = Module(
     binding=ConsumerCommit,
     machines=("group",),
-    recorded="g/orders:{partition}",
+    recorded="ConsumerCommit",
 )

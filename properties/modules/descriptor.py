@@ -31,7 +31,7 @@ class Module:
     on_disk: type[Binding] | None = None
     """The same binding on Kafka's files, for real paths only: no state is loaded into it."""
     recorded: str | None = None
-    """The subject of the traces that the simulator records of this module, None if it does not."""
+    """The spec to which the simulator's recordings of these machines are held, None without any."""
 
     @property
     def name(self) -> str:

@@ -359,5 +359,5 @@ MODULE = Module(
     binding=Truncation,
     on_disk=TruncationOnDisk,
     machines=("log", "replica", "controller", "brokers"),
-    recorded="orders:{partition}",
+    recorded="Replication",
 )
