@@ -20,6 +20,8 @@ from refimpl.metadata.client import StoreClient, Wake
 from refimpl.metadata.embedded import Frame
 
 WAKE = "store"
+FIRST = 0
+"""The epoch of the life before the first one: the topic is there, and nobody has crashed yet."""
 OF_PARTITIONS = (
     *(o.Written, o.HighWatermarkAdvanced, o.FetchHeard, o.FetchAnswered, o.AnswerTaken),
     *(o.BecameLeader, o.BecameFollower, o.IsrAltered, o.Acknowledged, o.RecordsRead, o.Decided),
@@ -58,7 +60,7 @@ class StoredBrokerHost(BrokerHost):
         rng = Random(simulation.settings.seed * 2 + self.id * PROCESSES + process)
         candidate = StoredController(
             *(self.id, self.controllers, rng, BrokerAddress(), process),
-            self.disk.clean_shutdown_epoch(),
+            self.disk.clean_shutdown_epoch() if process > 1 else FIRST,
         )
         node = StoredNode(*(self.id, self.config, self.disk, topics, process), candidate=candidate)
         self.nodes.append(node)

@@ -309,6 +309,9 @@ class StoredController:
                 controller.processes[broker] = 0
             if same and found is not None:
                 controller.metadata.apply(found.registration)
+            elif last is not None and broker in members:  # or its incarnation would be forgotten
+                life = BrokerRegistration(broker, epoch, last.incarnation_id)
+                controller.metadata.apply(life)
 
     def _brokers_are(self, there: dict[int, znodes.Registered]) -> None:
         """Who is there now: new ones, those that are gone, and those that went and came again."""
