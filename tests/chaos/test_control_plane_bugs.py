@@ -110,7 +110,7 @@ BUGS = [
         f"{STORED}._settle",
         "was_applied(multi, answer)",
         "True",
-        ("NeverBack", "OneLeaderPerEpoch", "CommittedInIsr", "AcknowledgedIsStored"),
+        ("NeverBack", "OneLeaderPerEpoch", "CommittedInIsr", "AcknowledgedIsStored", "Progress"),
         {"session_ms": 600, "gap_ms": 60, "lag_ms": 60, "faults": LOST_ANSWERS},
     ),
     Bug(
@@ -171,7 +171,7 @@ BUGS = [
         "for one in sorted(map(str, under), key=lambda one: (-one.count('/'), one)):\n"
         "    yield Delete(one)",
         "pass",
-        ("AcknowledgedIsStored",),
+        ("AcknowledgedIsStored", "NeverBack"),
     ),
     Bug(
         "created_before_it_is_written",
