@@ -145,7 +145,6 @@ SEEN = [
     ("high_watermark_above_the_log", 0, f"{P}.moved: HighWatermarkInLog"),
     ("promotion_resets_the_high_watermark", 0, f"{P}.moved: HighWatermarkMonotone"),
     ("epochs_are_enough", 37, f"{P}.moved: AppendOnly"),
-    ("followers_commit", 7, f"{P}._commit: ViewsArePrefixes"),
     ("serves_older_epochs", 0, f"{P}.heard: EndsAreTrue"),
     ("one_table_for_two", 0, f"{P}.heard: EndsAreTrue again"),
     ("cut_keeps_the_high_watermark", 54, f"{P}.cut: HighWatermarkInLog"),
