@@ -14,6 +14,19 @@ from refimpl.events import Json
 
 # Far beyond what any run reaches; the same for all, so that TLC can judge many in one go.
 BEYOND = 1_000_000
+REPLICATION: Mapping[str, Json] = {
+    "N": 3,
+    "MaxRecords": BEYOND,
+    "MaxEpoch": BEYOND,
+    "MaxPartitionEpoch": BEYOND,
+    "MaxRestarts": BEYOND,
+    "LateFetches": True,
+    "Unclean": True,
+    "Lossy": "any",
+    "MaximalIsr": True,
+    "RaiseOnRefusal": True,
+}
+"""The constants of the spec Replication for any run of three replicas: none bounds it."""
 
 
 def write_events(run: Run, folder: Path) -> Path:
@@ -32,18 +45,6 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
     Restarts may lose the end of a log and anybody may be elected: what that may cost is the
     oracles' business, and whether each step is one of the spec is TLC's.
     """
-    replication: dict[str, Json] = {
-        "N": 3,
-        "MaxRecords": BEYOND,
-        "MaxEpoch": BEYOND,
-        "MaxPartitionEpoch": BEYOND,
-        "MaxRestarts": BEYOND,
-        "LateFetches": True,
-        "Unclean": True,
-        "Lossy": "any",
-        "MaximalIsr": True,
-        "RaiseOnRefusal": True,
-    }
     longest = max(len(group.processed) for group in run.groups)
     group: dict[str, Json] = {
         "M": MEMBERS,
@@ -57,7 +58,7 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
     }
     assert run.recorder is not None
     return {
-        trace.subject: group if trace.spec == "ConsumerCommit" else replication
+        trace.subject: group if trace.spec == "ConsumerCommit" else REPLICATION
         for trace in run.recorder.traces
     }
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -12,10 +12,10 @@ import orjson
 from attrs import define, field, frozen
 
 from chaos.live import LiveRecorder
+from chaos.recording import REPLICATION
 from refimpl.broker.control_messages import PREFERRED, ElectLeadersRequest
 from refimpl.broker.messages import TopicPartition
 from refimpl.edge import BlockingCluster
-from refimpl.events import Json
 from traces.record import recorded
 
 BROKERS = (1, 2, 3)
@@ -27,19 +27,6 @@ SETTINGS = {
     "replica.socket.timeout.ms": "500",  # for answers that were lost on a link that is cut
     "replica.fetch.wait.max.ms": "200",
     "offsets.topic.num.partitions": "1",
-}
-BEYOND = 1_000_000
-CONSTANTS: Mapping[str, Json] = {
-    "N": 3,
-    "MaxRecords": BEYOND,
-    "MaxEpoch": BEYOND,
-    "MaxPartitionEpoch": BEYOND,
-    "MaxRestarts": BEYOND,
-    "LateFetches": True,
-    "Unclean": True,
-    "Lossy": "any",
-    "MaximalIsr": True,
-    "RaiseOnRefusal": True,
 }
 
 
@@ -200,11 +187,17 @@ def cut_leader(run: Running) -> None:
     run.write(10)
 
 
-def cut_then_kill(run: Running) -> None:
-    """Followers are cut off, the leader writes alone and is killed: what acks=1 may lose."""
+def without_followers(run: Running) -> int:
+    """The leader, cut off from all other brokers."""
     leader = run.leader()
     run.happens("cut", leader)
     run.cluster.cut(leader, "brokers")
+    return leader
+
+
+def cut_then_kill(run: Running) -> None:
+    """Followers are cut off, the leader writes alone and is killed: what acks=1 may lose."""
+    leader = without_followers(run)
     run.write(10)
     run.writer.flush(0.5)
     kill(run, leader)
@@ -214,9 +207,7 @@ def cut_then_kill(run: Running) -> None:
 
 def alone_then_kill(run: Running) -> None:
     """The same, once followers are out of the ISR: only an unclean election goes on."""
-    leader = run.leader()
-    run.happens("cut", leader)
-    run.cluster.cut(leader, "brokers")
+    leader = without_followers(run)
     for _ in BROKERS:  # one leaves at a time
         run.cluster.advance(LAG_MS, broker=leader)
         run.write(5)
@@ -289,7 +280,7 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
         reader.close()
         (folder / "meta.json").write_bytes(orjson.dumps({"faults": run.faults}))
         _scan(folder, cluster.bootstrap)
-    lines = list(recorder.lines(plan.name, CONSTANTS))
+    lines = list(recorder.lines(plan.name, REPLICATION))
     events.mkdir(parents=True, exist_ok=True)
     (events / f"{plan.name}.events.ndjson").write_bytes(b"".join(lines))
     return Recorded(plan, run.acknowledged, run.failed, run.counts, len(lines) - PARTITIONS)

@@ -14,6 +14,7 @@ import pytest
 
 from refimpl.edge import BlockingCluster
 from refimpl.storage.coordinator_records import partition_for
+from tests.refimpl.edge.members import Member
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
@@ -31,38 +32,12 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-class Librdkafka:
-    """A consumer of librdkafka."""
+class Librdkafka(Member):
+    """A consumer of librdkafka, in the group of its topic's name."""
 
     def __init__(self, cluster: Any, topic: str, **configs: Any) -> None:
-        settings = {key.replace("_", "."): value for key, value in configs.items()}
-        self.client = confluent.Consumer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "group.id": topic,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": 6000,
-                "heartbeat.interval.ms": 300,
-                **settings,
-            }
-        )
-        self.client.subscribe([topic])
-        self.seen: list[bytes] = []
-
-    def poll(self) -> None:
-        message = self.client.poll(0.05)
-        if message is not None and message.error() is None:
-            self.seen.append(message.value())
-
-    def owned(self) -> set[int]:
-        return {one.partition for one in self.client.assignment()}
-
-    def commit(self) -> None:
-        self.client.commit(asynchronous=False)
-
-    def close(self) -> None:
-        self.client.close()
+        quick = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+        super().__init__(cluster, topic, topic, **(quick | configs))
 
 
 class KafkaPython:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from refimpl.edge import BlockingCluster
+from tests.refimpl.edge.members import Member
 
 confluent: Any = import_module("confluent_kafka")
 admin: Any = import_module("confluent_kafka.admin")
@@ -31,31 +32,11 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-class Member:
-    """A consumer, and what it was given."""
+class Subscriber(Member):
+    """A consumer of the consumer protocol."""
 
     def __init__(self, cluster: Any, group: str, topic: str, **configs: Any) -> None:
-        settings = {key.replace("_", "."): value for key, value in configs.items()}
-        self.client = confluent.Consumer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "group.id": group,
-                "group.protocol": "consumer",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                **settings,
-            }
-        )
-        self.client.subscribe([topic])
-        self.seen: list[bytes] = []
-
-    def poll(self) -> None:
-        message = self.client.poll(0.05)
-        if message is not None and message.error() is None:
-            self.seen.append(message.value())
-
-    def owned(self) -> set[int]:
-        return {one.partition for one in self.client.assignment()}
+        super().__init__(cluster, group, topic, group_protocol="consumer", **configs)
 
 
 def until(members: Sequence[Member], holds: Callable[[], bool], seconds: float = 60) -> None:
@@ -86,10 +67,10 @@ def produce(cluster: Any, topic: str, numbers: range) -> set[bytes]:
 def test_members_share_the_work_and_go_on_where_others_were(cluster: Any) -> None:
     cluster.create_topic("work", partitions=PARTITIONS, replicas=3)
     sent = produce(cluster, "work", range(40))
-    first = Member(cluster, "work", "work")
+    first = Subscriber(cluster, "work", "work")
     until([first], lambda: set(first.seen) == sent)
     first.client.commit(asynchronous=False)
-    others = [Member(cluster, "work", "work") for _ in range(2)]
+    others = [Subscriber(cluster, "work", "work") for _ in range(2)]
     members = [first, *others]
     until(members, lambda: shared(members))
     sent |= produce(cluster, "work", range(40, 80))
@@ -102,7 +83,7 @@ def test_members_share_the_work_and_go_on_where_others_were(cluster: Any) -> Non
         one.client.close()
     until(members[2:], lambda: members[2].owned() == EVERYTHING)
     members[2].client.close()
-    again = Member(cluster, "work", "work")
+    again = Subscriber(cluster, "work", "work")
     last = produce(cluster, "work", range(80, 84))
     until([again], lambda: set(again.seen) == last)
     again.client.close()
@@ -110,18 +91,18 @@ def test_members_share_the_work_and_go_on_where_others_were(cluster: Any) -> Non
 
 def test_a_regular_expression_finds_topics_that_are_made_later(cluster: Any) -> None:
     cluster.create_topic("logs-a", partitions=PARTITIONS, replicas=3)
-    member = Member(cluster, "by-name", "^logs-.*", topic_metadata_refresh_interval_ms=1000)
+    member = Subscriber(cluster, "by-name", "^logs-.*", topic_metadata_refresh_interval_ms=1000)
     until([member], lambda: member.owned() == EVERYTHING)
     member.client.close()
 
 
 def test_a_static_member_comes_back_to_what_it_had(cluster: Any) -> None:
     cluster.create_topic("fixed", partitions=PARTITIONS, replicas=3)
-    members = [Member(cluster, "fixed", "fixed", group_instance_id=f"i{n}") for n in range(2)]
+    members = [Subscriber(cluster, "fixed", "fixed", group_instance_id=f"i{n}") for n in range(2)]
     until(members, lambda: shared(members))
     had = members[0].owned()
     members[0].client.close()
-    back = Member(cluster, "fixed", "fixed", group_instance_id="i0")
+    back = Subscriber(cluster, "fixed", "fixed", group_instance_id="i0")
     until([back, members[1]], lambda: shared([back, members[1]]))
     assert back.owned() == had
     for one in (back, members[1]):
@@ -130,7 +111,7 @@ def test_a_static_member_comes_back_to_what_it_had(cluster: Any) -> None:
 
 def test_the_coordinator_fails_over_and_members_keep_their_partitions(cluster: Any) -> None:
     cluster.create_topic("moved", partitions=PARTITIONS, replicas=3)
-    members = [Member(cluster, "moved", "moved") for _ in range(2)]
+    members = [Subscriber(cluster, "moved", "moved") for _ in range(2)]
     until(members, lambda: shared(members))
     clients = admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
     described = clients.describe_consumer_groups(["moved"])["moved"].result(30)
