@@ -1,6 +1,6 @@
 """Client quotas: which one counts, who shares it, and that waiting as told keeps the rate."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from refimpl.broker.client_quotas import ANONYMOUS, PRODUCE, ClientQuotas, Rate
@@ -48,9 +48,14 @@ def test_clients_of_a_user_share_the_users_quota_and_no_other() -> None:
         assert (both.throttle_ms(PRODUCE, "d", 1_000, NOW) > 0) == shared
 
 
-@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(1, 100_000)), min_size=1, max_size=80))
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(1, 5_000)), min_size=1, max_size=80))
+@example([(0, 4_000)] * 200)
 def test_who_waits_as_told_stays_at_the_quota(sent: list[tuple[int, int]]) -> None:
-    """But for what fits into the windows of which nothing was known at first."""
+    """But for what fits into the windows of which nothing was known at first.
+
+    Requests are small beside what a window may hold. Of larger ones this is not true, in Kafka
+    neither: a request is forgotten with its window, before its time is over.
+    """
     bound, now, total = 10_000.0, NOW, 0
     rate = Rate(11, 1000)
     for pause, amount in sent:
