@@ -49,7 +49,7 @@ def test_clients_of_a_user_share_the_users_quota_and_no_other() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(1, 5_000)), min_size=1, max_size=80))
-@example([(0, 4_000)] * 200)
+@example([(0, 4_000)] * 1_000)
 def test_who_waits_as_told_stays_at_the_quota(sent: list[tuple[int, int]]) -> None:
     """But for what fits into the windows of which nothing was known at first.
 
