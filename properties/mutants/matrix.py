@@ -123,9 +123,8 @@ def machine_rows(mutants: Sequence[Mutant]) -> Iterator[tuple[str, Row]]:
     """The rows of the Python mutants, one by one; TLC's column comes first, for all at once."""
     rejected = methods.by_traces(mutants)
     trials = [_trial(mutant, METHODS, thorough=True) for mutant in mutants]
-    for result in forked.run(
-        trials, Kept.of("matrix", dict.fromkeys(METHODS, ROOMS)), os.cpu_count() or 1
-    ):
+    kept = Kept.of("matrix", dict.fromkeys(METHODS, ROOMS))
+    for result in forked.run(trials, kept, os.cpu_count() or 1, methods.prepare):
         row = {name: name in result.killers for name in METHODS}
         yield result.name, {**row, TRACES: result.name in rejected}
 
