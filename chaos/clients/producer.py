@@ -21,7 +21,7 @@ from refimpl.broker.messages import (
 
 # Values of a producer: its number * STRIDE, and counting on.
 STRIDE = 1_000_000
-# Refused before anything was appended: such an attempt has certainly not happened.
+# Refused before anything was appended: such an attempt, if it comes once, has not happened.
 CERTAIN = {"NOT_ENOUGH_REPLICAS", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"}
 ACKS = {"0": 0, "1": 1, "all": -1}
 
@@ -149,6 +149,7 @@ class Producer:
             return
         self.attempts += 1
         sending.attempt, sending.waits = self.attempts, True
+        sending.unsure |= self.simulation.network.duplicate > 0  # a copy may come after the refusal
         sending.sent_at = self.simulation.timeline.now
         timeout_ms = self.simulation.settings.request_timeout_ms
         batches = ((sending.partition, sending.batch),)

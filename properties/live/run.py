@@ -40,6 +40,8 @@ class Plan:
     faults: int = 6
     #: Whether the producer of a safe run has sequence numbers
     idempotence: bool = True
+    #: After which a client asks again, and may never learn the offset of what it sent
+    timeout_ms: int = 1500
 
     @property
     def name(self) -> str:
@@ -68,7 +70,9 @@ class Running:
     rng: Random
     faults: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     counts: Counter[str] = field(factory=Counter[str])
-    acknowledged: int = 0
+    timeout_ms: int = 1500
+    #: How many records, by partition
+    acknowledged: Counter[int] = field(factory=Counter[int])
     failed: int = 0
     sent: int = 0
 
@@ -93,6 +97,13 @@ class Running:
         self.writer.flush(30)
         self.read()
 
+    def write_alone(self, count: int) -> None:
+        """Write to a leader without followers until it acknowledged something, if it ever does."""
+        before, until = self.acknowledged[0], time.monotonic() + self.timeout_ms / 1000
+        self.write(count)
+        while self.acknowledged[0] == before and time.monotonic() < until:
+            self.writer.poll(0.01)
+
     def read(self) -> None:
         """Take what is there for the consumer."""
         self.reader.consume(500, 0.01)
@@ -116,7 +127,7 @@ class Running:
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
-            self.acknowledged += 1
+            self.acknowledged[message.partition()] += 1
         else:
             self.failed += 1
 
@@ -198,8 +209,7 @@ def without_followers(run: Running) -> int:
 def cut_then_kill(run: Running) -> None:
     """Followers are cut off, the leader writes alone and is killed: what acks=1 may lose."""
     leader = without_followers(run)
-    run.write(10)
-    run.writer.flush(0.5)
+    run.write_alone(10)
     kill(run, leader)
     run.cluster.heal()
     run.write(10)
@@ -211,7 +221,7 @@ def alone_then_kill(run: Running) -> None:
     for _ in BROKERS:  # one leaves at a time
         run.cluster.advance(LAG_MS, broker=leader)
         run.write(5)
-    run.writer.flush(0.5)
+    run.write_alone(5)
     kill(run, leader)
     run.cluster.heal()
     run.write(5)
@@ -268,8 +278,9 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
         }
         cluster.create_topic(TOPIC, assignments=assignments, configs=configs)
         writer, reader = _clients(cluster.bootstrap, folder, plan)
-        run = Running(cluster, writer, reader, rng)
+        run = Running(cluster, writer, reader, rng, timeout_ms=plan.timeout_ms)
         run.write(20)
+        run.settle()
         chosen = rng.sample(FAULTS, min(plan.faults, len(FAULTS)))
         if not plan.safe:
             chosen[0] = cut_then_kill  # which always loses something
@@ -283,7 +294,7 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
     lines = list(recorder.lines(plan.name, REPLICATION))
     events.mkdir(parents=True, exist_ok=True)
     (events / f"{plan.name}.events.ndjson").write_bytes(b"".join(lines))
-    return Recorded(plan, run.acknowledged, run.failed, run.counts, len(lines) - PARTITIONS)
+    return Recorded(plan, run.acknowledged.total(), run.failed, run.counts, len(lines) - PARTITIONS)
 
 
 def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any]:
@@ -291,10 +302,11 @@ def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any]:
     client: Any = import_module("confluent_kafka")
     common = {"bootstrap.servers": bootstrap, "log_level": 0, "retry.backoff.ms": 10}
     common |= {"topic.metadata.refresh.interval.ms": 50, "reconnect.backoff.ms": 10}
-    common |= {"reconnect.backoff.max.ms": 50, "socket.timeout.ms": 2000}
+    common |= {"reconnect.backoff.max.ms": 50, "socket.timeout.ms": plan.timeout_ms + 500}
     produce: dict[str, Any] = {"acks": "all" if plan.safe else "1", "linger.ms": 0}
     produce["enable.idempotence"] = plan.safe and plan.idempotence
-    produce |= {"request.timeout.ms": 1500, "delivery.timeout.ms": 30_000}
+    delivery_ms = max(30_000, 2 * plan.timeout_ms)
+    produce |= {"request.timeout.ms": plan.timeout_ms, "delivery.timeout.ms": delivery_ms}
     consume = {"group.id": "live", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     writer = recorded(client.Producer, folder, {**common, **produce})
     reader = recorded(client.Consumer, folder, {**common, **consume})

@@ -96,6 +96,22 @@ def test_the_scan_holds_what_was_acknowledged_with_acks_all(run: Run, tmp_path: 
         assert scanned[record["partition"], record["offset"]] == record["id"]
 
 
+def test_what_was_said_to_have_failed_is_in_no_log(tmp_path: Path) -> None:
+    """A refused attempt of which the network may bring a copy later is not known to have failed."""
+    one_sure = False
+    for seed, duplicate in ((57, 0.1), (2, 0.0)):
+        settings = Settings.draw(seed, store=False, duplicate=duplicate)
+        folder = write_history(build(settings, history=True).go(), tmp_path / f"{seed}-{duplicate}")
+        scan = lines(folder / "scan#0.ndjson")
+        scanned = {record["id"] for call in scan for record in call.get("records", ())}
+        for file in folder.glob("p*.ndjson"):
+            sends = (call for call in lines(file) if call["op"] == "send")
+            failed = [call for call in sends if call["outcome"] == "fail"]
+            assert not scanned & {record["id"] for call in failed for record in call["records"]}
+            one_sure |= bool(failed)
+    assert one_sure
+
+
 def test_a_run_whose_partition_nobody_may_lead_is_not_complete() -> None:
     seeds = (
         build(Settings.draw(s, elr=True, lossy=True, unclean=False, overlap=True)).go()
