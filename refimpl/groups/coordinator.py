@@ -170,17 +170,17 @@ class GroupCoordinator:
             if key == APPEND:
                 self._expire(now)
             elif key == EXPIRE:
-                self._clean_up(now, self.offsets.expire(now))
+                self._perform(now, self.offsets.expire(now))
                 self._set(EXPIRE, now + self.config.offsets_retention_check_interval_ms)
             else:
                 fire = next(one.timers[key.kind] for one in self.logics if key.kind in one.timers)
-                self._clean_up(now, fire(now, key))
+                self._perform(now, fire(now, key))
         return self._take_outputs()
 
     def topic_deleted(self, now: int, topic: str, topic_id: bytes) -> Sequence[Output]:
         """A topic is gone, and what is committed of it goes (KAFKA-2000)."""
         if self.state is State.ACTIVE:
-            self._clean_up(now, self.offsets.topic_deleted(topic, topic_id))
+            self._perform(now, self.offsets.topic_deleted(topic, topic_id))
         return self._take_outputs()
 
     # Operations
@@ -212,10 +212,6 @@ class GroupCoordinator:
             Answer(token, m.refused(self.waiting[token], error)) for token, _ in outcome.answers
         ]
         self._answer(now, answers, waits=False)
-
-    def _clean_up(self, now: int, outcome: Outcome) -> None:
-        """What nobody asked for, and nobody waits for; a timer comes again if it fails."""
-        self._perform(now, outcome)
 
     # Answers
 
