@@ -144,7 +144,11 @@ class ControlPlaneOracle:
                 if (one.adding or one.removing) and not leaderless:
                     return f"{topic}:{number} is still being reassigned"
         believers = self.store.believers()
-        return "" if len(believers) == 1 else f"{len(believers)} controllers act: {believers}"
+        if len(believers) != 1:
+            return f"{len(believers)} controllers act: {believers}"
+        watched = self.store.watched()
+        deaf = [one for one, paths in watched.items() if znodes.CONTROLLER not in paths]
+        return f"brokers that do not watch who is controller: {deaf}" if deaf else ""
 
 
 def _is_decision(change: Any) -> bool:

@@ -208,6 +208,14 @@ class StoreHost:
         """The brokers that act as controller."""
         return [broker for broker, acts in self.acting.items() if acts()]
 
+    def watched(self) -> dict[int, set[str]]:
+        """By broker that is connected: the znodes whose data it watches."""
+        found: dict[int, set[str]] = {}
+        for session in self.store.sessions.values():
+            if session.connection is not None:
+                found[session.connection.client // PROCESSES] = session.data_watches
+        return {broker: found[broker] for broker in BROKERS if broker in found}
+
     # In and out
 
     def handle(self, message: Any) -> None:

@@ -188,17 +188,18 @@ class StoredController:
     # Election
 
     def _elect(self) -> Dialogue:
-        """Look who is controller; if nobody is, try to become it; if it is us, go on or begin."""
-        epoch, there, owner = yield [
+        """Look who is controller; if nobody is, try to become it; if it is us, go on or begin.
+
+        The read that arms the watch is the last one: its answer is taken at once, so an event that
+        comes before that answer is of an earlier watch, and one that comes later is of this one.
+        """
+        epoch, there = yield [
             store.GetData(znodes.CONTROLLER_EPOCH),
             store.Exists(znodes.CONTROLLER, watch=True),
-            store.GetData(znodes.CONTROLLER),
         ]
         if not isinstance(epoch, store.Data):
             yield [store.Create(znodes.CONTROLLER_EPOCH, b"0")]
             return  # and look again
-        if isinstance(owner, store.Data):
-            self.controller_id = znodes.controller_of(owner.data)
         held, stat = self.election.controllership, there.stat
         self.election.look(
             None if stat is None else stat.ephemeral_owner, int(epoch.data), epoch.stat.version
@@ -208,12 +209,19 @@ class StoredController:
         holds = self.election.controllership
         if holds is None:
             self._resign()
+            yield from self._learn_who_is()
         elif holds is not held or self.controller is None:
             yield from self._take_over(holds)
         else:
             self.brokers_changed = True  # the watch on them may be lost as well
             if self.pending:
                 yield from self._settle()
+
+    def _learn_who_is(self) -> Dialogue:
+        """Whom to send what is for the controller."""
+        (owner,) = yield [store.GetData(znodes.CONTROLLER)]
+        if isinstance(owner, store.Data):
+            self.controller_id = znodes.controller_of(owner.data)
 
     def _claim(self) -> Dialogue:
         claim = self.election.claim()

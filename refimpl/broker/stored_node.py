@@ -62,7 +62,7 @@ class StoredNode(Node):
 
     def _candidate(self, now: int, message: Any) -> Sequence[Any]:
         candidate, context = self.candidate, self.context
-        known = candidate.controller_id
+        candidate.controller_id = context.controller  # by news, since somebody looked
         outputs = candidate.handle(now, message)
         if candidate.broker_epoch != context.broker_epoch:
             first, context.broker_epoch = context.broker_epoch < 0, candidate.broker_epoch
@@ -70,6 +70,5 @@ class StoredNode(Node):
                 partition.replica.incarnation = context.broker_epoch
             if first:
                 self._begin(now)
-        if candidate.controller_id != known:
-            context.controller = candidate.controller_id
+        context.controller = candidate.controller_id
         return [*outputs, *self._outputs()]

@@ -38,6 +38,10 @@ class NoStore(TimeoutError):
     """No ZooKeeper server has answered in time."""
 
 
+class NotTakenIn(TimeoutError):
+    """The broker is registered by nobody, or was told of nothing, in time."""
+
+
 @define(eq=False)
 class StoredBroker:
     """Broker `id` on `port`, whose peers find it by the store; `start` returns when it serves."""
@@ -58,11 +62,11 @@ class StoredBroker:
         """What clients connect to."""
         return f"{self.broker.host}:{self.broker.port}"
 
-    async def start(self, timeout_ms: int = 30_000) -> None:
+    async def start(self) -> None:
         """Start, and return when the cluster has taken this broker in.
 
-        Raises NoStore, UnusableDirectory, OSError for a port in use, and TimeoutError if nobody
-        takes it in.
+        Raises NoStore, UnusableDirectory, OSError for a port in use, and NotTakenIn after
+        `initial.broker.registration.timeout.ms`.
         """
         hosts, _, path = self.zookeeper.partition("/")
         root = f"/{path}".rstrip("/")
@@ -93,7 +97,7 @@ class StoredBroker:
         )
         try:
             await self.broker.start()
-            await self._registered(timeout_ms)
+            await self._registered(int(str(configs["initial.broker.registration.timeout.ms"])))
         except BaseException:
             self.broker.kill()
             self.network.close()
@@ -105,9 +109,9 @@ class StoredBroker:
                 while not self.broker.registered:
                     await asyncio.sleep(0.005)
         except TimeoutError:
-            raise TimeoutError(
-                f"broker {self.id} was not taken into the cluster within {timeout_ms / 1000:g} s; "
-                "is another broker of this id registered?"
+            raise NotTakenIn(
+                f"broker {self.id} was not taken into the cluster within {timeout_ms / 1000:g} s "
+                f"(initial.broker.registration.timeout.ms): {self.broker.waits_for}"
             ) from None
 
     async def stop_all(self) -> None:

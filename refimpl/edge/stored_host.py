@@ -64,6 +64,22 @@ class StoredBrokerHost(BrokerHost):
         epoch = self.node.context.broker_epoch
         return epoch >= 0 and known is not None and known.broker_epoch == epoch and not known.fenced
 
+    @property
+    def waits_for(self) -> str:
+        """What has to happen before the broker is `registered`, in words."""
+        node, path = self.node, f"{znodes.BROKER_IDS}/{self.id}"
+        assert isinstance(node, StoredNode)
+        candidate = node.candidate
+        if not candidate.connected:
+            return "it has no session of ZooKeeper"
+        if not candidate.registered:
+            return f"{path} is there, of another session; is another broker of this id running?"
+        if candidate.controller_id < 0:
+            return "no broker is controller"
+        if candidate.controller_id == self.id:
+            return "it is controller, and has not read all that ZooKeeper has"
+        return f"broker {candidate.controller_id}, which is controller, has told it of nothing"
+
     async def peer_address(self, broker: int) -> tuple[str, int] | None:
         """Where a broker listens for its peers: by its znode, or as we were told last.
 

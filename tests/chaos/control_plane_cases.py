@@ -108,6 +108,13 @@ def two_believe_to_be_controller(c: Cluster) -> None:
     c.finish()
 
 
+@breaks(f"{C}.unfinished: brokers that do not watch who is controller:", store=True)
+def watches_no_more(c: Cluster) -> None:
+    for paths in plane(c).store.watched().values():
+        paths.clear()
+    c.finish()
+
+
 @breaks(f"{C}.unfinished: : is still being reassigned", store=True)
 def moves_for_ever(c: Cluster) -> None:
     known(c)

@@ -14,6 +14,7 @@ from chaos.sim.simulator import build
 from properties.mutants.catalogue import Edit, Mutant, applied
 
 STORED = "refimpl.broker.stored_controller:StoredController"
+LOOK = "store.GetData(znodes.CONTROLLER_EPOCH), store.Exists(znodes.CONTROLLER, watch=True)"
 SEEDS = range(60)
 STORE_CRASHES = {"faults": ("store", "depose"), "gap_ms": 60, "operate_ms": 40}
 CRASHES, LOST_ANSWERS = ("crash", "crash", "pause", "expire"), ("cut", "elect", "noise")
@@ -63,6 +64,16 @@ BUGS = [
         "self.brokers_changed = True",
         "pass",
         ("Progress", "LeaderInIsr", "CommittedInIsr"),
+    ),
+    Bug(
+        "watch_fires_unheard",
+        "The watch on /controller fires before the look that armed it is over: who looked then "
+        "never looks again, and a broker that started then was never registered.",
+        f"{STORED}._elect",
+        f"yield [{LOOK}]",
+        f"(yield [{LOOK}, store.GetData(znodes.CONTROLLER)])[:2]",
+        ("Progress",),
+        {"faults": ("depose",), "gap_ms": 60},
     ),
     Bug(
         "brokers_are_not_watched",
