@@ -29,6 +29,8 @@ IN_FLIGHT = 64
 IN_FLIGHT_BYTES = 4 << 20
 """Of one connection: while this much waits for answers, the next request waits to begin."""
 UNSENT = 1 << 20
+GATHERED = 1 << 15
+"""Answers that are ready wait for others until they are so large together."""
 
 #: Where bytes of any connection are received; `feed` copies them before the next ones come
 _SHARED = memoryview(bytearray(1 << 18))
@@ -73,7 +75,7 @@ class Received:
             connection.refuse(error)
         except Exception as error:
             listener.failed(self.api, error)
-            connection.abort()
+            connection.end()
 
     def answer(self, parts: list[Buffer] | None) -> None:
         """Its response, or None for none."""
@@ -92,6 +94,9 @@ class Connection(asyncio.BufferedProtocol):
         self.active_at = 0.0
         self._waiting = deque[tuple[Buffer, int]]()
         self._slots = deque[Slot]()
+        self._answers: list[Buffer] = []  # until they are sent together
+        self._answered_bytes = 0  # of these
+        self._sends_soon = False
         self._reserved = 0  # for the frame that is being received
         self._in_flight = 0  # bytes of requests that wait for their answers
         self._begins = 0  # of these, what the next request has been granted
@@ -187,7 +192,15 @@ class Connection(asyncio.BufferedProtocol):
     # Requests
 
     def turn(self) -> None:
-        """Handle what may be handled now."""
+        """Handle what may be handled now, and send what could be answered at once."""
+        self._sends_soon = True
+        try:
+            self._handle_waiting()
+        finally:
+            self._send()
+        self._read_or_not()
+
+    def _handle_waiting(self) -> None:
         while self._waiting and self.transport is not None:
             frame, reserved = self._waiting[0]
             try:
@@ -205,7 +218,6 @@ class Connection(asyncio.BufferedProtocol):
             self._slots.append(slot)
             self._in_flight += slot.size
             self.listener.handle(Received(self, slot, api, frame))
-        self._read_or_not()
 
     def _may_begin(self, api_key: int) -> bool:
         slots = self._slots
@@ -220,20 +232,30 @@ class Connection(asyncio.BufferedProtocol):
         """The answer to a request: it goes out once all before it have."""
         slot.done, slot.parts = True, parts
         slots = self._slots
-        sent: list[Buffer] = []
         while slots and slots[0].done:
             first = slots.popleft()
             self._in_flight -= first.size
             first.budget.give_back(first.size)
             if first.parts:
-                sent += first.parts
-        transport = self.transport
-        if transport is None:
+                self._answers += first.parts
+                self._answered_bytes += sum(map(len, first.parts))
+        if self.transport is None:
             return
-        if sent:
-            transport.writelines(sent)
+        if self._answered_bytes > GATHERED:
+            self._send()
         if self._waiting:
             asyncio.get_running_loop().call_soon(self.turn)
+        elif self._answers and not self._sends_soon:
+            self._sends_soon = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        """Send the answers that there are by now: a call of the system for each would cost as much
+        as a small request does."""
+        self._sends_soon = False
+        answers, self._answers, self._answered_bytes = self._answers, [], 0
+        if answers and self.transport is not None and not self.transport.is_closing():
+            self.transport.writelines(answers)
 
     def mute(self, time_ms: int) -> None:
         """Handle nothing more for so long: the client is above a quota (KIP-219)."""
@@ -248,6 +270,11 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, error: WireError) -> None:
         """This is not Kafka's protocol, or not for us: the connection ends."""
         self.listener.refused(self, error)
+        self.end()
+
+    def end(self) -> None:
+        """End it behind the answers that are there already."""
+        self._send()
         self.abort()
 
     def abort(self) -> None:

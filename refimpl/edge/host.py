@@ -206,7 +206,7 @@ class BrokerHost:
         self._asked += 1
         self._pending[self._asked] = then
         self._take(Request(CLIENT, self.id, self._asked, body))
-        self.network.run()
+        self.network.soon()
 
     def tell(self, body: Any) -> None:
         """Let the node handle a client's request to which nobody wants an answer."""

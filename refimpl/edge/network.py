@@ -58,6 +58,13 @@ class Network:
             if (gone, node) not in self.cut:
                 tell(gone)
 
+    def soon(self) -> None:
+        """Deliver it once all clients' requests that have come by now are handled: what a hundred
+        of them have appended goes to followers in one answer."""
+        if self._queue and not (self._running or self._scheduled):
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
     def run(self) -> None:
         """Deliver what is on its way, and what follows from it."""
         if self._running:

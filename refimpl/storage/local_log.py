@@ -133,9 +133,10 @@ class LocalLog:
     def restart(self, offset: int, now_ms: int) -> None:
         """Drop everything and begin anew at this offset."""
         self._lower(offset)
-        self.remove(self.segments[::-1], now_ms)
-        self.disk.flush_folder(self.folder)
-        self.segments.clear()
+        if self.segments:
+            self.remove(self.segments[::-1], now_ms)
+            self.disk.flush_folder(self.folder)
+            self.segments.clear()
         self._begin(offset, now_ms)
         self.end_offset = offset
 

@@ -26,7 +26,7 @@ from refimpl.storage.disk import Disk
 from refimpl.storage.errors import StorageDamage, StorageOffline
 from refimpl.storage.guarded_disk import GuardedDisk
 from refimpl.storage.partition_log import PartitionLog
-from refimpl.storage.recovery import open_log
+from refimpl.storage.recovery import nothing, open_log
 from refimpl.storage.segment import LOG
 
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
@@ -96,12 +96,18 @@ class LogDir:
         return self.logs[partition]
 
     def create(self, partition: Partition, topic_id: bytes, now_ms: int) -> PartitionLog:
-        """An empty log for a new partition, whose folder survives a crash from now on."""
+        """An empty log for a new partition, whose folder survives a crash from now on.
+
+        Of its files partition.metadata alone is flushed: without the others it is as empty. Nor
+        are checkpoints written: a log that they do not name starts at 0.
+        """
         folder = folder_name(partition)
         self.disk.make_folder(folder)
         write_partition_metadata(self.disk, folder, topic_id)
         self.disk.flush_folder("")
-        return self._open(partition, now_ms, clean=False)
+        log = self._open(partition, now_ms, clean=True, write_marks=nothing)
+        log.local.write_marks = self._write_marks
+        return log
 
     def delete(self, partition: Partition, unique: str, now_ms: int) -> None:
         """Remove a partition; its files go after `file.delete.delay.ms`, under a unique name."""
@@ -167,7 +173,7 @@ class LogDir:
         elif name is not None and not self._was_begun(folder):
             partition = name[1], int(name[2])
             try:
-                self._open(partition, now_ms, clean=clean)
+                self._open(partition, now_ms, clean=clean, write_marks=self._write_marks)
             except StorageDamage as damage:
                 self.damaged[partition] = damage
 
@@ -186,7 +192,9 @@ class LogDir:
         self.disk.delete_folder(folder)
         return True
 
-    def _open(self, partition: Partition, now_ms: int, *, clean: bool) -> PartitionLog:
+    def _open(
+        self, partition: Partition, now_ms: int, *, clean: bool, write_marks: Callable[[], None]
+    ) -> PartitionLog:
         def known(path: str) -> int:
             return self._offsets[path].get(partition, 0)
 
@@ -199,7 +207,7 @@ class LogDir:
             recovery_point=known(RECOVERY_POINTS),
             log_start=known(LOG_STARTS),
             high_watermark=known(HIGH_WATERMARKS),
-            write_marks=self._write_marks,
+            write_marks=write_marks,
         )
         return log
 
