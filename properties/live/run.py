@@ -93,8 +93,8 @@ class Running:
         for broker in BROKERS:
             if not self.cluster.hosts[broker].up:
                 self.cluster.restart(broker)
-        self.cluster.until(self._is_whole)
-        self.writer.flush(30)
+        self.cluster.until(self._is_whole, timeout_ms=180_000)
+        self.writer.flush(180)
         self.read()
 
     def write_alone(self, count: int) -> None:

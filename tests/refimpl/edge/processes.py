@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.refimpl.edge.patience import PATIENCE_S
+
 HIGHWATER = Path(sys.executable).with_name("highwater")
 
 
@@ -16,7 +18,7 @@ def command(*arguments: object) -> list[str]:
 
 def refused(*arguments: object) -> tuple[int, str]:
     """Exit code and what it said, of a broker that does not start."""
-    ran = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=PATIENCE_S)
     return ran.returncode, ran.stderr
 
 

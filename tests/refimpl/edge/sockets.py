@@ -15,6 +15,7 @@ from refimpl.broker.cluster import ClusterMetadata
 from refimpl.edge.faults import Faults
 from refimpl.edge.listener import Limits, Listener
 from refimpl.edge.memory import Budget
+from tests.refimpl.edge.patience import PATIENCE_S
 
 
 @define(eq=False)
@@ -74,6 +75,6 @@ async def response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until this is true; ten seconds at most."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.001)

@@ -15,6 +15,7 @@ import pytest
 from refimpl.edge import BlockingCluster
 from refimpl.storage.coordinator_records import partition_for
 from tests.refimpl.edge.members import Member
+from tests.refimpl.edge.patience import PATIENCE_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
@@ -69,7 +70,7 @@ class KafkaPython:
         self.client.close()
 
 
-def until(members: Sequence[Any], true: Callable[[], bool], seconds: float = 30) -> None:
+def until(members: Sequence[Any], true: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Poll the members in turn until this is true."""
     end = time.monotonic() + seconds
     while not true():
@@ -89,7 +90,7 @@ def fill(cluster: Any, topic: str, values: Sequence[bytes]) -> None:
     producer = confluent.Producer({"bootstrap.servers": cluster.bootstrap})
     for number, value in enumerate(values):
         producer.produce(topic, value, partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 VALUES = [str(number).encode() for number in range(40)]
@@ -223,4 +224,4 @@ def test_aiokafka_shares_a_topic(cluster: Any) -> None:
             await member.stop()
         return sorted(seen)
 
-    assert asyncio.run(asyncio.wait_for(run(), 60)) == sorted(VALUES)
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE_S)) == sorted(VALUES)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from refimpl.edge import BlockingCluster, Cluster
+from tests.refimpl.edge.patience import PATIENCE_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
@@ -51,7 +52,7 @@ def read(cluster: Any, topic: str, count: int, offset: int = 0, **configs: Any) 
     reader.assign([confluent.TopicPartition(topic, 0, offset)])
     found: list[Any] = []
     while len(found) < count:
-        messages = reader.consume(count - len(found), timeout=10)
+        messages = reader.consume(count - len(found), timeout=PATIENCE_S)
         assert messages, f"{len(found)} of {count} messages"
         for message in messages:
             assert message.error() is None, message.error()
@@ -70,7 +71,7 @@ def send(producer: Any, topic: str, values: list[bytes], **which: Any) -> list[i
 
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=acknowledged, **which)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return offsets
 
 
@@ -127,7 +128,7 @@ def test_a_consumer_waits_for_what_is_written_later(cluster: Any) -> None:
     reader.assign([confluent.TopicPartition("later", 0, 0)])
     assert reader.poll(0.2) is None
     send(producer(cluster), "later", [b"now"])
-    assert reader.poll(10).value() == b"now"
+    assert reader.poll(PATIENCE_S).value() == b"now"
     reader.close()
 
 
@@ -150,7 +151,7 @@ def test_kafka_python_writes_and_reads(cluster: Any) -> None:
     reader.assign([place])
     found: list[bytes] = []
     while len(found) < 50:
-        for messages in reader.poll(10_000).values():
+        for messages in reader.poll(1000 * PATIENCE_S).values():
             found += [one.value for one in messages]
     assert found == [b"%d" % number for number in range(50)]
     assert reader.beginning_offsets([place]) == {place: 0}

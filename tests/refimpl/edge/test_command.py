@@ -7,6 +7,7 @@ from typing import Any
 
 import confluent_kafka
 
+from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.processes import refused, running
 
 
@@ -22,7 +23,7 @@ def send(addresses: str, topic: str, values: list[bytes], **configs: Any) -> lis
             partition=0,
             on_delivery=lambda error, message: offsets.append(message.offset() or 0),
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return offsets
 
 
@@ -33,7 +34,7 @@ def read(addresses: str, topic: str, count: int) -> list[bytes | None]:
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     found: list[bytes | None] = []
     while len(found) < count:
-        messages = consumer.consume(count - len(found), 10)
+        messages = consumer.consume(count - len(found), PATIENCE_S)
         assert messages
         found += [one.value() for one in messages]
     consumer.close()
@@ -46,7 +47,7 @@ def test_sigterm_stops_cleanly_and_what_was_written_is_there_again(tmp_path: Pat
     with running(*settings, *more) as (addresses, process):
         assert send(addresses, "kept", [b"a", b"b"]) == [0, 1]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     for broker in ("broker-1", "broker-2"):
         assert (tmp_path / broker / "kept-0" / f"{0:020}.log").stat().st_size > 0
         assert "node.id=" in (tmp_path / broker / "meta.properties").read_text()

@@ -18,6 +18,7 @@ from refimpl.broker.messages import (
     TopicPartition,
 )
 from refimpl.edge.listener import Limits
+from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.sockets import listening, request, response, until
 
 API_VERSIONS, LIST_OFFSETS, PRODUCE = 18, 2, 0
@@ -34,7 +35,7 @@ def run(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
     """A test that is a coroutine."""
 
     def ran() -> None:
-        asyncio.run(asyncio.wait_for(test(), 60))
+        asyncio.run(asyncio.wait_for(test(), PATIENCE_S))
 
     ran.__name__, ran.__doc__ = test.__name__, test.__doc__
     return ran
@@ -87,7 +88,7 @@ def test_what_is_no_request_ends_its_connection_and_no_other(sent: bytes) -> Non
             for each in (writer, into_other):
                 each.close()
 
-    asyncio.run(asyncio.wait_for(ended(), 60))
+    asyncio.run(asyncio.wait_for(ended(), PATIENCE_S))
 
 
 @settings(max_examples=30)
@@ -108,7 +109,7 @@ def test_any_bytes_leave_the_listener_serving(pieces: list[bytes], framed: int) 
             await until(lambda: not listener.connections)
             assert listener.budget.taken == 0
 
-    asyncio.run(asyncio.wait_for(served(), 60))
+    asyncio.run(asyncio.wait_for(served(), PATIENCE_S))
 
 
 @run

@@ -12,6 +12,7 @@ import pytest
 
 from refimpl.edge import BlockingCluster
 from tests.refimpl.edge.members import Member
+from tests.refimpl.edge.patience import PATIENCE_S
 
 confluent: Any = import_module("confluent_kafka")
 admin: Any = import_module("confluent_kafka.admin")
@@ -39,7 +40,9 @@ class Subscriber(Member):
         super().__init__(cluster, group, topic, group_protocol="consumer", **configs)
 
 
-def until(members: Sequence[Member], holds: Callable[[], bool], seconds: float = 60) -> None:
+def until(
+    members: Sequence[Member], holds: Callable[[], bool], seconds: float = PATIENCE_S
+) -> None:
     """Poll all in turn until it holds; the limit is there for a failure to be told."""
     end = time.monotonic() + seconds
     while not holds():
@@ -60,7 +63,7 @@ def produce(cluster: Any, topic: str, numbers: range) -> set[bytes]:
     values = {b"%d" % number for number in numbers}
     for number in numbers:
         producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return values
 
 

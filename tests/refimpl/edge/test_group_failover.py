@@ -13,12 +13,12 @@ from refimpl.edge import Cluster
 from refimpl.groups.coordinator import State
 from refimpl.storage.coordinator_records import OFFSETS_TOPIC
 from refimpl.storage.schema import NO_ID
+from tests.refimpl.edge.patience import PATIENCE_S
 
 AIOKafkaProducer: Any = import_module("aiokafka").AIOKafkaProducer
 InvalidTopicError: Any = import_module("aiokafka.errors").InvalidTopicError
 NAME = TopicPartition("t", 0)
 CONFIGS = {"offsets.topic.num.partitions": "1", "offsets.load.buffer.size": "1"}
-GIVE_UP_S = 30
 
 
 class Asking:
@@ -34,7 +34,7 @@ class Asking:
         return answer
 
     async def ask(self, broker: int, body: Any) -> Any:
-        return await asyncio.wait_for(self.send(broker, body), GIVE_UP_S)
+        return await asyncio.wait_for(self.send(broker, body), PATIENCE_S)
 
     async def coordinator(self, other_than: int = 0) -> int:
         """Who coordinates, once somebody does."""
@@ -49,10 +49,10 @@ class Asking:
                 await asyncio.sleep(0.01)
                 self.cluster.advance(200)
 
-        return await asyncio.wait_for(found(), GIVE_UP_S)
+        return await asyncio.wait_for(found(), PATIENCE_S)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        await self.cluster.until(condition, GIVE_UP_S * 1000)
+        await self.cluster.until(condition, PATIENCE_S * 1000)
 
     async def commit(self, broker: int, offset: int) -> str | None:
         answer = await self.ask(broker, commit_of(offset))
@@ -113,7 +113,7 @@ def test_a_commit_that_took_too_long_takes_effect_later() -> None:
         pending = here.send(coordinator, commit_of(9))
         await asyncio.sleep(0)
         here.cluster.advance(5_000, coordinator)
-        ((_, error),) = (await asyncio.wait_for(pending, GIVE_UP_S)).partitions
+        ((_, error),) = (await asyncio.wait_for(pending, PATIENCE_S)).partitions
         assert error == "COORDINATOR_NOT_AVAILABLE"
         assert await here.fetched(coordinator) == 5
         for broker in others:

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from refimpl.edge import BlockingCluster
 from refimpl.edge.groups_command import groups_
+from tests.refimpl.edge.patience import PATIENCE_S
 
 ck: Any = import_module("confluent_kafka")
 
@@ -22,7 +23,7 @@ def bootstrap() -> Iterator[str]:
         producer = ck.Producer({"bootstrap.servers": cluster.bootstrap})
         for number in range(5):
             producer.produce("orders", str(number), partition=0)
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE_S) == 0
         conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "g"}
         consumer = ck.Consumer(conf)
         offsets = [ck.TopicPartition("orders", 0, 2), ck.TopicPartition("orders", 1, 0)]

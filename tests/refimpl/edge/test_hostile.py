@@ -13,6 +13,7 @@ from refimpl.api.table import APIS, Api
 from refimpl.edge import BlockingCluster
 from refimpl.edge.listener import Listener
 from refimpl.wire.messages import is_flexible, read_response, write_request
+from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.requests import BATCH, requests
 
 API_VERSIONS = 18
@@ -43,7 +44,7 @@ def exchanged(port: int, api_key: int, version: int, body: bytes) -> bytes | Non
     """The body of the response, None where the connection was ended."""
     flexible = is_flexible(api_key, version)
     head = pack(">hhih", api_key, version, 1, -1) + (b"\0" if flexible else b"")
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
         client.sendall(pack(">i", len(head) + len(body)) + head + body)
         # Where there is no answer, as to a producer that wants none, the next one comes first.
         probe = pack(">hhih", API_VERSIONS, 0, 2, -1)

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 import traces
 from refimpl.edge import BlockingCluster
+from tests.refimpl.edge.patience import PATIENCE_S
 from traces.record import recorded
 from traces.record.cli import record_scan
 
@@ -59,14 +60,14 @@ def test_ten_killed_leaders_lose_nothing_that_was_acknowledged(tmp_path: Path) -
 
         def every_so_often(number: int) -> None:
             if number % 40 == 20:
-                writer.flush(30)
+                writer.flush(PATIENCE_S)
                 killed.append(fail_over(cluster, "safe"))
             elif number % 40 == 30:
                 cluster.restart(killed[-1][1])
-                cluster.until(lambda: len(cluster.isr("safe", 0)) == 3)
+                cluster.until(lambda: len(cluster.isr("safe", 0)) == 3, 1000 * PATIENCE_S)
 
         send(writer, "safe", 400, every_so_often)
-        assert writer.flush(60) == 0
+        assert writer.flush(PATIENCE_S) == 0
         writer.close()
         assert len(killed) == 10
         verdicts = judged(cluster, tmp_path / "run", killed)
@@ -82,15 +83,15 @@ def test_with_acks_1_a_killed_leader_loses_what_it_alone_had_and_the_check_allow
         cluster.create_topic("unsafe", assignments={0: [1, 2, 3]})
         writer = producer(cluster, tmp_path / "run", acks="1")
         send(writer, "unsafe", 20, lambda number: None)
-        writer.flush(30)
-        cluster.until(lambda: cluster.high_watermark("unsafe", 0, 1) == 20)
+        writer.flush(PATIENCE_S)
+        cluster.until(lambda: cluster.high_watermark("unsafe", 0, 1) == 20, 1000 * PATIENCE_S)
         cluster.cut(1, "brokers")
         send(writer, "unsafe", 30, lambda number: None)
-        writer.flush(30)
+        writer.flush(PATIENCE_S)
         killed = fail_over(cluster, "unsafe")
         cluster.heal()
         cluster.restart(1)
-        cluster.until(lambda: len(cluster.isr("unsafe", 0)) == 3)
+        cluster.until(lambda: len(cluster.isr("unsafe", 0)) == 3, 1000 * PATIENCE_S)
         writer.close()
         verdicts = judged(cluster, tmp_path / "run", [killed])
         assert {cluster.log_end("unsafe", 0, broker) for broker in (1, 2, 3)} == {20}

@@ -25,6 +25,7 @@ from refimpl.edge.peer_codec import (
     names_of,
 )
 from refimpl.edge.peers import PeerNetwork
+from tests.refimpl.edge.patience import PATIENCE_S
 
 scalars = st.one_of(
     st.none(),
@@ -111,7 +112,7 @@ class Process:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await test()
 
     asyncio.run(bounded())

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from refimpl.broker.observations import RecordsRead
 from refimpl.broker.replica_selector import RACK_AWARE
 from refimpl.edge import BlockingCluster
+from tests.refimpl.edge.patience import PATIENCE_S
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 CONFIGS = {"replica.selector.class": RACK_AWARE}
@@ -20,7 +21,7 @@ def read(bootstrap: str, count: int, **settings: Any) -> list[bytes]:
     consumer.assign([TopicPartition("orders", 0, 0)])
     found: list[bytes] = []
     while len(found) < count:
-        found += [one.value() for one in consumer.consume(count - len(found), 10)]
+        found += [one.value() for one in consumer.consume(count - len(found), PATIENCE_S)]
     consumer.close()
     return found
 
@@ -29,7 +30,7 @@ def write(bootstrap: str, *values: bytes) -> None:
     producer: Any = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
     for value in values:
         producer.produce("orders", value, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def test_a_consumer_reads_in_its_own_rack_and_from_the_leader_once_that_broker_is_gone() -> None:
