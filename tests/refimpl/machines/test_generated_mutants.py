@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from refimpl.errors import OutsideLog
+from refimpl.errors import OutsideLog, StaleBrokerEpoch
 from refimpl.machines import controller_errors as errors
 from refimpl.machines import replica_errors
+from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Log, Record
 from refimpl.machines.messages import LeaderAndIsr
@@ -130,6 +131,113 @@ def test_the_last_of_the_isr_stays_in_it_and_goes_only_once() -> None:
     assert facts(state) == before
 
 
+# ------------------------------------------------------------------------------ KIP-966
+
+
+def with_elr(**changed: Any) -> PartitionState:
+    """A partition with an ELR of which each test says who is in sync, eligible and there."""
+    state = partition(min_isr=2, elr_enabled=True, unclean_election=True)
+    for name, value in changed.items():
+        setattr(state, name, value)
+    return state
+
+
+def test_one_of_the_isr_is_elected_though_others_of_it_are_there() -> None:
+    state = with_elr(leader=None, isr=frozenset({1, 2}))
+    state.elect(2)
+    assert facts(state)[1:4] == (2, {1, 2}, 2)
+
+
+def test_one_of_the_elr_is_elected_where_the_isr_is_not_there() -> None:
+    state = with_elr(leader=None, isr=frozenset({1}), elr=frozenset({2}))
+    state.brokers.fence(1)
+    state.elect(2)
+    assert (state.leader, state.isr, state.elr) == (2, {1, 2}, set())
+
+
+def test_no_unclean_election_while_one_of_the_elr_is_there() -> None:
+    state = with_elr(leader=None, isr=frozenset(), elr=frozenset({2}))
+    with pytest.raises(errors.CleanElectionPossible, match=r"\{2\}"):
+        state.elect_unclean(3)
+    state.brokers.fence(2)
+    state.elect_unclean(3)
+    assert (state.leader, state.isr, state.elr) == (3, {3}, set())
+
+
+def test_who_leaves_the_isr_below_its_minimum_is_eligible_and_who_is_in_it_is_not() -> None:
+    state = with_elr(min_isr=3)
+    gone(state, 3)
+    assert (state.isr, state.elr) == ({1, 2}, {3})
+    without = partition(min_isr=3)
+    gone(without, 3)
+    assert without.elr == frozenset()
+
+
+def test_a_crash_costs_eligibility_and_is_news_only_then() -> None:
+    state = with_elr(isr=frozenset({1}), elr=frozenset({2}))
+    before = facts(state)
+    state.register(2, crashed=False)
+    state.register(3, crashed=True)
+    assert (facts(state), state.elr) == (before, {2})
+    state.register(2, crashed=True)
+    assert (state.partition_epoch, state.leader_epoch, state.elr) == (2, 1, set())
+
+
+def test_the_last_leader_is_known_while_nobody_leads_and_where_the_topic_wants_it() -> None:
+    state = with_elr(last_known_leader=True)
+    for broker in (1, 2, 3):
+        gone(state, broker)
+    assert (state.leader, state.last_known) == (None, 1)
+    state.brokers.unfence(2)
+    state.elect(2)
+    assert state.last_known is None
+    without = with_elr()
+    gone(without, 1)
+    assert (without.leader, without.last_known) == (None, None)
+
+
+# ------------------------------------------------------------------------------ who is gone
+
+
+def test_who_is_not_in_the_isr_is_fenced_without_a_decision() -> None:
+    state = partition()
+    gone(state, 3)
+    before = facts(state)
+    assert state.fence(3, 1) is False
+    assert facts(state) == before
+
+
+def test_a_partition_goes_offline_with_members_of_the_isr_that_are_not_there() -> None:
+    state = partition()
+    for broker in (2, 3):
+        state.brokers.fence(broker)
+    state.go_offline(1)
+    assert (state.leader, state.isr) == (None, {2, 3})
+
+
+def test_a_leader_that_stays_need_not_be_there() -> None:
+    state = partition()
+    state.brokers.fence(1)
+    state.reassign(frozenset({1, 2}), None)
+    assert facts(state)[:3] == ({1, 2}, 1, {1, 2})
+
+
+def test_who_was_never_heard_of_is_silent_from_the_beginning_of_time() -> None:
+    brokers = BrokerRegistry({1: 0}, frozenset({1}))
+    assert brokers.silent(5, 5) == ()
+    assert brokers.silent(6, 5) == (1,)
+
+
+def test_only_its_own_process_shuts_a_broker_down() -> None:
+    brokers = BrokerRegistry({1: 2}, frozenset({1}))
+    for incarnation in (1, 3):
+        with pytest.raises(StaleBrokerEpoch):
+            brokers.shut_down(1, incarnation)
+    with pytest.raises(errors.UnknownBroker):
+        brokers.shut_down(2, 2)
+    assert brokers.active == {1}
+
+
 # ------------------------------------------------------------------------------ logs
 
 
@@ -183,3 +291,14 @@ def test_a_log_starts_where_it_is_told_up_to_its_end_and_cuts_by_offset() -> Non
     assert (log.start, [one.value for one in log.records]) == (2, ["c"])
     log.truncate_to(1)
     assert (log.start, log.end, log.records) == (1, 1, [])
+
+
+def test_a_log_without_epochs_starts_where_it_is_told_and_one_that_is_told_its_start_stays() -> (
+    None
+):
+    log = Log([Record(1, "a"), Record(2, "b")])
+    log.advance_start(0)
+    assert (log.end_of(1), log.start_of(2)) == ((1, 1), 1)
+    log.restart_at(3)
+    log.advance_start(3)
+    assert (log.start, log.end, log.latest_epoch) == (3, 3, -1)

@@ -91,6 +91,47 @@ def test_a_reign_without_records_gives_way_to_what_the_leader_answered() -> None
     is_log_of(log, [1, 1, 2, 3])
 
 
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["assign", "append", "extend", "truncate"]), st.integers(0, 5)),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_epochs_are_those_of_the_records_and_of_the_reign_whatever_happened(
+    steps: list[tuple[str, int]],
+) -> None:
+    log, epochs, reign = Log(), list[int](), None
+    for step, number in steps:
+        newest = epochs[-1] if epochs else 0
+        match step:
+            case "assign" if number >= max(newest, reign or 0):
+                log.assign_epoch(number)
+                reign = None if epochs and number == newest else number
+            case "append" if number >= newest:
+                log.append(number, "a")
+                epochs.append(number)
+                reign = None
+            case "extend" if number >= newest:
+                log.extend([Record(number, "b")])
+                epochs.append(number)
+                reign = None
+            case "truncate":
+                log.truncate_to(number)
+                del epochs[number:]
+                reign = None
+            case _:
+                continue
+        if reign is None:
+            is_log_of(log, epochs)
+        else:
+            assert log.latest_epoch == reign
+            for epoch in range(reign):
+                assert log.end_of(epoch) == end_of(epoch, [*epochs, reign], 0)
+                assert log.start_of(epoch) == sum(one < epoch for one in epochs)
+            assert log.end_of(reign) == EpochEnd(reign, len(epochs))
+
+
 def test_a_log_that_goes_on_elsewhere_knows_no_epochs() -> None:
     log = log_of([1, 2])
     log.restart_at(7)

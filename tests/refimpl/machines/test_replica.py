@@ -2,16 +2,18 @@
 
 import pytest
 
-from refimpl.errors import FencedLeaderEpoch, Refusal, StaleBrokerEpoch
+from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal, StaleBrokerEpoch
 from refimpl.machines import replica_errors as errors
 from refimpl.machines.log import Log, Record
 from refimpl.machines.messages import (
     UNKNOWN_EPOCH,
     AlterPartitionResponse,
     FetchRequest,
+    FetchResponse,
     LeaderAndIsr,
 )
 from refimpl.machines.replica import Replica
+from refimpl.machines.replica_log import EpochEnd
 
 EVERYBODY = frozenset({1, 2, 3})
 
@@ -310,3 +312,142 @@ def test_a_refused_action_changes_nothing() -> None:
         with pytest.raises(Refusal):
             refused()
     assert repr(first) == before
+
+
+# ------------------------------------------------------------------------------ who leads
+
+
+def crashed() -> Replica:
+    """A leader whose process is down: it kept its epoch and its name."""
+    first = leader()
+    first.up = False
+    return first
+
+
+@pytest.mark.parametrize("who", [Replica(1), follower(), crashed()], ids=["new", "follows", "down"])
+def test_only_a_leader_that_is_up_does_what_leaders_do(who: Replica) -> None:
+    news = LeaderAndIsr(who.epoch, who.leader, EVERYBODY, who.partition_epoch + 1)
+    assert not who.leads
+    for act in (
+        lambda: who.write("a"),
+        who.advance_high_watermark,
+        lambda: who.check_fetch(FetchRequest(3, 0, 1, who.epoch, 0, -1)),
+        lambda: who.isr_without(3),
+        lambda: who.isr_with(3),
+        lambda: who.adopt_isr(news),
+    ):
+        with pytest.raises(errors.NotLeader):
+            act()
+
+
+def test_the_high_watermark_is_the_least_end_in_the_isr() -> None:
+    for ends in ((1, 2), (2, 1)):
+        first = leader(1, EVERYBODY, 1, 1, 1)
+        first.ends = dict(zip((2, 3), ends, strict=True))
+        assert first.advance_high_watermark() == 1
+
+
+def test_whom_a_leader_asks_out_is_not_in_what_it_asks_for() -> None:
+    assert leader().isr_without(3).isr == {1, 2}
+
+
+def test_a_new_leaders_log_knows_of_its_epoch_before_the_first_record() -> None:
+    first = leader(4, EVERYBODY, 1)
+    assert (first.log.latest_epoch, first.epoch_start) == (4, 1)
+
+
+def test_a_reign_without_a_record_leaves_no_epoch_in_a_followers_log() -> None:
+    first = leader(4, EVERYBODY, 1)
+    first.told(LeaderAndIsr(5, 2, EVERYBODY, 5))
+    assert (first.log.latest_epoch, first.log.end) == (1, 1)
+
+
+def test_the_isr_of_another_leader_epoch_is_not_adopted() -> None:
+    first = leader(2)
+    for epoch in (1, 3):
+        with pytest.raises(errors.OldDecision):
+            first.adopt_isr(LeaderAndIsr(epoch, 1, frozenset({1}), 9))
+    assert first.isr == EVERYBODY
+
+
+def test_nobody_follows_in_an_older_epoch_even_after_a_restart() -> None:
+    second = follower(2, 3)
+    second.restart(0, 0)
+    with pytest.raises(errors.OldDecision):
+        second.told(LeaderAndIsr(2, 1, EVERYBODY, 9))
+    assert not second.up
+
+
+# ------------------------------------------------------------------------------ what answers do
+
+
+def test_an_answer_that_tells_where_the_logs_part_brings_no_records() -> None:
+    first, second = leader(2, EVERYBODY, 1, 2, 2), follower(2, 2, 1, 1)
+    told = first.answer_fetch(second.fetch_request(), 10)
+    assert (told.diverging, tuple(told.records)) == ((1, 1), ())
+
+
+@pytest.mark.parametrize(
+    ("ours", "told", "end"),
+    [
+        ((1, 1, 1), (2, 1), 1),  # of an epoch that it does not know: where the leader's ends
+        ((1, 2, 2, 2), (1, 3), 1),  # our own records of that epoch end first
+        ((1, 1, 1, 2), (1, 2), 2),  # the leader's do
+    ],
+)
+def test_a_follower_cuts_to_the_end_that_both_have(
+    ours: tuple[int, ...], told: tuple[int, int], end: int
+) -> None:
+    second = follower(2, 3, *ours)
+    second.high_watermark = len(ours)
+    asked = second.fetch_request()
+    second.take_answer(FetchResponse(0, asked.number, 3, asked.end, (), 0, EpochEnd(*told)))
+    assert (second.log.end, second.high_watermark) == (end, end)
+
+
+def test_a_cut_above_the_high_watermark_leaves_it() -> None:
+    second = follower(2, 2, 1, 1)
+    second.high_watermark = 1
+    asked = second.fetch_request()
+    second.take_answer(FetchResponse(0, asked.number, 2, 2, (), 2, EpochEnd(1, 1)))
+    assert (second.log.end, second.high_watermark) == (1, 1)
+
+
+def test_a_followers_high_watermark_is_the_leaders_as_far_as_its_log_goes() -> None:
+    first, second = leader(1, frozenset({1}), 1, 1), follower()
+    first.advance_high_watermark()
+    for end in (1, 2):
+        fetch(first, second, limit=1)
+        assert (second.log.end, second.high_watermark) == (end, end)
+
+
+def test_where_the_epoch_asked_for_is_deleted_the_end_decides() -> None:
+    log = Log([Record(epoch, at) for at, epoch in enumerate((1, 1, 1, 3))])
+    log.advance_start(2)
+    first = Replica(1, log)
+    with pytest.raises(OutsideLog):
+        first.diverging(1, 2)
+    assert first.diverging(2, 2) == EpochEnd(1, 3)
+
+
+def test_the_isr_of_a_refusal_is_nobodys_and_what_is_in_force_already_settles() -> None:
+    refused, confirmed = expanding(), expanding()
+    assert refused.pending is not None
+    assert confirmed.pending is not None
+    refused.take_isr_answer(refused.pending, answer("INELIGIBLE_REPLICA", EVERYBODY, 2))
+    assert (refused.isr, refused.pending) == ({1}, None)
+    confirmed.take_isr_answer(confirmed.pending, answer(None, frozenset({1, 3}), 1))
+    assert (confirmed.isr, confirmed.pending) == ({1, 3}, None)
+
+
+# ------------------------------------------------------------------------------ restarts
+
+
+def test_a_restart_keeps_the_disk_and_the_checkpoint_and_nothing_else() -> None:
+    first = leader(2, frozenset({1, 2}), 2, 2, 2)
+    first.ends, first.seen, first.newest = {2: 3}, {2: 0}, {2: (0, 4)}
+    first.advance_high_watermark()
+    first.asked = 7
+    first.restart(1, 2)
+    kept = Log([Record(2, 0), Record(2, 1)])
+    assert first == Replica(1, kept, high_watermark=1, epoch=2, incarnation=1)
