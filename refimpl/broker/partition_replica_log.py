@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import overload
 
 from attrs import define
@@ -147,9 +146,12 @@ class PartitionReplicaLog:
             if header.is_control:
                 continue
             for one in decode_records(batch):
-                if one.offset >= start and one.key is not None:
-                    with suppress(UnknownRecordType):
-                        found.append((one.offset, read_record(GROUP_RECORDS, one.key, one.value)))
+                if one.offset < start or one.key is None:
+                    continue
+                try:
+                    found.append((one.offset, read_record(GROUP_RECORDS, one.key, one.value)))
+                except UnknownRecordType:
+                    continue
         return found, end
 
     def epoch_at(self, offset: int) -> int:

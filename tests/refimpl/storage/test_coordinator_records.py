@@ -1,5 +1,7 @@
 """Records of the coordinators: both ways, every version, and where a group lives."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from refimpl.storage.coordinator_records import (
     UnknownRecordType,
     partition_for,
     read_record,
+    usual_offset,
     write_record,
 )
 from refimpl.storage.errors import CorruptBatch
@@ -145,3 +148,38 @@ def test_a_type_of_the_future_is_refused_by_its_number() -> None:
 )
 def test_a_group_lives_where_javas_hash_puts_it(group: str, partition: int) -> None:
     assert partition_for(group, 50) == partition
+
+
+OFFSETS = GROUP_RECORDS[1]
+#: The same type under another number: its records are read field by field, as all others are.
+FIELD_BY_FIELD = {**GROUP_RECORDS}
+
+
+def what_comes_of(kinds: Mapping[int, RecordType], key: bytes, value: bytes) -> object:
+    try:
+        return read_record(kinds, key, value)
+    except CorruptBatch as broken:
+        return str(broken)
+
+
+@given(records(OFFSETS), st.data())
+def test_a_committed_offset_is_read_at_once_as_it_is_field_by_field(
+    record: CoordinatorRecord, data: st.DataObject
+) -> None:
+    """Whole, cut off, longer, or with a byte that another one took the place of."""
+    key, value = write_record(record)
+    parts = [key, value or b""]
+    which = data.draw(st.integers(0, 1))
+    at = data.draw(st.integers(0, len(parts[which])))
+    change = data.draw(st.binary(max_size=2))
+    cut = data.draw(st.sampled_from((at, at + 1, at + len(change), len(parts[which]))))
+    parts[which] = parts[which][:at] + change + parts[which][cut:]
+    for one, two in ((key, value or b""), (parts[0], parts[1])):
+        assert what_comes_of(GROUP_RECORDS, one, two) == what_comes_of(FIELD_BY_FIELD, one, two)
+
+
+def test_what_brokers_write_today_is_read_at_once() -> None:
+    value = OffsetCommitValue(offset=7, metadata="m", commit_timestamp=1, topic_id=Uuid(b"t" * 16))
+    record = CoordinatorRecord(OFFSETS, OffsetCommitKey("g", "t", 3), value, 4)
+    key, content = write_record(record)
+    assert usual_offset(key, content or b"") == record
