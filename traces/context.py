@@ -134,11 +134,13 @@ def context(
     processing: Iterable[int],
     ended: Mapping[int, int] | None = None,
     senders_known: bool = False,
+    scanned: bool = True,
 ) -> Context:
     """Lay the configuration out by number.
 
     `processing` groups tell what they processed; `ended` tells when processes closed or crashed.
-    `senders_known` says that no producer's file, and no id in it, is missing.
+    `senders_known` says that no producer's file, and no id in it, is missing, and `scanned` that
+    the final scan that `complete` promises is there.
     """
     recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
@@ -154,7 +156,7 @@ def context(
     acks = {"all": 0, "-1": 0, "0": 1, "1": 1}
     return Context(
         jepsen=False,
-        complete=meta.complete,
+        complete=meta.complete and scanned,
         positions_known=True,
         senders_known=senders_known,
         weak_acks=by_process([None if p.acks is None else acks.get(p.acks) for p in producers]),

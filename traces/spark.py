@@ -24,7 +24,7 @@ from traces.parcels import PARCELS_DDL, Packer, unpack
 from traces.problems import Problems
 from traces.schema import wrong_columns
 from traces.scopes import SCOPES
-from traces.splits import Split, read, splits_of, tasks
+from traces.splits import Plan, Split, read, splits_of
 from traces.table import from_arrow
 
 ROWS_OF_A_BUCKET = 250_000
@@ -115,9 +115,9 @@ def over(
     Of these columns; and not of pieces of files that hold none of these calls.
     """
     if isinstance(ops, Files):
-        count = len(list(tasks(ops.splits)))
-        parts = ops.sparkSession.range(0, count, 1, count)
-        return parts.mapInArrow(_files(step, ops.splits, names, keep, calls), ddl)
+        plan = Plan.of(ops.splits)
+        parts = ops.sparkSession.range(0, len(plan), 1, len(plan))
+        return parts.mapInArrow(_files(step, plan, names, keep, calls), ddl)
     refuse_other_tables(ops)
     mine = ops if calls is None else ops.where(F.col("op").isin([int(op) for op in calls]))
     held = [name for name in names if name in ops.columns]
@@ -144,17 +144,15 @@ def _buckets(ops: DataFrame | Files) -> int:
 
 def _files(
     step: Work,
-    splits: tuple[Split, ...],
+    plan: Plan,
     names: Sequence[str],
     keep: Keep | None,
     calls: Collection[int] | None,
 ) -> Step:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        numbers = {number for batch in batches for number in batch.column(0).to_pylist()}
-        for number, mine in enumerate(tasks(splits)):
-            if number in numbers:
-                pieces = read(mine, names, calls)
-                yield from step(pieces if keep is None else map(keep, pieces))
+        for number in [n for batch in batches for n in batch.column(0).to_pylist()]:
+            pieces = read(plan[number], names, calls)
+            yield from step(pieces if keep is None else map(keep, pieces))
 
     return work
 

@@ -10,11 +10,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.fs
 from attrs import evolve, frozen
 
 from traces.arrow import ArrowException, pq
 from traces.columns import Columns
+from traces.context import Ints
 from traces.problems import BadInput, Problem, Problems
 from traces.schema import NONE, wrong_columns
 from traces.table import constant, from_arrow
@@ -52,15 +54,49 @@ def splits_of(paths: Iterable[str]) -> tuple[Split, ...]:
         )
 
 
-def tasks(splits: Sequence[Split]) -> Iterator[Sequence[Split]]:
-    """Splits side by side, in portions that are worth a task each."""
-    start = held = 0
-    for end, split in enumerate(splits):
-        if end > start and held + split.rows > ROWS_OF_A_TASK:
-            yield splits[start:end]
-            start, held = end, 0
-        held += split.rows
-    yield splits[start:]
+@frozen(eq=False)
+class Plan:
+    """Splits side by side, in portions that are worth a task each.
+
+    Every task is sent the whole plan, so it is columns of numbers, and each file is named once.
+    """
+
+    uris: tuple[str, ...]
+    file: Ints  # of each split, by number
+    group: Ints
+    rows: Ints
+    run: Ints  # NONE where the file knows it
+    starts: Ints  # of each task, its first split; and the end
+
+    @classmethod
+    def of(cls, splits: Sequence[Split]) -> "Plan":
+        """The plan for these."""
+        uris = {uri: number for number, uri in enumerate(dict.fromkeys(s.uri for s in splits))}
+        numbers = [(uris[s.uri], s.group, s.rows, NONE if s.run is None else s.run) for s in splits]
+        columns = np.array(numbers, np.int64).reshape(-1, 4).T
+        starts, held = [0], 0
+        for place, rows in enumerate(columns[2].tolist()):
+            if place > starts[-1] and held + rows > ROWS_OF_A_TASK:
+                starts.append(place)
+                held = 0
+            held += rows
+        return cls(tuple(uris), *columns, np.array([*starts, len(splits)]))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, task: int) -> list[Split]:
+        """The splits of one task."""
+        places = range(*self.starts[task : task + 2].tolist())
+        return [
+            Split(
+                self.uris[self.file[place]],
+                int(self.group[place]),
+                int(self.rows[place]),
+                None if self.run[place] == NONE else int(self.run[place]),
+            )
+            for place in places
+        ]
 
 
 def read(

@@ -112,6 +112,8 @@ def judge(
 
 def _one(run: Run, check: Check, tally: Tally, strict: bool) -> Verdict:
     verdict, reason = _decide(run, check, tally, strict)
+    if run.evidence.reasons(check.closed):
+        tally = Tally()  # what was found may be the work of what is missing
     undecided = 0 if verdict == NOT_CHECKED else tally.under(Clause.UNKNOWN)
     return Verdict(
         check.id,

@@ -75,6 +75,8 @@ BUNDLES = {
     # Where readers were, whether or not their records have ids; and what the final scan holds.
     "GIVEN": "read.topic read.partition read.offset consumers",
     "FINAL": "scan.topic scan.partition scan.offset scan.id consumers scan",
+    # How far the final scan came.
+    "ENDS": "scan_end.topic scan_end.offset",
     "TXNS": "transactional.txn ending.txn isolation",
     "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers shared.group",
     "MEMBERS": "member.group consumers",

@@ -21,7 +21,7 @@ _COMMIT, _ABORT = Detail.MARKERS["commit"], Detail.MARKERS["abort"]
     "T7",
     "a request to end hits its own transaction",
     formula="the outcome of T in the log is the outcome that T's producer was answered",
-    needs="SENDS TXNS COMPACTED",
+    needs="SENDS TXNS ENDS COMPACTED",
     closed="RECORDS consumers SENDS TXNS transactional.txn ending.txn producers.whole "
     "marker.pid marker.detail dumped.topic dump.partition dump.offset dump.node dumps",
     spec="Transactions, to come",

@@ -57,6 +57,10 @@ def _scans(columns: Columns) -> Bools:
     return _ops(columns, Op.SCAN)
 
 
+def _scan_ends(columns: Columns) -> Bools:
+    return _ops(columns, Op.SCAN_END)
+
+
 def _commits(columns: Columns) -> Bools:
     return _ops(columns, Op.COMMIT) & (columns["outcome"] == Outcome.OK)
 
@@ -170,6 +174,7 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "read": (_reads, ("topic", "partition", "offset", "id", "inv", "ret", "isolation")),
     "poll": (_polls, ("inv", "ret")),
     "scan": (_scans, ("topic", "partition", "offset", "id", "epoch")),
+    "scan_end": (_scan_ends, ("topic", "offset")),
     "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
     "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
     "member": (_members, ("group",)),

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from traces.context import Ints
 from traces.ingest.evidence import Evidence
 from traces.meta import Meta, ShareGroup
@@ -57,9 +59,35 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Column
     if not meta.complete:
         evidence.missing["complete"] = "meta.json does not say that the run is complete"
     elif unread:
-        shown = ", ".join(unread[:4]) + (" …" if len(unread) > 4 else "")
-        evidence.missing["scan"] = f"there is no final scan of {shown}"
+        evidence.missing["scan"] = f"there is no final scan of {_few(unread)}"
         evidence.missing["complete"] = evidence.missing["scan"]
+    elif early := _early(columns, names):
+        evidence.missing["complete"] = f"records were sent after the final scan of {_few(early)}"
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
         told = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
         evidence.missing |= {need: why for need, why in told.items() if why}
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+
+
+def _early(columns: Columns, names: Names) -> list[str]:
+    """Partitions that somebody sent to when a process had asked for the last of them.
+
+    A scan is final if it was made after all clients had stopped, whatever meta.json says. Only
+    times of one clock are compared, and the last of each process is all that is known here.
+    """
+    timed = (columns["inv"] != NONE) & (columns["partition"] != NONE)
+    sent = timed & (columns["op"] == Op.SEND) & (columns["outcome"] != Outcome.FAIL)
+    latest: dict[tuple[int, ...], int] = {}
+    keys = [columns[name] for name in ("clock", "topic", "partition")]
+    for row in np.flatnonzero(sent).tolist():
+        key = tuple(int(of[row]) for of in keys)
+        latest[key] = max(latest.get(key, NONE), int(columns["inv"][row]))
+    scans: dict[tuple[int, ...], int] = {}
+    for row in np.flatnonzero(timed & (columns["op"] == Op.SCAN_END)).tolist():
+        key = (*(int(of[row]) for of in keys), int(columns["process"][row]))
+        scans[key] = max(scans.get(key, NONE), int(columns["inv"][row]))
+    early = {key[1:3] for key, inv in scans.items() if inv < latest.get(key[:3], NONE)}
+    return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(early)]

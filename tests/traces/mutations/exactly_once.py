@@ -59,8 +59,15 @@ def answers(lines: Lines) -> list[Line]:
 
 @mutation("P2")
 def gap_in_a_session(world: World, lines: Lines) -> None:
-    """The first record of a session never arrived, and all others did."""
-    first = lines[NUMBERED][0]
+    """A record of a session never arrived, and a later one to its partition did."""
+    sent = [line for line in lines[NUMBERED] if line["op"] == "send" and line["outcome"] == "ok"]
+    partitions = [line["records"][0]["partition"] for line in sent]
+    # Sequence numbers are counted by partition.
+    again = (n for n, partition in enumerate(partitions) if partition in partitions[n + 1 :])
+    place = next(again, None)
+    if place is None:
+        raise NotHere
+    first = sent[place]
     without(lines, first["records"][0]["id"], "scan", "poll", "process")
     first |= {"outcome": "info"}
     del first["records"][0]["offset"]
