@@ -129,14 +129,15 @@ def _dump(module: str, cfg: Path, tree: SpecTree, out: Path) -> None:
     try:
         model = scratch / "behaviour.cfg"
         model.write_text(Config.read(cfg).behaviour_only(), encoding="utf-8")
-        command = [*jvm(tree, scratch, HEAP_MB), "GraphDump", module, str(model), str(out)]
+        virtual_machine = jvm(tree, scratch, HEAP_MB, quick=True)
+        command = [*virtual_machine, "GraphDump", module, str(model), str(out)]
         told = run(command, tree.folder(module), LIMIT_S)
         if told.timed_out:
             raise InputError(f"{cfg}: the graph of {module} is {told.spent(LIMIT_S)}")
         if told.code != 0:
             said = (told.errors.strip() or told.output.strip())[-3000:]
             raise InputError(f"{cfg}: no graph of {module}:\n{said}")
-        expected = Tlc(tree, HEAP_MB).check_file(module, model, LIMIT_S)
+        expected = Tlc(tree, HEAP_MB, quick=True).check_file(module, model, LIMIT_S)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if expected.status is not Status.PASSED:

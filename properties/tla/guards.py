@@ -48,7 +48,8 @@ def _dump(module: str, cfg: Path, tree: SpecTree, out: Path) -> None:
     try:
         model = scratch / "behaviour.cfg"
         model.write_text(Config.read(cfg).behaviour_only(), encoding="utf-8")
-        command = [*jvm(tree, scratch, HEAP_MB), "GuardDump", module, str(model), str(out)]
+        virtual_machine = jvm(tree, scratch, HEAP_MB, quick=True)
+        command = [*virtual_machine, "GuardDump", module, str(model), str(out)]
         told = run(command, tree.folder(module), LIMIT_S)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,5 +1,7 @@
 """`highwater chaos` as its users see it."""
 
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -8,9 +10,11 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from chaos import cli
 from chaos.cli import chaos
 from chaos.faults.script_file import load, save
 from chaos.settings import Settings
+from chaos.shrink import shrink
 from chaos.sim.simulator import build
 from refimpl.broker.produce import Produces
 
@@ -104,8 +108,9 @@ def test_a_failure_exits_with_1_tells_its_story_and_can_be_shown_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
+    monkeypatch.setattr(cli, "shrink", partial(shrink, budget=10, cpu_s=inf))
     with PARKED_KEPT:
-        result = call("--seeds", "120", "--jobs", "1")
+        result = call("--seeds", "6..125", "--jobs", "1")
         assert result.exit_code == 1
         assert "breaks AckedSurvives" in result.output
         assert "show it again: highwater chaos --seed" in result.output
