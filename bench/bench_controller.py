@@ -1,44 +1,48 @@
-"""The control plane on the embedded store, in processor seconds and operations of the store.
+"""The control plane, in processor seconds and operations of the store: embedded, and ZooKeeper.
 
-    python bench/bench_controller.py
+    python bench/bench_controller.py                         the embedded store
+    python bench/bench_controller.py --zookeeper HOST:PORT   real ZooKeeper as well
+    python bench/bench_controller.py --zookeeper jars        a server of our own, from Maven
 
 Topics are made; the broker that leads a third of 1,000 partitions ends; so does the controller, and
-its successor reads everything and elects. Controller, store and both ends of its sessions run in
-this process, and nothing is written to a disk. Time that passes until a session is over costs
+its successor reads everything and elects. Controllers and both ends of the sessions with the
+embedded store run in this process, which writes nothing to a disk; ZooKeeper writes to its log, and
+its own CPU is shown apart where the server is ours. Time that passes until a session is over costs
 nothing, and is not counted.
 """
 
+from argparse import ArgumentParser
 from collections.abc import Callable
-from time import process_time
+from itertools import count
+from time import perf_counter, process_time
+from typing import TypeAlias
 
+import psutil
+from attrs import frozen
 from rich.console import Console
 from rich.table import Table
+from zookeeper_cluster import HELP, ZooKeeperCluster, server_at
 
 from chaos.sim.synchronous import StoredCluster
 from refimpl.broker import control_messages as c
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import TopicPartition
 
+Cluster: TypeAlias = StoredCluster | ZooKeeperCluster
 CONFIG = ControllerConfig(leader_imbalance_check_interval_ms=0)
 FAILOVER, CREATED, REPLICAS = 1_000, 10_000, 3
 
 
-def brokers() -> StoredCluster:
-    """Three brokers, of which the first is controller."""
-    made = StoredCluster(CONFIG)
+def brokers(made: Cluster, partitions: int = 0) -> Cluster:
+    """Three brokers, of which the first is controller, and a topic of so many partitions."""
     for broker in (1, 2, 3):
         made.start(broker)
+    if partitions:
+        create(made, partitions)
     return made
 
 
-def cluster(partitions: int) -> StoredCluster:
-    """Brokers with a topic of so many partitions."""
-    made = brokers()
-    create(made, partitions)
-    return made
-
-
-def create(made: StoredCluster, partitions: int, topics: int = 1) -> None:
+def create(made: Cluster, partitions: int, topics: int = 1) -> None:
     """Make topics, in one request each."""
     for number in range(topics):
         topic = c.CreatableTopic(f"t{number}", partitions // topics, REPLICAS)
@@ -46,7 +50,7 @@ def create(made: StoredCluster, partitions: int, topics: int = 1) -> None:
         assert result.error is None, result
 
 
-def led_by(made: StoredCluster, broker: int) -> int:
+def led_by(made: Cluster, broker: int) -> int:
     """How many partitions a broker leads."""
     acting = made.acting
     assert acting is not None
@@ -55,7 +59,7 @@ def led_by(made: StoredCluster, broker: int) -> int:
     return sum(one.decision.leader == broker for one in partitions)
 
 
-def fail_over(made: StoredCluster, broker: int) -> None:
+def fail_over(made: Cluster, broker: int) -> None:
     """A broker ends; its session expires, and somebody else leads what it led."""
     assert led_by(made, broker)
     made.end(broker)
@@ -64,15 +68,47 @@ def fail_over(made: StoredCluster, broker: int) -> None:
     assert led_by(made, broker) == 0
 
 
-def cost(made: StoredCluster, work: Callable[[], object]) -> tuple[float, int, int]:
-    """CPU seconds, requests to the store, and transactions of it."""
-    requests, zxid = made.operations, made.store.zxid
-    start = process_time()
+@frozen
+class Cost:
+    """CPU seconds of this process and of the server, seconds that passed, requests to the store,
+    and transactions of it."""
+
+    cpu: float
+    server: float | None
+    seconds: float
+    requests: int
+    transactions: int
+
+
+def cost(made: Cluster, work: Callable[[], object], server: psutil.Process | None) -> Cost:
+    """What this work costs."""
+    zxid, requests, there = last_zxid(made), made.operations, server_cpu(server)
+    start, clock = process_time(), perf_counter()
     work()
-    return process_time() - start, made.operations - requests, made.store.zxid - zxid
+    cpu, passed, requests = (
+        process_time() - start,
+        perf_counter() - clock,
+        made.operations - requests,
+    )
+    spent = None if there is None else (server_cpu(server) or 0.0) - there
+    own = isinstance(made, ZooKeeperCluster)  # asking for the zxid is a transaction there
+    return Cost(cpu, spent, passed, requests, last_zxid(made) - zxid - own)
 
 
-def elect_all(made: StoredCluster) -> None:
+def last_zxid(made: Cluster) -> int:
+    """The number of the store's last transaction."""
+    return made.store.zxid if isinstance(made, StoredCluster) else made.zxid
+
+
+def server_cpu(server: psutil.Process | None) -> float | None:
+    """CPU seconds of the server so far, if it is ours."""
+    if server is None:
+        return None
+    times = server.cpu_times()
+    return times.user + times.system
+
+
+def elect_all(made: Cluster) -> None:
     """Give every partition another leader, and its preferred one again."""
     partitions = [TopicPartition("t0", number) for number in range(FAILOVER)]
     acting = made.acting
@@ -86,27 +122,46 @@ def elect_all(made: StoredCluster) -> None:
     made.ask(c.ElectLeadersRequest(c.PREFERRED, None))
 
 
+def measure(title: str, new: Callable[[], Cluster], server: psutil.Process | None = None) -> Table:
+    """All rows for one store; `new` makes a cluster of nobody."""
+    table = Table(title=title)
+    for name in ("what", "CPU s", "server's", "seconds", "requests to the store", "transactions"):
+        table.add_column(name, justify="left" if name == "what" else "right")
+
+    def row(what: str, made: Cluster, work: Callable[[Cluster], object]) -> None:
+        found = cost(made, lambda: work(made), server)
+        there = "" if found.server is None else f"{found.server:.2f}"
+        numbers = (f"{found.requests:,}", f"{found.transactions:,}")
+        table.add_row(what, f"{found.cpu:.2f}", there, f"{found.seconds:.2f}", *numbers)
+        if isinstance(made, ZooKeeperCluster):
+            made.close()
+
+    some, many = f"{FAILOVER:,} partitions", f"{CREATED:,} partitions"
+    row(f"{many} in 1 topic created", brokers(new()), lambda made: create(made, CREATED))
+    row(f"{many} in 100 topics created", brokers(new()), lambda made: create(made, CREATED, 100))
+    row(f"{some}: a broker ends", brokers(new(), FAILOVER), lambda made: fail_over(made, 2))
+    row(f"{some}: the controller ends", brokers(new(), FAILOVER), lambda made: fail_over(made, 1))
+    row(f"{many}: the controller ends", brokers(new(), CREATED), lambda made: fail_over(made, 1))
+    row(f"{FAILOVER:,} preferred leaders changed and elected", brokers(new(), FAILOVER), elect_all)
+    return table
+
+
 def main() -> None:
-    """Print the table."""
-    table = Table(title="Control plane on the embedded store")
-    for title in ("what", "CPU s", "requests to the store", "transactions"):
-        table.add_column(title, justify="left" if title == "what" else "right")
+    """Print the tables."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--zookeeper", metavar="HOST:PORT|jars", help=HELP)
+    wanted: str | None = parser.parse_args().zookeeper
+    console = Console(width=120)
+    console.print(measure("Control plane on the embedded store", lambda: StoredCluster(CONFIG)))
+    if wanted is None:
+        return
+    with server_at(wanted) as (hosts, server):
+        roots = count(1)
 
-    def row(what: str, made: StoredCluster, work: Callable[[], object]) -> None:
-        cpu, requests, transactions = cost(made, work)
-        table.add_row(what, f"{cpu:.2f}", f"{requests:,}", f"{transactions:,}")
+        def new() -> Cluster:
+            return ZooKeeperCluster(hosts, f"/bench-{next(roots)}", CONFIG)
 
-    one, ten, other = brokers(), brokers(), cluster(FAILOVER)
-    row(f"{CREATED:,} partitions in 1 topic created", one, lambda: create(one, CREATED))
-    row(f"{CREATED:,} partitions in 100 topics created", ten, lambda: create(ten, CREATED, 100))
-    row(f"{FAILOVER:,} partitions: a broker ends", other, lambda: fail_over(other, 2))
-    taken = cluster(FAILOVER)
-    row(f"{FAILOVER:,} partitions: the controller ends", taken, lambda: fail_over(taken, 1))
-    large = cluster(CREATED)
-    row(f"{CREATED:,} partitions: the controller ends", large, lambda: fail_over(large, 1))
-    moved = cluster(FAILOVER)
-    row(f"{FAILOVER:,} preferred leaders changed and elected", moved, lambda: elect_all(moved))
-    Console().print(table)
+        console.print(measure("Control plane on ZooKeeper", new, server))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python bench/bench_metadata.py                       the embedded store: its machine, in memory
                                                          and on a disk, one by one and 64 at a time
     python bench/bench_metadata.py --zookeeper HOST:PORT real ZooKeeper as well
+    python bench/bench_metadata.py --zookeeper jars      a server of our own, from Maven
 
 Values have 100 bytes. CPU is this process's; ZooKeeper's own is not in it. "multi" is what every
 write of a controller is: a check of its epoch's version, and a conditional write.
@@ -18,6 +19,7 @@ from time import perf_counter, process_time
 
 from rich.console import Console
 from rich.table import Table
+from zookeeper_cluster import HELP, server_at
 
 from refimpl.metadata.client import StoreClient
 from refimpl.metadata.contract import (
@@ -112,7 +114,7 @@ def _rates(number: int, cpu: float, wall: float) -> tuple[float, float]:
 def main() -> None:
     """Print a table."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--zookeeper", metavar="HOST:PORT")
+    parser.add_argument("--zookeeper", metavar="HOST:PORT|jars", help=HELP)
     parser.add_argument("--number", type=int, default=5_000)
     arguments = parser.parse_args()
     number: int = arguments.number
@@ -134,12 +136,13 @@ def main() -> None:
             many = number if depth > 1 else few
             rows[f"loop, files, {depth} at once"] = asyncio.run(embedded(store, depth, many))
     if arguments.zookeeper:
-        for depth in (1, 64):
+        with server_at(arguments.zookeeper) as (hosts, _):
+            for depth in (1, 64):
 
-            async def zookeeper(depth: int = depth) -> Found:
-                return await served(ZooKeeperStore(arguments.zookeeper, 10_000), number, depth)
+                async def on_zookeeper(depth: int = depth) -> Found:
+                    return await served(ZooKeeperStore(hosts, 10_000), number, depth)
 
-            rows[f"ZooKeeper, {depth} at once"] = asyncio.run(zookeeper())
+                rows[f"ZooKeeper, {depth} at once"] = asyncio.run(on_zookeeper())
     table = Table("operations a second: of CPU (of the clock)", *OPERATIONS)
     for name, found in rows.items():
         table.add_row(name, *(f"{cpu:,.0f} ({wall:,.0f})" for cpu, wall in found.values()))
