@@ -63,6 +63,7 @@ SOMETIMES: Mapping[str, str] = {
     "topics deleted": "a topic that is deleted",
     "partitions added": "a topic with more partitions than before",
     "configurations altered": "a configuration that is changed",
+    "quotas altered": "a quota that is changed",
     "restarts of the store": "a metadata store that crashes and recovers",
     "writes that a crash of the store kept": "a write that is there, and nobody was told",
 }

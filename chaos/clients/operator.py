@@ -1,10 +1,10 @@
-"""An operator: makes and deletes topics, adds partitions, and changes configurations.
+"""An operator: makes and deletes topics, adds partitions, and changes configurations and quotas.
 
 It asks any broker, which passes that on to the controller it knows; who does not hear in time asks
 for something else, and what became of the first thing nobody knows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -13,16 +13,42 @@ from attrs import define, field
 from chaos.sim.addresses import BROKERS, TICK, TOPIC, Tick
 from chaos.sim.simulation import Simulation
 from refimpl.broker import control_messages as c
+from refimpl.broker import znodes
 from refimpl.broker.cluster import TOPIC as RESOURCE
 from refimpl.broker.cluster import ConfigResource
 from refimpl.broker.messages import Request, Response
 
 NAMES = ("t1", "t2", "t3")
 KEYS = ("retention.ms", "delete.retention.ms")
+RATES = ("producer_byte_rate", "consumer_byte_rate")
 ORDERS = ConfigResource(RESOURCE, TOPIC)
-# Values of configurations count on from here: nothing is ever so old that it is deleted.
+ENTITIES = (("user", "alice"), ("client-id", None)), (("client-id", "loader"),)
+"""Who has quotas: each client of a user, and a client of whoever uses it."""
+# Values count on from here: nothing is ever so old that it is deleted, and nobody is throttled.
 FIRST_VALUE = 1_000_000_000
 MOST_PARTITIONS = 4
+
+
+class Setting(NamedTuple):
+    """A configuration or a quota: the znode that keeps it, and its name."""
+
+    path: str
+    key: str
+
+
+class Altered(NamedTuple):
+    """A setting has this value, as a znode has it."""
+
+    setting: Setting
+    value: str
+
+
+def _quota(entity: Sequence[tuple[str, str | None]], key: str) -> Setting:
+    return Setting(znodes.quota_path(frozenset(entity))[-1], key)
+
+
+CONFIGURATIONS = tuple(Setting(znodes.config_path(ORDERS), key) for key in KEYS)
+QUOTAS = tuple(_quota(entity, key) for entity in ENTITIES for key in RATES)
 
 
 class Asked(NamedTuple):
@@ -79,9 +105,13 @@ class Operator:
         rng = self.rng
         name = rng.choice(NAMES)
         draw = rng.random()
-        if draw < 0.3:
+        if draw < 0.2:
             change = c.ConfigAlteration(rng.choice(KEYS), c.SET, str(FIRST_VALUE + number))
             return c.IncrementalAlterConfigsRequest(((ORDERS, (change,)),))
+        if draw < 0.3:
+            operation = rng.choice(RATES), float(FIRST_VALUE + number)
+            alteration = c.QuotaAlteration(rng.choice(ENTITIES), (operation,))
+            return c.AlterClientQuotasRequest((alteration,))
         if draw < 0.65 and name not in self.ids:
             count, factor = rng.randrange(1, MOST_PARTITIONS), rng.randrange(1, 4)
             return c.CreateTopicsRequest((c.CreatableTopic(name, count, factor),))
@@ -120,6 +150,12 @@ def _granted(asked: Any, body: Any) -> Iterator[Any]:
         case c.CreatePartitionsResponse(topics):
             yield from (asked.topics[0] for one in topics if one.error is None)
         case c.AlterConfigsResponse(resources):
-            yield from (asked.resources[0][1][0] for one in resources if one.error is None)
+            [(resource, [change])] = asked.resources
+            altered = Altered(Setting(znodes.config_path(resource), change.name), change.value)
+            yield from (altered for one in resources if one.error is None)
+        case c.AlterClientQuotasResponse(entities):
+            [(entity, [(key, value)])] = asked.alterations
+            altered = Altered(_quota(entity, key), str(value))
+            yield from (altered for one in entities if one.error is None)
         case _:
             pass  # REQUEST_TIMED_OUT: nobody knows

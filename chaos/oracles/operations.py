@@ -9,7 +9,17 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.operator import FIRST_VALUE, KEYS, ORDERS, Answered, Asked
+from chaos.clients.operator import (
+    CONFIGURATIONS,
+    ENTITIES,
+    FIRST_VALUE,
+    ORDERS,
+    QUOTAS,
+    Altered,
+    Answered,
+    Asked,
+    Setting,
+)
 from chaos.oracles.violation import Violation
 from chaos.sim.addresses import TOPIC
 from chaos.sim.hosts import BrokerHost
@@ -19,15 +29,16 @@ from refimpl.broker import control_messages as c
 from refimpl.broker import znodes
 from refimpl.metadata.contract import Create, Delete, Multi, SetData, changes_of
 
-ORDERS_PATH = znodes.config_path(ORDERS)
+SETTINGS = (*CONFIGURATIONS, *QUOTAS)
+PATHS = {one.path for one in SETTINGS}
 
 
 @define(eq=False)
 class OperationsOracle:
-    """Follows topics by their ids, and the configuration of one of them.
+    """Follows topics by their ids, the configuration of one of them, and clients' quotas.
 
     `topics` are those that are there, `gone` those that were; `may_go` the names and ids whose
-    deletion was asked for. `values` are all that each configuration had, and `answered` those that
+    deletion was asked for. `values` are all that each setting had, and `answered` those that
     the operator was told of, with what it had asked for by then: the number of its last operation.
     """
 
@@ -39,9 +50,9 @@ class OperationsOracle:
     partitions: dict[bytes, int] = field(factory=dict[bytes, int])
     gone: set[bytes] = field(factory=set[bytes])
     may_go: set[str | bytes] = field(factory=set[str | bytes])
-    values: dict[str, set[str]] = field(factory=lambda: {key: set[str]() for key in KEYS})
-    answered: dict[str, dict[int, int]] = field(
-        factory=lambda: {key: dict[int, int]() for key in KEYS}
+    values: dict[Setting, set[str]] = field(factory=lambda: {one: set[str]() for one in SETTINGS})
+    answered: dict[Setting, dict[int, int]] = field(
+        factory=lambda: {one: dict[int, int]() for one in SETTINGS}
     )
     asked: int = 0
     there_when_asked: dict[int, bytes | None] = field(factory=dict[int, bytes | None])
@@ -71,9 +82,9 @@ class OperationsOracle:
             return
         for change in changes_of(seen.write):
             path = change.path
-            if path == ORDERS_PATH and isinstance(change, Create | SetData):
+            if path in PATHS and isinstance(change, Create | SetData):
                 for key, value in znodes.config_of(change.data).items():
-                    self.values[key].add(value)
+                    self.values[Setting(path, key)].add(value)
             elif path.startswith(f"{znodes.TOPICS}/") and path.count("/") == 3:
                 name = path.removeprefix(f"{znodes.TOPICS}/")
                 if isinstance(change, Create | SetData):
@@ -123,11 +134,12 @@ class OperationsOracle:
                     and self.partitions.get(topic_id or b"", count) < count
                 ):
                     return f"{name} has no {count} partitions"
-            case c.ConfigAlteration(name, _, value):
-                if value not in self.values[name]:
-                    return f"{name} is not {value}"
-                self.counts["configurations altered"] += 1
-                self.answered[name].setdefault(seen.number, self.asked)
+            case Altered(setting, value):
+                if value not in self.values[setting]:
+                    return f"{setting.key} of {setting.path} is not {value}"
+                kind = "quotas" if setting in QUOTAS else "configurations"
+                self.counts[f"{kind} altered"] += 1
+                self.answered[setting].setdefault(seen.number, self.asked)
             case _:
                 pass
         return ""
@@ -136,12 +148,13 @@ class OperationsOracle:
 
     def unfinished(self) -> str:
         """What brokers have not heard of, or was lost, in words."""
-        found = self.store.store.tree.nodes.get(ORDERS_PATH)
-        configs = znodes.config_of(found.data) if found is not None else {}
-        for key, answered in self.answered.items():
-            lost = self._newer(configs.get(key), answered)
+        stored = {path: self._stored(path) for path in PATHS}
+        for setting, answered in self.answered.items():
+            path, key = setting
+            value = stored[path].get(key)
+            lost = self._newer(value, answered)
             if lost:
-                return f"{key} of {TOPIC} is {configs.get(key)}, and was altered by {lost} since"
+                return f"{key} of {path} is {value}, and was altered by {lost} since"
         for broker in self.brokers:
             metadata = broker.node.metadata
             known = {
@@ -154,17 +167,26 @@ class OperationsOracle:
             }
             if known != there:
                 return f"broker {broker.id} knows other topics than there are: {known}, {there}"
-            if dict(metadata.configs.get(ORDERS, {})) != configs:
+            if dict(metadata.configs.get(ORDERS, {})) != stored[znodes.config_path(ORDERS)]:
                 return f"broker {broker.id} has another configuration than was stored"
+            for entity in map(frozenset, ENTITIES):
+                quotas = stored[znodes.quota_path(entity)[-1]]
+                known = metadata.quotas.get(entity, {})
+                if known != {key: float(value) for key, value in quotas.items()}:
+                    return f"broker {broker.id} has other quotas than were stored"
             strays = {name.topic for name in broker.node.partitions} - {TOPIC, *there}
             if strays:
                 return f"broker {broker.id} keeps replicas of deleted topics: {strays}"
         return ""
 
+    def _stored(self, path: str) -> dict[str, str]:
+        found = self.store.store.tree.nodes.get(path)
+        return znodes.config_of(found.data) if found is not None else {}
+
     def _newer(self, value: str | None, answered: dict[int, int]) -> list[int]:
         """The operations that were asked for when this value was answered already, and answered:
         it is not theirs. A request that the network has doubled may be carried out again later."""
-        number = int(value or FIRST_VALUE) - FIRST_VALUE
+        number = int(float(value or FIRST_VALUE)) - FIRST_VALUE
         if self.simulation.network.doubled or (number and number not in answered):
             return []
         known = answered.get(number, 0)

@@ -4,13 +4,29 @@ from typing import Any
 
 from attrs import evolve
 
-from chaos.clients.operator import FIRST_VALUE, KEYS, ORDERS, Answered, Asked
+from chaos.clients.operator import (
+    CONFIGURATIONS,
+    ENTITIES,
+    FIRST_VALUE,
+    KEYS,
+    ORDERS,
+    QUOTAS,
+    RATES,
+    Altered,
+    Answered,
+    Asked,
+)
 from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.operations import OperationsOracle
 from chaos.sim.store import Applied
 from refimpl.broker import control_messages as control
 from refimpl.broker import znodes
-from refimpl.broker.cluster import ConfigsAltered, PartitionRegistration, TopicCreated
+from refimpl.broker.cluster import (
+    ConfigsAltered,
+    PartitionRegistration,
+    QuotasAltered,
+    TopicCreated,
+)
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import ControllerElected
 from refimpl.machines.messages import LeaderAndIsr
@@ -192,19 +208,20 @@ def says_partitions_are_added_and_forgets(c: Cluster) -> None:
     is_told(c, None, wanted)
 
 
-def alteration(number: int) -> control.ConfigAlteration:
-    return control.ConfigAlteration(KEYS[0], control.SET, str(FIRST_VALUE + number))
-
-
-@breaks(f"{OO}._missing: is not", **OPERATIONS)
+@breaks(f"{OO}._missing: of is not", **OPERATIONS)
 def says_altered_and_forgets(c: Cluster) -> None:
-    is_told(c, None, alteration(1))
+    is_told(c, None, Altered(CONFIGURATIONS[0], str(FIRST_VALUE + 1)))
+
+
+@breaks(f"{OO}._missing: of is not", **OPERATIONS)
+def says_that_a_quota_is_altered_and_forgets(c: Cluster) -> None:
+    is_told(c, None, Altered(QUOTAS[0], str(float(FIRST_VALUE + 1))))
 
 
 @breaks(f"{OO}.unfinished: of is , and was altered by since", **OPERATIONS)
 def loses_a_configuration(c: Cluster) -> None:
     """It was altered, and is no more."""
-    operations(c).answered[KEYS[0]][7] = 7
+    operations(c).answered[CONFIGURATIONS[0]][7] = 7
     c.finish()
 
 
@@ -219,6 +236,13 @@ def tells_of_a_topic_that_is_not_there(c: Cluster) -> None:
 def tells_of_a_configuration_that_is_not_there(c: Cluster) -> None:
     broker = operations(c).brokers[1].node.metadata
     broker.apply(ConfigsAltered(ORDERS, {KEYS[0]: "1"}))
+    c.finish()
+
+
+@breaks(f"{OO}.unfinished: broker has other quotas than were stored", **OPERATIONS)
+def tells_of_a_quota_that_is_not_there(c: Cluster) -> None:
+    broker = operations(c).brokers[1].node.metadata
+    broker.apply(QuotasAltered(frozenset(ENTITIES[1]), {RATES[0]: 1.0}))
     c.finish()
 
 

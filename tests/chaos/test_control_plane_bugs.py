@@ -17,6 +17,7 @@ STORED = "refimpl.broker.stored_controller:StoredController"
 LOOK = "store.GetData(znodes.CONTROLLER_EPOCH), store.Exists(znodes.CONTROLLER, watch=True)"
 SEEDS = range(60)
 STORE_CRASHES = {"faults": ("store", "depose"), "gap_ms": 60, "operate_ms": 40}
+DEPOSED = {"faults": ("depose",), "operate_ms": 40}
 CRASHES, LOST_ANSWERS = ("crash", "crash", "pause", "expire"), ("cut", "elect", "noise")
 
 
@@ -139,6 +140,7 @@ BUGS = [
         "stat.ephemeral_owner == self.election.session",
         "True",
         ("Progress", "EndsAreTrue"),
+        {"faults": ("crash", "crash", "store"), "session_ms": 600},
     ),
     Bug(
         "crash_goes_undetected_by_the_controller",
@@ -163,7 +165,10 @@ BUGS = [
         "refimpl.metadata.durable:DurableStore._safely",
         "self.disk.flush(self.log)",
         "",
-        ("AcknowledgedIsStored", "NeverBack", "DeletedStaysDeleted", "ControllerEpochAscends"),
+        (
+            *("AcknowledgedIsStored", "NeverBack", "DeletedStaysDeleted"),
+            *("ControllerEpochAscends", "DeposedWritesNothing"),
+        ),
         STORE_CRASHES,
     ),
     Bug(
@@ -174,6 +179,17 @@ BUGS = [
         "isinstance(entity, ConfigResource)",
         "False",
         ("Progress", "ValueError"),
+        DEPOSED,
+    ),
+    Bug(
+        "quotas_are_not_read",
+        "KAFKA-849: quotas are unknown to a new controller, and the next change of another one "
+        "of the same client takes them away.",
+        "refimpl.broker.store_reads:Loaded._configs",
+        "self.state.metadata.apply(QuotasAltered(entity, quotas))",
+        "pass",
+        ("Progress",),
+        DEPOSED,
     ),
     Bug(
         "deleted_but_for_its_znode",
@@ -209,6 +225,7 @@ BUGS = [
         "self._delete_strays(now)",
         "pass",
         ("Progress",),
+        {"operate_ms": 40},
     ),
 ]
 
