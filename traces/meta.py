@@ -75,6 +75,7 @@ class Fault:
 
     what: str
     at_ns: int | None = None
+    until_ns: int | None = None  # when it was undone: a broker restarted, a network healed
 
 
 @frozen
@@ -192,8 +193,10 @@ def _fault(fault: Any) -> Fault:
     if type(fault) is not dict:
         return Fault(str(fault))
     told = cast("dict[str, Any]", fault)
-    at_ns = told.get("at_ns")
-    return Fault(str(told.get("what", "")), at_ns if type(at_ns) is int else None)
+    at_ns, until_ns = (told.get(name) for name in ("at_ns", "until_ns"))
+    at_ns = at_ns if type(at_ns) is int else None
+    lasted = at_ns is not None and type(until_ns) is int and until_ns >= at_ns
+    return Fault(str(told.get("what", "")), at_ns, until_ns if lasted else None)
 
 
 def _names(whole: "_Object") -> tuple[str, ...] | None:

@@ -225,13 +225,16 @@ def test_the_plots_say_what_they_show(recorded: tuple[Judged, Element]) -> None:
     assert titles == [
         "Consumer lag of group g",
         "Unseen records",
+        "Throughput",
+        "Latency of sends",
+        "Processes",
         "Offsets against time",
         "Ownership in group g",
         "Commit positions of group g",
     ]
     captions = [text_of(caption) for caption in find(root, ".plot > figcaption")]
     assert captions[0].endswith(", 0 at the end.")
-    assert "9 members" in captions[3]
+    assert "9 members" in captions[6]
     faults = [text_of(fault) for fault in find(root, ".faults li")]
     assert len(faults) == 6
     assert faults[0].startswith("kill -9 client c0#0 at ")

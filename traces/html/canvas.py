@@ -9,7 +9,7 @@ import matplotlib as _matplotlib
 import numpy as np
 from attrs import define, field, frozen
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from traces.html.picture import Picture
 from traces.html.svg import BAD, FAULT, GRID, INK, QUIET, WARN, inline
@@ -59,6 +59,7 @@ class Fault:
     number: int
     at_ns: int
     what: str
+    until_ns: int | None = None  # when it was undone, if that is told
 
 
 @frozen
@@ -93,6 +94,12 @@ class Clock:
     def spoken(self, ns: int, digits: int = 2) -> str:
         """A time as the reader finds it on the axis."""
         return f"{self.at(ns):,.{digits}f}\N{NO-BREAK SPACE}{self.unit[1]}"
+
+    def when(self, fault: Fault) -> str:
+        """When a fault was made, and undone."""
+        if fault.until_ns is None:
+            return f"at {self.spoken(fault.at_ns)}"
+        return f"from {self.spoken(fault.at_ns)} to {self.spoken(fault.until_ns)}"
 
     def told_apart(self, instants: Iterable[int]) -> dict[int, str]:
         """Times in as many digits as it takes to see that they are different."""
@@ -156,6 +163,9 @@ class Canvas:
             if not 0 <= x <= self.axes.get_xlim()[1]:
                 continue
             id = f"fault-{fault.number}"
+            if fault.until_ns is not None:
+                end = min(float(self.clock.at(fault.until_ns)), self.axes.get_xlim()[1])
+                self.axes.axvspan(x, max(end, x), color=FAULT, alpha=0.12, linewidth=0, zorder=0)
             width, dashes = (1, (3, 3)) if self.width >= WIDE else (0.7, (2, 4))
             self.axes.axvline(
                 x,
@@ -166,7 +176,7 @@ class Canvas:
                 gid=id,
                 zorder=1,
             )
-            self.notes[id] = f"{fault.number}: {fault.what} at {self.clock.spoken(fault.at_ns)}", ""
+            self.notes[id] = f"{fault.number}: {fault.what} {self.clock.when(fault)}", ""
             numbered.append(fault)
         if self.width >= WIDE:
             self._number(numbered)
@@ -219,6 +229,13 @@ class Canvas:
                 **({"transform": top} if on_top else {}),
             )
             self.notes[id] = mark.tip, mark.href
+
+    def powers_of_ten(self, unit: str) -> None:
+        """Values upwards on a scale of powers of ten."""
+        with matplotlib.rc_context(_SETTINGS):
+            self.axes.set_yscale("log")
+            self.axes.yaxis.set_major_formatter(_formatter(lambda value: f"{value:g} {unit}"))
+            self.axes.yaxis.set_minor_locator(NullLocator())
 
     def text(self, x: float, y: float, words: str, **style: str | float) -> None:
         """Words at a place of the plot."""

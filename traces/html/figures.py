@@ -42,7 +42,7 @@ def plates(one: Judged, picture: Picture, run_id: str) -> Plates:
     sheet = Sheet(run, picture, groups, clock, marks, names, run_id, shown)
     return Plates(
         figures=tuple(sheet.all()),
-        faults=tuple((fault, clock.spoken(fault.at_ns)) for fault in timed),
+        faults=tuple((fault, clock.when(fault)) for fault in timed),
         untimed=untimed,
         remark=" ".join(_remarks(picture, others)),
     )
@@ -84,7 +84,7 @@ def _faults(run: Run, picture: Picture) -> tuple[list[Fault], tuple[str, ...]]:
         if fault.at_ns is None or picture.clocks > 1:
             untimed.append(fault.what)
         else:
-            timed.append(Fault(number, fault.at_ns, fault.what))
+            timed.append(Fault(number, fault.at_ns, fault.what, fault.until_ns))
     return timed, tuple(untimed)
 
 

@@ -7,6 +7,7 @@ from attrs import field, frozen
 
 from traces.columns import Bools, lookup
 from traces.context import Ints
+from traces.html.activity import Activity, activity
 from traces.html.ownership import Owned, ownership
 from traces.html.rows import Sample, sample
 from traces.html.series import (
@@ -80,6 +81,7 @@ class Picture:
     wall_ms: tuple[int, int] | None = None
     rows: int = 0
     every: int = 1  # one of so many offsets was looked at
+    activity: Activity = field(factory=Activity)
 
 
 def picture(run: Run) -> Picture:
@@ -108,6 +110,7 @@ def picture(run: Run) -> Picture:
         wall_ms=_wall(columns),
         rows=taken.rows,
         every=taken.every,
+        activity=activity(columns, at, during, scale, taken.every),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from traces.html.activity import Activity, Busy
 from traces.html.canvas import LEFT, WIDE, Canvas, Clock, Mark, fitted
 from traces.html.ownership import Owned
 from traces.html.picture import Group, Partition
@@ -16,6 +17,7 @@ BARS = 1_200  # of one, too
 _GAP = 0.25  # between partitions, in bars
 _FEW = 80
 Members = dict[int, tuple[str, str, int]]
+LATENCIES = SERIES[0], SERIES[1], QUIET  # the median, 99 of 100, the highest
 _LINES = 8  # curves that can be told apart in one plot
 
 
@@ -56,6 +58,59 @@ def unseen_plot(
     canvas.axes.set_ylim(0, _headroom(total))
     canvas.draw_marks(marks, on_top=True)
     return canvas.svg(prefix, "Unseen records over time")
+
+
+def throughput_plot(clock: Clock, done: Activity, prefix: str) -> str:
+    """How many records a second were acknowledged, read, and not acknowledged."""
+    canvas = Canvas(clock, WIDE, 200, left=LEFT, top=26)
+    canvas.draw_faults()
+    x = clock.bins(BINS)
+    canvas.axes.fill_between(x, done.acknowledged, color=SEND, alpha=0.15, linewidth=0, step="mid")
+    for curve, colour in ((done.acknowledged, SEND), (done.read, READ)):
+        canvas.axes.plot(x, curve, color=colour, linewidth=1.4, drawstyle="steps-mid")
+    if done.unacknowledged.any():
+        canvas.axes.plot(x, done.unacknowledged, color=BAD, linewidth=1.4, drawstyle="steps-mid")
+    canvas.axes.set_ylim(0, _headroom(np.maximum(done.acknowledged, done.read)))
+    return canvas.svg(prefix, "Throughput over time")
+
+
+def latency_plot(clock: Clock, done: Activity, prefix: str) -> str:
+    """How long sends waited for their answer, on a scale of powers of ten."""
+    canvas = Canvas(clock, WIDE, 200, left=LEFT, top=26)
+    canvas.draw_faults()
+    x = clock.bins(BINS)
+    for curve, colour, width in zip(done.latency, LATENCIES, (1.6, 1.2, 0.8), strict=True):
+        canvas.axes.plot(
+            x,
+            np.maximum(curve, 1) / 1e6,  # a bin without answers leaves a gap
+            color=colour,
+            linewidth=width,
+            marker=".",
+            markersize=3,
+        )
+    canvas.powers_of_ten("ms")
+    return canvas.svg(prefix, "Latency of sends over time")
+
+
+def processes_plot(clock: Clock, busy: Sequence[Busy], names: Sequence[str], prefix: str) -> str:
+    """When each process had a call under way, when one failed, and where it crashed."""
+    canvas = Canvas(clock, WIDE, 72 + 20 * len(busy), left=LEFT, top=26)
+    canvas.draw_faults()
+    axes, cell = canvas.axes, canvas.axes.get_xlim()[1] / CELLS
+    axes.set_ylim(len(busy), 0)
+    canvas.name_rows([row + 0.5 for row in range(len(busy))], (name[:15] for name in names))
+    axes.grid(visible=False, axis="y")
+    for row, one in enumerate(busy):
+        for ranges, colour, top, height in (
+            (one.calls, SEND if one.sends else READ, 0.14, 0.72),
+            (one.troubled, BAD, 0.66, 0.2),
+        ):
+            bars = [(start * cell, (end - start) * cell) for start, end in ranges]
+            axes.broken_barh(bars, (row + top, height), facecolor=colour, linewidth=0, alpha=0.8)
+        if one.crashed_at is not None:
+            x = float(clock.at(one.crashed_at))
+            axes.plot([x], [row + 0.5], marker="x", markersize=7, color=BAD, linestyle="none")
+    return canvas.svg(prefix, "Calls of each process over time")
 
 
 def offsets_panel(clock: Clock, one: Partition, marks: Sequence[Mark], prefix: str) -> str:

@@ -46,6 +46,8 @@ class Sheet:
         if self.picture.clocks == 1:  # senders and readers are compared in these
             yield from self._lags()
             yield from self._unseen()
+        yield from self._speed()
+        yield from self._processes()
         yield from self._offsets()
         yield from self._ownerships()
         yield from self._commits()
@@ -82,6 +84,43 @@ class Sheet:
         )
         svg = plots.unseen_plot(self.clock, every, self.marks, f"{self.id}-unseen")
         yield Figure("Unseen records", caption, (("", svg),))
+
+    def _speed(self) -> Iterator[Figure]:
+        done = self.picture.activity
+        if done.acknowledged.any() or done.read.any():
+            seconds = (self.picture.end - self.picture.start) / 1e9 / len(done.read)
+            sent, read = (curve.sum() * seconds for curve in (done.acknowledged, done.read))
+            caption = f"Records per second: {sent:,.0f} were acknowledged and {read:,.0f} read."
+            legend = [("send", "acknowledged"), ("read", "read")]
+            if done.unacknowledged.any():
+                lost = done.unacknowledged.sum() * seconds
+                caption += f" Of {lost:,.0f} the send failed or nobody knows."
+                legend.append(("bad", "not acknowledged"))
+            svg = plots.throughput_plot(self.clock, done, f"{self.id}-throughput")
+            yield Figure("Throughput", caption, (("", svg),), tuple(legend))
+        if done.latency:
+            median, most = np.nanmedian(done.latency[0]) / 1e6, np.nanmax(done.latency[-1]) / 1e6
+            caption = (
+                "From each acknowledged send to its answer, by the time of the answer: "
+                f"the median about {median:,.1f} ms, the highest {most:,.1f} ms."
+            )
+            svg = plots.latency_plot(self.clock, done, f"{self.id}-latency")
+            words = ("median", "99 of 100", "highest")
+            legend = tuple(zip(("series-0", "series-1", "quiet"), words, strict=True))
+            yield Figure("Latency of sends", caption, (("", svg),), legend)
+
+    def _processes(self) -> Iterator[Figure]:
+        done = self.picture.activity
+        if not done.processes:
+            return
+        names = [self.run.names.processes.name(one.process) for one in done.processes]
+        crashed = sum(one.crashed_at is not None for one in done.processes)
+        caption = f"When each process had a call under way; crashed: {crashed:,}."
+        if done.others:
+            caption += f" {done.others:,} more processes, the least busy ones, are not shown."
+        svg = plots.processes_plot(self.clock, done.processes, names, f"{self.id}-processes")
+        legend = (("send", "producer"), ("read", "other client"), ("bad", "failed, unanswered"))
+        yield Figure("Processes", caption, (("", svg),), legend)
 
     def _offsets(self) -> Iterator[Figure]:
         panels = [
