@@ -12,6 +12,7 @@ from refimpl.broker.client_quotas import FETCH
 from refimpl.broker.memory_records import MemoryRecords
 from refimpl.broker.messages import (
     CONSUMER,
+    READ_COMMITTED,
     SESSIONLESS,
     FetchedPartition,
     FetchPartition,
@@ -23,6 +24,9 @@ from refimpl.wire import fetch as wire
 from refimpl.wire.framing import Buffer
 from refimpl.wire.messages import milliseconds
 from refimpl.wire.reader import UUID_SIZE
+
+UNKNOWN = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+"""With these Kafka names no aborted transactions; with other errors it does not speak of them."""
 
 
 def handle(call: Call) -> Handling:
@@ -98,6 +102,7 @@ def _answer(
     topics: dict[str | bytes, list[wire.FetchedData]] = {}
     known = broker.node.metadata.topics
     leaders: list[tuple[int, int] | None] = []
+    committed = call.request.isolation_level == READ_COMMITTED
     for one in response.partitions:
         name: str | bytes = one.partition.topic
         if version >= wire.FIRST_WITH_IDS:
@@ -107,7 +112,7 @@ def _answer(
         if one.error in MOVED:
             leader = leader_of(broker, one.partition)
             leaders.append(leader)
-        topics.setdefault(name, []).append(_data(one, leader))
+        topics.setdefault(name, []).append(_data(one, leader, committed=committed))
     if _replica(call.request)[0] == CONSUMER:
         call.throttle_ms = broker.node.client_quotas.throttle_ms(
             FETCH, call.client_id, _size(topics), broker.now()
@@ -129,16 +134,20 @@ def _size(topics: Mapping[str | bytes, Sequence[wire.FetchedData]]) -> int:
     return sum(len(one.records) for many in topics.values() for one in many)
 
 
-def _data(one: FetchedPartition, leader: tuple[int, int] | None) -> wire.FetchedData:
+def _data(
+    one: FetchedPartition, leader: tuple[int, int] | None, *, committed: bool
+) -> wire.FetchedData:
     records = one.records
-    aborted = one.aborted_transactions
+    aborted: list[tuple[int, int]] | None = None
+    if one.error in UNKNOWN or (committed and one.error is None):
+        aborted = [(each.producer_id, each.first_offset) for each in one.aborted_transactions]
     return wire.FetchedData(
         one.partition.partition,
         code(one.error),
         one.high_watermark,
         one.last_stable_offset,
         one.log_start_offset,
-        [(each.producer_id, each.first_offset) for each in aborted] if aborted else None,
+        aborted,
         one.preferred_read_replica,
         records.data if isinstance(records, MemoryRecords) else b"",
         one.diverging and (one.diverging.epoch, one.diverging.end),
@@ -147,4 +156,4 @@ def _data(one: FetchedPartition, leader: tuple[int, int] | None) -> wire.Fetched
 
 
 def _unknown(number: int) -> wire.FetchedData:
-    return wire.FetchedData(number, code("UNKNOWN_TOPIC_ID"), -1, -1, -1, None, -1, b"")
+    return wire.FetchedData(number, code("UNKNOWN_TOPIC_ID"), -1, -1, -1, (), -1, b"")

@@ -96,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slots = deque[Slot]()
         self._answers: list[Buffer] = []  # until they are sent together
         self._answered_bytes = 0  # of these
-        self._sends_soon = False
+        self._turning = self._sends_soon = False
         self._reserved = 0  # for the frame that is being received
         self._in_flight = 0  # bytes of requests that wait for their answers
         self._begins = 0  # of these, what the next request has been granted
@@ -193,10 +193,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def turn(self) -> None:
         """Handle what may be handled now, and send what could be answered at once."""
-        self._sends_soon = True
+        self._turning = True
         try:
             self._handle_waiting()
         finally:
+            self._turning = False
             self._send()
         self._read_or_not()
 
@@ -243,6 +244,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._answered_bytes > GATHERED:
             self._send()
+        if self._turning:
+            return
         if self._waiting:
             asyncio.get_running_loop().call_soon(self.turn)
         elif self._answers and not self._sends_soon:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from refimpl.storage.batch import encode_batch
-from refimpl.storage.record import Record
-from tests.wire.asking import TIMEOUT, Ask, create, topic
+from tests.wire.asking import NOW, TIMEOUT, Ask, create, produce, topic
+from tests.wire.fetch_scripts import config_resources, fetches
 from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -276,23 +275,6 @@ def quotas(ask: Ask) -> None:
 
 # Data of partitions
 
-NOW = 1_790_000_000_000
-
-
-def produce(
-    ask: Ask, name: str, count: int, *, producer: tuple[int, int, int] = (-1, -1, -1), **more: Any
-) -> dict[str, Any]:
-    """Records, 1 ms apart, to partition 0; `producer` is an id, an epoch and a sequence number."""
-    made = [Record(index, NOW + index, b"key", b"value") for index in range(count)]
-    id, epoch, sequence = producer
-    batch = encode_batch(
-        made, base_offset=0, producer_id=id, producer_epoch=epoch, base_sequence=sequence
-    )
-    partition = {"index": more.pop("partition", 0), "records": batch}
-    asked = {"acks": -1, "timeout": TIMEOUT, **more}
-    topic = {"name": name, "partition_data": [partition]}
-    return ask("Produce", 9, topic_data=[topic], **asked)
-
 
 def of(name: str, *partitions: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Partitions of one topic."""
@@ -541,4 +523,6 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "offsets_of_groups": offsets_of_groups,
     "classic_groups": classic_groups,
     "consumer_groups": consumer_groups,
+    "fetches": fetches,
+    "config_resources": config_resources,
 }
