@@ -80,11 +80,14 @@ class Proxy:
             if self.cut:
                 client.close()
                 continue
-            with suppress(OSError):
+            try:
                 server = socket.create_connection(("127.0.0.1", self.target))
-                self.open += [client, server]
-                for ends in ((client, server), (server, client)):
-                    threading.Thread(target=_pump, args=ends, daemon=True).start()
+            except OSError:
+                client.close()
+                continue
+            self.open += [client, server]
+            for ends in ((client, server), (server, client)):
+                threading.Thread(target=_pump, args=ends, daemon=True).start()
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

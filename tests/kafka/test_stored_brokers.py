@@ -21,7 +21,7 @@ from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 from tests.kafka.judge import LEAN, free_port, jars
 from tests.kafka.zookeeper.servers import Server, zookeeper
 
-SECONDS = 60
+SECONDS = 300
 SESSION_MS = 3000
 ROOT = "/kafka"
 SETTINGS = {
@@ -42,8 +42,9 @@ class Process:
     port: int = field(factory=free_port)
     process: Any = None
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        settings += [f"--set={one}" for one in more]
         command = [
             *(sys.executable, "-m", "refimpl", "broker", "--id", str(self.id)),
             *("--zookeeper", f"{self.server.address}{ROOT}", "--port", str(self.port)),
