@@ -49,13 +49,18 @@ class BrokerRegistrationResponse(NamedTuple):
 
 
 class BrokerHeartbeatRequest(NamedTuple):
-    """A broker lives, and knows the metadata of this controller epoch up to this version."""
+    """A broker lives, and knows the metadata of this controller epoch up to this version.
+
+    `offline` are the partitions of which its log has failed: what Kafka says by log directories
+    (KIP-858), and on ZooKeeper by KAFKA_STORAGE_ERROR in answers to LeaderAndIsr (KIP-112).
+    """
 
     broker_id: int
     broker_epoch: int
     metadata_version: int
     want_shut_down: bool
     controller_epoch: int = 0
+    offline: tuple[TopicPartition, ...] = ()
 
 
 class BrokerHeartbeatResponse(NamedTuple):

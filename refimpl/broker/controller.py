@@ -229,6 +229,8 @@ class Controller:
             registry.unfence(broker)
             self.state.broker_changed(broker)
             self.decisions.find_leaders()
+        if body.offline:
+            self.decisions.replicas_failed(broker, body.offline)
         leaving = broker in registry.leaving
         self._respond(request, c.BrokerHeartbeatResponse(None, leaving))
         known = body.controller_epoch, body.metadata_version

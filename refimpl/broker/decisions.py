@@ -1,6 +1,6 @@
 """What the controller decides about partitions, when brokers come and go or somebody asks."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from attrs import define
 
@@ -110,6 +110,15 @@ class Decisions:
                 self._decided(name, one, "Register", broker)
             self.find_leader(name, one)
 
+    def replicas_failed(self, broker: int, names: Iterable[TopicPartition]) -> None:
+        """A broker lives, and its logs of these partitions have failed: others have to do there
+        what it did (KIP-112, KIP-858)."""
+        for name in names:
+            one = self.state.partitions.get(name)
+            if one is not None and one.state.fail_replica(broker):
+                self._fence(name, one, broker)
+                self.find_leader(name, one)
+
     def find_leaders(self) -> None:
         """Somebody may lead now where nobody does."""
         for name, one in self.state.partitions.items():
@@ -126,7 +135,7 @@ class Decisions:
         successor = state.leader
         if successor in (broker, None):
             others = state.isr - {broker}
-            successor = first_live(one.assignment.replicas, others, self.state.registry.active)
+            successor = first_live(one.assignment.replicas, others, state.active)
         if state.leader is None:
             if state.remove(broker):
                 self._decided(name, one, "Remove", broker)
@@ -189,9 +198,7 @@ class Decisions:
         state = one.state
         isr, epoch = state.isr, state.partition_epoch
         outcome = state.alter_partition(request)
-        self.state.outputs.append(
-            IsrAnswered(name, request, outcome, frozenset(self.state.registry.active))
-        )
+        self.state.outputs.append(IsrAnswered(name, request, outcome, frozenset(state.active)))
         for follower in sorted(isr ^ state.isr):
             action = "ExpandIsr" if follower in state.isr else "ShrinkIsr"
             self._observe(name, one, action, request.broker_id, follower)
@@ -222,7 +229,7 @@ class Decisions:
     def _reassign(self, name: TopicPartition, one: Controlled, assignment: Assignment) -> None:
         state, replicas = one.state, frozenset(assignment.replicas)
         left = sorted(state.isr - replicas)
-        live = first_live(assignment.replicas, state.isr & replicas, self.state.registry.active)
+        live = first_live(assignment.replicas, state.isr & replicas, state.active)
         state.reassign(replicas, live)
         one.assignment = assignment
         self._configure(name, one)
@@ -244,7 +251,8 @@ class Decisions:
     def _observe(
         self, name: TopicPartition, one: Controlled, action: str, broker: int, successor: int
     ) -> None:
-        state, alive = one.state, self.state.registry.alive
+        state = one.state
+        alive = self.state.registry.alive - state.offline
         self.state.outputs.append(
             Decided(name, action, broker, successor, state.decision, state.elr, alive)
         )

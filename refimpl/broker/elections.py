@@ -26,7 +26,7 @@ def online(
 ) -> Choice | None:
     """Who leads where nobody does: one of the ISR, else of the ELR, else who led last, else,
     if that is allowed, anyone."""
-    active = state.brokers.active
+    active = state.active
     for candidates in (state.isr, state.elr):
         broker = first_live(tuple(assignment), candidates, active)
         if broker is not None:
@@ -68,7 +68,7 @@ def _preferred(assignment: Sequence[int], state: PartitionState) -> Choice:
     if state.leader == preferred:
         raise not_needed()
     choice = online(assignment, state) if state.leader is None else None
-    if choice is None and preferred in state.isr & state.brokers.active:
+    if choice is None and preferred in state.isr & state.active:
         choice = Choice(preferred)
     if choice is None:
         raise ApiError("PREFERRED_LEADER_NOT_AVAILABLE", "The preferred leader was not available.")
@@ -78,4 +78,4 @@ def _preferred(assignment: Sequence[int], state: PartitionState) -> Choice:
 def imbalanced(assignment: Sequence[int], state: PartitionState) -> bool:
     """Whether another one leads than the first of the assignment, which could."""
     preferred = assignment[0]
-    return state.leader not in (None, preferred) and preferred in state.isr & state.brokers.active
+    return state.leader not in (None, preferred) and preferred in state.isr & state.active

@@ -68,14 +68,15 @@ class Lifecycle:
         return True
 
     def heartbeat(self) -> None:
-        """Say that we live, and how much of the metadata we know."""
+        """Say that we live, how much of the metadata we know, and which of our logs have failed:
+        every time, for what was said may have been lost, or the controller is another one."""
         context = self.context
         context.request(
             context.controller,
             BrokerHeartbeatRequest(
                 *(context.id, context.broker_epoch),
                 *(self.metadata.metadata_version, self.wants_to_stop),
-                self.metadata.controller_epoch,
+                *(self.metadata.controller_epoch, tuple(context.offline)),
             ),
         )
 

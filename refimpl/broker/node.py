@@ -327,8 +327,10 @@ class Node:
         """A log has failed: its partition takes part in nothing until the next start (KIP-112).
 
         This is an input of its own, for what had failed may have changed the partition already.
+        The controller hears of it at once, so that another one leads.
         """
-        for partition in self.storage.failed():
+        failed = self.storage.failed()
+        for partition in failed:
             partition.replica.fail()
             self.context.outputs.append(WentOffline(partition.name))
             self.fetchers.leave(partition)
@@ -339,6 +341,8 @@ class Node:
         why = self.logs.failure()
         if why is not None:
             self.context.outputs.append(c.StorageFailed(why))
+        elif failed and self.lifecycle.registered:
+            self.lifecycle.heartbeat()
         return 0
 
     def _describe(self, request: m.Request) -> None:

@@ -25,7 +25,8 @@ class PartitionState:
     Every change raises the partition epoch. Every change of the leader, and every broker taken
     out, is a new leader epoch as well. `elr` holds, with KIP-966, who left the ISR while it was
     below min.insync.replicas: they have everything that was acknowledged, unless they crashed.
-    Who is alive, the registry of brokers knows, which all partitions share. `last_known` is who
+    Who is alive, the registry of brokers knows, which all partitions share; `offline` are the
+    replicas whose log has failed while their broker lives (KIP-112). `last_known` is who
     led last, while nobody leads and `last_known_leader` allows its election (Kafka 4.x).
     """
 
@@ -41,6 +42,7 @@ class PartitionState:
     unclean_election: bool = False
     last_known_leader: bool = False
     last_known: int | None = None
+    offline: frozenset[int] = frozenset()
 
     @classmethod
     def create(
@@ -77,6 +79,12 @@ class PartitionState:
     def decision(self) -> LeaderAndIsr:
         """What is in force, as brokers are told it."""
         return LeaderAndIsr(self.leader_epoch, self.leader, self.isr, self.partition_epoch)
+
+    @property
+    def active(self) -> frozenset[int]:
+        """Who may join the ISR or be elected: a broker that is active, and whose log is well."""
+        active = self.brokers.active
+        return active - self.offline if self.offline else active
 
     # Asked by the leader
 
@@ -127,8 +135,8 @@ class PartitionState:
 
     def _must_be_eligible(self, members: Iterable[tuple[int, int]]) -> None:
         for broker, epoch in members:
-            if broker not in self.brokers.active:
-                raise errors.InactiveReplica(broker, self.brokers.active)
+            if broker not in self.active:
+                raise errors.InactiveReplica(broker, self.active)
             here = self.brokers.epochs[broker]
             if epoch not in (here, UNKNOWN_EPOCH):
                 raise errors.RestartedReplica(broker, epoch, here)
@@ -141,8 +149,8 @@ class PartitionState:
         if self.leader is not None:
             raise errors.ElectionNotNeeded(self.leader)
         self._must_be_active(broker)
-        if broker not in self.isr and (self.isr & self.brokers.active or broker not in self.elr):
-            raise errors.NotEligible(broker, self.isr, self.elr, self.brokers.active)
+        if broker not in self.isr and (self.isr & self.active or broker not in self.elr):
+            raise errors.NotEligible(broker, self.isr, self.elr, self.active)
         self._decide(broker, self.isr | {broker}, self.elr - {broker})
 
     def move_leader(self, broker: int) -> None:
@@ -152,7 +160,7 @@ class PartitionState:
             raise errors.NoLeaderToReplace(broker)
         self._must_be_active(broker)
         if broker not in self.isr:
-            raise errors.NotEligible(broker, self.isr, self.elr, self.brokers.active)
+            raise errors.NotEligible(broker, self.isr, self.elr, self.active)
         self._decide(broker, self.isr, self.elr)
 
     def elect_last_known(self, broker: int) -> None:
@@ -163,7 +171,7 @@ class PartitionState:
         """
         self._must_be_active(broker)
         if broker != self.last_known or self.isr | self.elr:
-            raise errors.NotEligible(broker, self.isr, self.elr, self.brokers.active)
+            raise errors.NotEligible(broker, self.isr, self.elr, self.active)
         self._decide(broker, frozenset({broker}), frozenset())
 
     def elect_unclean(self, broker: int) -> None:
@@ -174,7 +182,7 @@ class PartitionState:
         if not self.unclean_election:
             raise errors.UncleanElectionDisabled(broker)
         self._must_be_active(broker)
-        eligible = (self.isr | self.elr) & self.brokers.active
+        eligible = (self.isr | self.elr) & self.active
         if eligible:
             raise errors.CleanElectionPossible(broker, eligible)
         self._decide(broker, frozenset({broker}), frozenset())
@@ -188,7 +196,7 @@ class PartitionState:
             raise errors.NoLeaderToReplace(successor)
         if self.leader not in (broker, successor):
             raise errors.LeaderStays(broker, self.leader, successor)
-        others = self.brokers.active - {broker}
+        others = self.active - {broker}
         if successor not in self.isr & others:
             raise errors.NotEligible(successor, self.isr - {broker}, frozenset(), others)
         if broker not in self.isr:
@@ -202,7 +210,7 @@ class PartitionState:
             raise errors.AlreadyOffline(broker)
         if self.leader != broker:
             raise errors.LeaderStays(broker, self.leader, broker)
-        others = (self.isr - {broker}) & self.brokers.active
+        others = (self.isr - {broker}) & self.active
         if others:
             raise errors.SuccessorAvailable(broker, others)
         self._decide(None, *self._without(broker))
@@ -237,7 +245,7 @@ class PartitionState:
         if not stays and leader is not None:
             self._must_be_active(leader)
             if leader not in isr:
-                raise errors.NotEligible(leader, isr, elr, self.brokers.active)
+                raise errors.NotEligible(leader, isr, elr, self.active)
         taken_away = self.replicas - replicas
         self.replicas = replicas
         if taken_away or leader != self.leader:
@@ -245,12 +253,25 @@ class PartitionState:
         else:
             self.partition_epoch += 1
 
+    def fail_replica(self, broker: int) -> bool:
+        """A broker's log has failed, and the broker lives; whether that is news.
+
+        Until the broker's next process it is for this partition as if the broker was fenced.
+        """
+        if broker not in self.replicas or broker in self.offline:
+            return False
+        self.offline = self.offline | {broker}
+        return True
+
     def register(self, broker: int, *, crashed: bool) -> None:
         """A broker is back.
 
-        If it crashed it may have lost records, and is no longer eligible (KAFKA-18635).
+        If it crashed, or its log had failed, it may have lost records, and is no longer eligible
+        (KAFKA-18635).
         """
-        if crashed and broker in self.elr:
+        failed = broker in self.offline
+        self.offline = self.offline - {broker}
+        if (failed or crashed) and broker in self.elr:
             self.elr = self.elr - {broker}
             self.partition_epoch += 1
 
@@ -288,8 +309,8 @@ class PartitionState:
         return (self.elr | self.isr) - isr
 
     def _must_be_active(self, broker: int) -> None:
-        if broker not in self.brokers.active:
-            raise errors.NotAlive(broker, self.brokers.active)
+        if broker not in self.active:
+            raise errors.NotAlive(broker, self.active)
 
     def _response(self, error: str | None) -> AlterPartitionResponse:
         return AlterPartitionResponse(

@@ -6,13 +6,16 @@ import pytest
 from attrs import define
 
 from refimpl.broker import messages as m
-from refimpl.broker.control_messages import StorageFailed
+from refimpl.broker.control_messages import BrokerHeartbeatRequest, StorageFailed
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.node import HEARTBEAT
 from refimpl.broker.observations import WentOffline
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.storage.batch import batches
 from refimpl.storage.config import LogConfig
 from refimpl.storage.control import EndTxnMarker, encode_marker
 from refimpl.storage.disk import MemoryDisk
+from refimpl.storage.errors import CorruptFile
 from refimpl.storage.producer_state import Origin
 from tests.refimpl.broker.node_cases import CLIENT, ORDERS, Cluster, batch_of, leading
 
@@ -313,6 +316,41 @@ def test_a_disk_that_fails_takes_its_partitions_offline_and_the_node_goes_on() -
     assert answer.partitions[0].error == "KAFKA_STORAGE_ERROR"
     assert cluster.decide(1, 2) == []
     assert cluster.ask(m.MetadataRequest())
+
+
+def heartbeats(cluster: Cluster) -> list[tuple[m.TopicPartition, ...]]:
+    """What the node says of logs that have failed, in each heartbeat."""
+    asked = [one.body for one in cluster.told if isinstance(one, m.Request)]
+    return [one.offline for one in asked if isinstance(one, BrokerHeartbeatRequest)]
+
+
+def test_the_controller_hears_at_once_and_ever_again_that_a_log_has_failed() -> None:
+    cluster = leading()
+    cluster.told.append(m.Timer(cluster.now, HEARTBEAT))
+    cluster.later(0)
+    assert heartbeats(cluster) == [()]
+    cluster.told.clear()
+    assert isinstance(cluster.node.logs, FileLogs)
+    cluster.node.logs.directory.damaged[ORDERS] = CorruptFile("orders-0", 0, "bad")
+    cluster.node.context.storage_failed = True
+    cluster.fetch(0)
+    cluster.later(0)
+    assert heartbeats(cluster) == [(ORDERS,)]
+    assert of_kind(StorageFailed, cluster.told) == []
+    cluster.told.append(m.Timer(cluster.now, HEARTBEAT))
+    cluster.later(0)
+    assert heartbeats(cluster) == [(ORDERS,), (ORDERS,)]
+
+
+def test_a_log_that_is_damaged_from_the_start_is_told() -> None:
+    cluster = Cluster()
+    assert isinstance(cluster.node.logs, FileLogs)
+    cluster.node.logs.directory.damaged[ORDERS] = CorruptFile("orders-0", 0, "bad")
+    cluster.decide(1, 1)
+    assert ORDERS not in cluster.node.partitions
+    cluster.told.append(m.Timer(cluster.now, HEARTBEAT))
+    cluster.later(0)
+    assert heartbeats(cluster) == [(ORDERS,)]
 
 
 def test_what_an_earlier_topic_of_the_same_name_left_is_not_taken_for_ours() -> None:

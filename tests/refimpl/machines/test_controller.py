@@ -294,3 +294,49 @@ def test_a_controlled_shutdown_is_final_for_its_incarnation() -> None:
     brokers.register(1, 1)
     brokers.unfence(1)
     assert brokers.active == {1}
+
+
+# ------------------------------------------------------------------------------ logs that fail
+
+
+def test_a_replica_whose_log_failed_is_not_elected_until_its_broker_starts_again() -> None:
+    state = partition()
+    assert state.fail_replica(2)
+    assert not state.fail_replica(2)
+    assert not state.fail_replica(9)
+    assert state.brokers.active == {1, 2, 3}
+    assert state.active == {1, 3}
+    with pytest.raises(errors.NotEligible):
+        state.fence(1, successor=2)
+    with pytest.raises(errors.NotAlive):
+        state.move_leader(2)
+    state.register(2, crashed=False)
+    assert state.active == {1, 2, 3}
+
+
+def test_a_replica_whose_log_failed_joins_no_isr() -> None:
+    state = partition()
+    state.fail_replica(3)
+    state.fence(3, successor=1)
+    assert state.alter_partition(request(state, 1, 2, 3)).error == "INELIGIBLE_REPLICA"
+    state.register(3, crashed=False)
+    assert state.alter_partition(request(state, 1, 2, 3)).error is None
+
+
+def test_who_is_alone_with_a_failed_log_is_no_successor_and_goes_offline() -> None:
+    state = partition()
+    for one in (1, 2, 3):
+        state.fail_replica(one)
+    state.go_offline(1)
+    assert state.leader is None
+    with pytest.raises(errors.NotAlive):
+        state.elect(2)
+
+
+def test_a_log_that_failed_may_lack_records_and_is_not_eligible_any_more() -> None:
+    state = partition(min_isr=3, elr_enabled=True)
+    state.fail_replica(3)
+    state.fence(3, successor=1)
+    assert state.elr == {3}
+    state.register(3, crashed=False)
+    assert state.elr == set()
