@@ -1,6 +1,6 @@
 module highwater/bench/kfake
 
-go 1.25
+go 1.26.0
 
 require github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 

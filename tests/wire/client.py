@@ -19,7 +19,7 @@ API_KEYS: Mapping[str, int] = {
     "".join(part.capitalize() for part in name.split("_")): key for key, name in api_key_map.items()
 }
 API_VERSIONS = 18
-SECONDS = 30
+SECONDS = 120
 
 
 @define

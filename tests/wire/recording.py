@@ -39,7 +39,7 @@ OF_A_RUN = {
 SORTED_BY = ("name", "topic_name", "partition_index", "resource_name", "node_id", "broker_id")
 IN_ORDER = ("synonyms",)
 _MEMBER = re.compile("Member [^ ]{22,} is")
-QUIET_SECONDS = 10
+QUIET_SECONDS = 60
 PAUSE_SECONDS, SAME = 0.05, 5
 # What a broker answers that has not taken over what its metadata say that it has.
 CHANGING = ("CreateTopics", "CreatePartitions", "AlterPartitionReassignments", "ElectLeaders")
@@ -131,7 +131,7 @@ def _without_epochs(records: str) -> str:
     checksum covers it."""
     data, position = bytearray.fromhex(records), 0
     while position + 16 <= len(data):
-        if data[position + 12 : position + 16] != b"\xff" * 4:
+        if any(one != 0xFF for one in data[position + 12 : position + 16]):
             data[position + 12 : position + 16] = bytes(4)
         position += 12 + int.from_bytes(data[position + 8 : position + 12])
     return data.hex()

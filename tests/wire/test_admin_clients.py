@@ -41,7 +41,7 @@ def test_librdkafka_administers(cluster: Any) -> None:
     with pytest.raises(confluent.KafkaException, match=r"Topic 'rd' already exists\."):
         result(admin.create_topics([new]))
     result(admin.create_partitions([confluent_admin.NewPartitions("rd", 4)]))
-    assert len(admin.list_topics("rd", timeout=10).topics["rd"].partitions) == 4
+    assert len(admin.list_topics("rd", timeout=60).topics["rd"].partitions) == 4
     resource = confluent_admin.ConfigResource("topic", "rd")
     assert result(admin.describe_configs([resource]))["retention.ms"].value == "1000"
     operation = confluent_admin.AlterConfigOpType.SET
@@ -57,7 +57,7 @@ def test_librdkafka_administers(cluster: Any) -> None:
     assert len(admin.describe_cluster().result(10).nodes) == 3
     topics = confluent.TopicCollection(["rd"])
     assert len(result(admin.describe_topics(topics)).partitions) == 4
-    assert "rd" in admin.list_topics(timeout=10).topics
+    assert "rd" in admin.list_topics(timeout=60).topics
     result(admin.delete_topics(["rd"]))
     with pytest.raises(confluent.KafkaException, match="Unknown topic"):
         result(admin.describe_topics(topics))

@@ -27,7 +27,7 @@ def client(data: Path) -> Iterator[Client]:
         Client.connect(int(cluster.bootstrap.rpartition(":")[2])) as client,
     ):
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
-        client.ask("CreateTopics", 7, {"topics": [topic], "timeout": 1000})
+        client.ask("CreateTopics", 7, {"topics": [topic], "timeout": 30_000})
         yield client
 
 
@@ -40,7 +40,7 @@ def alter(client: Client, type: int, name: str, key: str, value: str) -> None:
 
 def produce(client: Client) -> dict[str, Any]:
     data = {"name": "t", "partition_data": [{"index": 0, "records": HALF}]}
-    answer = client.ask("Produce", 9, {"acks": -1, "timeout": 1000, "topic_data": [data]})
+    answer = client.ask("Produce", 9, {"acks": -1, "timeout": 30_000, "topic_data": [data]})
     return answer["responses"][0]["partition_responses"][0]
 
 
@@ -84,7 +84,7 @@ def test_a_topic_is_held_against_what_it_takes_from_its_brokers_file() -> None:
         BlockingCluster(brokers=1, configs=configs) as cluster,
         Client.connect(int(cluster.bootstrap.rpartition(":")[2])) as client,
     ):
-        asked = {"topics": [topic], "timeout": 1000}
+        asked = {"topics": [topic], "timeout": 30_000}
         (answer,) = client.ask("CreateTopics", 7, asked)["topics"]
     assert answer["error_message"] == (
         "conflict topic config setting min.compaction.lag.ms (2000) > max.compaction.lag.ms (1000)"

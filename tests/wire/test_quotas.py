@@ -21,7 +21,7 @@ def client() -> Iterator[Client]:
         Client.connect(int(cluster.bootstrap.rpartition(":")[2]), "loud") as client,
     ):
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
-        client.ask("CreateTopics", 7, {"topics": [topic], "timeout": 1000})
+        client.ask("CreateTopics", 7, {"topics": [topic], "timeout": 30_000})
         yield client
 
 
@@ -36,7 +36,7 @@ def limit(client: Client, quota: str, value: float) -> None:
 
 def produce(client: Client) -> dict[str, Any]:
     data = {"name": "t", "partition_data": [{"index": 0, "records": BATCH}]}
-    return client.ask("Produce", 9, {"acks": -1, "timeout": 1000, "topic_data": [data]})
+    return client.ask("Produce", 9, {"acks": -1, "timeout": 30_000, "topic_data": [data]})
 
 
 def fetch(client: Client) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def test_who_is_above_a_quota_is_told_and_muted(client: Client, quota: str, ask:
     produce(client)
     assert ask(client)["throttle_time"] == 0
     limit(client, quota, 16_000.0)
+    began = time.monotonic()  # not behind the answer: a slow client hears of it late
     told_ms = ask(client)["throttle_time"]
-    began = time.monotonic()
     assert 100 < told_ms < 1000
     client.ask("Metadata", 9, {"topics": []})
     assert 1000 * (time.monotonic() - began) > told_ms - 20
