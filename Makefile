@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign faults validate check \
-	docs test-browser test-kafka test-faults test-cluster soak fuzz bench lock clean
+	docs test-browser test-kafka test-faults test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,10 @@ soak: java setup ## Run the property tests with thousands of examples, on fresh 
 fuzz: setup ## Feed a million fuzzed frames to a broker, guided by coverage: ARGS="--frames N --seed N"
 	@$(PIP) --quiet --require-hashes -r requirements-fuzz.lock || echo "No atheris for this Python: not guided by coverage"
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+fuzz-traces: setup ## Feed fuzzed bytes to every reader of traces, guided by coverage: ARGS="--inputs N --seed N"
+	@$(PIP) --quiet --require-hashes -r requirements-fuzz.lock || echo "No atheris for this Python: not guided by coverage"
+	$(BIN)/python -m tests.traces.fuzz $(ARGS)
 
 bench: java setup ## Measure, in CPU seconds and against a yardstick in the same run
 	for bench in bench/bench_*.py; do $(BIN)/python $$bench $(ARGS) || exit 1; done

@@ -13,3 +13,6 @@ pa: Any = pyarrow
 pc: Any = pyarrow.compute
 pq: Any = pyarrow.parquet
 ArrowException = pyarrow.ArrowException
+# What reading a damaged Parquet file raises: names and values that are no UTF-8, maps with a key
+# twice, and times that Python has none for are Python's errors.
+UNREADABLE = (ArrowException, OSError, ValueError, KeyError, OverflowError)

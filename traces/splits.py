@@ -185,7 +185,7 @@ def _shown(name: str, folder: str) -> bool:
 def _row_groups(uri: str) -> list[Split]:
     try:
         opened = pq.ParquetFile(_open(uri))
-    except ArrowException as error:
+    except (ArrowException, UnicodeDecodeError) as error:
         raise BadInput([Problem(uri, None, "", f"expected Parquet: {error}")], 1) from error
     with opened as file:
         problems = Problems()

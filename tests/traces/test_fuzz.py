@@ -11,20 +11,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.traces.world import meta, world
-from traces.arrow import pa, pq
+from tests.traces.fuzz.readers import HISTORIES, LINES, META, NAME, parquet, text_of
 from traces.importers.otel import import_otel
 from traces.importers.verifiable import import_verifiable
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import read_trace
 from traces.problems import BadInput
 
-WORLD = world(2, steps=6)
-NAME, LINES = max(WORLD.lines.items(), key=lambda item: len(item[1]))
-HISTORY = (Path(__file__).parent / "data" / "histories" / "poll-skip.edn").read_bytes()
+HISTORY = (HISTORIES / "poll-skip.edn").read_bytes()
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
@@ -65,10 +62,6 @@ def mistaken(draw: st.DrawFn) -> bytes:
     return text_of(lines)
 
 
-def text_of(lines: list[Any]) -> bytes:
-    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-
-
 def read(files: dict[str, bytes]) -> None:
     with TemporaryDirectory() as folder:
         run = Path(folder)
@@ -76,9 +69,6 @@ def read(files: dict[str, bytes]) -> None:
             (run / name).write_bytes(content)
         with suppress(BadInput):
             read_trace(run)
-
-
-META = json.dumps(meta()).encode()
 
 
 @given(st.binary(max_size=300) | changed(text_of(LINES)) | mistaken())
@@ -105,14 +95,8 @@ def test_any_history(content: bytes) -> None:
             read_history(path, Reading())
 
 
-def parquet() -> bytes:
-    sink = pa.BufferOutputStream()
-    rows = [line for line in LINES if set(line) == set(LINES[1])][:3]
-    pq.write_table(pa.Table.from_pylist(rows), sink)
-    return sink.getvalue().to_pybytes()
-
-
 @given(st.binary(max_size=300) | changed(parquet()))
+@example(parquet().replace(b"process", b"\x84rocess"))
 def test_any_parquet(content: bytes) -> None:
     read({"meta.json": META, f"{NAME}.parquet": content})
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from attrs import define, evolve, field, frozen
 
-from traces.arrow import ArrowException, pq
+from traces.arrow import UNREADABLE, pq
 
 SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
 END = 2**63 - 1
@@ -83,7 +83,7 @@ class Lines:
                 for row in rows:
                     self.count = self.last = self.count + 1
                     yield self.count, {k: v for k, v in row.items() if v is not None}
-        except (ArrowException, OSError) as error:
+        except UNREADABLE as error:
             yield self.count + 1, Broken(f"expected Parquet: {error}")
 
 
@@ -111,7 +111,7 @@ def pieces_of(path: Path, size: int) -> list[Piece]:
 def _row_groups(path: Path, size: int) -> list[Piece]:
     try:
         metadata = pq.read_metadata(path)
-    except (ArrowException, OSError):
+    except UNREADABLE:
         return [Piece(path.name)]  # whoever reads it will say what is wrong
     pieces: list[Piece] = []
     start = held = 0

@@ -100,7 +100,7 @@ class Closed(Following):
             return
         try:
             calls = list(self._calls())
-        except (EOFError, gzip.BadGzipFile, zlib.error, ArrowException, orjson.JSONDecodeError):
+        except (EOFError, gzip.BadGzipFile, zlib.error, ArrowException, ValueError, KeyError):
             self._failed_at = size  # not whole yet; if it never is, the last judgement says so
             return
         self._read = True
