@@ -62,6 +62,7 @@ FOUND: Final[Mapping[str, str]] = {
     "G9": "record{s} {was} delivered again",
     "G10": "new owner{s} began above the committed offset",
     "G11": "commit{s} of a replaced static member {was} accepted",
+    "G12": "transaction{s} of a partition's former owner {was} accepted after the new owner's",
     "S1": "record{s} {was} held by two members at a time",
     "S2": "record{s} {was} given out again after a final acknowledgement",
     "S3": "deliver{y} of a share group {was} miscounted",

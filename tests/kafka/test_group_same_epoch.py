@@ -5,6 +5,7 @@ The finding: docs/findings/kafka-group-same-epoch.md.
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.kafka import played
@@ -29,3 +30,16 @@ def test_two_members_committed_the_same_records_in_transactions(run: Path) -> No
     assert owner["txn_offsets"]["member"] != late["txn_offsets"]["member"]
     assert late["txn_offsets"]["generation"] < owner["txn_offsets"]["generation"]
     assert owner["txn_commit"]["returned_ns"] < late["txn_offsets"]["invoked_ns"]
+
+
+def test_the_check_names_the_former_owners_commit(run: Path) -> None:
+    """`highwater check` shows who was given the partition after whom, and both their commits."""
+    judged = run.with_suffix(".json")
+    assert played.python("-m", "refimpl", "check", run, "--json", judged).returncode == 1
+    (told,) = orjson.loads(judged.read_bytes())["runs"]
+    violated = {id for id, one in told["checks"].items() if one["verdict"] == "violated"}
+    assert violated == {"G12"}
+    (witness,) = told["checks"]["G12"]["witnesses"]
+    given, taken, _, late = (event["process"] for event in witness["events"])
+    assert (given, late) == ("consumer-slow#0", "producer-slow#0")
+    assert taken in ("consumer-second#0", "consumer-third#0")

@@ -69,6 +69,7 @@ SHAPES = {
     "G9": "poll poll",
     "G10": "commit|committed|assigned poll",
     "G11": "assigned assigned commit",
+    "G12": "assigned assigned txn_offsets txn_offsets",
     "S1": "acquire acquire",
     "S2": "acknowledge acquire",
     "S3": "acquire / acquire acquire",

@@ -48,6 +48,8 @@ class World:
     def call(self, process: str, op: str, **fields: Any) -> Line:
         """One call that begins and returns at ticks of its own."""
         mine = self.lines.setdefault(process, [])
+        if op == "assigned":
+            fields.setdefault("member", process)
         for record in fields.get("records", ()) if op == "send" else ():
             record.setdefault("timestamp", self.now)
         line: Line = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}

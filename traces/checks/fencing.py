@@ -1,10 +1,11 @@
-"""Whoever is no longer a member of its group cannot commit for it."""
+"""Whoever is no longer a member of its group, or an owner in it, cannot commit for it."""
 
 import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.commits import answered
 from traces.checks.handover import unless_classic
+from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Bools, last_upto, running_max
 from traces.context import Ints
@@ -79,6 +80,70 @@ def two_of_one_instance(p: Rows) -> list[Found]:
     ]
     lines = np.concatenate([witness(commits[:0], own[:0], own[:0]), *found])
     return [Found(len(commits), lines, np.zeros(len(lines), np.int64))]
+
+
+@check(
+    "G12",
+    "a partition's owners commit in turn",
+    formula="m, then m′ given p; m′ sent its offsets in epoch e′ ≺ m did in epoch e < e′ ⇒ not ok",
+    needs="sent_offsets.topic sent_offsets.partition sent_offsets.group sent_offsets.generation "
+    "sent_offsets.member",
+    closed="sent_offsets.inv sent_offsets.ret assigned.topic assigned.partition assigned.group "
+    "assigned.member assigned.inv assigned.ret consumers consumers.whole one_clock",
+    spec="ConsumerGroup!OnlyHoldersCommit",
+    looks_at="offsets that a member sent in a transaction after another member had",
+    uses="outcome member",
+)
+def former_owner(p: Partition) -> list[Found]:
+    """The offsets of a member were taken although its partition had been another one's since.
+
+    A partition goes from one member to another with a newer target, so its owner's epoch is newer
+    than any in which the other one had it; under KIP-848 a member's epoch alone does not tell (it
+    may stay while a partition is given up). Only offsets of transactions are judged: there the
+    application itself says in which epoch, and no client tries again with a newer one (KIP-447).
+    """
+    sent = p.where(Op.TXN_OFFSETS)
+    sent = sent[p.ok[sent] & (p.group[sent] != NONE) & (p.inv[sent] != NONE)]
+    sent = sent[(p.member[sent] != NONE) & (p.generation[sent] != NONE) & (p.ret[sent] != NONE)]
+    return [_late(p, sent[p.group[sent] == g]) for g in np.unique(p.group[sent])] or [Found(0)]
+
+
+def _late(p: Partition, sent: Ints) -> Found:
+    """Of one group: what a member sent after another had, in a newer epoch, as the new owner."""
+    members, whose = np.unique(p.member[sent], return_inverse=True)
+    if len(members) < 2:
+        return Found(0)
+    first = np.full(len(members), np.iinfo(np.int64).max)
+    np.minimum.at(first, whose, p.ret[sent])
+    soonest, next_one = np.argsort(first, kind="stable")[:2]
+    by_others = np.where(whose == soonest, first[next_one], first[soonest])
+    answered_in = sent[np.argsort(p.ret[sent], kind="stable")]
+    newest, _ = running_max(p.generation[answered_in])
+    upto = np.searchsorted(p.ret[answered_in], p.inv[sent], side="left") - 1
+    late = sent[(upto >= 0) & (newest[upto] > p.generation[sent])]
+    found = [row for row in (_overtaken(p, sent, int(one)) for one in late) if row is not None]
+    seen = int(np.count_nonzero(by_others < p.inv[sent]))
+    lines = np.array(found, np.int64).reshape(-1, 4)
+    return Found(seen, lines, np.zeros(len(lines), np.int64))
+
+
+def _overtaken(p: Partition, sent: Ints, late: int) -> tuple[int, ...] | None:
+    """Who were given the partition, one after the other, and what they sent the other way round."""
+    before = (p.ret[sent] < p.inv[late]) & (p.generation[sent] > p.generation[late])
+    others = sent[before & (p.member[sent] != p.member[late]) & (p.clock[sent] == p.clock[late])]
+    given = p.where(Op.ASSIGNED)
+    given = given[p.ok[given] & (p.group[given] == p.group[late])]
+    given = given[(p.clock[given] == p.clock[late]) & (p.inv[given] <= p.ret[late])]
+    own = given[p.member[given] == p.member[late]]
+    if not len(own):
+        return None
+    last = own[np.argmax(p.ret[own])]
+    since = given[p.inv[given] > p.ret[last]]
+    for other in others:
+        its = since[(p.member[since] == p.member[other]) & (p.ret[since] < p.inv[other])]
+        if len(its):
+            return int(last), int(its[0]), int(other), late
+    return None
 
 
 def _shared(p: Rows, rows: Ints) -> Bools:

@@ -162,6 +162,7 @@ def _shared(columns: Columns) -> Bools:
 
 
 _REBALANCE = ("topic", "partition", "inv", "ret", "group", "generation", "partitions")
+_SENT = ("topic", "partition", "offset", "group", "member", "generation", "txn", "inv", "ret")
 # Which rows must carry which fields. `acked` are the sends that were answered: others may
 # lack an offset and a return by their nature.
 FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
@@ -178,7 +179,7 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
     "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
     "member": (_members, ("group",)),
-    "assigned": (_assigned, ("topic", "partition", "group", "generation", "ret")),
+    "assigned": (_assigned, ("topic", "partition", "group", "member", "generation", "inv", "ret")),
     "assign": (_assigns, ("topic", "offset", "partitions")),
     "rebalance": (_rebalanced, _REBALANCE),
     "fetched": (_fetched, ("topic", "inv", "ret", "group", "partitions")),
@@ -190,7 +191,7 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "asked": (_asked, ("timestamp",)),
     "earliest": (_earliest, ("topic", "offset")),
     "numbered": (_numbered, ("pid", "pepoch")),
-    "sent_offsets": (_sent_offsets, ("topic", "partition", "offset", "group", "txn")),
+    "sent_offsets": (_sent_offsets, _SENT),
     "reset": (_resets, ("topic", "partition", "offset", "inv", "ret")),
     "pause": (_paused, ("topic", "partition", "partitions")),
     "mark": (_marks, ("topic", "partition", "offset", "inv")),

@@ -1,4 +1,4 @@
-"""G2, G3, G11: how partitions change hands inside a group, negated."""
+"""G2, G3, G11, G12: how partitions change hands inside a group, negated."""
 
 from traces.rejudge.base import known, must, one_place, ops, predicate
 from traces.rejudge.history import History
@@ -121,3 +121,24 @@ def static_member_fenced(h: History, rows: list[Row]) -> None:
     for n, line in h.by_process[own.process]:
         again = line["op"] == "assigned" and line["outcome"] == "ok" and own.n < n < commit.n
         must(not again, "the member had joined again")
+
+
+@predicate("G12")
+def owners_in_turn(h: History, rows: list[Row]) -> None:
+    """M, then m′ given p; m′ sent its offsets in epoch e′ ≺ m did in epoch e < e′ ⇒ not ok."""
+    ops(rows, "assigned", "assigned", "txn_offsets", "txn_offsets")
+    place, (given, taken, other, late) = one_place(rows), rows
+    must(all(row.ok for row in rows), "one of them did not happen")
+    must(late.group is not None and len({row.group for row in rows}) == 1, "the groups differ")
+    mine, its = late.line.get("member"), other.line.get("member")
+    must(mine is not None and given.line.get("member") == mine, "another member was given it")
+    must(its is not None and taken.line.get("member") == its, "the other had not been given it")
+    must(its != mine, "both commits are of one member")
+    in_turn = before(given, taken) and before(taken, other) and before(other, late)
+    must(in_turn, "they were not one after another")
+    new, old = known("an epoch is missing", other.generation, late.generation)
+    must(new > old, "the epoch of the later one is not older")
+    for row in h.rows(place, "assigned"):
+        own = row.ok and row.group == late.group and row.line.get("member") == mine
+        again = own and not before(row, taken) and not before(late, row)
+        must(not again, "the member had been given the partition again")

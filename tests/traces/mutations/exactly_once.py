@@ -1,7 +1,8 @@
 """Lies about producers' sessions, and about transactions that carry a group's offsets.
 
 The world gets a producer whose sends tell its session, a record that was sent again in another
-session, and a group whose offsets go with transactions: committed, aborted, committed again.
+session, a group whose offsets go with transactions: committed, aborted, committed again; and one
+whose partition goes to another member in between, so that its former owner is refused.
 """
 
 from tests.traces.mutations.lines import calls, scans, without
@@ -9,6 +10,7 @@ from tests.traces.mutations.registry import Lines, NotHere, mutation
 from tests.traces.world import TOPIC, Line, World, during, meta, name, payload
 
 NUMBERED, AGAIN, WRITER, READER, OFFSETS = "n0#0", "n1#0", "x0#0", "y0#0", "exact"
+HANDED, INSTANCES = "handed", (("h0#0", "i0#0"), ("h1#0", "i1#0"))
 SESSION = {"producer_id": 70, "producer_epoch": 0}
 
 
@@ -44,12 +46,40 @@ def exactly_once(w: World) -> None:
             w.call(READER, "process", records=[record], group=OFFSETS)
             position = record["offset"] + 1
         w.call(WRITER, "txn_begin", txn=txn, **tid)
-        moved = {"group": OFFSETS, "offsets": {name(0): position}}
+        moved = {**member, "member": READER, "offsets": {name(0): position}}
         w.call(WRITER, "txn_offsets", txn=txn, **tid, **moved)
         w.call(WRITER, "txn_commit" if commit else "txn_abort", txn=txn, **tid)
         committed = position if commit else committed
         answer = {"partitions": [name(0)], "offsets": {name(0): committed}}
         w.call(READER, "committed", **answer, **member)
+
+
+@during
+def handed_over(w: World) -> None:
+    """Each instance is a consumer and a producer; the first one's worker commits too late."""
+    for epoch, (consumer, producer) in enumerate(INSTANCES, 4):
+        w.meta["consumers"][consumer[:2]] = meta()["consumers"]["c0"] | {"group": HANDED}
+        w.meta["producers"][producer[:2]] = meta()["producers"]["p0"]
+        member = {"group": HANDED, "generation": epoch, "member": consumer}
+        w.call(consumer, "assigned", partitions=[name(0)], **member)
+        tid = {"transactional_id": f"id-{producer}", "txn": 0}
+        w.call(producer, "txn_begin", **tid)
+        w.call(producer, "txn_offsets", offsets={name(0): 0}, **tid, **member)
+        w.call(producer, "txn_commit", **tid)
+    (consumer, producer), _ = INSTANCES
+    late = {"group": HANDED, "generation": 4, "member": consumer, "offsets": {name(0): 0}}
+    tid = {"transactional_id": f"id-{producer}", "txn": 1}
+    refused = {"outcome": "fail", "error": "ILLEGAL_GENERATION"}
+    w.call(producer, "txn_begin", **tid)
+    w.call(producer, "txn_offsets", **late, **tid, **refused)
+    w.call(producer, "txn_abort", **tid)
+
+
+@mutation("G12")
+def take_it_of_a_former_owner(world: World, lines: Lines) -> None:
+    _, late = (x for x in lines[INSTANCES[0][1]] if x["op"] == "txn_offsets")
+    assert late.pop("error") == "ILLEGAL_GENERATION"
+    late["outcome"] = "ok"
 
 
 def answers(lines: Lines) -> list[Line]:
