@@ -62,8 +62,8 @@ What stands out:
   owner processes a record again (`ConsumerDelivery/bug_kip1251`, 31 states;
   [the finding](findings/kafka-group-same-epoch.md)).
 - Who gives the partition up without a commit repeats in good order as well
-  (`ClassicDelivery/bug_no_commit_first`, `ConsumerDelivery/bug_no_commit_first`). What an unfenced commit does
-  is ConsumerCommit's to say (`bug_zombie_commits_twice`).
+  (`ClassicDelivery/bug_no_commit_first`, `ConsumerDelivery/bug_no_commit_first`). What an unfenced
+  commit does is ConsumerCommit's to say (`bug_zombie_commits_twice`).
 """
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from refimpl.api.call import Call
-from refimpl.broker.cluster import BROKER, TOPIC, ConfigResource
+from refimpl.broker.cluster import BROKER, GROUP, TOPIC, ConfigResource
 from refimpl.broker.control_messages import ControlResponse
 from refimpl.broker.messages import TopicPartition
 from refimpl.configs import Configs
@@ -12,7 +12,7 @@ from refimpl.wire.messages import milliseconds
 
 R = TypeVar("R")
 
-RESOURCES: Mapping[int, str] = {2: TOPIC, 4: BROKER}
+RESOURCES: Mapping[int, str] = {2: TOPIC, 4: BROKER, 32: GROUP}
 """Types of resources by their numbers; of others there are no configurations here."""
 
 
@@ -51,4 +51,9 @@ def configs_of(call: Call) -> Configs:
 
 def overrides(call: Call, topic: str) -> Mapping[str, str]:
     """What is configured of a topic alone."""
-    return call.broker.node.metadata.configs.get(ConfigResource(TOPIC, topic), {})
+    return overrides_of(call, ConfigResource(TOPIC, topic))
+
+
+def overrides_of(call: Call, resource: ConfigResource) -> Mapping[str, str]:
+    """What is configured of a resource alone."""
+    return call.broker.node.metadata.configs.get(resource, {})

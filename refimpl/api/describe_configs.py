@@ -1,14 +1,14 @@
-"""DescribeConfigs: what is configured of topics and brokers, and where a value is from (KIP-133).
+"""DescribeConfigs: what is configured of topics, groups and brokers, and where it is from.
 
-Since version 1 with synonyms (KIP-226), since version 3 with types and documentation (KIP-569).
+KIP-133; since version 1 with synonyms (KIP-226), since 3 with types and documentation (KIP-569).
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from refimpl.api.call import Call, Values
-from refimpl.api.control import RESOURCES, configs_of, overrides
-from refimpl.broker.cluster import TOPIC
+from refimpl.api.control import RESOURCES, configs_of, overrides, overrides_of
+from refimpl.broker.cluster import GROUP, TOPIC, ConfigResource
 from refimpl.broker.control_errors import ApiError
 from refimpl.broker.topics import check_name
 from refimpl.configs import Entry
@@ -50,6 +50,10 @@ def _entries(call: Call, resource: Any) -> Iterable[Entry]:
         if name not in call.broker.node.metadata.topics:
             raise ApiError("UNKNOWN_TOPIC_OR_PARTITION", "")
         return configs.describe_topic(overrides(call, name))
+    if kind == GROUP:
+        if not name:
+            raise ApiError("INVALID_REQUEST", "Group name must not be empty")
+        return configs.describe_group(overrides_of(call, ConfigResource(GROUP, name)))
     if not name:
         return configs.describe_all_brokers()
     check_this_broker(call, name)

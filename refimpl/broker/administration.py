@@ -14,6 +14,7 @@ from refimpl.broker import control_messages as c
 from refimpl.broker import elections
 from refimpl.broker.cluster import (
     BROKER,
+    GROUP,
     TOPIC,
     BrokerUnregistered,
     ConfigResource,
@@ -350,6 +351,8 @@ class Administration:
         if values == before and resource.type != BROKER:
             return  # a broker reads its configuration again even so (KAFKA-14136)
         self.state.change(ConfigsAltered(resource, values))
+        if resource.type == GROUP:
+            return
         clear = before.get(MIN_ISR) != values.get(MIN_ISR)
         self.decisions.configured(
             resource.name if resource.type == TOPIC else None, clear_elr=clear

@@ -17,7 +17,7 @@ from refimpl.machines.messages import LeaderAndIsr
 K = TypeVar("K")
 V = TypeVar("V")
 
-TOPIC, BROKER = "topic", "broker"
+TOPIC, BROKER, GROUP = "topic", "broker", "group"
 """Types of resources that have configurations."""
 
 CLUSTER_DEFAULT = ""
@@ -36,7 +36,8 @@ class Endpoint(NamedTuple):
 
 
 class ConfigResource(NamedTuple):
-    """What a configuration belongs to: a topic by its name, a broker by its id in digits."""
+    """What a configuration belongs to: a topic or a group by its name, a broker by its id in
+    digits."""
 
     type: str
     name: str

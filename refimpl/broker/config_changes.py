@@ -87,7 +87,7 @@ def _changed(
 
 
 def _with_parts(name: str, operation: int, value: str, values: Mapping[str, str]) -> str:
-    if not is_list(False, name):
+    if not is_list(SETTINGS, name):
         kind = "append" if operation == APPEND else "subtract"
         raise ApiError(
             "INVALID_CONFIG", f"Config value {kind} is not allowed for config key: {name}"

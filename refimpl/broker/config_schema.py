@@ -4,28 +4,33 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from refimpl.broker.cluster import BROKER, TOPIC, ConfigResource
+from refimpl.broker.cluster import BROKER, GROUP, TOPIC, ConfigResource
 from refimpl.broker.control_errors import ApiError
 from refimpl.broker.topics import check_name
 from refimpl.configs import BROKER as BROKER_SETTINGS
+from refimpl.configs import GROUP as GROUP_SETTINGS
 from refimpl.configs import TOPIC as TOPIC_SETTINGS
-from refimpl.configs import ConfigError, Configs, is_list, show, validate_topic
+from refimpl.configs import ConfigError, Configs, is_list, show, validate_group, validate_topic
+
+SETTINGS = {TOPIC: TOPIC_SETTINGS, BROKER: BROKER_SETTINGS, GROUP: GROUP_SETTINGS}
 
 
 @frozen
 class KafkaConfigSchema:
-    """Every topic and broker setting of Kafka 4.3; `configs` are the controller's own."""
+    """Every topic, group and broker setting of Kafka 4.3; `configs` are the controller's own."""
 
     configs: Configs = field(factory=Configs)
 
     def is_list(self, resource_type: str, key: str) -> bool:
         """Whether values of this key are lists, separated by commas."""
-        return is_list(resource_type == TOPIC, key)
+        return is_list(SETTINGS[resource_type], key)
 
     def default(self, resource_type: str, key: str) -> str | None:
         """What holds where nothing is set."""
         if resource_type == TOPIC:
             return show(self.configs.topic_value(key, {})) if key in TOPIC_SETTINGS else None
+        if resource_type == GROUP:
+            return show(self.configs.group_value(key, {})) if key in GROUP_SETTINGS else None
         return show(self.configs[key]) if key in BROKER_SETTINGS else None
 
     def validate(
@@ -39,10 +44,14 @@ class KafkaConfigSchema:
             _check_broker_name(resource.name)
             return
         if not resource.name:
-            raise ApiError("INVALID_REQUEST", "Default topic resources are not allowed.")
-        check_name(resource.name)
+            message = f"Default {resource.type} resources are not allowed."
+            raise ApiError("INVALID_REQUEST", message)
         try:
-            validate_topic(values, self.configs)
+            if resource.type == GROUP:
+                validate_group(values, self.configs)
+            else:
+                check_name(resource.name)
+                validate_topic(values, self.configs)
         except ConfigError as error:
             raise ApiError("INVALID_CONFIG", str(error)) from None
 

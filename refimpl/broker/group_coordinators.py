@@ -3,14 +3,14 @@
 Loaded when it is elected, closed when it resigns; requests find theirs by the group's id.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from refimpl.broker import group_messages as m
-from refimpl.broker.cluster import ClusterMetadata
+from refimpl.broker.cluster import GROUP, ClusterMetadata, ConfigResource
 from refimpl.broker.context import Context
 from refimpl.broker.forwarding import AutoTopics
 from refimpl.broker.messages import Request, TopicPartition
@@ -146,12 +146,16 @@ class GroupCoordinators:
         number = partition.name.partition
         log = PartitionLog(self.context, partition)
         coordinator = new_coordinator(
-            number, log, self.config, ClusterTopics(self.metadata), self.new_id
+            *(number, log, evolve(self.config, of_group=self._configured)),
+            *(ClusterTopics(self.metadata), self.new_id),
         )
         self.coordinators[number] = coordinator
         partition.on_commit = self.committed
         self._carry_out(now, number, coordinator.load(now))
         self._loaded(coordinator)
+
+    def _configured(self, group_id: str) -> Mapping[str, str]:
+        return self.metadata.configs.get(ConfigResource(GROUP, group_id), {})
 
     def _loaded(self, coordinator: GroupCoordinator) -> None:
         if coordinator.state is State.ACTIVE:

@@ -73,7 +73,7 @@ class ReplicaManager:
                     self._waited_for(self.context.partitions.values())
                 case ConfigsAltered(resource) if resource.type == BROKER:
                     self._configure(self.context.partitions.values())
-                case ConfigsAltered(resource):
+                case ConfigsAltered(resource) if resource.type == TOPIC:
                     self._configure(self._partitions(resource.name))
                 case _:
                     pass

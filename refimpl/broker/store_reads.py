@@ -150,4 +150,4 @@ class Loaded:
         here.metadata.apply(registration)
 
 
-_KINDS = ("topics", "brokers", "users", "clients", "ips")
+_KINDS = ("topics", "brokers", "groups", "users", "clients", "ips")

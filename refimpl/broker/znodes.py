@@ -14,6 +14,7 @@ import orjson
 from refimpl.broker.cluster import (
     BROKER,
     CLUSTER_DEFAULT,
+    GROUP,
     TOPIC,
     BrokerRegistration,
     ConfigResource,
@@ -33,7 +34,7 @@ DEFAULT = "<default>"
 
 ROOTS = (
     *("/brokers", BROKER_IDS, BROKER_EPOCHS, TOPICS, "/admin", DELETE_TOPICS, CONFIGS),
-    *(f"{CONFIGS}/{kind}" for kind in ("topics", "brokers", "users", "clients", "ips")),
+    *(f"{CONFIGS}/{kind}" for kind in ("topics", "brokers", "groups", "users", "clients", "ips")),
     PRODUCER_IDS,
 )
 """What is there before anything else, in this order."""
@@ -233,6 +234,8 @@ def config_path(resource: ConfigResource) -> str:
     name = resource.name
     if resource.type == BROKER and name == CLUSTER_DEFAULT:
         name = DEFAULT
+    if resource.type == GROUP:
+        name = quote(name, safe="")
     return f"{CONFIGS}/{resource.type}s/{name}"
 
 
@@ -256,6 +259,8 @@ def entity_of(path: str) -> QuotaEntity | ConfigResource:
         return ConfigResource(TOPIC, name)
     if kind == "brokers":
         return ConfigResource(BROKER, CLUSTER_DEFAULT if name == DEFAULT else name)
+    if kind == "groups":
+        return ConfigResource(GROUP, unquote(name))
     types = {"users": "user", "clients": "client-id", "ips": "ip"}
     pairs = [(kind, name), *zip(more[::2], more[1::2], strict=True)]
     return frozenset(

@@ -1,14 +1,23 @@
 """Configurations: Kafka's names, types, defaults and valid values, and which value counts where."""
 
-from refimpl.configs.definition import BROKER, QUOTA, TOPIC, Definition
+from refimpl.configs.definition import BROKER, GROUP, QUOTA, TOPIC, Definition
 from refimpl.configs.resolution import Configs, Entry, Source, Synonym
-from refimpl.configs.synonyms import BROKER_NAME
-from refimpl.configs.validation import is_list, validate_broker, validate_quota, validate_topic
+from refimpl.configs.synonyms import BROKER_NAME, GROUP_NAME
+from refimpl.configs.validation import (
+    group_limits,
+    is_list,
+    validate_broker,
+    validate_group,
+    validate_quota,
+    validate_topic,
+)
 from refimpl.configs.values import ConfigError, Type, Value, show
 
 __all__ = [
     "BROKER",
     "BROKER_NAME",
+    "GROUP",
+    "GROUP_NAME",
     "QUOTA",
     "TOPIC",
     "ConfigError",
@@ -19,9 +28,11 @@ __all__ = [
     "Synonym",
     "Type",
     "Value",
+    "group_limits",
     "is_list",
     "show",
     "validate_broker",
+    "validate_group",
     "validate_quota",
     "validate_topic",
 ]

@@ -100,4 +100,5 @@ def _in_range(low: str, high: str | None, default: str | None) -> Valid:
 
 BROKER: Mapping[str, Definition] = load("broker", "unsupported")
 TOPIC: Mapping[str, Definition] = load("topic")
+GROUP: Mapping[str, Definition] = load("group")
 QUOTA: Mapping[str, Definition] = load("quotas")

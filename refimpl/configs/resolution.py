@@ -10,8 +10,8 @@ from itertools import dropwhile
 
 from attrs import evolve, field, frozen
 
-from refimpl.configs.definition import BROKER, INTERNAL, TOPIC, Definition
-from refimpl.configs.synonyms import BROKER_NAME, chain, in_units_of, weaker
+from refimpl.configs.definition import BROKER, GROUP, INTERNAL, TOPIC, Definition
+from refimpl.configs.synonyms import BROKER_NAME, GROUP_NAME, chain, in_units_of, weaker
 from refimpl.configs.values import Type, Value, show
 
 
@@ -23,6 +23,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    GROUP_CONFIG = 8
 
 
 @frozen
@@ -94,6 +95,21 @@ class Configs:
             synonyms = (*own, *self._synonyms(BROKER_NAME.get(name)))
             yield _entry(definition, value, synonyms, read_only=False)
 
+    def group_value(self, name: str, overrides: Mapping[str, str]) -> Value:
+        """One configuration of a group: its own value, then the broker's, then the default."""
+        if name in overrides:
+            return GROUP[name].value(overrides[name])
+        return self[GROUP_NAME[name]] if name in GROUP_NAME else GROUP[name].default
+
+    def describe_group(self, overrides: Mapping[str, str]) -> Iterator[Entry]:
+        """Every configuration of a group."""
+        for name, definition in GROUP.items():
+            value = show(self.group_value(name, overrides))
+            own = [Synonym(name, value, Source.GROUP_CONFIG)] if name in overrides else []
+            default = Synonym(name, show(definition.default), Source.DEFAULT_CONFIG)
+            others = self._synonyms(GROUP_NAME.get(name)) or (default,)
+            yield _entry(definition, value, (*own, *others), read_only=False)
+
     def describe_broker(self) -> Iterator[Entry]:
         """Every configuration of this broker, and whatever else it was given."""
         given = {**self.static, **self.dynamic_default, **self.dynamic}
@@ -163,7 +179,7 @@ def _entry(
 
 
 def _sensitive(name: str) -> bool:
-    definition = BROKER.get(name) or TOPIC.get(name)
+    definition = BROKER.get(name) or TOPIC.get(name) or GROUP.get(name)
     return definition is None or definition.type is Type.PASSWORD
 
 

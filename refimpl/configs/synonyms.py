@@ -1,8 +1,8 @@
-"""Which of a broker's settings a topic's setting falls back to, and which of two says so first."""
+"""Which of a broker's settings a topic's or a group's falls back to, and which says so first."""
 
 from collections.abc import Iterator, Mapping
 
-from refimpl.configs.definition import BROKER, TOPIC
+from refimpl.configs.definition import BROKER, GROUP, TOPIC
 from refimpl.configs.values import Value
 
 MINUTE_MS = 60 * 1000
@@ -59,3 +59,9 @@ def in_units_of(first: str, name: str, value: Value) -> Value:
 def weaker(name: str) -> Iterator[str]:
     """Every other name that says the same: it no longer counts once this one is set."""
     return (other for other in chain(name) if other != name)
+
+
+GROUP_NAME: Mapping[str, str] = {
+    name: f"group.{name}" for name in GROUP if f"group.{name}" in BROKER
+}
+"""The broker's setting that a group without its own value falls back to."""

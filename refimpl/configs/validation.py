@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from refimpl.configs.definition import BROKER, PER_BROKER, QUOTA, TOPIC
+from refimpl.configs.definition import BROKER, GROUP, PER_BROKER, QUOTA, TOPIC, Definition
 from refimpl.configs.resolution import Configs
-from refimpl.configs.values import ConfigError, Type
+from refimpl.configs.values import ConfigError, Type, Value
 
 MAX_VALUE_LENGTH = 2**15 - 1
 
@@ -26,6 +26,53 @@ def validate_topic(overrides: Mapping[str, str], broker: Configs) -> None:
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
+
+
+#: Settings of groups that brokers limit, and for each kind of groups two of which one is longer
+_LIMITED = (
+    *("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
+    *("consumer.assignment.interval.ms", "share.heartbeat.interval.ms", "share.session.timeout.ms"),
+    *("share.record.lock.duration.ms", "share.delivery.count.limit"),
+    *("share.partition.max.record.locks", "share.assignment.interval.ms"),
+    *("streams.heartbeat.interval.ms", "streams.session.timeout.ms"),
+    *("streams.num.standby.replicas", "streams.assignment.interval.ms"),
+)
+_GREATEST: Mapping[str, str] = {
+    "streams.num.standby.replicas": "group.streams.max.standby.replicas"
+}
+
+
+def validate_group(overrides: Mapping[str, str], broker: Configs) -> None:
+    """A group's own configurations, within its broker's limits; ConfigError."""
+    for name in overrides:
+        if name not in GROUP:
+            raise ConfigError(f"Unknown group config name: {name}")
+    values = {name: broker.group_value(name, overrides) for name in GROUP}
+    for name in _LIMITED:
+        # What all groups have, nobody asked whether one may.
+        if not name.endswith("assignment.interval.ms") or name in overrides:
+            _check_limits(name, values[name], broker)
+    for kind in ("consumer", "share", "streams"):
+        session, interval = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if values[session] <= values[interval]:
+            raise ConfigError(f"{session} must be greater than {interval}")
+
+
+def group_limits(name: str) -> tuple[str, str]:
+    """The broker's settings that hold the least and the greatest value of a group's setting; ""
+    where there is no such limit."""
+    kind, rest = name.split(".", 1)
+    least, most = (f"group.{kind}.{which}.{rest}" for which in ("min", "max"))
+    most = _GREATEST.get(name, most)
+    return least if least in BROKER else "", most if most in BROKER else ""
+
+
+def _check_limits(name: str, value: Value, broker: Configs) -> None:
+    least, most = group_limits(name)
+    if least and value < broker[least]:
+        raise ConfigError(f"{name} must be greater than or equal to {least}")
+    if most and value > broker[most]:
+        raise ConfigError(f"{name} must be less than or equal to {most}")
 
 
 def validate_broker(changes: Mapping[str, str], *, all_brokers: bool) -> None:
@@ -63,9 +110,9 @@ def validate_quota(name: str, value: float, *, of_address: bool) -> None:
         raise ConfigError(f"{name} cannot be a fractional value.")
 
 
-def is_list(topic: bool, name: str) -> bool:
-    """Whether IncrementalAlterConfigs may append to it and subtract from it."""
-    definition = (TOPIC if topic else BROKER).get(name)
+def is_list(table: Mapping[str, Definition], name: str) -> bool:
+    """Whether IncrementalAlterConfigs may append to a setting of this table, and subtract."""
+    definition = table.get(name)
     return definition is not None and definition.type is Type.LIST
 
 

@@ -1,5 +1,6 @@
 """A group coordinator's settings, by Kafka's names with underscores for dots."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import field, fields_dict, frozen
@@ -9,6 +10,10 @@ from refimpl.configs import BROKER, Configs
 
 def _broker(name: str) -> Any:
     return field(default=BROKER[name].default, metadata={"broker": name})
+
+
+def _nothing(group_id: str) -> Mapping[str, str]:
+    return {}
 
 
 @frozen(kw_only=True)
@@ -26,9 +31,14 @@ class GroupConfig:
     consumer_session_timeout_ms: int = _broker("group.consumer.session.timeout.ms")
     consumer_heartbeat_interval_ms: int = _broker("group.consumer.heartbeat.interval.ms")
     consumer_assignment_interval_ms: int = _broker("group.consumer.assignment.interval.ms")
+    consumer_min_session_timeout_ms: int = _broker("group.consumer.min.session.timeout.ms")
+    consumer_max_session_timeout_ms: int = _broker("group.consumer.max.session.timeout.ms")
+    consumer_min_heartbeat_interval_ms: int = _broker("group.consumer.min.heartbeat.interval.ms")
+    consumer_max_heartbeat_interval_ms: int = _broker("group.consumer.max.heartbeat.interval.ms")
+    consumer_min_assignment_interval_ms: int = _broker("group.consumer.min.assignment.interval.ms")
+    consumer_max_assignment_interval_ms: int = _broker("group.consumer.max.assignment.interval.ms")
     consumer_max_size: int = _broker("group.consumer.max.size")
     consumer_assignors: tuple[str, ...] = _broker("group.consumer.assignors")
-    consumer_migration_policy: str = _broker("group.consumer.migration.policy")
     consumer_regex_refresh_interval_ms: int = _broker("group.consumer.regex.refresh.interval.ms")
 
     # Offsets
@@ -38,8 +48,24 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = _broker("offsets.retention.check.interval.ms")
     offsets_retention_minutes: int = _broker("offsets.retention.minutes")
 
+    #: What is configured of single groups, by Kafka's names
+    of_group: Callable[[str], Mapping[str, str]] = field(default=_nothing)
+
+    def own(self, group_id: str, name: str) -> int:
+        """A group's own setting, such as consumer_session_timeout_ms, or every group's.
+
+        Kept within the broker's limits: they may have become narrower since it was set.
+        """
+        text = self.of_group(group_id).get(name.replace("_", "."))
+        if text is None:
+            return getattr(self, name)
+        kind, rest = name.split("_", 1)
+        least, most = (getattr(self, f"{kind}_{which}_{rest}") for which in ("min", "max"))
+        return max(least, min(int(text), most))
+
     @classmethod
     def of(cls, configs: Configs) -> "GroupConfig":
         """What these configurations say."""
-        names = {one.name: one.metadata["broker"] for one in fields_dict(cls).values()}
+        fields = fields_dict(cls).values()
+        names = {one.name: one.metadata["broker"] for one in fields if one.metadata}
         return cls(**{ours: configs[name] for ours, name in names.items()})

@@ -58,6 +58,11 @@ from refimpl.storage.coordinator_records import CoordinatorRecord
 from refimpl.storage.schema import NO_ID, Uuid
 
 SESSION, REBALANCE, REGEX = "consumer session", "consumer rebalance", "consumer regex"
+#: What may be configured of each group
+SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
+    *("consumer_session_timeout_ms", "consumer_heartbeat_interval_ms"),
+    "consumer_assignment_interval_ms",
+)
 REGEX_REST_MS = 10_000
 """How long the topics that match are not looked for again."""
 
@@ -113,7 +118,7 @@ class ConsumerGroups:
             body = self._response(decision)
             timers = self._timers(now, decision)
             key = TimerKey(SESSION, group_id, said.member_id)
-            timers[key] = now + self.config.consumer_session_timeout_ms
+            timers[key] = now + self.config.own(group_id, SESSION_TIMEOUT)
             if self._must_match(now, decision.group):
                 timers[TimerKey(REGEX, group_id)] = now
         return Outcome([*before, *decision.records], (Answer(token, body),), timers)
@@ -151,7 +156,7 @@ class ConsumerGroups:
             topics=self.view,
             assign=lambda one: assign(one, self.view, self.config.consumer_assignors[0]),
             now=now,
-            assignment_interval_ms=self.config.consumer_assignment_interval_ms,
+            assignment_interval_ms=self.config.own(group.group_id, ASSIGNMENT_INTERVAL),
             max_size=self.config.consumer_max_size,
             refresh=version != self.topics.version or group.epoch < epoch,
         )
@@ -165,7 +170,7 @@ class ConsumerGroups:
             None,
             member.member_id,
             member.epoch,
-            self.config.consumer_heartbeat_interval_ms,
+            self.config.own(decision.group.group_id, HEARTBEAT_INTERVAL),
             None if parts is None else tuple([m.TopicIdPartitions(*one) for one in parts]),
         )
 
@@ -191,7 +196,7 @@ class ConsumerGroups:
         return {TimerKey(REBALANCE, group_id, member.member_id): at_ms}
 
     def session_is_over(self, now: int, key: TimerKey) -> Outcome:
-        """A member was not heard of for `group.consumer.session.timeout.ms`."""
+        """A member was not heard of for the group's `consumer.session.timeout.ms`."""
         return self._fence(now, key, lambda _: True)
 
     def rebalance_is_over(self, now: int, key: TimerKey) -> Outcome:
@@ -212,7 +217,7 @@ class ConsumerGroups:
         timers: Timers = {}
         for member_id, member in group.members.items():
             session = TimerKey(SESSION, group_id, member_id)
-            timers[session] = now + self.config.consumer_session_timeout_ms
+            timers[session] = now + self.config.own(group_id, SESSION_TIMEOUT)
             if member.state == UNREVOKED:
                 timers |= self._rebalance(now, group_id, member)
         return Outcome(timers=timers)

@@ -7,12 +7,25 @@ from typing import Any
 
 import pytest
 
-from refimpl.configs import BROKER, BROKER_NAME, QUOTA, TOPIC, ConfigError, Definition, Type, show
+from refimpl.configs import (
+    BROKER,
+    BROKER_NAME,
+    GROUP,
+    GROUP_NAME,
+    QUOTA,
+    TOPIC,
+    ConfigError,
+    Definition,
+    Type,
+    show,
+)
 from refimpl.configs.synonyms import CHAIN
 from tests.kafka.judge import Judge
 
 # Of Kafka before 4.0; asked of no Kafka that we run.
 OF_ZOOKEEPER = "zookeeper."
+# Of Kafka's selectors only this one is here.
+OURS_ALONE = "replica.selector.class"
 # Checks of classes, locales and prefixes that have no effect here.
 DESCRIBED_IN_WORDS = ("non-", "(case insensitive)")
 SAMPLES = ("", " ", "0", "-1", "-2", "1", "+7", " 5 ", "08", "1.5", "1e3", "x", "true", "TRUE")
@@ -41,11 +54,18 @@ def as_we_say(of: dict[str, Any]) -> dict[str, Any]:
 def test_the_tables_are_those_of_kafka(kafka: dict[str, dict[str, Any]]) -> None:
     ours = {name: one for name, one in BROKER.items() if not name.startswith(OF_ZOOKEEPER)}
     theirs = kafka["broker"] | kafka["brokerQuotas"]
+    assert ours.pop(OURS_ALONE).default == theirs.pop(OURS_ALONE)["default"]
     assert {n: as_kafka_says(o) for n, o in ours.items()} == {
         n: as_we_say(o) for n, o in theirs.items()
     }
     assert {n: as_kafka_says(o) for n, o in TOPIC.items()} == {
         n: as_we_say(o) for n, o in kafka["topic"].items()
+    }
+    # Of the reset of share groups Kafka has a check without a description.
+    reset = kafka["group"]["share.auto.offset.reset"]
+    groups = {**kafka["group"], "share.auto.offset.reset": {**reset, "valid": ""}}
+    assert {n: as_kafka_says(o) for n, o in GROUP.items()} == {
+        n: as_we_say(o) for n, o in groups.items()
     }
     assert {n: as_kafka_says(o) for n, o in QUOTA.items()} == {
         n: as_we_say(o) for n, o in (kafka["clientQuotas"] | kafka["ipQuotas"]).items()
@@ -66,6 +86,7 @@ def test_topics_fall_back_to_the_settings_that_they_do_in_kafka(
 ) -> None:
     ours = {n: list(CHAIN.get(of, (of,))) for n, of in BROKER_NAME.items()}
     assert ours == kafka["synonyms"]
+    assert kafka["groupSynonyms"] == GROUP_NAME
 
 
 def samples(one: Definition) -> Iterator[str]:
@@ -88,6 +109,7 @@ def test_both_take_and_refuse_the_same_values_in_the_same_words(
         for table, ours in (("broker", BROKER), ("topic", TOPIC))
         for one in ours.values()
         if one.name in kafka[table]
+        and one.name != OURS_ALONE
         and one.type not in (Type.CLASS, Type.PASSWORD)
         and (one.supported or not kafka[table][one.name]["valid"].startswith(DESCRIBED_IN_WORDS))
         for value in samples(one)

@@ -11,7 +11,7 @@ from tests.wire.asking import NOW, TIMEOUT, Ask, create, produce, topic
 from tests.wire.fetch_scripts import config_resources, fetches
 from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
 
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
@@ -207,6 +207,50 @@ def broker_changes(ask: Ask) -> None:
         ("one", ("log.retention.ms", SET, "5")),
     ):
         alter(ask, BROKER, name, change)
+
+
+def group_configurations(ask: Ask) -> None:
+    """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources of groups."""
+    describe(ask, 4, GROUP, "g", include_synonyms=True)
+    describe(ask, 4, GROUP, "")
+    session, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    assignments, nonsense = "consumer.assignment.interval.ms", "consumer.session.timeout"
+    create(ask, topic("t"))
+    ask("FindCoordinator", 6, key_type=0, coordinator_keys=["g"])
+
+    def beat(epoch: int, **more: Any) -> dict[str, Any]:
+        values = {"rebalance_timeout": -1, "subscribed_topic_names": None, "topic_partitions": None}
+        who = {"group_id": "g", "member_id": "me", "member_epoch": epoch}
+        return ask("ConsumerGroupHeartbeat", 1, **{**who, **values, **more})
+
+    joins = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    epoch = beat(0, **joins)["member_epoch"]
+    alter(ask, GROUP, "g", (session, SET, "50000"), (interval, SET, "6000"))
+    beat(epoch)
+    beat(-1)
+    for version in range(1, 5):
+        describe(ask, version, GROUP, "g", session, interval, nonsense, include_synonyms=True)
+    alter(ask, GROUP, "a/b c", (assignments, SET, "0"), version=0)
+    describe(ask, 4, GROUP, "a/b c", assignments)
+    for change in (
+        *((session, SET, "44999"), (session, SET, "60001"), (session, SET, "x")),
+        *((session, SET, None), (session, SET, "0"), (session, APPEND, "1")),
+        *((interval, SET, "4999"), (interval, SET, "15001"), (interval, DELETE, None)),
+        *((assignments, SET, "15001"), (assignments, SET, "-1"), (nonsense, SET, "50000")),
+        *(("share.delivery.count.limit", SET, "1"), ("share.delivery.count.limit", SET, "11")),
+        *(("share.isolation.level", SET, "serial"), ("streams.num.standby.replicas", SET, "3")),
+        *(("share.record.lock.duration.ms", SET, "1000"), ("streams.session.timeout.ms", SET, "1")),
+        ("share.auto.offset.reset", SET, "earliest"),
+    ):
+        alter(ask, GROUP, "g", change)
+    alter(ask, GROUP, "", (session, SET, "50000"))
+    alter(ask, GROUP, "g", (session, SET, "55000"), validate_only=True)
+    describe(ask, 4, GROUP, "g", session, interval)
+    ask("ListConfigResources", 1, resource_types=[GROUP])
+    value = configs(consumer_session_timeout_ms="47000")
+    replaced = {"resource_type": GROUP, "resource_name": "g", "configs": value}
+    ask("AlterConfigs", 2, resources=[replaced])
+    describe(ask, 4, GROUP, "g", session, "share.auto.offset.reset", include_synonyms=True)
 
 
 def quota(entity: Mapping[str, str | None], **values: float | None) -> dict[str, Any]:
@@ -516,6 +560,7 @@ OF_THREE: Mapping[str, Callable[[Ask], None]] = {"replicas": replicas}
 SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "topics": topics,
     "configurations": configurations,
+    "group_configurations": group_configurations,
     "quotas": quotas,
     "offsets": offsets,
     "producers": producers,

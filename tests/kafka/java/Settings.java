@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.coordinator.group.GroupConfig;
 import org.apache.kafka.server.config.AbstractKafkaConfig;
 import org.apache.kafka.server.config.DynamicBrokerConfig;
 import org.apache.kafka.server.config.QuotaConfig;
@@ -49,10 +50,14 @@ public final class Settings {
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("broker", definitions(AbstractKafkaConfig.CONFIG_DEF));
         all.put("topic", definitions(LogConfig.configDefCopy()));
+        all.put("group", definitions(GroupConfig.CONFIG_DEF));
         all.put("brokerQuotas", definitions(QuotaConfig.brokerQuotaConfigs()));
         all.put("clientQuotas", definitions(QuotaConfig.userAndClientQuotaConfigs()));
         all.put("ipQuotas", definitions(QuotaConfig.ipConfigs()));
         all.put("updateModes", new TreeMap<>(DynamicBrokerConfig.dynamicConfigUpdateModes()));
+        Map<String, String> ofGroups = new TreeMap<>();
+        GroupConfig.ALL_GROUP_CONFIG_SYNONYMS.forEach((name, of) -> of.ifPresent(one -> ofGroups.put(name, one)));
+        all.put("groupSynonyms", ofGroups);
         Map<String, List<String>> synonyms = new TreeMap<>();
         ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS.forEach((name, of) -> {
             List<String> names = new ArrayList<>();

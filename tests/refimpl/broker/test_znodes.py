@@ -6,6 +6,7 @@ from refimpl.broker import znodes
 from refimpl.broker.cluster import (
     BROKER,
     CLUSTER_DEFAULT,
+    GROUP,
     TOPIC,
     BrokerRegistration,
     ConfigResource,
@@ -80,3 +81,9 @@ def test_what_we_write_has_all_that_kafka_reads() -> None:
     path = "/brokers/topics/t/partitions/0/state"
     found = without_ours(znodes.state(registration(0, (3, 1)), 1), CAPTURED[path])
     assert found == {**json.loads(CAPTURED[path]), "isr": [1, 3]}  # a set to both of us
+
+
+def test_a_group_may_have_any_name() -> None:
+    group = ConfigResource(GROUP, "a/b c<default>")
+    assert znodes.entity_of(znodes.config_path(group)) == group
+    assert znodes.config_path(group).count("/") == 3

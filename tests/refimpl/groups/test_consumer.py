@@ -1,6 +1,6 @@
 """Consumer groups at their coordinator: requests, timers, topics that change, and loading."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -317,3 +317,47 @@ def test_the_last_to_leave_is_described_and_the_group_may_go(coordinator: Coordi
     coordinator.beat("a", -1)
     assert coordinator.ask(m.DeleteGroupRequest(GROUP)).error is None
     assert coordinator.here.store.groups.get(GROUP) is None
+
+
+def all_groups(own: Mapping[str, str]) -> Callable[[str], Mapping[str, str]]:
+    def of_group(name: str) -> Mapping[str, str]:
+        return own
+
+    return of_group
+
+
+def test_a_group_has_its_own_times_from_the_next_heartbeat_on(coordinator: Coordinator) -> None:
+    own: dict[str, str] = {}
+
+    def of_group(name: str) -> Mapping[str, str]:
+        return own if name == GROUP else {}
+
+    coordinator.config = evolve(coordinator.config, of_group=of_group)
+    coordinator.start()
+    answer = coordinator.join("a")
+    assert answer.heartbeat_interval_ms == BROKER["group.consumer.heartbeat.interval.ms"].default
+    own |= {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "6000"}
+    assert coordinator.beat("a", 2).heartbeat_interval_ms == 6_000
+    assert coordinator.timers[TimerKey(SESSION, GROUP, "a")] == coordinator.now + 50_000
+    coordinator.later(49_999)
+    assert set(coordinator.group.members) == {"a"}
+    coordinator.later(1)
+    assert not coordinator.group.members
+
+
+def test_a_group_without_an_interval_is_assigned_anew_with_each_join(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.config = evolve(
+        coordinator.config, of_group=all_groups({"consumer.assignment.interval.ms": "0"})
+    )
+    coordinator.start()
+    coordinator.join("a")
+    assert coordinator.join("b").member_epoch == 3
+
+
+@pytest.mark.parametrize(("text", "kept"), [("1", 45_000), ("50000", 50_000), ("99999", 60_000)])
+def test_what_a_group_was_given_stays_within_the_brokers_limits(text: str, kept: int) -> None:
+    """The broker's limits may have changed since (KAFKA-20251)."""
+    config = GroupConfig(of_group=all_groups({"consumer.session.timeout.ms": text}))
+    assert config.own(GROUP, "consumer_session_timeout_ms") == kept
