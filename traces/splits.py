@@ -73,14 +73,14 @@ class Plan:
         """The plan for these."""
         uris = {uri: number for number, uri in enumerate(dict.fromkeys(s.uri for s in splits))}
         numbers = [(uris[s.uri], s.group, s.rows, NONE if s.run is None else s.run) for s in splits]
-        columns = np.array(numbers, np.int64).reshape(-1, 4).T
+        file, group, count, run = np.array(numbers, np.int64).reshape(-1, 4).T
         starts, held = [0], 0
-        for place, rows in enumerate(columns[2].tolist()):
+        for place, rows in enumerate(count.tolist()):
             if place > starts[-1] and held + rows > ROWS_OF_A_TASK:
                 starts.append(place)
                 held = 0
             held += rows
-        return cls(tuple(uris), *columns, np.array([*starts, len(splits)]))
+        return cls(tuple(uris), file, group, count, run, np.array([*starts, len(splits)]))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -90,7 +90,7 @@ class Plan:
         places = range(*self.starts[task : task + 2].tolist())
         return [
             Split(
-                self.uris[self.file[place]],
+                self.uris[int(self.file[place])],
                 int(self.group[place]),
                 int(self.rows[place]),
                 None if self.run[place] == NONE else int(self.run[place]),

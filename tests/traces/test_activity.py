@@ -55,7 +55,7 @@ def test_a_process_is_busy_from_call_to_answer_and_marked_where_it_failed(tmp_pa
     first = sent(0, 0, 100)
     refused = sent(1, 500, 100)
     refused[2].update(outcome="fail", records=[record(1)])
-    poll = {"records": [], "invoked_ns": 900 * MS, "returned_ns": 1000 * MS}
+    poll: dict[str, Any] = {"records": [], "invoked_ns": 900 * MS, "returned_ns": 1000 * MS}
     crash = ("c0#0", "crash", {"invoked_ns": 1000 * MS, "returned_ns": 1000 * MS})
     lines, meta = trace(first, refused, ("c0#0", "poll", poll), crash)
     lines["c0#0"].pop()  # nobody closes after a crash
