@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from examples.brokers import CONTROLLER, laid_out, started, until
+from examples.brokers import CONTROLLER, Node, laid_out, started, until
 from examples.relay import Header, Relay, Stall, relay
 from examples.scenario import Scenario, program
 
@@ -20,6 +20,8 @@ TOPIC = "late-alter-partition"
 #: Broker 1 leads after a restart of broker 3, which is elected as soon as broker 1 is gone.
 ASSIGNMENT = [3, 1, 2]
 ALTER_PARTITION = 56
+#: What the controller says of a request that was made before the last change.
+REFUSED = "because the current partition epoch is"
 #: Broker 1 gives its request up after controller.socket.timeout.ms (30 s), and sends it again.
 GIVEN_UP_S = 45
 #: A broker is fenced after broker.session.timeout.ms (9 s).
@@ -36,6 +38,8 @@ class LateAlterPartition(Scenario):
     """A request is refused, and a copy of it accepted later."""
 
     controller: Relay = field(kw_only=True)
+    decider: Node = field(kw_only=True)
+    """The controller itself, behind the relay."""
 
     def play(self) -> list[bytes]:
         self.create_topic()
@@ -85,11 +89,17 @@ class LateAlterPartition(Scenario):
         self.signal(3, signal.SIGCONT)
         until("broker 3 is unfenced", 8, lambda: 3 in self.alive())
         self.fault("what was held up is delivered")
+        so_far = len(self.decider.output.read_text())
         copy.end()
-        self.in_sync({1, 2, 3}, 8)
-        self.say(f"the controller has accepted it: ISR {{1, 2, 3}}; log sizes {self.sizes()}")
-        until("broker 3 leads", 60, lambda: self.state()[0] == 3)
-        self.say("broker 1 is fenced, broker 3 leads")
+
+        def refused() -> bool:
+            return REFUSED in self.decider.output.read_text()[so_far:]
+
+        until("a decision", 8, lambda: self.state()[1] == {1, 2, 3} or refused())
+        what = "refused it: the partition epoch is another one" if refused() else "accepted it"
+        self.say(f"the controller has {what}; ISR {self.state()[1]}; log sizes {self.sizes()}")
+        until("another broker leads", 60, lambda: self.state()[0] in (2, 3))
+        self.say(f"broker 1 is fenced, broker {self.state()[0]} leads")
         self.brokers[1].start()
         self.in_sync({1, 2, 3}, 120)
         self.say(f"all in sync; log sizes {self.sizes()}")
@@ -101,7 +111,9 @@ def start(folder: Path, classpath: str, run: Path, stack: ExitStack) -> Scenario
     controller = stack.enter_context(relay(nodes[CONTROLLER].port))
     nodes[CONTROLLER].reached_at = controller.port
     brokers = stack.enter_context(started(nodes))
-    return LateAlterPartition(brokers, run, TOPIC, ASSIGNMENT, controller=controller)
+    return LateAlterPartition(
+        brokers, run, TOPIC, ASSIGNMENT, controller=controller, decider=nodes[CONTROLLER]
+    )
 
 
 if __name__ == "__main__":

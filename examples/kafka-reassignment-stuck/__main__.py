@@ -6,6 +6,7 @@ second move never ends, although every replica is in sync; 0: it ends; 2: the sc
 played.
 """
 
+import os
 import signal
 import sys
 import tempfile
@@ -93,10 +94,16 @@ def play(brokers: Mapping[int, Node], cancel: bool, patience_s: float) -> bool:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder of Kafka's jars, such as libs/ of a download.  [default: 4.3.1, by Maven]",
 )
-def main(cancel: bool, patience: float, jars: Path | None) -> None:
+@click.option(
+    "--classes",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder of classes to put before the jars: a Kafka with a patch.",
+)
+def main(cancel: bool, patience: float, jars: Path | None, classes: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            classpath = f"{(jars or maven_jars()).resolve()}/*"
+            patched = [str(classes.resolve())] if classes else []
+            classpath = os.pathsep.join([*patched, f"{(jars or maven_jars()).resolve()}/*"])
             with cluster(Path(folder) / "cluster", classpath) as brokers:
                 ended = play(brokers, cancel, patience)
         except (NoMavenError, NotInTimeError, KafkaError) as unplayed:

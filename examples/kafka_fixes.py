@@ -1,0 +1,171 @@
+"""Compile Apache Kafka's own classes with the fix of a finding, to be put before its jars.
+
+    python examples/kafka_fixes.py FIX FOLDER
+
+Maven fetches the source of the class; a few of its lines are changed, as named below, and it is
+compiled against the jars. `--classes FOLDER` of the example then plays the finding on that Kafka.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import click
+from attrs import frozen
+
+from tests.kafka.judge import NoMavenError, jars
+
+KAFKA, SCALA = "4.3.1", "2.13.18"
+CORE, METADATA = "kafka_2.13", "kafka-metadata"
+COMPILER = ("scala-compiler", "scala-library", "scala-reflect")
+CONTROL_MANAGER = "org/apache/kafka/controller/ReplicationControlManager.java"
+
+
+@frozen
+class Edit:
+    """At the first place behind `after` where the source has `old`, it has `new`."""
+
+    after: str
+    old: str
+    new: str
+
+
+@frozen
+class Fix:
+    """What is changed in one source file of an artifact."""
+
+    artifact: str
+    path: str
+    edits: tuple[Edit, ...]
+
+
+FIXES = {
+    # docs/findings/kafka-late-alter-partition.md, fix 1: a refusal raises the partition epoch.
+    "late-alter-partition": Fix(
+        METADATA,
+        CONTROL_MANAGER,
+        (
+            Edit(
+                "Errors validationError = validateAlterPartitionData(",
+                "if (validationError != Errors.NONE) {",
+                """if (validationError == INELIGIBLE_REPLICA)
+                    records.add(new ApiMessageAndVersion(
+                        new PartitionChangeRecord()
+                            .setTopicId(topic.id).setPartitionId(partitionId),
+                        featureControl.metadataVersionOrThrow().partitionChangeRecordVersion()));
+                if (validationError != Errors.NONE) {""",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-equal-partition-epoch.md: what is asked for stays at an equal epoch.
+    "equal-partition-epoch": Fix(
+        CORE,
+        "kafka/cluster/Partition.scala",
+        (
+            Edit(
+                "def makeLeader(",
+                "val replicas = partitionRegistration.replicas",
+                """val pending = Option.when(isLeader && !isNewLeaderEpoch &&
+        partitionRegistration.partitionEpoch == partitionEpoch)(partitionState)
+      val replicas = partitionRegistration.replicas""",
+            ),
+            Edit(
+                "def makeLeader(",
+                "createLogInAssignedDirectoryId(",
+                """pending.foreach(state => partitionState = state)
+      createLogInAssignedDirectoryId(""",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-reassignment-stuck.md: lists of the new move, compared with the originals.
+    "reassignment-stuck": Fix(
+        METADATA,
+        CONTROL_MANAGER,
+        (
+            Edit(
+                "Optional<ApiMessageAndVersion> changePartitionReassignment(",
+                "if (!reassignment.removing().isEmpty()) {",
+                "{",
+            ),
+            Edit(
+                "Optional<ApiMessageAndVersion> changePartitionReassignment(",
+                "if (!reassignment.adding().isEmpty()) {",
+                "{",
+            ),
+            Edit(
+                "Optional<ApiMessageAndVersion> changePartitionReassignment(",
+                "builder.setTargetAdding(reassignment.adding());",
+                """List<Integer> adding = new ArrayList<>(target.replicas());
+            List<Integer> original = new ArrayList<>(currentReplicas);
+            original.removeAll(Replicas.toList(part.addingReplicas));
+            adding.removeAll(original);
+            builder.setTargetAdding(adding);""",
+            ),
+        ),
+    ),
+}
+
+
+def fetched(folder: Path, *artifacts: str) -> None:
+    """Let Maven copy these artifacts into a folder."""
+    if shutil.which("mvn") is None:
+        raise NoMavenError
+    pom = folder / "pom.xml"
+    folder.mkdir(parents=True, exist_ok=True)
+    pom.write_text(
+        "<project><modelVersion>4.0.0</modelVersion>"
+        "<groupId>highwater</groupId><artifactId>fixes</artifactId><version>1</version></project>"
+    )
+    for one in artifacts:
+        command = ("mvn", "-q", "-B", "-f", pom, "dependency:copy", f"-Dartifact={one}")
+        subprocess.run([*command, f"-DoutputDirectory={folder}"], check=True)
+
+
+def edited(source: str, edits: tuple[Edit, ...]) -> str:
+    """The source with its changes; raises ValueError where one does not fit."""
+    for edit in edits:
+        at = source.index(edit.old, source.index(edit.after))
+        source = source[:at] + edit.new + source[at + len(edit.old) :]
+    return source
+
+
+def compiled(fix: Fix, folder: Path) -> None:
+    """Put the changed class, and those inside it, into the folder."""
+    libraries = f"{jars().resolve()}/*"
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        fetched(work, f"org.apache.kafka:{fix.artifact}:{KAFKA}:jar:sources")
+        with zipfile.ZipFile(work / f"{fix.artifact}-{KAFKA}-sources.jar") as sources:
+            source = sources.read(fix.path).decode()
+        path = work / Path(fix.path).name
+        path.write_text(edited(source, fix.edits))
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".java":
+            command = ["javac", "-nowarn", "-proc:none", "-cp", libraries, "-d", folder, path]
+        else:
+            fetched(work / "scala", *(f"org.scala-lang:{one}:{SCALA}" for one in COMPILER))
+            scalac = ["java", "-cp", f"{work / 'scala'}/*", "scala.tools.nsc.Main", "-nowarn"]
+            command = [*scalac, "-release", "17", "-cp", libraries, "-d", folder, path]
+        subprocess.run(command, check=True)
+
+
+@click.command(help=__doc__)
+@click.argument("fix", type=click.Choice(sorted(FIXES)))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def main(fix: str, folder: Path) -> None:
+    try:
+        compiled(FIXES[fix], folder)
+    except NoMavenError as missing:
+        click.echo(str(missing), err=True)
+        sys.exit(2)
+    except (ValueError, KeyError, subprocess.CalledProcessError) as failed:
+        click.echo(f"the fix {fix} does not fit the source of Kafka {KAFKA}: {failed}", err=True)
+        sys.exit(2)
+    click.echo(f"compiled into {folder}; play the example with --classes {folder}")
+
+
+if __name__ == "__main__":
+    main()
