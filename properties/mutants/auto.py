@@ -14,40 +14,32 @@ from properties.mutants import forked, methods
 from properties.mutants.catalogue import module_of
 from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.generated import Generated, generated
-from properties.mutants.suite import Suite, functions_in, learned
+from properties.mutants.suite import Suite, closure, functions_in, learned
 from properties.tla import InputError
 from properties.tla.specs import CHECKOUT
 
-MACHINES, NODE = "refimpl.machines", "refimpl.broker"
+MACHINES, GROUPS, NODE = "refimpl.machines", "refimpl.groups", "refimpl.broker"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 #: Whose tests are asked: the machines' own, guard by guard, without spec and binding; the node's.
 TESTS = {
     MACHINES: ("tests/refimpl/machines",),
+    GROUPS: ("tests/refimpl/groups",),
     NODE: ("tests/refimpl/broker", "tests/refimpl/controller", "tests/chaos/test_control_plane.py"),
+}
+_CONFORMS: Mapping[str, Gate] = {
+    "first states": methods.by_first_states,
+    "walk": methods.by_walk,
+    "exhaustive": methods.by_small_scopes,
+    "tour": methods.by_tour,
 }
 #: The gates in the order in which they are asked, after the tests.
 GATES: dict[str, Mapping[str, Gate]] = {
-    MACHINES: {
-        "first states": methods.by_first_states,
-        "walk": methods.by_walk,
-        "exhaustive": methods.by_small_scopes,
-        "tour": methods.by_tour,
-    },
+    MACHINES: _CONFORMS,
+    GROUPS: _CONFORMS,
     NODE: {"chaos": methods.by_chaos},
 }
+_SIMULATOR = CHECKOUT / "chaos" / "campaign.py"
 _MUTANTS = tuple(f"properties/mutants/{name}.py" for name in ("edits", "generated", "methods"))
-_CONFORMANCE = ("refimpl/machines", "properties/conformance", "properties/modules", "spec")
-#: What the answers of each depend on.
-ROOMS = {
-    MACHINES: {
-        "tests": ("refimpl", "tests/refimpl/machines", *_MUTANTS),
-        **dict.fromkeys(GATES[MACHINES], (*_CONFORMANCE, *_MUTANTS)),
-    },
-    NODE: {
-        "tests": ("refimpl", *TESTS[NODE], *_MUTANTS),
-        "chaos": ("refimpl", "chaos", *_MUTANTS),
-    },
-}
 
 
 @frozen
@@ -82,13 +74,16 @@ class Runners:
     def seen(cls, suite: Suite, todo: Sequence[Job]) -> "Runners":
         """The tests, and the simulator if it is asked of anything."""
         asked = any("chaos" in job.gates for job in todo)
-        return cls(suite, learned("chaos", _ran_by_chaos).keys() if asked else frozenset())
+        if not asked:
+            return cls(suite)
+        ran = learned("chaos", _ran_by_chaos, closure([_SIMULATOR]))
+        return cls(suite, ran.keys())
 
     def tests(self, function: str) -> list[str]:
         """The tests of the function's own package that call it, cheap ones first."""
         if self.suite is None:
             return []
-        return self.suite.of(function, TESTS[next(of for of in TESTS if function.startswith(of))])
+        return self.suite.of(function, TESTS[_package(function)])
 
     def gate(self, tests: Sequence[str]) -> Gate:
         """Asks these tests, whatever the module."""
@@ -115,7 +110,7 @@ def jobs(wanted: Sequence[str] = ()) -> list[Job]:
     for file in files:
         names = tuple(name for name, module in modules().items() if file in module.machines)
         mutants = generated(module_of(file))
-        found += [Job(mutant, names, GATES[MACHINES]) for mutant in mutants]
+        found += [Job(mutant, names, GATES[_package(mutant.function)]) for mutant in mutants]
     found += [Job(mutant, (), GATES[NODE]) for file in _node() for mutant in generated(file)]
     chosen = [job for job in found if not wanted or any(w in job.mutant.name for w in wanted)]
     if not chosen:
@@ -129,14 +124,34 @@ def _node() -> Iterator[str]:
     return (one.name for one in walk_packages([str(folder)], f"{NODE}.") if not one.ispkg)
 
 
+def _package(function: str) -> str:
+    return next(one for one in TESTS if function.startswith(f"{one}."))
+
+
 def run(todo: Sequence[Job], at_once: int, runners: Runners | None = None) -> Iterator[Result]:
     """What became of each; without `runners` no tests are asked, and the simulator of nothing."""
-    for what, rooms in ROOMS.items():
-        chosen = [job for job in todo if job.mutant.function.startswith(f"{what}.")]
+    for package, of in TESTS.items():
+        chosen = [job for job in todo if _package(job.mutant.function) == package]
         if chosen:
-            known = {gate for job in chosen for gate in job.gates} - rooms.keys()
-            kept = Kept.of(what.rpartition(".")[2], {**rooms, **dict.fromkeys(known, ())})
+            asked = {gate for job in chosen for gate in job.gates}
+            kept = Kept.of(package.rpartition(".")[2], _rooms(asked, of))
             yield from _cheap_ones_first(chosen, kept, at_once, runners or Runners())
+
+
+def _rooms(gates: Iterable[str], tests: Iterable[str]) -> dict[str, tuple[str | Path, ...]]:
+    """What the answers of each gate depend on: itself, and all that it imports."""
+    conformance = (*_sources("properties/conformance", "properties/modules"), "spec")
+    simulator = closure([_SIMULATOR])
+    known = {"chaos": simulator, **dict.fromkeys(_CONFORMS, conformance)}
+    found = {"tests": _sources(*tests), **{gate: known.get(gate, ()) for gate in gates}}
+    return {gate: (*files, *_MUTANTS) for gate, files in found.items()}
+
+
+def _sources(*places: str) -> list[Path]:
+    paths = [CHECKOUT / place for place in places]
+    return closure(
+        file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])
+    )
 
 
 def _cheap_ones_first(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeVar
 
+from attrs import evolve
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -20,14 +21,16 @@ from properties.tla.errors import Unusable
 T = TypeVar("T")
 
 
-def automatic(names: tuple[str, ...], listed: bool, console: Console) -> bool:
+def automatic(names: tuple[str, ...], listed: bool, quick: bool, console: Console) -> bool:
     """Run them, or only list them; whether everything is found or explained."""
     try:
         todo = auto.jobs(names)
+        if quick:
+            todo = [evolve(job, gates={}) for job in todo]
         if listed:
             for job in todo:
                 told = f"{job.mutant.place}: {job.mutant.kind}: {job.mutant.name}"
-                console.print(told, highlight=False, markup=False, soft_wrap=True)
+                console.print(told, highlight=False, markup=False, emoji=False, soft_wrap=True)
             return True
         tally = _asked(todo, console)
         stale = [] if names else auto.stale_explanations(job.mutant.name for job in todo)
@@ -67,7 +70,7 @@ def _judged(tally: Tally, stale: list[str], console: Console) -> bool:
     """Say which mutants live, by file and line, and what is wrong with the explanations."""
 
     def say(line: str) -> None:
-        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+        console.print(line, style="red", highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     for place, alike in groupby(tally.survivors, lambda mutant: mutant.place):
         for mutant in alike:

@@ -36,8 +36,19 @@ from properties.tla.errors import Unusable
     help="Instead of known bugs every small mutant of the machines and of the node, or of those "
     "functions whose names hold one of the arguments. What was done before is not done again.",
 )
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="With --auto: ask the tests alone, and neither conformance nor the simulator.",
+)
 def mutants(
-    names: tuple[str, ...], matrix: bool, only: str | None, update: bool, listed: bool, auto: bool
+    names: tuple[str, ...],
+    matrix: bool,
+    only: str | None,
+    update: bool,
+    listed: bool,
+    auto: bool,
+    quick: bool,
 ) -> None:
     """Put known bugs in and show that each is found.
 
@@ -53,7 +64,7 @@ def mutants(
     """
     console = Console()
     if auto:
-        if not automatic(names, listed, console):
+        if not automatic(names, listed, quick, console):
             raise SystemExit(1)
         return
     known = catalogue()

@@ -82,7 +82,7 @@ class Kept:
     paths: Mapping[str, Path]
 
     @classmethod
-    def of(cls, what: str, rooms: Mapping[str, Iterable[str]]) -> "Kept":
+    def of(cls, what: str, rooms: Mapping[str, Iterable[str | Path]]) -> "Kept":
         """The answers of these gates, as long as nothing in these files and folders changes."""
         folder = cache_folder() / "mutants"
         keys = {of: _key(of) for of in {tuple(of) for of in rooms.values()}}
@@ -112,7 +112,7 @@ class Kept:
                 file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def _key(rooms: Iterable[str]) -> str:
+def _key(rooms: Iterable[str | Path]) -> str:
     places = [CHECKOUT / room for room in rooms]
     files = (
         file
@@ -205,8 +205,8 @@ def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) ->
 def _ask_and_exit(one: Trial, note: Path) -> None:
     """In the forked process: note each gate before it is asked, and what it said."""
     spent = time.process_time()
-    limit = int(spent) + LIMIT_S
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + LIMIT_S, hard))
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
     with note.open("a") as file, one.applied():
         for name, gate in one.gates.items():

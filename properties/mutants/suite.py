@@ -1,11 +1,14 @@
 """The tests as a gate: collected once, and a mutant is asked of those that run its function."""
 
+import ast
 import os
+import resource
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from cProfile import Profile
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     import pytest
 
 T = TypeVar("T")
-#: Who runs what is kept for as long as no file in these folders changes.
-ROOMS = ("refimpl", "chaos", "tests/refimpl", "tests/chaos")
+#: CPU seconds that one test may take while a mutant is in; more is a loop without end.
+LIMIT_S = 30
 
 
 @frozen(eq=False)
@@ -43,7 +46,7 @@ class Suite:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
-        return any(_failed(self.items[test]) for test in tests)
+        return any(_fails_in_time(self.items[test]) for test in tests)
 
 
 def with_suite(folders: Sequence[str], body: Callable[[Suite], T]) -> T:
@@ -66,6 +69,7 @@ def with_suite(folders: Sequence[str], body: Callable[[Suite], T]) -> T:
         "--capture=no",
         *(f"-p no:{plugin}" for plugin in ("cacheprovider", "terminal", "xdist", "junitxml")),
     ]
+    os.environ["HYPOTHESIS_PROFILE"] = "mutants"
     pytest.main([part for one in arguments for part in one.split(" ", 1)], plugins=[loop])
     if loop.error:
         raise loop.error
@@ -103,6 +107,13 @@ class _Reports:
         self.failed |= report.failed
 
 
+def _fails_in_time(item: Any) -> bool:
+    """Each test has its own limit: a function that many tests call may take them a long time."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + LIMIT_S, hard))
+    return _failed(item)
+
+
 def _failed(item: Any) -> bool:
     reports, plugins = _Reports(), item.config.pluginmanager
     plugins.register(reports)
@@ -127,19 +138,54 @@ def _runners(items: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
             if failed:
                 raise InputError(f"{name} fails without any mutant")
             cost[name] = time.process_time() - started
+            if cost[name] > LIMIT_S:
+                raise InputError(f"{name} takes {cost[name]:.0f} CPU s, and {LIMIT_S} are allowed")
             for function in functions_in(profile):
                 ran[function].add(name)
         for function, tests in ran.items():
             yield function, sorted(tests, key=lambda test: (cost[test], test))
 
-    return learned("tests", seen, items)
+    files = closure(CHECKOUT / name.partition("::")[0] for name in items)
+    return learned("tests", seen, files, items)
+
+
+def closure(files: Iterable[Path]) -> list[Path]:
+    """These files, and all of this repository that they import, directly or not."""
+    waiting, found = [*files], {CHECKOUT / "tests" / "conftest.py"}
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += _imported(file)
+    return sorted(found)
+
+
+@cache
+def _imported(file: Path) -> list[Path]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{one.name}" for one in node.names}
+    parents = {
+        ".".join(parts[:depth])
+        for name in names
+        if (parts := name.split("."))
+        for depth in range(1, len(parts) + 1)
+    }
+    places = (CHECKOUT.joinpath(*name.split(".")) for name in parents)
+    found = (one for place in places for one in (place.with_suffix(".py"), place / "__init__.py"))
+    return [one for one in found if one.is_file()]
 
 
 def learned(
-    what: str, seen: Callable[[], Iterator[tuple[str, Iterable[str]]]], about: Iterable[str] = ()
+    what: str,
+    seen: Callable[[], Iterator[tuple[str, Iterable[str]]]],
+    files: Iterable[Path],
+    about: Iterable[str] = (),
 ) -> Mapping[str, Sequence[str]]:
-    """What a process of its own learns about functions, kept until a file changes."""
-    files = (path for room in ROOMS for path in sorted((CHECKOUT / room).rglob("*.py")))
+    """What a process of its own learns about functions, kept until one of these files changes."""
     key = digest(files, what, *sorted(about))
     kept = cache_folder() / "mutants" / f"{what}-{key}.json"
     if not kept.is_file():

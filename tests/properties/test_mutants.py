@@ -34,8 +34,9 @@ from properties.mutants.matrix import (
     kills,
     page,
 )
-from properties.mutants.suite import Suite
+from properties.mutants.suite import Suite, closure
 from properties.tla import InputError, SpecTree
+from properties.tla.specs import CHECKOUT
 from properties.tla.verdicts import load, pin_mutants
 from refimpl.machines.log import Log, Record
 
@@ -332,6 +333,26 @@ def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(
         (result,) = auto.run([evolve(job, gates={"misses": misses, gate.__name__: gate})], 1)
         assert (result.killers, result.asked) == ((gate.__name__,), ("misses", gate.__name__))
         next(tmp_path.glob("mutants/*.jsonl")).unlink()
+
+
+def test_no_mutant_is_left_out_for_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
+    packages = {
+        job.mutant.function.partition(":")[0].rpartition(".")[0]: job for job in auto.jobs()
+    }
+    assert {*packages} == {"refimpl.machines", "refimpl.groups", "refimpl.broker"}
+    todo = [evolve(job, modules=(), gates={"misses": bool}) for job in packages.values()]
+    assert {result.name for result in auto.run(todo, 1)} == {job.mutant.name for job in todo}
+
+
+def test_answers_depend_on_what_is_imported_directly_or_not() -> None:
+    tests = CHECKOUT / "tests" / "refimpl" / "machines"
+    names = {str(file.relative_to(CHECKOUT)) for file in closure([tests / "test_group.py"])}
+    assert {"refimpl/machines/group.py", "refimpl/errors.py", "tests/conftest.py"} <= names
+    assert "refimpl/machines/replica.py" not in names
+    assert not [name for name in names if name.startswith("refimpl/broker")]
 
 
 def without_tests(folders: Sequence[str], body: Callable[[Suite], auto.Tally]) -> auto.Tally:

@@ -6,13 +6,13 @@ A `Talk` keeps the group between operations, and what was answered to whom.
 from typing import Any
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from refimpl.errors import Refusal
 from refimpl.machines import classic_operations as operations
 from refimpl.machines.classic_consumer import ClassicConsumer, check_assignment
 from refimpl.machines.classic_group import JOIN, SYNC, ClassicGroup, Config, Step, session
-from refimpl.machines.classic_member import JoinRequest, SyncRequest
+from refimpl.machines.classic_member import JoinRequest, SyncRequest, SyncResponse
 
 RANGE = (("range", b"r"),)
 BOTH = (("range", b"r"), ("sticky", b"s"))
@@ -474,6 +474,219 @@ def test_the_last_to_leave_leaves_an_empty_group_that_is_written_down() -> None:
     assert talk.writes == 2
 
 
+# Rebalances, timer by timer
+
+
+def test_a_group_takes_as_long_as_its_slowest_member() -> None:
+    assert ClassicGroup().rebalance_ms == 0
+    talk = Talk()
+    talk.add("a", rebalance_ms=500)
+    talk.add("b", rebalance_ms=100)
+    assert talk.group.rebalance_ms == 500
+    assert talk.group.initial is not None
+    assert talk.group.initial.left_ms == 490, "what the first one allows, without the first delay"
+
+
+def test_a_rebalance_ends_the_wait_for_syncs_and_begins_the_one_for_joins() -> None:
+    talk = joined("a", "b")
+    parked = talk.sync("b")
+    talk.join("a", protocols=(("range", b"other"),))
+    assert (talk.timers[SYNC], talk.timers[JOIN]) == (None, 300)
+    assert talk.error(parked) == "REBALANCE_IN_PROGRESS"
+    assert all(one.sync is None for one in talk.group.members.values())
+    talk.join("b")
+    assert (talk.timers[SYNC], talk.timers[JOIN]) == (300, None)
+
+
+def test_a_stable_groups_assignments_are_kept_while_its_members_join_anew() -> None:
+    talk = stable("a", "b")
+    talk.join("a")
+    assert talk.group.members["b"].assignment == b"b"
+    talk = joined("a", "b")
+    talk.group = evolve(
+        talk.group,
+        members={id: evolve(one, assignment=b"old") for id, one in talk.group.members.items()},
+    )
+    talk.join("a", protocols=(("range", b"other"),))
+    assert {one.assignment for one in talk.group.members.values()} == {b""}
+
+
+def test_of_first_members_all_have_joined_and_the_delay_is_waited_for() -> None:
+    talk = Talk()
+    talk.add("a")
+    assert talk.group.all_joined
+    assert talk.group.state == "PreparingRebalance"
+
+
+def test_without_its_leader_a_group_is_led_by_the_least_of_who_is_there() -> None:
+    talk = stable("b", "a", "c")
+    assert talk.group.leader == "b"
+    talk.leave(("b", None))
+    assert talk.group.leader == "a"
+    talk.join("a")
+    talk.join("c")
+    assert talk.group.leader == "a"
+    talk = stable("a", "b", "c")
+    talk.leave(("c", None))
+    assert talk.group.leader == "a"
+
+
+def test_of_a_leader_that_stays_away_the_least_who_joined_takes_the_place() -> None:
+    talk = with_static("c", "b")
+    talk.join("c", protocols=(("range", b"other"),))
+    talk.join("b")
+    talk.join_timer()
+    assert talk.group.leader == "b"
+
+
+def test_sessions_begin_with_the_answer_to_a_join_and_end_with_the_member() -> None:
+    talk = joined("a", "b")
+    assert (talk.timers[session("a")], talk.timers[session("b")]) == (60, 60)
+    talk.leave(("b", None))
+    assert talk.timers[session("b")] is None
+
+
+def test_a_new_members_session_is_the_long_one_until_it_is_answered() -> None:
+    talk = Talk()
+    talk.join(new_id="a")
+    assert talk.timers[session("a")] == 60
+    talk.join("a")
+    assert talk.timers[session("a")] == 300_000
+
+
+def test_who_is_given_its_assignment_has_a_session_from_then_on() -> None:
+    talk = joined("a", "b", "c")
+    talk.sync("b")
+    talk.timers.clear()
+    talk.sync("a", {})
+    assert set(talk.timers) == {session("a"), session("b")}
+
+
+def test_who_is_removed_is_not_waited_for() -> None:
+    talk = joined("a", "b")
+    talk.leave(("b", None))
+    assert talk.group.unsynced == frozenset()
+    group = joined("a", "b").group
+    turn = operations.Turn(group)
+    assert turn.remove(["b"])
+    assert turn.group.unsynced == {"a"}
+    assert not turn.remove(["b"])
+
+
+def test_who_leaves_while_members_join_is_one_less_to_wait_for() -> None:
+    talk = stable("a", "b", "c")
+    talk.join("a")
+    talk.leave(("b", None))
+    assert (talk.group.state, talk.group.generation) == ("PreparingRebalance", 1)
+    assert talk.timers[JOIN] == 300
+    talk.timers.clear()
+    talk.join("c")
+    assert talk.group.state == "CompletingRebalance"
+
+
+def test_a_group_without_a_leader_names_none() -> None:
+    talk = stable("a", "b")
+    assert (
+        operations.Turn(evolve(talk.group, leader=None)).joined(talk.group.members["b"]).leader
+        == ""
+    )
+
+
+def test_a_refused_protocol_is_told_with_what_was_asked() -> None:
+    rows: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"protocol_type": "", "protocols": ()}, "no type with no protocol"),
+        ({"protocol_type": "connect", "protocols": ()}, "connect with no protocol"),
+        ({"protocol_type": "", "protocols": BOTH}, "no type with range, sticky"),
+    )
+    for asked, told in rows:
+        with pytest.raises(Refusal, match=told):
+            Talk().join(new_id="a", **asked)
+
+
+# Members that come again
+
+
+def test_a_member_is_known_to_wait_by_either_request() -> None:
+    talk = joined("a", "b")
+    assert not talk.group.members["b"].is_waiting
+    talk.sync("b")
+    assert talk.group.members["b"].is_waiting
+    talk = stable("a", "b")
+    talk.join("a")
+    assert talk.group.members["a"].is_waiting
+
+
+def test_a_leader_that_missed_its_answer_is_told_the_generation_while_it_is_awaited() -> None:
+    talk = joined("a", "b")
+    answer = talk.answers[talk.join("a")]
+    assert (answer.generation, [one.id for one in answer.members]) == (1, ["a", "b"])
+    assert talk.group.state == "CompletingRebalance"
+
+
+def test_while_members_join_those_count_that_are_there() -> None:
+    config = Config(max_size=2)
+    talk = stable("a", "b")
+    talk.config = config
+    talk.join("a")
+    again = talk.join("a")
+    assert again not in talk.answers, "who has joined has room"
+    talk.add("c")
+    assert talk.group.state == "PreparingRebalance"
+    assert talk.error(talk.join("b")) == "GROUP_MAX_SIZE_REACHED"
+    assert refused(talk.join, new_id="d") == "GROUP_MAX_SIZE_REACHED"
+
+
+def test_an_empty_group_has_room_whatever_it_is_said_to_hold() -> None:
+    talk = Talk(Config(initial_delay_ms=10, max_size=0))
+    talk.join(new_id="a", knows=False)
+    assert list(talk.group.members) == ["a"]
+
+
+def test_the_first_member_says_of_which_type_the_group_is() -> None:
+    talk = stable("a")
+    talk.leave(("a", None))
+    talk.add("b", protocol_type="connect")
+    assert talk.group.protocol_type == "connect"
+
+
+def test_a_static_member_needs_no_id_to_come_back_with() -> None:
+    talk = Talk()
+    talk.join(new_id="p")
+    assert refused(talk.join, "p", instance="i") == "INVALID_REQUEST"
+    assert talk.group.pending == {"p"}
+
+
+def test_who_takes_a_place_over_is_in_it_alone() -> None:
+    talk = with_static("b")
+    talk.join(new_id="new", instance="i")
+    group = talk.group
+    assert (list(group.members), group.leader) == (["new", "b"], "new")
+    new = group.members["new"]
+    assert (new.join, new.sync, new.absent, new.assignment) == (None, None, False, b"old")
+    assert (talk.timers[session("old")], talk.timers[session("new")]) == (None, 60)
+    talk = with_static("b")
+    talk.group = evolve(talk.group, leader="b")
+    talk.join(new_id="new", instance="i")
+    assert talk.group.leader == "b"
+
+
+def test_who_takes_a_place_over_while_assignments_are_awaited_is_awaited_itself() -> None:
+    group = evolve(with_static("b").group, state="CompletingRebalance", unsynced={"old", "b"})
+    members = {**group.members, "old": evolve(group.members["old"], sync=7)}
+    request = JoinRequest(9, "", RANGE, instance="i", new_id="new")
+    turn = operations.Turn(evolve(group, members=members))
+    new = turn._replace(members["old"], request)  # pyright: ignore[reportPrivateUsage]
+    assert turn.group.unsynced == {"new", "b"}
+    assert turn.group.members == {"new": new, "b": members["b"]}
+    assert turn.answers == [(7, SyncResponse("FENCED_INSTANCE_ID"))]
+
+
+def test_who_leaves_names_itself_or_its_instance() -> None:
+    talk = with_static("b")
+    assert talk.leave(("", None)) == ["UNKNOWN_MEMBER_ID"]
+    assert sorted(talk.group.members) == ["b", "old"]
+
+
 # Commits
 
 
@@ -492,6 +705,14 @@ def test_nobody_commits_while_the_assignment_is_awaited() -> None:
     group = joined("a").group
     assert refused(group.check_commit, "a", 1, None) == "REBALANCE_IN_PROGRESS"
     group.check_commit("a", 1, None, transactional=True)
+    group.check_commit("", -1, None, transactional=True)
+
+
+def test_who_says_anything_of_itself_must_be_a_member() -> None:
+    group = stable("a").group
+    for id, generation, instance in (("x", -1, None), ("", 0, None), ("", -1, "j"), ("", 1, None)):
+        with pytest.raises(Refusal):
+            group.check_commit(id, generation, instance, transactional=True)
     group.check_commit("", -1, None, transactional=True)
 
 

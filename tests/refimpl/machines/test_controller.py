@@ -9,7 +9,7 @@ from attrs import evolve
 from refimpl.errors import FencedLeaderEpoch, Refusal, StaleBrokerEpoch
 from refimpl.machines import controller_errors as errors
 from refimpl.machines.brokers import BrokerRegistry
-from refimpl.machines.controller import PartitionState
+from refimpl.machines.controller import PartitionState, first_live
 from refimpl.machines.messages import UNKNOWN_EPOCH, AlterPartitionRequest
 
 
@@ -340,3 +340,16 @@ def test_a_log_that_failed_may_lack_records_and_is_not_eligible_any_more() -> No
     assert state.elr == {3}
     state.register(3, crashed=False)
     assert state.elr == set()
+
+
+# ------------------------------------------------------------------------------ who is next
+
+
+@pytest.mark.parametrize(
+    ("candidates", "alive", "chosen"),
+    [({2, 3}, {2, 3}, 3), ({1, 2}, {2, 3}, 2), ({1, 2}, {1, 3}, 1), ({1}, {2, 3}, None)],
+)
+def test_the_first_of_the_assignment_that_may_and_can_lead_is_chosen(
+    candidates: set[int], alive: set[int], chosen: int | None
+) -> None:
+    assert first_live((3, 2, 1), frozenset(candidates), frozenset(alive)) == chosen

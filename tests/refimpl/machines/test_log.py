@@ -132,6 +132,13 @@ def test_epochs_are_those_of_the_records_and_of_the_reign_whatever_happened(
             assert log.end_of(reign) == EpochEnd(reign, len(epochs))
 
 
+def test_an_epoch_that_goes_back_takes_later_ones_with_it() -> None:
+    """Nobody writes such a log; Kafka's cache answers for it like this."""
+    log = log_of([1, 3])
+    log.extend([Record(2, "a")])
+    assert (log.latest_epoch, log.end_of(2), log.end_of(1)) == (2, (2, 3), (1, 2))
+
+
 def test_a_log_that_goes_on_elsewhere_knows_no_epochs() -> None:
     log = log_of([1, 2])
     log.restart_at(7)
