@@ -10,20 +10,13 @@ follower that restarts is told its old epoch again at once: the spec gives it no
 from collections.abc import Mapping
 from typing import ClassVar
 
-from properties.conformance.binding import (
-    Binding,
-    Bound,
-    Environment,
-    NoSuchChoice,
-    OtherAction,
-    each,
-)
+from properties.conformance.binding import Bound, Environment, NoSuchChoice, OtherAction, each
 from properties.modules.descriptor import Module
+from properties.modules.replicated import Replicated, log_of
 from properties.tla import Rec, Value
 from refimpl.errors import IneligibleReplica
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
-from refimpl.machines.log import Log, Record
 from refimpl.machines.messages import (
     UNKNOWN_EPOCH,
     AlterPartitionRequest,
@@ -32,14 +25,14 @@ from refimpl.machines.messages import (
     LeaderAndIsr,
 )
 from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
-from refimpl.projection import TRUNCATION_REPLICA, by_replica
+from refimpl.projection import ALTER_PARTITION_STATE, TRUNCATION_REPLICA, by_replica
 
-REPLICA = ("log", "highWatermark", "epoch", "isr", "incarnation")
 OUTCOMES = {None: "done", INELIGIBLE_REPLICA: "ineligible"}
+_STATE = tuple(ALTER_PARTITION_STATE.items())
 NO_REQUEST = Rec.of(partitionEpoch=0, isr=frozenset())
 
 
-class AlterPartition(Binding):
+class AlterPartition(Replicated):
     """Replicas 1..N and the controller, and whatever they ever said about the ISR."""
 
     module = "AlterPartition"
@@ -60,55 +53,14 @@ class AlterPartition(Binding):
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
-        self.ids = tuple(range(1, constants["N"] + 1))
-        self.max_records: int = constants["MaxRecords"]
-        self.max_epoch: int = constants["MaxEpoch"]
+        super().__init__(constants)
         self.max_partition_epoch: int = constants["MaxPartitionEpoch"]
-        self.max_restarts: int = constants["MaxRestarts"]
-        self.state = PartitionState.create(self.ids)
-        self.replicas = tuple(Replica(id) for id in self.ids)
-        for replica in self.replicas:
-            replica.told(self.state.decision)
         self.leaders = {1: 1}  # by leader epoch
         self.requests: dict[Rec, AlterPartitionRequest] = {}
         self.answers: dict[Rec, tuple[AlterPartitionRequest, AlterPartitionResponse]] = {}
-        self.committed: tuple[int, ...] = ()
 
-    # The leader and its followers
-
-    def write(self, l: int) -> None:
-        leader = self.replicas[l - 1]
-        if leader.log.end >= self.max_records:
-            raise Bound
-        leader.write((leader.epoch, leader.log.end))
-
-    def advance_high_watermark(self, l: int) -> None:
-        leader = self.replicas[l - 1]
-        new = leader.advance_high_watermark()
-        if new > len(self.committed):
-            self.committed = tuple([record.epoch for record in leader.log.records[:new]])
-
-    def _agree(self, f: int, l: int) -> bool:
-        """Whether the logs agree, in a fetch of f that l would answer."""
-        follower, leader = self.replicas[f - 1], self.replicas[l - 1]
-        if follower.leader != l:
-            raise OtherAction
-        request = follower.next_fetch()
-        leader.check_fetch(request)
-        return leader.diverging(request.end, request.last_epoch) is None
-
-    def _answer(self, f: int, l: int) -> FetchResponse:
+    def _ask(self, f: int, l: int) -> FetchResponse:
         return self.replicas[l - 1].answer_fetch(self.replicas[f - 1].fetch_request(), 1)
-
-    def fetch(self, f: int, l: int) -> None:
-        if not self._agree(f, l):
-            raise OtherAction
-        self.replicas[f - 1].take_answer(self._answer(f, l))
-
-    def truncate(self, f: int, l: int) -> None:
-        if self._agree(f, l):
-            raise OtherAction
-        self.replicas[f - 1].take_answer(self._answer(f, l))
 
     # The ISR
 
@@ -219,7 +171,7 @@ class AlterPartition(Binding):
 
     def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
         epoch, pending = state["epoch"][r - 1], state["pending"][r - 1]
-        log = Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])])
+        log = log_of(state["log"][r - 1])
         if state["isr"][r - 1]:
             log.assign_epoch(epoch)
         return Replica(
@@ -277,19 +229,14 @@ def _response(to: Rec, answer: AlterPartitionResponse) -> Rec:
 
 
 AlterPartition.projection = {
-    **each({name: TRUNCATION_REPLICA[name] for name in REPLICA}, lambda c: c.replicas),
+    **each(TRUNCATION_REPLICA, lambda c: c.replicas),
     "partitionEpoch": lambda c: tuple([r.partition_epoch for r in c.replicas]),
     "pending": lambda c: tuple(
         [NO_REQUEST if r.pending is None else _request(r.pending, c.ids) for r in c.replicas]
     ),
     "ends": lambda c: tuple([by_replica(r.ends, c.ids, -1) for r in c.replicas]),
     "seen": lambda c: tuple([by_replica(r.seen, c.ids, -1) for r in c.replicas]),
-    "state": lambda c: Rec.of(
-        leader=c.state.leader,
-        epoch=c.state.leader_epoch,
-        partitionEpoch=c.state.partition_epoch,
-        isr=c.state.isr,
-    ),
+    "state": lambda c: Rec.of(**{name: look(c.state) for name, look in _STATE}),
     "alive": lambda c: c.state.brokers.alive,
     "registered": lambda c: by_replica(c.state.brokers.epochs, c.ids),
     "requests": lambda c: frozenset(c.requests),

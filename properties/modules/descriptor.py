@@ -48,7 +48,7 @@ def modules() -> Mapping[str, Module]:
     files = [
         one.name
         for one in iter_modules(folder.__path__)
-        if one.name not in ("descriptor", "on_disk")
+        if one.name not in ("descriptor", "on_disk", "replicated")
     ]
     found = [import_module(f"{folder.__name__}.{name}").MODULE for name in files]
     return {module.name: module for module in found}

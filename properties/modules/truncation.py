@@ -14,7 +14,6 @@ from functools import cache
 from typing import ClassVar
 
 from properties.conformance.binding import (
-    Binding,
     Bound,
     Environment,
     NoSuchChoice,
@@ -23,11 +22,12 @@ from properties.conformance.binding import (
 )
 from properties.modules.descriptor import Module
 from properties.modules.on_disk import LogOnDisk, ReplicaOnDisk
+from properties.modules.replicated import Replicated, log_of
 from properties.tla import Rec, Value
 from refimpl.errors import Refusal
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
-from refimpl.machines.log import Log, Record
+from refimpl.machines.log import Record
 from refimpl.machines.messages import (
     AlterPartitionRequest,
     FetchRequest,
@@ -39,7 +39,7 @@ from refimpl.machines.replica_log import UNDEFINED_EPOCH, EpochEnd
 from refimpl.projection import TRUNCATION_REPLICA, by_replica
 
 
-class Truncation(Binding):
+class Truncation(Replicated):
     """Replicas 1..N and the controller."""
 
     module = "Truncation"
@@ -53,42 +53,19 @@ class Truncation(Binding):
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
-        self.ids = tuple(range(1, constants["N"] + 1))
+        super().__init__(constants)
         self.nobody, self.unheard = (0,) * len(self.ids), (-1,) * len(self.ids)
-        self.max_records: int = constants["MaxRecords"]
-        self.max_epoch: int = constants["MaxEpoch"]
         self.max_fetch: int = constants["MaxFetch"]
-        self.max_restarts: int = constants["MaxRestarts"]
         self.lossy: str = constants["Lossy"]
         self.late_fetches: bool = constants["LateFetches"]
         self.late_answers: bool = constants["LateAnswers"]
-        self.state = PartitionState.create(self.ids)
-        self.replicas = tuple(self._replica(id) for id in self.ids)
-        for replica in self.replicas:
-            replica.told(self.state.decision)
         self.decisions: dict[int, LeaderAndIsr] = {}  # by epoch, as they were made
         self._record()
         self.late: set[FetchRequest] = set()
         self.answers: dict[Rec, FetchResponse] = {}
         self.earlier: dict[int, FetchRequest] = {}  # of each follower, the last but one
-        self.committed: tuple[int, ...] = ()
-
-    def _replica(self, id: int) -> Replica:
-        return Replica(id)
 
     # The leader
-
-    def write(self, l: int) -> None:
-        leader = self.replicas[l - 1]
-        if leader.log.end >= self.max_records:
-            raise Bound
-        leader.write((leader.epoch, leader.log.end))
-
-    def advance_high_watermark(self, l: int) -> None:
-        leader = self.replicas[l - 1]
-        new = leader.advance_high_watermark()
-        if new > len(self.committed):
-            self.committed = tuple([record.epoch for record in leader.log.records[:new]])
 
     def shrink_isr(self, l: int, f: int) -> None:
         leader = self.replicas[l - 1]
@@ -108,15 +85,6 @@ class Truncation(Binding):
 
     # A follower and its leader
 
-    def _agree(self, f: int, l: int) -> bool:
-        """Whether the logs agree, in a fetch of f that l would answer."""
-        follower, leader = self.replicas[f - 1], self.replicas[l - 1]
-        if follower.leader != l:
-            raise OtherAction
-        request = follower.next_fetch()
-        leader.check_fetch(request)
-        return leader.diverging(request.end, request.last_epoch) is None
-
     def _ask(self, f: int, l: int) -> FetchResponse:
         """f asks and l answers; then copies of this fetch and the one before come, and are void."""
         leader, request = self.replicas[l - 1], self.replicas[f - 1].fetch_request()
@@ -129,21 +97,11 @@ class Truncation(Binding):
         self.earlier[f] = request
         return answer
 
-    def fetch(self, f: int, l: int) -> None:
-        if not self._agree(f, l):
-            raise OtherAction
-        self.replicas[f - 1].take_answer(self._ask(f, l))
-
     def fetch_lost(self, f: int, l: int) -> None:
         if not self._agree(f, l):
             raise OtherAction
         self._ask(f, l)
         self.replicas[f - 1].fetch_request()  # it gives up and asks anew, which is lost as well
-
-    def truncate(self, f: int, l: int) -> None:
-        if self._agree(f, l):
-            raise OtherAction
-        self.replicas[f - 1].take_answer(self._ask(f, l))
 
     def late_answer(self, f: int, choice: int) -> None:
         answers = [rec for rec in self.answers if rec["to"] == f]
@@ -263,7 +221,7 @@ class Truncation(Binding):
 
     def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
         epoch, up = state["epoch"][r - 1], r in state["up"]
-        log = Log([Record(e, (e, offset)) for offset, e in enumerate(state["log"][r - 1])])
+        log = log_of(state["log"][r - 1])
         if up and self.decisions[epoch].leader == r:
             log.assign_epoch(epoch)
         ends = {f: end for f, end in enumerate(state["ends"][r - 1], start=1) if end >= 0}
