@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # `test` draws the same examples every time, on every machine, so that a newcomer's first run is
 # green and a red one is a regression. `soak` explores on fresh seeds with thousands of examples:
 # some of Kafka's old bugs hide from a hundred. What it finds becomes an `@example` beside the fix.
-# `mutants` is `test` for `highwater mutants --auto`, to which only matters whether an example fails.
+# `mutants` is `test` for `highwater mutants --auto`, which only wants to know whether one fails.
 settings.register_profile("test", deadline=None, print_blob=True, derandomize=True, database=None)
 settings.register_profile(
     "mutants",
