@@ -63,6 +63,9 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
         Path(beside).chmod(0o666 & ~_umask())
         Path(beside).replace(place)
+    except OSError as error:  # of a full disk the system names no file
+        Path(beside).unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise

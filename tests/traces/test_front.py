@@ -21,6 +21,7 @@ from traces.cli import check
 from traces.importers.cli import import_
 from traces.ingest.run import read_trace
 from traces.ingest_command import ingest_
+from traces.output import write_whole
 from traces.problems import BadInput
 
 DATA = Path(__file__).parent / "data"
@@ -66,6 +67,29 @@ def test_a_full_disk_is_no_bug_of_ours(option: str) -> None:
     result = CliRunner().invoke(highwater, ["check", path, option, "/dev/full"])
     assert (result.exit_code, result.exception) == (2, result.exception)
     assert os.strerror(errno.ENOSPC) in result.stderr
+
+
+def test_a_disk_that_fills_up_is_told_by_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, mode: str) -> Any:
+        os.close(descriptor)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/out.json'"):
+        write_whole(tmp_path / "out.json", b"{}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may write anywhere, so nobody is asked but the system's answer."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    result = checked(DATA / "histories" / "basic.edn", "--json", tmp_path / "out.json")
+    assert (result.exit_code, "may not be written to" in result.output) == (2, True)
+    assert "basic.edn" not in result.output
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
