@@ -6,7 +6,9 @@ are plain: `int`, `str`, `bool`, `tuple` for a sequence, `frozenset` for a set.
 
 Whoever looks at machines in the words of a spec stands on these: the conformance check, which
 compares them with the state graph after each step, and equally a writer of protocol events
-(`refimpl.events`) or an oracle beside a simulated node, neither of which needs `properties` for it.
+(`refimpl.events`), which needs no `properties` for it. The simulator's oracles do not: they judge
+the records of a step, values and all, where a projection is the epochs of the whole log, and they
+are a second opinion, which must not share the mistakes of this one.
 What no machine holds (messages under way, ghosts, bounds) is not here.
 """
 

@@ -218,7 +218,8 @@ def _head(matrix: Matrix) -> Iterator[str]:
     yield ""
     yield (
         f"{killed} of {len(matrix.machines)} mutants of the machines are killed, and "
-        f"{caught} of {len(matrix.guards)} guards of the specs are missed when they are dropped. "
+        f"{caught} of {len(matrix.guards)} guards of the specs are missed when they are dropped: "
+        "another verdict tells, or the machines, which refuse what such a spec allows. "
         "What survives is listed with the reason why nothing can tell it from the original."
     )
     yield ""
