@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from properties.mutants import matrix as matrices
+from properties.mutants import spec_command
 from properties.mutants.automatic import automatic, watched
 from properties.mutants.catalogue import Mutant, catalogue, stale
 from properties.mutants.matrix import COLUMNS, Matrix
@@ -41,6 +42,13 @@ from properties.tla.errors import Unusable
     is_flag=True,
     help="With --auto: ask the tests alone, and neither conformance nor the simulator.",
 )
+@click.option(
+    "--specs",
+    "of_specs",
+    is_flag=True,
+    help="Instead of the machines' bugs every small mutant of the specs, or of the modules that "
+    "the arguments name. What was asked before is not asked again.",
+)
 def mutants(
     names: tuple[str, ...],
     matrix: bool,
@@ -49,6 +57,7 @@ def mutants(
     listed: bool,
     auto: bool,
     quick: bool,
+    of_specs: bool,
 ) -> None:
     """Put known bugs in and show that each is found.
 
@@ -61,8 +70,16 @@ def mutants(
     With --auto every comparison, boundary, guard, branch and assignment is changed in turn, and the
     gates are asked one after the other until one notices. What none notices must be explained in
     properties/mutants/survivors.toml.
+
+    With --specs every conjunct of the specs' actions is dropped, every comparison shifted and every
+    assignment left out, and some promise must notice, or the machines' conformance. What none
+    notices must be explained in properties/mutants/spec_survivors.toml.
     """
     console = Console()
+    if of_specs:
+        if not spec_command.of_specs(names, listed, update, console):
+            raise SystemExit(1)
+        return
     if auto:
         if not automatic(names, listed, quick, console):
             raise SystemExit(1)

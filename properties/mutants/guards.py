@@ -65,19 +65,19 @@ _NO_MEANING = re.compile(r"exit code 7[5-7]\b")
 def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
     """The guards of a module's actions, and of the operators that they are made of."""
     tree = tree or SpecTree()
-    text = _blanked((tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8"))
-    bodies = dict(_definitions(text))
+    text = blanked((tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8"))
+    bodies = dict(definitions(text))
     texts = {name: text[start:end] for name, (start, end) in bodies.items()}
-    acting = _acting(texts)
+    actions = acting(texts)
     found: list[Guard] = []
-    for action in sorted(acting, key=lambda name: bodies[name]):
-        for start, end in _conjuncts(text, *bodies[action]):
+    for action in sorted(actions, key=lambda name: bodies[name]):
+        for start, end in conjuncts(text, *bodies[action]):
             piece = " ".join(text[start:end].split())
-            if not _acts(piece, acting) and not _NO_GUARD.search(piece):
+            if not acts(piece, actions) and not _NO_GUARD.search(piece):
                 found.append(Guard(module, action, piece, start, end))
     for operator in sorted(_named_guards({g.text for g in found}, texts)):
         start, end = bodies[operator]
-        for left, right in _joined(text, start, _operand_end(text, start, end)):
+        for left, right in joined(text, start, _operand_end(text, start, end)):
             piece = " ".join(text[left:right].split())
             found.append(Guard(module, operator, piece, left, right))
     return [*_numbered(found)]
@@ -102,12 +102,12 @@ def _named_guards(pieces: set[str], texts: dict[str, str]) -> set[str]:
     return named
 
 
-def _blanked(text: str) -> str:
+def blanked(text: str) -> str:
     """Comments become spaces, so that every position stays."""
     return _COMMENT.sub(lambda seen: re.sub(r"[^\n]", " ", seen[0]), text)
 
 
-def _definitions(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def definitions(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Each definition's body before Next; what stands behind it speaks about behaviours."""
     heads = list(_DEFINITION.finditer(text))
     for head, following in pairwise(heads):
@@ -117,26 +117,26 @@ def _definitions(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
         yield head[1], (head.end(), rule.start() if rule else following.start())
 
 
-def _acting(bodies: dict[str, str]) -> set[str]:
+def acting(bodies: dict[str, str]) -> set[str]:
     """The definitions that say something about the next state, `Init` and constants not."""
     acting = {name for name, body in bodies.items() if "'" in body or "UNCHANGED" in body}
     while True:
-        more = {name for name, body in bodies.items() if name not in acting and _acts(body, acting)}
+        more = {name for name, body in bodies.items() if name not in acting and acts(body, acting)}
         if not more:
             return acting
         acting |= more
 
 
-def _acts(text: str, acting: set[str]) -> bool:
+def acts(text: str, acting: set[str]) -> bool:
     return "'" in text or "UNCHANGED" in text or bool(acting & set(re.findall(r"\w+", text)))
 
 
-def _conjuncts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def conjuncts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Where the conjuncts of a body stand: bullets, and what `/\\` joins within a bullet."""
     bullets = [*_bullets(text, start, end)]
     for here, beyond in pairwise([*bullets, end]):
         body_start, body_end = here + 2, _operand_end(text, here + 2, beyond)
-        yield from _joined(text, body_start, body_end)
+        yield from joined(text, body_start, body_end)
 
 
 def _bullets(text: str, start: int, end: int) -> Iterator[int]:
@@ -152,7 +152,7 @@ def _bullets(text: str, start: int, end: int) -> Iterator[int]:
             yield at
 
 
-def _joined(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def joined(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts between the joints of a bullet."""
     joints = _joints(text, start, end)
     return zip([start, *(joint + 2 for joint in joints)], [*joints, end], strict=True)
@@ -257,8 +257,8 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
     """The guard as TLC's evaluator names it: an operator is what its definition joins."""
     bodies: dict[str, str] = {}
     for file in tree.closure(guard.module):
-        text = _blanked(file.read_text(encoding="utf-8"))
-        bodies |= {name: text[start:end] for name, (start, end) in _definitions(text)}
+        text = blanked(file.read_text(encoding="utf-8"))
+        bodies |= {name: text[start:end] for name, (start, end) in definitions(text)}
     found: set[str] = set()
     waiting = [guard.text]
     while waiting:
@@ -274,7 +274,7 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
 
 def _parts(body: str) -> list[str]:
     """The conjuncts of an operator's body, each in one line."""
-    cut = [body[a:b] for a, b in _joined(body, 0, len(body))]
+    cut = [body[a:b] for a, b in joined(body, 0, len(body))]
     return [" ".join(part.split()) for part in cut if part.strip()]
 
 

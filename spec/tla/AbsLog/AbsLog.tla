@@ -75,7 +75,8 @@ ViewsArePrefixes == \A reader \in Readers : IsPrefix(views[reader], committed)
 Grows == IsPrefix(committed, committed')
 Shrinks == LossAllowed /\ IsPrefix(committed', committed)
 
-Spec == Init /\ [][(Grows \/ Shrinks) /\ ViewsArePrefixes']_vars
+Evolves == (Grows \/ Shrinks) /\ ViewsArePrefixes'
+Spec == Init /\ [][Evolves]_vars
 
 AppendOnly == [][Grows]_committed
 

@@ -1,0 +1,155 @@
+"""`highwater mutants --specs`: small changes of the specs, and which promise notices each."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from attrs import frozen
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table as Grid
+
+from properties.mutants.spec_mutants import SpecMutant, spec_mutants
+from properties.mutants.spec_trials import Trials, judged
+from properties.tla import InputError, SpecTree
+from properties.tla.errors import Unusable
+from properties.tla.specs import CHECKOUT
+
+SURVIVORS = Path(__file__).with_name("spec_survivors.toml")
+PAGE = CHECKOUT / "docs" / "spec-mutants.md"
+#: Those whose mutants are asked for and explained; the others' can be asked for by name.
+MODULES = ("AbsLog", "Truncation", "DurableIsr", "AlterPartition", "ConsumerCommit", "Replication")
+
+
+@frozen
+class Judged:
+    """One module: what was found, and what of it nobody explains."""
+
+    trials: Trials
+    explained: dict[str, str]
+
+    @property
+    def unexplained(self) -> list[str]:
+        return [name for name in self.trials.alive if name not in self.explained]
+
+    @property
+    def revived(self) -> list[str]:
+        """Explained, and noticed all the same, or gone."""
+        return sorted(self.explained.keys() - set(self.trials.alive))
+
+    def line(self) -> tuple[str, ...]:
+        found = self.trials.found.values()
+        promised = sum(one.by_promise for one in found)
+        numbers = (
+            len(found) + len(self.trials.alive),
+            promised,
+            len(found) - promised,
+            len(self.trials.alive) - len(self.unexplained),
+            len(self.unexplained),
+        )
+        return (self.trials.module, *map(str, numbers))
+
+
+def of_specs(names: Sequence[str], listed: bool, update: bool, console: Console) -> bool:
+    """Run them, or only list them; whether each is noticed or explained."""
+    try:
+        chosen = modules(names)
+        if listed:
+            for module in chosen:
+                _list(spec_mutants(module), console)
+            return True
+        results: list[Judged] = []
+        for module in chosen:
+            results.append(Judged(judged(module), explained().get(module, {})))
+            told = f"{module}: {results[-1].trials.cpu_s:.0f} CPU s when it was asked"
+            console.print(told, highlight=False)
+    except InputError as wrong:
+        raise Unusable(str(wrong)) from None
+    _show(results, console)
+    if update:
+        PAGE.write_text("\n".join(page(results)) + "\n", encoding="utf-8")
+        console.print(f"written: docs/{PAGE.name}", highlight=False)
+    return _judge(results, console)
+
+
+def modules(names: Sequence[str]) -> Sequence[str]:
+    known = SpecTree().modules()
+    for name in names:
+        if name not in known:
+            raise InputError(f"no module {name!r}; there are: {', '.join(known)}")
+    return names or MODULES
+
+
+def explained() -> dict[str, dict[str, str]]:
+    """The mutants that nothing needs to notice, by module and name, and why."""
+    try:
+        return tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as wrong:
+        raise InputError(f"{SURVIVORS}: not TOML: {wrong}") from None
+
+
+def _list(mutants: Sequence[SpecMutant], console: Console) -> None:
+    for one in mutants:
+        told = f"{one.kind}: {one.module}.{one.name}"
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
+
+
+_COLUMNS = "mutants", "noticed by a promise", "by conformance alone", "explained", "alive"
+
+
+def _show(results: Sequence[Judged], console: Console) -> None:
+    grid = Grid("module", *_COLUMNS, box=SIMPLE)
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    for result in results:
+        grid.add_row(*result.line())
+    console.print(grid)
+
+
+def _judge(results: Sequence[Judged], console: Console) -> bool:
+    wrong = [
+        f"{result.trials.module}.{name}: {what}"
+        for result in results
+        for what, names in (
+            ("lives", result.unexplained),
+            (f"{SURVIVORS.name} explains what is noticed, or is gone", result.revived),
+        )
+        for name in names
+    ]
+    for line in wrong:
+        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+    return not wrong
+
+
+def page(results: Sequence[Judged]) -> Iterator[str]:
+    """All of it as a page of the docs."""
+    yield "# Mutants of the specs"
+    yield ""
+    yield "Written by `highwater mutants --specs --update`."
+    yield ""
+    yield (
+        "Each conjunct of each action is dropped, each comparison shifted (`<=` to `<`, `=` to "
+        "`#`), each assignment left out; all configurations that pass are asked, small ones "
+        "first, until a promise is broken. *Conformance* means that none is, but the graph of a "
+        "scope in which the Python machines are compared with the spec is another one, so that "
+        "comparison fails. What nothing notices has its reason. Bounds are no rules, and are "
+        "left as they are; so are comparisons of a constant, which choose among rules, and those "
+        "within `LET` and `IF` that stand on lines of their own."
+    )
+    yield ""
+    yield f"| module | {' | '.join(_COLUMNS)} |"
+    yield f"|---|{'---|' * len(_COLUMNS)}"
+    for result in results:
+        yield f"| {' | '.join(result.line())} |"
+    for result in results:
+        yield from ("", f"## {result.trials.module}", "", "| mutant | noticed by |", "|---|---|")
+        for name, by in result.trials.found.items():
+            yield f"| {_cell(name)} | `{by.cfg}`: {by.by} |"
+        for name in result.trials.alive:
+            yield f"| {_cell(name)} | nothing: {result.explained.get(name, 'not explained')} |"
+
+
+def _cell(name: str) -> str:
+    action, _, change = name.partition(": ")
+    old, _, new = change.replace("|", "\\|").partition(" -> ")
+    return f"{action}: `{old}` → `{new}`"

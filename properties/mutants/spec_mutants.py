@@ -1,0 +1,142 @@
+"""The mutants of a spec: guards dropped, comparisons shifted, assignments left out.
+
+All mutants of a module stand in one text, behind a variable `mutant` that never changes: a conjunct
+`a <= b` becomes `(CASE mutant = 1 -> (TRUE) [] mutant = 2 -> (a < b) [] OTHER -> (a <= b))`. So TLC
+starts once, and its graph holds that of each mutant.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from properties.mutants import guards
+from properties.tla.specs import SpecTree
+
+
+@frozen
+class SpecMutant:
+    """One small change of a spec."""
+
+    module: str
+    action: str
+    kind: str
+    """`dropped`, `shifted` or `left out`."""
+    old: str
+    new: str
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.action}: {self.old} -> {self.new}"
+
+
+#: What a comparison becomes: the boundary moves, or the answer is the other one.
+SHIFTED = {
+    **{"<=": "<", "<": "<=", ">=": ">", ">": ">=", "=": "#", "#": "="},
+    **{r"\in": r"\notin", r"\notin": r"\in"},
+}
+_COMPARISON = re.compile(r"(?<![<>=\\/|:#'-])(<=|>=|<|>|#|=)(?![<>=|])|(\\(?:not)?in)\b")
+#: An `=` or `\in` that compares nothing: of EXCEPT, of a quantifier, of a set.
+_NO_COMPARISON = re.compile(r"![.\[][^=#<>]*$|(\\[AE]|\{|\[)\s*[\w, ]+\s*$")
+_ASSIGNMENT = re.compile(r"(\w+)' = (?!\1\b\s*$)")
+_LISTED = re.compile(r"^\s*(/\\|\\/)", re.MULTILINE)
+_LEADS = re.compile(r"\s*(LET\b|IN\b|IF\b|CASE\b)")
+_CONSTANTS = re.compile(r"^CONSTANTS?\b(.*?)^(?=\S)", re.MULTILINE | re.DOTALL)
+_CONSTANT = re.compile(r"\b(\w+)\s*$")
+
+
+def spec_mutants(module: str, tree: SpecTree | None = None) -> list[SpecMutant]:
+    """Every mutant of a module, in the order of the text; bounds of the model are no rules."""
+    tree = tree or SpecTree()
+    text = guards.blanked(source(module, tree))
+    bodies = dict(guards.definitions(text))
+    knobs = frozenset(re.findall(r"\w+", _CONSTANTS.findall(text)[0]))
+    acting = guards.acting({name: text[a:b] for name, (a, b) in bodies.items()})
+    found: list[SpecMutant] = []
+    for action, (start, end) in bodies.items():
+        if action == "Init":
+            continue
+        for left, right in _pieces(text, start, end):
+            old = " ".join(text[left:right].split())
+            for kind, new in _changes(old, guards.acts(old, acting), action in acting, knobs):
+                found.append(SpecMutant(module, action, kind, old, new, left, right))
+    return list({mutant.name: mutant for mutant in found}.values())
+
+
+def source(module: str, tree: SpecTree) -> str:
+    """The text of a module."""
+    return (tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8")
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The conjuncts of a definition, or its body, where that is one expression on its own lines."""
+    found = [*guards.conjuncts(text, start, end)] or [*guards.joined(text, start, end)]
+    for left, right in found:
+        left += len(text[left:right]) - len(text[left:right].lstrip())
+        right -= len(text[left:right]) - len(text[left:right].rstrip())
+        piece = text[left:right]
+        whole = not (_LISTED.search(piece) or _LEADS.match(piece) or piece.endswith(":"))
+        if piece and whole:
+            yield left, right
+
+
+def _changes(
+    old: str, acts: bool, in_action: bool, knobs: frozenset[str]
+) -> Iterator[tuple[str, str]]:
+    """What becomes of one piece: the kind of the change, and the text.
+
+    To compare a constant with a name asks which rules are in force, and is no rule itself.
+    """
+    assigned = _ASSIGNMENT.match(old)
+    if assigned:
+        yield "left out", f"{assigned[1]}' = {assigned[1]}"
+    if acts and not assigned:
+        return
+    if in_action and not acts:
+        yield "dropped", "TRUE"
+    offset = assigned.end() if assigned else 0
+    for seen in _COMPARISON.finditer(old, offset):
+        left = _CONSTANT.search(old, 0, seen.start())
+        if not _NO_COMPARISON.search(old, 0, seen.start()) and not (left and left[1] in knobs):
+            sign = seen[1] or seen[2]
+            yield "shifted", f"{old[: seen.start()]}{SHIFTED[sign]}{old[seen.end() :]}"
+
+
+# ------------------------------------------------------------------------- all in one text
+
+
+def joined_text(mutants: Sequence[SpecMutant], tree: SpecTree) -> str:
+    """The module with all of these in it, numbered from 1, behind the variable `mutant`."""
+    module = mutants[0].module
+    text = source(module, tree)
+    places: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for number, one in enumerate(mutants, start=1):
+        places.setdefault((one.start, one.end), []).append((number, one.new))
+    for (start, end), cases in sorted(places.items(), reverse=True):
+        text = _with_cases(text, start, end, cases)
+    head = re.search(r"^EXTENDS [^\n]*\n", text, re.MULTILINE)
+    at = head.end() if head else text.index("\n") + 1
+    return f"{text[:at]}VARIABLE mutant\n{text[at:]}"
+
+
+def _with_cases(text: str, start: int, end: int, cases: Sequence[tuple[int, str]]) -> str:
+    """One place of the text, in all its versions; lines that were aligned with it stay so."""
+    old = " ".join(guards.blanked(text[start:end]).split())
+    arms = " [] ".join(f"mutant = {number} -> ({new})" for number, new in cases)
+    column = start - (text.rfind("\n", 0, start) + 1)
+    place = f"(CASE {arms} [] OTHER -> ({old}))"
+    return text[:start] + place + _moved(text[end:], column, len(place) - (end - start))
+
+
+def _moved(rest: str, column: int, by: int) -> str:
+    """The lines below that begin to the right of this column belong to this line's lists."""
+    lines = rest.split("\n")
+    for number, line in enumerate(lines[1:], start=1):
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and indent <= column:
+            break
+        if line.strip():
+            lines[number] = " " * max(0, by) + line
+    return "\n".join(lines)

@@ -1,0 +1,116 @@
+"""The mutants of the specs: which there are, and that a promise notices them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from properties.mutants import spec_command
+from properties.mutants.spec_mutants import joined_text, spec_mutants
+from properties.mutants.spec_trials import ANOTHER_GRAPH, NO_MEANING, judged
+from properties.tla import InputError, SpecTree
+
+TOY = r"""---- MODULE Toy ----
+EXTENDS Naturals
+CONSTANTS Most, Rule
+VARIABLES x, y
+vars == <<x, y>>
+Init == x = 0 /\ y = 0
+Below(n) == /\ n < Most
+            /\ Rule = "strict" => n <= 5
+Step(r) ==
+    /\ Below(x)
+    /\ LET more == x + r
+       IN  /\ x' = more
+           /\ y' = IF more >= 2 THEN 1 ELSE y
+Next == \E r \in 1..1 : Step(r)
+Spec == Init /\ [][Next]_vars
+NeverAbove == x <= Most
+Grows == [][x' >= x]_x
+====
+"""
+TABLE = """
+rules = ["Rule"]
+[scopes]
+conform = ["ok"]
+[[verdict]]
+cfg = "ok"
+kind = "ok"
+expect = "pass"
+distinct = 4
+depth = 4
+"""
+CFG = """CONSTANTS
+    Most = 3
+    Rule = "strict"
+SPECIFICATION Spec
+INVARIANT NeverAbove
+PROPERTY Grows
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> SpecTree:
+    """A module of two variables, laid out like the others."""
+    root = tmp_path / "tla"
+    (root / "Toy/cfg").mkdir(parents=True)
+    shutil.copytree(SpecTree().root / "lib", root / "lib")
+    (root / "Toy/Toy.tla").write_text(TOY)
+    (root / "Toy/verdicts.toml").write_text(TABLE)
+    (root / "Toy/cfg/ok.cfg").write_text(CFG)
+    return SpecTree(root)
+
+
+def test_guards_comparisons_and_assignments_are_changed_and_no_choice_among_rules(
+    toy: SpecTree,
+) -> None:
+    assert [(one.kind, one.name) for one in spec_mutants("Toy", toy)] == [
+        ("shifted", "Below: n < Most -> n <= Most"),
+        ("shifted", 'Below: Rule = "strict" => n <= 5 -> Rule = "strict" => n < 5'),
+        ("dropped", "Step: Below(x) -> TRUE"),
+        ("left out", "Step: x' = more -> x' = x"),
+        ("left out", "Step: y' = IF more >= 2 THEN 1 ELSE y -> y' = y"),
+        (
+            "shifted",
+            "Step: y' = IF more >= 2 THEN 1 ELSE y -> y' = IF more > 2 THEN 1 ELSE y",
+        ),
+    ]
+
+
+def test_all_mutants_stand_in_one_text_and_its_lists_stay_aligned(toy: SpecTree) -> None:
+    text = joined_text(spec_mutants("Toy", toy), toy)
+    assert "VARIABLE mutant" in text
+    assert "/\\ (CASE mutant = 3 -> (TRUE) [] OTHER -> (Below(x)))" in text
+    lists = [line.index("/\\") for line in text.splitlines() if "mutant =" in line]
+    assert len(lists) == 5
+
+
+def test_a_promise_notices_or_another_graph_or_nothing(
+    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+    trials = judged("Toy", toy)
+    found = {name: one.by for name, one in trials.found.items()}
+    assert found == {
+        "Below: n < Most -> n <= Most": "NeverAbove",
+        "Step: Below(x) -> TRUE": "NeverAbove",
+        "Step: x' = more -> x' = x": ANOTHER_GRAPH,
+        "Step: y' = IF more >= 2 THEN 1 ELSE y -> y' = y": ANOTHER_GRAPH,
+        "Step: y' = IF more >= 2 THEN 1 ELSE y -> y' = IF more > 2 THEN 1 ELSE y": ANOTHER_GRAPH,
+    }
+    assert NO_MEANING not in found.values()
+    assert trials.alive == ('Below: Rule = "strict" => n <= 5 -> Rule = "strict" => n < 5',)
+    assert judged("Toy", toy) == trials  # from the cache
+
+
+def test_an_explanation_names_a_mutant_that_is_there() -> None:
+    for module, reasons in spec_command.explained().items():
+        known = {one.name for one in spec_mutants(module)}
+        for name, why in reasons.items():
+            assert name in known
+            assert len(why) > 30
+
+
+def test_a_module_that_is_not_there_is_named() -> None:
+    with pytest.raises(InputError, match="no module 'Trunkation'; there are: AbsLog, "):
+        spec_command.modules(["Trunkation"])
