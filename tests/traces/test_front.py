@@ -86,7 +86,11 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root may write anywhere, so nobody is asked but the system's answer."""
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+
+    def may(path: str | Path, mode: int) -> bool:
+        return Path(path) != tmp_path
+
+    monkeypatch.setattr(os, "access", may)
     result = checked(DATA / "histories" / "basic.edn", "--json", tmp_path / "out.json")
     assert (result.exit_code, "may not be written to" in result.output) == (2, True)
     assert "basic.edn" not in result.output
