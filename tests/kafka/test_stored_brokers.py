@@ -26,6 +26,7 @@ SESSION_MS = 3000
 ROOT = "/kafka"
 SETTINGS = {
     "zookeeper.session.timeout.ms": SESSION_MS,
+    "zookeeper.connection.timeout.ms": 60_000,  # on a busy machine the first answer comes late
     "replica.lag.time.max.ms": 4000,
     "min.insync.replicas": 2,
     "auto.create.topics.enable": "false",

@@ -1,0 +1,1 @@
+"""Other clients' own test suites against our broker and against real Kafka."""

@@ -1,0 +1,140 @@
+"""A client's own test suite: where it comes from, how it is run, and what became of each test."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+from xml.etree import ElementTree
+
+from attrs import frozen
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "build" / "suites"
+#: One test of Go, which runs in a process of its own: a panic takes no other test along
+GO_TEST_S = 180
+SUITE_S = 3600
+
+Results: TypeAlias = dict[str, str]
+"""What became of each test: passed, failed or skipped."""
+
+
+@frozen
+class Suite:
+    """A suite at one version. `source` is a Git repository and commit, or a Go module."""
+
+    name: str
+    version: str
+    source: tuple[str, str]
+    run: Callable[["Suite", Path, str], Results]
+
+    def folder(self, given: Path | None) -> Path:
+        """A copy of its source that may be written to; `given` holds checkouts by name."""
+        folder = FOLDER / "src" / self.name
+        if folder.exists():
+            return folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if given is not None and (given / self.name).exists():
+            shutil.copytree(given / self.name, folder)
+        elif self.source[0].startswith("https://"):
+            repository, commit = self.source
+            subprocess.run(["git", "clone", "--quiet", repository, folder], check=True)
+            subprocess.run(["git", "-C", folder, "checkout", "--quiet", commit], check=True)
+        else:
+            shutil.copytree(_go_module(*self.source), folder)
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(path.stat().st_mode | 0o200)
+        return folder
+
+
+def _go_module(module: str, version: str) -> Path:
+    """Where Go keeps a module."""
+    scratch = FOLDER / "module"
+    scratch.mkdir(parents=True, exist_ok=True)
+    (scratch / "go.mod").write_text("module suites\n")
+    subprocess.run(["go", "get", f"{module}@{version}"], cwd=scratch, check=True)
+    listed = subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", module],
+        cwd=scratch,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return Path(listed.stdout.strip())
+
+
+def python() -> Path:
+    """An interpreter with what the Python suites need beside their clients."""
+    home = FOLDER / "venv"
+    interpreter = home / "bin" / "python"
+    if not interpreter.exists():
+        subprocess.run([sys.executable, "-m", "venv", home], check=True)
+        needed = Path(__file__).with_name("requirements.txt")
+        command = [interpreter, "-m", "pip", "install", "--quiet", "-r", needed]
+        subprocess.run(command, check=True)
+    return interpreter
+
+
+def run_pytest(folder: Path, environment: Mapping[str, str], *arguments: str) -> Results:
+    """Run a suite of pytest in its folder."""
+    report = folder / "report.xml"
+    report.unlink(missing_ok=True)
+    common = ("-q", "--timeout", "120", "--tb", "native", "-p", "no:cacheprovider")
+    with (folder / "output.txt").open("w") as output:
+        subprocess.run(
+            [python(), "-m", "pytest", *common, f"--junitxml={report}", *arguments],
+            cwd=folder,
+            env={**os.environ, **environment},
+            timeout=SUITE_S,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    found: Results = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        module = (case.get("classname") or "").removeprefix("test.").removeprefix("integration.")
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "passed"
+        outcome = "skipped" if "skipped" in kinds else outcome
+        name = f"{module}::{case.get('name')}"
+        if found.get(name) != "failed":  # an error behind a failure is a second case
+            found[name] = outcome
+    return found
+
+
+_GO_VERDICT = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+)", re.MULTILINE)
+_GO_OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
+
+
+def run_go(folder: Path, binary: Path, environment: Mapping[str, str], skip: str) -> Results:
+    """Run each test of a Go package by itself; a test that does not end has failed."""
+    names = subprocess.run(
+        [binary, "-test.list", "^Test"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: Results = {}
+    with (folder / "output.txt").open("w") as output:
+        for name in names.stdout.split():
+            if re.fullmatch(skip, name):
+                continue
+            limit = f"-test.timeout={GO_TEST_S}s"
+            ran = subprocess.run(
+                [binary, "-test.v", "-test.run", f"^{name}$", limit],
+                cwd=folder,
+                env={**os.environ, **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+            output.write(ran.stdout)
+            verdicts = _GO_VERDICT.findall(ran.stdout)
+            found |= {test: _GO_OUTCOMES[verdict] for verdict, test in verdicts}
+            if name not in found:
+                found[name] = "failed"
+    return found

@@ -1,0 +1,34 @@
+"""What is kept of other clients' suites: nothing fails here alone without a reason."""
+
+import pytest
+
+from tests.suites.catalogue import REASONS, Reason
+from tests.suites.results import compared, kept, unexplained
+
+SUITES = compared()
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_what_passes_on_kafka_passes_here_or_has_a_reason(suite: str) -> None:
+    results = kept(suite)
+    assert "passed" in results["kafka"].values()
+    assert unexplained(suite, results["kafka"], results["ours"]) == []
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_is_about_tests_that_fail_here_alone(reason: Reason) -> None:
+    assert any(reason.covers(suite, test) for suite, test in _only_on_kafka())
+
+
+def test_a_test_that_fails_here_alone_is_named() -> None:
+    theirs, ours = {"a": "passed", "b": "failed", "c": "passed"}, {"a": "failed", "b": "failed"}
+    assert unexplained("kafka-python", theirs, ours) == ["a", "c"]
+
+
+def _only_on_kafka() -> list[tuple[str, str]]:
+    return [
+        (suite, test)
+        for suite in SUITES
+        for test, outcome in kept(suite)["kafka"].items()
+        if outcome == "passed" and kept(suite)["ours"].get(test) != "passed"
+    ]
