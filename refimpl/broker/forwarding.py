@@ -144,13 +144,15 @@ class AutoTopics:
             self.asked[number] = frozenset(topic.name for topic in wanted)
 
     def answered(self, response: Response) -> bool:
-        """The controller has answered; the topics come with the news."""
+        """The controller has answered; the topics come with the news. Who is not the controller,
+        or not any more, says only that."""
         if self.asked.pop(response.correlation_id, None) is None:
             return False
         body: Any = response.body
-        for created in body.topics:
-            if created.error is not None:
-                self.context.outputs.append(Refused("automatic topics", created.error))
+        answers = (body,) if isinstance(body, c.ControlResponse) else body.topics
+        for one in answers:
+            if one.error is not None:
+                self.context.outputs.append(Refused("automatic topics", one.error))
         return True
 
     def forget(self) -> None:
