@@ -93,7 +93,7 @@ class StoreWrites:
                 yield from self._config(znodes.config_path(resource), values)
             case QuotasAltered(entity, values):
                 *parents, path = znodes.quota_path(entity)
-                yield from (Create(one) for one in parents if not self._is_there(one))
+                yield from (self._put(one, b"") for one in parents if not self._is_there(one))
                 yield from self._config(path, values)
             case ProducerIdsAllocated(next_id):
                 yield self._put(znodes.PRODUCER_IDS, znodes.producer_ids(next_id))
