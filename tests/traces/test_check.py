@@ -60,7 +60,7 @@ def test_the_json_is_what_it_is_said_to_be(tmp_path: Path) -> None:
 def test_every_guarantee_of_the_table_is_answered() -> None:
     ids = [f"L{n}" for n in range(1, 21)] + [f"P{n}" for n in range(1, 7)]
     ids += [f"T{n}" for n in range(1, 12)] + [f"C{n}" for n in range(1, 8)]
-    ids += [f"G{n}" for n in range(1, 12)] + [f"S{n}" for n in range(1, 6)] + ["A1", "A2"]
+    ids += [f"G{n}" for n in range(1, 13)] + [f"S{n}" for n in range(1, 6)] + ["A1", "A2"]
     assert list(CHECKS) == ids
 
 

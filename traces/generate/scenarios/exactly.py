@@ -1,4 +1,4 @@
-"""A group whose offsets go with transactions: committed, aborted, committed again."""
+"""Groups whose offsets go with transactions: committed and aborted, and of two owners in turn."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from attrs import define
 from traces.generate.anomalies.registry import anomaly
 from traces.generate.scenarios.scenario import NOWHERE, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.schema import NONE, Op, Txn
+from traces.schema import NONE, Op, Outcome, Txn
 
-_GROUP = "exact"
+_GROUP, _SWAPPED = "exact", "swapped"
 
 
 @define(slots=False)
@@ -30,24 +30,53 @@ class Exactly(Scenario):
         self.poll("polls", 2, me, self.records(), (0, end))
         steps = ((middle, True, middle), (end, False, middle), (end, True, end))
         for n, (offset, commits, answer) in enumerate(steps):
-            self._moves(3 * self.number + n, 3 + 4 * n, offset, commits)
+            mine = {"offset": offset, **me}
+            self._moves("mover", 3 * self.number + n, 3 + 4 * n, mine, commits=commits)
             self.call(f"answer-{n}", Op.COMMITTED, 6 + 4 * n, me, offset=answer)
+        self._swapped()
         self.scan()
 
-    def _moves(self, ordinal: int, phase: int, offset: int, commits: bool) -> None:
-        tid = self.clients.names.transactional_ids.number("mover")
-        me: dict[str, Any] = {"process": self.producer("mover"), "tid": tid, "pid": 7_000 + tid}
+    def _swapped(self) -> None:
+        """Every partition goes to another member, and its former owner's last offsets are refused.
+
+        That member's worker is late: its consumer has given the partition up.
+        """
+        owners: list[dict[str, Any]] = [
+            self.member(f"owner-{half}", _SWAPPED)
+            | {"generation": 2 * self.number + half, "partition": self.partitions}
+            for half in range(2)
+        ]
+        for half, me in enumerate(owners):
+            self.call(f"given-{half}", Op.ASSIGNED, 2 + 4 * half, me)
+            ordinal = self.number if half else 2 * self.number
+            mine = me | {"offset": self.begin}
+            self._moves(f"swap-{half}", ordinal, 3 + 4 * half, mine, commits=True)
+        late = owners[0] | {"offset": self.begin, "outcome": int(Outcome.FAIL)}
+        self._moves("swap-0", 2 * self.number + 1, 11, late, commits=False)
+
+    def _moves(
+        self, producer: str, ordinal: int, phase: int, moved: dict[str, Any], *, commits: bool
+    ) -> None:
+        """A transaction of a producer's that carries what a member of a group has read."""
+        tid = self.clients.names.transactional_ids.number(producer)
+        me: dict[str, Any] = {"process": self.producer(producer), "tid": tid, "pid": 7_000 + tid}
         me |= {"pepoch": 0, "partition": NOWHERE}
         if ordinal == 0:
-            self.call("inits", Op.INIT_PRODUCER, 1, me)
+            self.call(f"{producer}-inits", Op.INIT_PRODUCER, 1, me)
         end, asked = Op.TXN_COMMIT if commits else Op.TXN_ABORT, self.at(phase + 2)
         state = Txn.COMMITTED if commits else Txn.ABORTED
         me |= {"txn": ordinal, "txn_state": int(state), "end_inv": asked}
-        self.call(f"begins-{ordinal}", Op.TXN_BEGIN, phase, me)
-        self.call(f"ends-{ordinal}", end, phase + 2, me)
-        group = self.clients.names.groups.number(_GROUP)
-        moved = {"partition": self.partitions, "offset": offset, "group": group}
-        self.call(f"moves-{ordinal}", Op.TXN_OFFSETS, phase + 1, me, **moved, timestamp=asked + 500)
+        self.call(f"{producer}-begins-{ordinal}", Op.TXN_BEGIN, phase, me)
+        self.call(f"{producer}-ends-{ordinal}", end, phase + 2, me)
+        name = f"{producer}-late" if "outcome" in moved else f"{producer}-moves-{ordinal}"
+        fields = {**moved, **me, "partition": self.partitions, "timestamp": asked + 500}
+        self.call(name, Op.TXN_OFFSETS, phase + 1, fields)
+
+
+@anomaly("G12", scenario="Exactly")
+def of_a_former_owner(s: ScenarioSlot) -> bool:
+    """The offsets of a member are taken whose partition has been another one's since."""
+    return s.put("swap-0-late", s.one("swap-0-late"), outcome=int(Outcome.OK))
 
 
 @anomaly("T9", scenario="Exactly")
