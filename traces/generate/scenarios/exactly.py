@@ -69,8 +69,9 @@ class Exactly(Scenario):
         self.call(f"{producer}-begins-{ordinal}", Op.TXN_BEGIN, phase, me)
         self.call(f"{producer}-ends-{ordinal}", end, phase + 2, me)
         name = f"{producer}-late" if "outcome" in moved else f"{producer}-moves-{ordinal}"
+        # A call for each partition, as each has an outcome of its own.
         fields = {**moved, **me, "partition": self.partitions, "timestamp": asked + 500}
-        self.call(name, Op.TXN_OFFSETS, phase + 1, fields)
+        self.call(name, Op.TXN_OFFSETS, phase + 1, fields, inv=self.at(phase + 1, self.partitions))
 
 
 @anomaly("G12", scenario="Exactly")
