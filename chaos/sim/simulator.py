@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from attrs import define
+from attrs import define, field
 
 from chaos import counting
 from chaos.clients.consumer import Consumer, Part
@@ -78,13 +78,13 @@ class Run:
     """A run and what came of it: `violation` is None if every promise held."""
 
     settings: Settings
-    script: Script
-    simulation: Simulation
-    nodes: list[Node]
-    partitions: list[PartitionOracle]
-    groups: list[GroupOracle | CoordinatedPartition]
-    progress: ProgressOracle
-    recorder: Recorder | None
+    script: Script = field(repr=False)
+    simulation: Simulation = field(repr=False)
+    nodes: list[Node] = field(repr=False)
+    partitions: list[PartitionOracle] = field(repr=False)
+    groups: list[GroupOracle | CoordinatedPartition] = field(repr=False)
+    progress: ProgressOracle = field(repr=False)
+    recorder: Recorder | None = field(repr=False)
     violation: Violation | None = None
     events: int = 0
 

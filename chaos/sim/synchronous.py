@@ -12,10 +12,13 @@ from attrs import define, field
 
 from refimpl.broker import messages as m
 from refimpl.broker import znodes
-from refimpl.broker.cluster import BrokerRegistration, ClusterMetadata, Endpoint
+from refimpl.broker.cluster import BrokerRegistration, Endpoint
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.context import Context
 from refimpl.broker.control_messages import Envelope, UpdateMetadataRequest
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.lifecycle import BrokerAddress
+from refimpl.broker.metadata import Metadata
 from refimpl.broker.stored_controller import StoredController
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient, Wake
@@ -31,8 +34,7 @@ class Candidate:
 
     controller: StoredController
     client: StoreClient
-    metadata: ClusterMetadata = field(factory=ClusterMetadata)
-    epoch: int = -1
+    metadata: Metadata
     up: bool = True
 
 
@@ -63,7 +65,8 @@ class StoredCluster:
             *(broker, self.config, Random(broker), BrokerAddress((endpoint,), rack), incarnation)
         )
         client = StoreClient(broker * CLIENT + incarnation, SESSION_MS)
-        self.candidates[broker] = Candidate(controller, client)
+        metadata = Metadata(context=Context(broker, BrokerConfig(), incarnation))
+        self.candidates[broker] = Candidate(controller, client, metadata)
         self._from_client(broker, client.start(self.now))
         self.settle()
 
@@ -154,11 +157,5 @@ class StoredCluster:
 
     def _told(self, broker: int, news: UpdateMetadataRequest) -> None:
         one = self.candidates.get(broker)
-        if one is None or not one.up or news.controller_epoch < one.epoch:
-            return
-        if news.is_full:
-            for change in one.metadata.gone(news.changes):
-                one.metadata.apply(change)
-        one.epoch = news.controller_epoch
-        for change in news.changes:
-            one.metadata.apply(change)
+        if one is not None and one.up:
+            one.metadata.take(news)

@@ -63,6 +63,8 @@ class StoredController:
     writes: StoreWrites | None = None
     loaded: Loaded | None = None
     controller_id: int = -1
+    #: The controller epoch and the version of the metadata that brokers were told last by us
+    told: tuple[int, int] = (-1, -1)
     #: Whether the watch on registrations has fired since they were read, or may be lost
     brokers_changed: bool = False
     events: deque[Any] = field(factory=deque[Any])
@@ -265,6 +267,9 @@ class StoredController:
         self.outputs.append(ControllerElected(self.broker, held.controller_epoch, held.fence))
         for name in loaded.deleting:
             self.pending.extend(self.writes.deletions(name))
+        epoch, version = self.told
+        if epoch == held.controller_epoch:  # read again, and not elected again
+            controller.metadata.metadata_version = version + 1
         controller.begin(self.now)
         controller.decisions.configured()
         self._believe(brokers)
@@ -274,6 +279,9 @@ class StoredController:
         yield from self._commit()
 
     def _forget(self) -> None:
+        if self.controller is not None:
+            version = self.controller.metadata.metadata_version
+            self.told = self.controller.controller_epoch, version
         self.controller = self.writes = self.loaded = None
         waiting, self.events = self.events, deque[Any]()
         for event in waiting:

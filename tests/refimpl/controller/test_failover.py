@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import orjson
 import pytest
@@ -195,6 +196,44 @@ def test_a_deletion_that_was_only_asked_for_is_carried_out_by_the_next_controlle
     assert "t" not in made.acting.controller.metadata.topics
     assert znodes.topic_path("t") not in made.store.tree.nodes
     assert f"{znodes.DELETE_TOPICS}/t" not in made.store.tree.nodes
+
+
+ALICE = (("user", "alice"), ("client-id", None))
+
+
+def limit(made: StoredCluster, rate: float) -> Any:
+    """Ask for a quota; the answer, None if none comes."""
+    quotas = (c.QuotaAlteration(ALICE, (("producer_byte_rate", rate),)),)
+    return made.ask(c.AlterClientQuotasRequest(quotas))
+
+
+def quotas_seen(made: StoredCluster) -> list[Any]:
+    return [made.candidates[one].metadata.quotas.get(frozenset(ALICE)) for one in (1, 2, 3)]
+
+
+def test_a_quota_is_altered_by_whoever_wrote_it_and_by_the_next_controller() -> None:
+    made = cluster()
+    for rate in (5.0, 6.0):
+        assert limit(made, rate) is not None
+    made.end(1)
+    finish(made)
+    assert limit(made, 7.0) is not None
+    assert quotas_seen(made)[1:] == [{"producer_byte_rate": 7.0}] * 2
+
+
+def test_a_controller_that_reads_again_goes_on_telling_brokers() -> None:
+    """Somebody else makes a znode that the controller is about to make."""
+    made = cluster()
+    create(made)
+    zxid = made.store.zxid + 1
+    made.store.redo(zxid, 0, Create(f"{znodes.CONFIGS}/users/alice"))
+    assert limit(made, 5.0) is None
+    assert limit(made, 6.0) is not None
+    acting = made.acting
+    assert acting is not None
+    assert acting.controller is not None
+    assert acting.controller.controller_epoch == 1
+    assert quotas_seen(made) == [{"producer_byte_rate": 6.0}] * 3
 
 
 def test_znodes_are_written_as_kafka_3_9_does() -> None:
