@@ -70,8 +70,6 @@ class StoredController:
     events: deque[Any] = field(factory=deque[Any])
     pending: deque[store.Multi] = field(factory=deque[store.Multi])
     changes: Sequence[Change] = ()
-    #: Controller epoch and metadata version of what was told last, as whom we were controller last
-    told: tuple[int, int] = (0, 0)
     outputs: list[Any] = field(factory=list[Any])
     now: int = 0
 
@@ -255,9 +253,6 @@ class StoredController:
         self._forget()
         self.controller_id = self.broker
         controller = Controller(self.config, self.rng, self.broker, held.controller_epoch)
-        epoch, version = self.told
-        if epoch == held.controller_epoch:  # brokers know what was told in it already
-            controller.metadata.metadata_version = version + 1
         loaded = Loaded(controller.state, held)
         yield from self._prepare()
         yield from loaded.read()
@@ -393,7 +388,6 @@ class StoredController:
                 return
         controller, _ = self._acting()
         self.outputs.extend(controller.tell(self.changes))
-        self.told = controller.controller_epoch, controller.metadata.metadata_version
         self.changes = ()
 
     def _written(self, answer: Any) -> bool:
