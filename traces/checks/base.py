@@ -76,7 +76,7 @@ BUNDLES = {
     "GIVEN": "read.topic read.partition read.offset consumers",
     "FINAL": "scan.topic scan.partition scan.offset scan.id consumers scan",
     # How far the final scan came.
-    "ENDS": "scan_end.topic scan_end.offset",
+    "ENDS": "scan_end scan_end.offset",
     "TXNS": "transactional.txn ending.txn isolation",
     "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers shared.group",
     "MEMBERS": "member.group consumers",

@@ -205,6 +205,7 @@ def _decided_by(need: str) -> str:
     return {
         "complete": "complete: true in meta.json, and a final scan of every partition",
         "scan": "a final scan of every partition",
+        "scan_end": "the end of every scan, as partitions and offsets of its last call",
         "producers": "the missing files of producers",
         "consumers": "the missing files of consumers",
         "isolation": "isolation on every read",

@@ -175,7 +175,7 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "read": (_reads, ("topic", "partition", "offset", "id", "inv", "ret", "isolation")),
     "poll": (_polls, ("inv", "ret")),
     "scan": (_scans, ("topic", "partition", "offset", "id", "epoch")),
-    "scan_end": (_scan_ends, ("topic", "offset")),
+    "scan_end": (_scan_ends, ("offset",)),
     "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
     "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
     "member": (_members, ("group",)),

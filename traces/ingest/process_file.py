@@ -269,9 +269,6 @@ class Reader:
         if placed:
             rows.call(len(placed), fields)
             rows.records += _identified(placed, topic_ids)
-        if op is Op.SCAN and records and not placed:
-            rows.call(1, fields)  # an end that nobody tells
-            rows.sent({"topic": None})
         untold = op is Op.POLL and "records" not in call  # not the same as nothing
         if not records and not placed and (untold or not reported):
             listed = not _LISTS.isdisjoint(call) and not (fields["flags"] or 0) & Flag.UNLISTED

@@ -63,6 +63,8 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Column
         evidence.missing["complete"] = evidence.missing["scan"]
     elif early := _early(columns, names):
         evidence.missing["complete"] = f"records were sent after the final scan of {_few(early)}"
+    if endless := _endless(columns, names):
+        evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(endless)}"
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
         told = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
         evidence.missing |= {need: why for need, why in told.items() if why}
@@ -70,6 +72,18 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Column
 
 def _few(names: list[str]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+
+
+def _endless(columns: Columns, names: Names) -> list[str]:
+    """Partitions of which a process scanned records, and never tells how far it came."""
+    keys = [columns[name] for name in ("process", "topic", "partition")]
+
+    def scanners(op: Op) -> set[tuple[int, ...]]:
+        of = (columns["op"] == op) & (columns["partition"] != NONE)
+        return set(zip(*(key[of].tolist() for key in keys), strict=True))
+
+    untold = {key[1:] for key in scanners(Op.SCAN) - scanners(Op.SCAN_END)}
+    return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(untold)]
 
 
 def _early(columns: Columns, names: Names) -> list[str]:
