@@ -21,7 +21,6 @@ def attach(simulation: Simulation) -> None:
     for kind, name in (
         (o.SessionEnded, "sessions expired"),
         (o.SessionResumed, "sessions resumed"),
-        (g.Rebalanced, "Rebalance"),
         (g.Joined, "Join"),
     ):
         named(kind, name)
@@ -30,7 +29,6 @@ def attach(simulation: Simulation) -> None:
     simulation.watch(o.Decided, lambda _, seen: _decided(counts, seen))
     simulation.watch(o.Refused, lambda _, seen: _refused(counts, seen))
     simulation.watch(o.Ignored, lambda _, seen: _ignored(counts, seen))
-    simulation.watch(g.CommitReceived, lambda _, seen: _commit(counts, seen))
 
 
 def _became_leader(counts: Counter[str], seen: o.BecameLeader) -> None:
@@ -56,8 +54,3 @@ def _refused(counts: Counter[str], seen: o.Refused) -> None:
 
 def _ignored(counts: Counter[str], seen: o.Ignored) -> None:
     counts[seen.what] += 1
-
-
-def _commit(counts: Counter[str], seen: g.CommitReceived) -> None:
-    if not seen.again:
-        counts["ReceiveCommit"] += 1

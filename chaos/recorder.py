@@ -11,7 +11,6 @@ from typing import Any
 from attrs import define, field
 
 from chaos.protocol_events import Step, Trace
-from chaos.sim import group_messages as g
 from chaos.sim.addresses import BROKERS
 from chaos.sim.simulation import Simulation
 from refimpl.broker import observations as o
@@ -20,9 +19,6 @@ from refimpl.events import Header, Json, as_set
 from refimpl.machines.messages import FetchRequest
 from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
 from refimpl.projection import REPLICATION_REPLICA
-
-# Members of a group, at most: those that a run does without never join.
-MEMBERS = 3
 
 
 @define(eq=False)
@@ -156,28 +152,17 @@ class Recorder:
     """The traces of one run."""
 
     replication: Mapping[TopicPartition, Replication]
-    groups: list[Trace]
-    places: dict[tuple[int, int, int], Step] = field(factory=dict[tuple[int, int, int], Step])
     registered: set[int] = field(factory=set[int])
 
     @classmethod
-    def of(
-        cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]], *, coordinated: bool = False
-    ) -> "Recorder":
-        """Traces of these partitions, before anything has happened.
-
-        ConsumerCommit knows no coordinator that fails: a group with one has no trace.
-        """
-        grouped = () if coordinated else replicas
-        return cls(
-            {name: Replication(partition_trace(name), of) for name, of in replicas.items()},
-            [Trace("ConsumerCommit", f"g/{_subject(name)}", _group()) for name in grouped],
-        )
+    def of(cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]]) -> "Recorder":
+        """Traces of these partitions, before anything has happened."""
+        return cls({name: Replication(partition_trace(name), of) for name, of in replicas.items()})
 
     @property
     def traces(self) -> list[Trace]:
-        """All traces, partitions first."""
-        return [*(one.trace for one in self.replication.values()), *self.groups]
+        """All traces."""
+        return [one.trace for one in self.replication.values()]
 
     def lines(self, run: str, bounds: Mapping[str, Mapping[str, Json]]) -> Iterator[bytes]:
         """Everything as NDJSON: each trace with its header, which names the spec's constants."""
@@ -193,56 +178,12 @@ class Recorder:
         for kind, watcher in partition_watchers(lambda: timeline.now, self.replication).items():
             simulation.watch(kind, watcher)
         simulation.watch(o.Registered, lambda _, seen: self._registered(timeline.now, seen.broker))
-        if self.groups:
-            self._attach_groups(simulation)
 
     def _registered(self, now: int, broker: int) -> None:
         if broker in self.registered:
             for one in self.replication.values():
                 one.registered(now, broker)
         self.registered.add(broker)
-
-    # Groups
-
-    def _attach_groups(self, simulation: Simulation) -> None:
-        timeline = simulation.timeline
-
-        def add(seen: Any, action: str, **after: int) -> None:
-            changes = {name: (seen.member, value) for name, value in after.items()}
-            trace = self.groups[int(seen.partition)]
-            trace.add(timeline.now, action, {"m": seen.member}, **changes)
-
-        def rebalanced(_: int, seen: g.Rebalanced) -> None:
-            trace = self.groups[seen.partition]
-            after = {"generation": seen.generation, "owner": seen.owner}
-            trace.add(timeline.now, "Rebalance", {"m": seen.owner}, **after)
-
-        def join_answered(_: int, seen: g.JoinAnswered) -> None:
-            trace = self.groups[seen.partition]
-            step = trace.reserve(timeline.now, {"m": seen.member}, None)
-            self.places[seen.partition, seen.member, seen.number] = step
-
-        def joined(_: int, seen: g.Joined) -> None:
-            place = self.places.pop((seen.partition, seen.member, seen.number))
-            values = {"joined": seen.generation, "position": seen.committed, "done": seen.committed}
-            place.becomes("Join", {name: (seen.member, value) for name, value in values.items()})
-
-        def commit_received(_: int, seen: g.CommitReceived) -> None:
-            if not seen.again:
-                params = {"m": seen.commit.member, "offset": seen.commit.offset}
-                trace = self.groups[seen.partition]
-                trace.add(timeline.now, "ReceiveCommit", params, committed=seen.commit.offset)
-
-        simulation.watch(g.Rebalanced, rebalanced)
-        simulation.watch(g.JoinAnswered, join_answered)
-        simulation.watch(g.Joined, joined)
-        simulation.watch(g.Polled, lambda _, seen: add(seen, "Poll", position=seen.position))
-        simulation.watch(g.Processed, lambda _, seen: add(seen, "Process", done=seen.done))
-        simulation.watch(g.CommitSent, lambda _, seen: add(seen, "SendCommit"))
-        simulation.watch(g.CommitReceived, commit_received)
-        simulation.watch(
-            g.MemberCrashed, lambda _, seen: add(seen, "Crash", joined=0, position=0, done=0)
-        )
 
 
 def partition_trace(name: TopicPartition) -> Trace:
@@ -315,16 +256,4 @@ def _replication() -> dict[str, Any]:
         "epoch": [1, 1, 1],
         "isr": [everybody, frozenset[int](), frozenset[int]()],
         "partitionEpoch": [1, 0, 0],
-    }
-
-
-def _group() -> dict[str, Any]:
-    nothing = [0] * MEMBERS
-    return {
-        "generation": 0,
-        "owner": 0,
-        "committed": 0,
-        "joined": nothing,
-        "position": nothing,
-        "done": nothing,
     }

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 
 from chaos.clients.history import History
-from chaos.recorder import MEMBERS
 from chaos.settings import Settings
 from chaos.sim.simulator import Run
 from refimpl.events import Json
@@ -45,22 +44,8 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
     Restarts may lose the end of a log and anybody may be elected: what that may cost is the
     oracles' business, and whether each step is one of the spec is TLC's.
     """
-    longest = max(len(group.processed) for group in run.groups)
-    group: dict[str, Json] = {
-        "M": MEMBERS,
-        "LogEnd": (longest // 100 + 1) * 100,
-        "MaxGeneration": BEYOND,
-        "MaxProcessed": BEYOND,
-        "CommitWhen": run.settings.commit_when,
-        "Fence": True,
-        "Fifo": True,
-        "Dropped": "none",
-    }
     assert run.recorder is not None
-    return {
-        trace.subject: group if trace.spec == "ConsumerCommit" else REPLICATION
-        for trace in run.recorder.traces
-    }
+    return {trace.subject: REPLICATION for trace in run.recorder.traces}
 
 
 def write_history(run: Run, folder: Path) -> Path:
@@ -130,5 +115,5 @@ def _consumer(settings: Settings) -> dict[str, Any]:
         "auto_commit": settings.commit_when == "polled",
         "commit_order": order,
         "auto_offset_reset": "earliest",
-        "group_protocol": "classic",
+        "group_protocol": settings.group_protocol,
     }

@@ -10,6 +10,7 @@ from typing import Any, cast
 from attrs import asdict, evolve, fields_dict, frozen
 
 from refimpl.assignors import ASSIGNORS
+from refimpl.groups.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from refimpl.machines.group import CommitWhen
 
 
@@ -70,9 +71,12 @@ class Settings:
     commit_ms: int = 100
     member_session_ms: int = 300
 
-    # Who coordinates the group: one that does not fail, or brokers, by a protocol of Kafka's
-    group_protocol: str = "simulated"
+    # The group, whose coordinator is one of the brokers: a classic one's members assign, a consumer
+    # group's coordinator does (KIP-848)
+    group_protocol: str = "classic"
     assignor: str = "range"
+    server_assignor: str = "uniform"
+    assignment_interval_ms: int = 0
     read_limit: int = 8
 
     # Whether a broker may go down while another one is not back in sync
@@ -83,7 +87,7 @@ class Settings:
 
     # How long, and how wild
     fault_ms: int = 6000
-    calm_ms: int = 20000
+    calm_ms: int = 40000
     gap_ms: int = 300
     faults: tuple[str, ...] = ()
     events: int = 200_000
@@ -93,18 +97,11 @@ class Settings:
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
         drawn = evolve(cls(**_drawn(seed, rng)), **fixed)
-        coordinated = drawn.group_protocol != "simulated"
-        if coordinated and "store" not in fixed:
-            drawn = evolve(drawn, store=False)  # there, nobody makes the offsets topic yet
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
             drawn = evolve(drawn, faults=faults)
         if drawn.deletes:  # the log as it was cannot be known where what is left of it may be lost
             drawn = evolve(drawn, unclean=False, lossy=drawn.lossy and drawn.elr)
-        if coordinated:
-            faults = drawn.faults if "faults" in fixed else drawn.faults + GROUP_FAULTS
-            # A commit takes as long as it takes to replicate it
-            drawn = evolve(drawn, faults=faults, calm_ms=fixed.get("calm_ms", 2 * drawn.calm_ms))
         return drawn
 
     @classmethod
@@ -142,19 +139,15 @@ class Settings:
             for value in getattr(self, name):
                 _one_of(name, value, known)
         _one_of("commit_when", self.commit_when, ("after", "before", "polled"))
-        _one_of("group_protocol", self.group_protocol, ("simulated", "classic"))
+        _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("assignor", self.assignor, tuple(ASSIGNORS))
-        for name in ("store", "deletes"):
-            if getattr(self, name) and self.group_protocol != "simulated":
-                raise ValueError(
-                    f"{name}: expected false where brokers coordinate the group, found true"
-                )
+        _one_of("server_assignor", self.server_assignor, tuple(SERVER_ASSIGNORS))
         _one_of("min_isr", self.min_isr, (1, 2, 3))
         _one_of("consumers", self.consumers, (1, 2, 3))
         _one_of("partitions", self.partitions, tuple(range(1, 10)))
         for name, field in fields_dict(Settings).items():
             value = getattr(self, name)
-            if name.endswith("_ms") and name not in ("delay_ms", "jitter_ms"):
+            if name.endswith("_ms") and name not in MAY_BE_ZERO:
                 _at_least(name, value, 1)
             elif isinstance(field.default, int | float):
                 _at_least(name, value, 0)
@@ -181,6 +174,7 @@ SWARM = (
     *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
     *("member_crash", "member_pause"),
 )
+MAY_BE_ZERO = ("delay_ms", "jitter_ms", "assignment_interval_ms")
 STORE_FAULTS = ("expire", "depose", "reassign", "store")
 GROUP_FAULTS = ("member_leave",)
 # Named by who wants them: no seed draws them by itself
@@ -244,9 +238,12 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "member_session_ms": choice((150, 300, 600)),
         "overlap": chance() < 0.7,
         "gap_ms": choice((60, 120, 250, 500)),
-        "faults": kinds,
+        "faults": kinds + GROUP_FAULTS,
         "batch_records": choice((1, 1, 2, 5)),
         "store": chance() < 0.25,
         "operate_ms": choice((40, 100, 300)),
         "assignor": choice(tuple(ASSIGNORS)),
+        "group_protocol": choice(("classic", "consumer")),
+        "server_assignor": choice(("uniform", "range")),
+        "assignment_interval_ms": choice((0, 0, 100, 500)),
     }

@@ -12,7 +12,6 @@ from chaos.sim.simulator import Run, build
 # Steps that happen all the time; several in a row are told as one line.
 ROUTINE = {
     *("Write", "Fetch", "FetchLost", "AdvanceHighWatermark"),
-    *("Poll", "Process", "SendCommit", "ReceiveCommit"),
 }
 
 
@@ -32,15 +31,9 @@ def tell(run: Run) -> list[Line]:
     assert recorder is not None
     what = told.violation.what if told.violation else ""
     replication = [one.trace for one in recorder.replication.values()]
-    traces = recorder.groups if what.startswith("group") else replication
-    chosen = [t for t in traces if what.startswith(_as_in_verdict(t))] or traces[:1]
+    chosen = [t for t in replication if what.startswith(f"{t.subject}:")] or replication[:1]
     lines = [line for trace in chosen for line in _steps(trace)]
     return sorted([*_faults(told.script, told.now_ms), *lines], key=lambda line: line.at_ms)
-
-
-def _as_in_verdict(trace: Trace) -> str:
-    name = trace.subject.removeprefix("g/")
-    return f"group g on {name}:" if trace.spec == "ConsumerCommit" else f"{name}:"
 
 
 def _faults(script: Script, end_ms: int) -> Iterator[Line]:

@@ -1,4 +1,7 @@
-"""A consumer in a group: polls, processes, commits; and may go on when it should not."""
+"""A consumer: polls, processes, commits; and may go on when it should not.
+
+How it comes to own partitions is its group's protocol (`GroupMember`).
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -8,25 +11,17 @@ from attrs import define, field
 
 from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
-from chaos.sim.addresses import BROKERS, COORDINATOR, FIRST_CLIENT, TICK, TOPIC, Restart, Tick
-from chaos.sim.group_messages import (
-    CommitSent,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    Joined,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    MemberCrashed,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    Polled,
-    Processed,
-)
+from chaos.sim.addresses import BROKERS, FIRST_CLIENT, GROUP, TICK, TOPIC, Restart, Tick
+from chaos.sim.group_messages import Polled, Processed
 from chaos.sim.simulation import Simulation
 from refimpl.broker.messages import (
+    EARLIEST,
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
     MetadataResponse,
     Request,
     Response,
@@ -67,22 +62,18 @@ class Consumer:
     up: bool = True
     boot: int = 0
     paused_until: int = 0
-    generation: int = 0
-    joining: bool = True
     owned: tuple[int, ...] = ()
+    #: Partitions that are ours and whose committed offsets are not known yet
+    fetching: set[int] = field(factory=set[int])
     requests: int = 0
-    joined_at: int = -1_000
-    next_heartbeat: int = 0
     handlers: dict[type, Callable[[Response], None]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Look up once who handles what."""
         self.handlers = {
             FetchResponse: self._records,
+            ListOffsetsResponse: self._start_of_log,
             MetadataResponse: lambda response: self.leaders.told(response.body),
-            JoinGroupResponse: self._assigned,
-            HeartbeatResponse: self._rejoin,
-            OffsetCommitResponse: self._committed,
         }
 
     @property
@@ -99,60 +90,25 @@ class Consumer:
         """Whatever comes; a process that is down hears nothing but that it shall start."""
         kind = message.__class__
         if kind is Tick:
-            self._tick()
+            timeline = self.simulation.timeline
+            timeline.at(timeline.now + self.simulation.settings.work_ms, self.id, TICK)
+            if self.up:
+                self._tick(timeline.now)
         elif kind is Restart:
             self._restart()
         elif self.up:
             self.handlers[type(message.body)](message)
 
-    # The group
-
-    def _tick(self) -> None:
-        timeline, settings = self.simulation.timeline, self.simulation.settings
-        now = timeline.now
-        timeline.at(now + settings.work_ms, self.id, TICK)
-        if not self.up:
-            return
-        if self.joining:
-            if now - self.joined_at > 100:
-                self._join()
-            return
+    def _tick(self, now: int) -> None:
+        """Be a member, and work on what is ours."""
+        self._take_part(now)
         for partition in self.owned:
-            self._work(self.parts[partition])
-        if now >= self.next_heartbeat:
-            self.next_heartbeat = now + settings.member_session_ms // 4
-            self._send(HeartbeatRequest(self.boot, self.generation))
+            if partition not in self.fetching:
+                self._work(self.parts[partition])
 
-    def _join(self) -> None:
-        self.joining, self.owned = True, ()
-        self.joined_at = self.simulation.timeline.now
-        self._send(JoinGroupRequest(self.boot, self.generation))
-
-    def _rejoin(self, response: Response) -> None:
-        """The group has moved on. Nothing more is done in the old generation."""
-        if response.body.boot == self.boot and not self.joining:
-            self._note("lost", partitions=self._names(self.owned))
-            self._join()
-
-    def _assigned(self, response: Response) -> None:
-        body: JoinGroupResponse = response.body
-        if body.boot != self.boot or not self.joining or body.generation <= self.generation:
-            return
-        self.generation, self.joining = body.generation, False
-        for partition, committed in body.assigned.items():
-            self._take(partition, body, committed)
-        self.owned = tuple(body.assigned)
-        if self.simulation.history is not None:
-            self._note("assigned", partitions=self._names(self.owned))
-            offsets = {self._name(p): committed for p, committed in body.assigned.items()}
-            self._note("committed", partitions=self._names(self.owned), offsets=offsets)
-
-    def _take(self, partition: int, body: JoinGroupResponse, committed: int) -> None:
-        part = self.parts[partition]
-        part.member.join(body.generation, committed)
-        part.buffer.clear()
-        part.current, part.commit, part.asked = None, None, 0
-        self._say(Joined(partition, self.member, body.number, body.generation, committed))
+    def _take_part(self, now: int) -> None:
+        """Do what the group's protocol asks for at this time."""
+        raise NotImplementedError
 
     # Work
 
@@ -204,12 +160,29 @@ class Consumer:
             part.asked = 0
             if fetched.error is not None:
                 self.leaders.refresh()
+            if fetched.error == "OFFSET_OUT_OF_RANGE":
+                start = ListOffsetsRequest((ListOffsetsPartition(part.name, EARLIEST),))
+                self.simulation.network.send(Request(self.id, response.source, 0, start))
             if fetched.records and part.asked_from == part.member.position and not part.buffer:
                 records: Sequence[Record] = fetched.records
                 if response.source != self.leaders.of(part.name):
                     self.simulation.counts["records read at followers"] += len(records)
                 part.buffer.extend(enumerate(records, part.asked_from))
                 self._work(part)
+
+    def _start_of_log(self, response: Response) -> None:
+        """Go on where the log starts by now, if that is further on: "auto.offset.reset"."""
+        body: ListOffsetsResponse = response.body
+        for listed in body.partitions:
+            part = self.parts[listed.partition.partition]
+            ours = listed.partition.partition in self.owned and not part.asked
+            if listed.error is None and ours and part.member.position < listed.offset:
+                self.simulation.counts["readers whose records were deleted"] += 1
+                self._begin(part.name.partition, listed.offset)
+
+    def _begin(self, partition: int, committed: int) -> None:
+        """Read a partition from an offset on."""
+        raise NotImplementedError
 
     def _poll(self, part: Part) -> None:
         offset, record = part.current = part.buffer.popleft()
@@ -245,7 +218,6 @@ class Consumer:
             if part.commit is not None and part.member.answered < part.commit.offset:
                 self._send_commit(part)
             return
-        self._say(CommitSent(part.name.partition, self.member))
         if self.simulation.history is not None:
             commit = part.commit
             part.calls[commit.generation, commit.offset] = self.simulation.history.invoke(
@@ -257,25 +229,8 @@ class Consumer:
         self._send_commit(part)
 
     def _send_commit(self, part: Part) -> None:
-        assert part.commit is not None
-        self._send(OffsetCommitRequest(part.name.partition, part.commit))
-
-    def _committed(self, response: Response) -> None:
-        body: OffsetCommitResponse = response.body
-        partition, commit, error = body
-        part = self.parts[partition]
-        self._complete(part, commit, error)
-        if error is not None:
-            if not self.joining and commit.generation == self.generation:
-                self._join()
-            return
-        try:
-            part.member.take_answer(commit)
-        except Refusal:
-            self.simulation.counts["commit answers of an old generation"] += 1
-            return
-        if self.simulation.settings.commit_when == "before" and partition in self.owned:
-            self._work(part)
+        """Send the commit that is to be answered."""
+        raise NotImplementedError
 
     def _complete(self, part: Part, commit: OffsetCommit, error: str | None) -> None:
         """Write down what became of a commit."""
@@ -295,11 +250,9 @@ class Consumer:
         self._note("crash")
         for part in self.parts:
             part.calls.clear()
-            part.buffer.clear()
-            part.current, part.commit, part.asked = None, None, 0
             if part.member.generation:
                 part.member.crash()
-                self._say(MemberCrashed(part.name.partition, self.member))
+        self._forget()
 
     def close(self) -> None:
         """The process ends in order."""
@@ -309,24 +262,25 @@ class Consumer:
     def _restart(self) -> None:
         if self.up:
             return
-        self.up, self.joining, self.owned = True, True, ()
+        self.up = True
         self.paused_until = 0
         self.boot += 1
         self.subscribe()
-        self._begin_process()
 
-    def _begin_process(self) -> None:
-        self._join()
+    def _forget(self) -> None:
+        """What a process knew is gone with it."""
+        self.owned = ()
+        self.fetching.clear()
+        for part in self.parts:
+            part.buffer.clear()
+            part.current, part.commit, part.asked = None, None, 0
 
     def subscribe(self) -> None:
         """Say what we want to read."""
         if self.simulation.history is not None:
-            self.simulation.history.note(self.process, "subscribe", topics=[TOPIC], group="g")
+            self.simulation.history.note(self.process, "subscribe", topics=[TOPIC], group=GROUP)
 
     # Writing down
-
-    def _send(self, body: Any) -> None:
-        self.simulation.network.send(Request(self.id, COORDINATOR, 0, body))
 
     def _say(self, observation: Any) -> None:
         self.simulation.observe(self.id, observation)
@@ -336,7 +290,8 @@ class Consumer:
             self.simulation.history.note(self.process, op, **fields, **self._identity())
 
     def _identity(self) -> dict[str, Any]:
-        return {"group": "g", "member": f"c{self.member - 1}", "generation": self.generation}
+        """Which member of which group it is, in the history."""
+        raise NotImplementedError
 
     def _names(self, partitions: tuple[int, ...]) -> list[str]:
         return [self._name(partition) for partition in partitions]

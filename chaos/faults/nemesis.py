@@ -5,14 +5,12 @@ from typing import Any, NamedTuple
 
 from attrs import define
 
-from chaos.clients.consumer import Consumer
 from chaos.clients.group_member import GroupMember
 from chaos.clients.operator import Operator
 from chaos.faults.script import Fault, Script
 from chaos.sim.addresses import (
     BROKERS,
     CONTROLLER,
-    COORDINATOR,
     NEMESIS,
     OFFSETS,
     OFFSETS_NUMBER,
@@ -29,7 +27,7 @@ from refimpl.broker.messages import (
 )
 from refimpl.metadata.contract import Delete
 
-NODES = (CONTROLLER, *BROKERS, COORDINATOR)
+NODES = (CONTROLLER, *BROKERS)
 
 
 class Begin(NamedTuple):
@@ -56,7 +54,7 @@ class Nemesis:
     script: Script
     controller: ControllerHost | StoreHost
     brokers: Sequence[BrokerHost]
-    consumers: Sequence[Consumer]
+    consumers: Sequence[GroupMember]
     clients: tuple[int, ...]
     operator: Operator | None = None
     paused_until: int = 0
@@ -207,7 +205,7 @@ class Nemesis:
 
     def _member_leave(self, fault: Fault) -> None:
         consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline
-        if isinstance(consumer, GroupMember) and consumer.up:
+        if consumer.up:
             consumer.leave()
             timeline.at(timeline.now + fault.for_ms, consumer.id, RESTART)
 

@@ -115,7 +115,7 @@ def expand(settings: Settings) -> Script:
 def _fault(settings: Settings, at_ms: int, rng: Random) -> Fault:
     what = rng.choice(settings.faults)
     partition = rng.randrange(settings.partitions)
-    if settings.group_protocol != "simulated" and rng.random() < 0.4:
+    if rng.random() < 0.4:
         partition = OFFSETS_NUMBER
     who = 0 if rng.random() < 0.4 else rng.randrange(1, 4)
     for_ms = int(rng.expovariate(1.0 / rng.choice((10, 50, 200, 500)))) + 1

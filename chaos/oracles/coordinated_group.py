@@ -1,4 +1,4 @@
-"""What must hold of a group that brokers coordinate, judged by its log and by what members see.
+"""What must hold of a group, judged by its coordinator's log and by what its members see.
 
 The group's state is a replay of its partition of `__consumer_offsets`: each record that a leader
 writes there is judged when it is written, and what members are told is held against the log. After
@@ -6,26 +6,23 @@ a loss of that log that the configuration permits (`offsets.era`), only what is 
 """
 
 from ast import literal_eval
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 from attrs import define, field
 
 from chaos.clients.group_member import GroupMember
-from chaos.oracles.group import Processing
+from chaos.oracles.group import Commit, GroupPartition
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.sim import group_messages as g
 from chaos.sim.addresses import GROUP, OFFSETS
 from chaos.sim.simulation import Simulation
-from refimpl.assignors import read_assignment
 from refimpl.broker import observations as o
 from refimpl.broker.logs import BrokerLog
 from refimpl.storage.coordinator_records import (
     CoordinatorRecord,
-    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -33,75 +30,9 @@ from refimpl.storage.coordinator_records import (
 EVERYTHING = 1 << 24
 
 
-class Generation(NamedTuple):
-    """What a record says of the group: who is assigned what."""
-
-    number: int
-    assigned: Mapping[str, frozenset[int]]
-
-
-class Commit(NamedTuple):
-    """A committed offset, and which commit it was."""
-
-    offset: int
-    partition: int
-    member_id: str
-    generation: int
-    number: int
-
-    @property
-    def claim(self) -> tuple[int, str, int]:
-        """By which right it is made."""
-        return self.partition, self.member_id, self.generation
-
-
-@define
-class Committed:
-    """The group's next offset of a partition, as it is written."""
-
-    committed: int = 0
-
-
-@define(eq=False)
-class CoordinatedPartition(Processing):
-    """Judges what a group with a coordinator on brokers does with one partition.
-
-    `commits` are where commits stand in the coordinator's log, and what they say.
-    """
-
-    group: Committed = field(factory=Committed)
-    delivered: int = 0
-    commits: list[tuple[int, Commit]] = field(factory=list[tuple[int, Commit]])
-
-    def polled(self, position: int) -> None:
-        """A member was handed the record before this position."""
-        self.delivered = max(self.delivered, position)
-
-    def took(self, at: int, commit: Commit) -> None:
-        """A commit stands in the coordinator's log."""
-        self.commits.append((at, commit))
-        self.group.committed = commit.offset
-
-    def committed(self, commit: Commit) -> None:
-        """A commit was taken: of what was delivered, and of what is done, if that is promised."""
-        if commit.offset > self.delivered and not self.partition.era:
-            raise self._broken("CommittedDelivered", f"{commit}, delivered is {self.delivered}")
-        self.must_be_done(commit.offset)
-
-    def forget(self) -> None:
-        """The coordinator's log is another one."""
-        self.commits.clear()
-        self.group.committed = 0
-
-    def since(self, at: int) -> list[int]:
-        """The offsets that were committed from there on."""
-        first = bisect_left(self.commits, at, key=lambda one: one[0])
-        return [one.offset for _, one in self.commits[first:]]
-
-
 @define(eq=False)
 class CoordinatedGroup:
-    """Judges the group.
+    """Judges the group, of either protocol.
 
     `acked` is, for each partition, where the newest commit stands that a member was told is taken.
     """
@@ -109,18 +40,15 @@ class CoordinatedGroup:
     simulation: Simulation
     log_of: Callable[[int], BrokerLog]
     offsets: PartitionOracle
-    partitions: Sequence[CoordinatedPartition]
+    partitions: Sequence[GroupPartition]
     members: Sequence[GroupMember]
     counts: Counter[str]
-    generations: list[tuple[int, Generation]] = field(factory=list[tuple[int, Generation]])
     #: Where each commit stands, by its partition and tag
     places: dict[tuple[int, str, int, int], int] = field(
         factory=dict[tuple[int, str, int, int], int]
     )
-    #: The newest commit of each member in each generation: its number, and what it says
-    newest: dict[tuple[int, str, int], tuple[int, int]] = field(
-        factory=dict[tuple[int, str, int], tuple[int, int]]
-    )
+    #: The newest commit of each claim: its number, and what it says
+    newest: dict[Hashable, tuple[int, int]] = field(factory=dict[Hashable, tuple[int, int]])
     acked: dict[int, int] = field(factory=dict[int, int])
     floors: dict[tuple[int, int], Mapping[int, int]] = field(
         factory=dict[tuple[int, int], Mapping[int, int]]
@@ -149,6 +77,37 @@ class CoordinatedGroup:
     def _polled(self, who: int, seen: g.Polled) -> None:
         self.partitions[seen.partition].polled(seen.position)
 
+    # What the protocols differ in
+
+    @property
+    def generation(self) -> int:
+        """The group's generation, or its epoch, as it was last written."""
+        raise NotImplementedError
+
+    def _start_again(self) -> None:
+        """Nothing of the group is written."""
+        raise NotImplementedError
+
+    def _replay(self, at: int, records: Sequence[CoordinatorRecord]) -> None:
+        """Records of the group stand in the log from an offset on."""
+        raise NotImplementedError
+
+    def _group(self, at: int, records: Sequence[CoordinatorRecord]) -> None:
+        """Records of the group were written: judge them."""
+        raise NotImplementedError
+
+    def _is_fenced(self, commit: Commit) -> str:
+        """Why its sender must not commit any more; empty if it may."""
+        raise NotImplementedError
+
+    def _claim(self, commit: Commit) -> Hashable:
+        """By which right a commit is made: while that lasts, commits go forward."""
+        raise NotImplementedError
+
+    def _took_over(self, who: int, seen: g.Assigned) -> None:
+        """A member owns partitions from now on: judge it."""
+        raise NotImplementedError
+
     # The log
 
     def _became_leader(self, who: int, seen: o.BecameLeader) -> None:
@@ -157,27 +116,30 @@ class CoordinatedGroup:
         if seen.partition != OFFSETS or replica.epoch < self.epoch:
             return
         self.epoch = replica.epoch
-        self.generations.clear()
         self.places.clear()
         self.newest.clear()
+        self._start_again()
         for partition in self.partitions:
             partition.forget()
         for offset, record in self._records(who, 0, replica.log.end):
-            entry = _entry(record)
-            if isinstance(entry, Generation):
-                self.generations.append((offset, entry))
-            elif entry is not None:
-                self._take(offset, entry)
+            commit = _commit(record)
+            if commit is None:
+                self._replay(offset, (record,))
+            else:
+                self._take(offset, commit)
 
     def _written(self, who: int, seen: o.Written) -> None:
         if seen.partition != OFFSETS or self.offsets.replicas[who].epoch < self.epoch:
             return
+        others: list[CoordinatorRecord] = []
         for offset, record in self._records(who, seen.offset, seen.end):
-            entry = _entry(record)
-            if isinstance(entry, Generation):
-                self._generation(offset, entry)
-            elif entry is not None:
-                self._commit(offset, entry)
+            commit = _commit(record)
+            if commit is None:
+                others.append(record)
+            else:
+                self._committed(offset, commit)
+        if others:
+            self._group(seen.offset, others)
 
     def _records(self, who: int, start: int, end: int) -> list[tuple[int, CoordinatorRecord]]:
         """What a leader has written there; a file is read segment by segment."""
@@ -187,78 +149,41 @@ class CoordinatedGroup:
             found += [(offset, record) for offset, record in records if offset < end]
         return found
 
-    @property
-    def current(self) -> Generation:
-        """The group as it was last written."""
-        return self.generations[-1][1] if self.generations else Generation(0, {})
-
-    def _generation(self, offset: int, now: Generation) -> None:
-        """Generations grow, and in one a partition has one owner."""
-        before = self.current
-        everything = [number for numbers in now.assigned.values() for number in numbers]
-        if len(set(everything)) < len(everything):
-            raise self._broken("OneOwner", f"{now}")
-        if now.number < before.number and not self.offsets.era:
-            raise self._broken("GenerationsGrow", f"{now.number} after {before.number}")
-        if now.number > before.number:
+    def _grows(self, before: int, now: int) -> None:
+        """Generations grow, and soon after the last fault no more of them follow."""
+        if now < before and not self.offsets.era:
+            raise self._broken("GenerationsGrow", f"{now} after {before}")
+        if now > before:
             self.counts["Rebalance"] += 1
-        self.generations.append((offset, now))
-        if self.healed_in >= 0:
-            self._settles(now.number)
-
-    def _settles(self, generation: int) -> None:
         most = 4 + 4 * len(self.members)
-        if generation > self.healed_in + most:
-            count = generation - self.healed_in
+        if 0 <= self.healed_in < now - most:
+            count = now - self.healed_in
             raise self._broken("Settles", f"{count} generations after the last fault, not {most}")
 
-    def _commit(self, at: int, commit: Commit) -> None:
-        """A commit was taken: of a member of the generation, and forward.
-
-        A generation above the one that is written is about to begin: its members do not own
-        anything yet, and the coordinator may take their commits.
-        """
-        current = self.current
-        stranger = commit.member_id not in current.assigned
-        fenced = commit.generation < current.number
-        fenced |= commit.generation == current.number and stranger
-        if fenced and not self.offsets.era:
-            raise self._broken("CommitFenced", f"{commit} in generation {current}")
-        number, offset = self.newest.get(commit.claim, (-1, -1))
+    def _committed(self, at: int, commit: Commit) -> None:
+        """A commit was taken: of a member that has the partition, and forward."""
+        why = self._is_fenced(commit)
+        if why and not self.offsets.era:
+            raise self._broken("CommitFenced", f"{commit}: {why}")
+        number, offset = self.newest.get(self._claim(commit), (-1, -1))
         if commit.number <= number:  # a copy that comes late
             self.counts["commits overtaken"] += 1
             self.partitions[commit.partition].repeats = True
         elif commit.offset < offset:
             raise self._broken("CommittedMonotone", f"{commit} after {offset}")
         self._take(at, commit)
-        self.partitions[commit.partition].committed(commit)
+        self.partitions[commit.partition].judge(commit)
         self.counts["ReceiveCommit"] += 1
 
     def _take(self, at: int, commit: Commit) -> None:
-        number, _ = self.newest.get(commit.claim, (-1, -1))
+        claim = self._claim(commit)
+        number, _ = self.newest.get(claim, (-1, -1))
         if commit.number > number:
-            self.newest[commit.claim] = commit.number, commit.offset
+            self.newest[claim] = commit.number, commit.offset
         self.places[commit[1:]] = at
         self.partitions[commit.partition].took(at, commit)
 
     # What members are told
-
-    def _took_over(self, who: int, seen: g.Assigned) -> None:
-        """A member's part is what was written for it, and nobody else's in that generation."""
-        if self.offsets.era:
-            return
-        written = [
-            one.assigned.get(seen.member_id)
-            for _, one in self.generations
-            if one.number == seen.generation
-        ]
-        if frozenset(seen.partitions) not in written:
-            raise self._broken("AssignmentWritten", f"{seen}, written is {written}")
-        for other in self.members:
-            same = other.up and other.group_generation == seen.generation
-            both = set(other.owned) & set(seen.partitions)
-            if other.member != seen.member and same and both:
-                raise self._broken("OneOwner", f"{seen} while member {other.member} has {both}")
 
     def _answered(self, who: int, seen: g.CommitAnswered) -> None:
         """A member was told that its commit is taken: it stands in the log."""
@@ -266,6 +191,8 @@ class CoordinatedGroup:
         if at < 0 and not self.offsets.era:
             raise self._broken("CommittedSurvives", f"{seen} is not in the log")
         self.acked[seen.partition] = max(self.acked.get(seen.partition, -1), at)
+        partition = self.partitions[seen.partition]
+        partition.answered = max([partition.answered, *partition.since(at)[:1]])
 
     def _fetch_sent(self, who: int, seen: g.FetchSent) -> None:
         self.floors[seen.member, seen.number] = dict(self.acked)
@@ -278,27 +205,27 @@ class CoordinatedGroup:
         if seen.offset not in known and not nothing and not self.offsets.era:
             raise self._broken("CommittedSurvives", f"{seen}, committed since is {known}")
 
+    def _nobody_else_owns(self, seen: g.Assigned, others: Sequence[GroupMember]) -> None:
+        for other in others:
+            both = set(other.owned) & set(seen.partitions)
+            if other.member != seen.member and both:
+                raise self._broken("OneOwner", f"{seen} while member {other.member} has {both}")
+
     # Progress
 
     def healed(self) -> None:
         """From now on nothing is wrong; soon no generation follows any more."""
-        self.healed_in = self.current.number
+        self.healed_in = self.generation
 
     def _broken(self, oracle: str, what: str) -> Violation:
         return Violation(oracle, f"group {GROUP}: {what}")
 
 
-def _entry(record: CoordinatorRecord) -> Generation | Commit | None:
-    """What a record says; a tombstone says nothing here."""
+def _commit(record: CoordinatorRecord) -> Commit | None:
+    """The commit that a record holds, None if it holds none."""
     value: Any = record.value
-    if isinstance(value, GroupMetadataValue):
-        assigned = {
-            one.member_id: frozenset(number for _, number in read_assignment(one.assignment))
-            for one in value.members
-        }
-        return Generation(value.generation, assigned)
-    if isinstance(value, OffsetCommitValue):
-        key: OffsetCommitKey = record.key
-        tag: tuple[str, int, int] = literal_eval(value.metadata)
-        return Commit(value.offset, key.partition, *tag)
-    return None
+    if not isinstance(value, OffsetCommitValue):
+        return None
+    key: OffsetCommitKey = record.key
+    tag: tuple[str, int, int] = literal_eval(value.metadata)
+    return Commit(value.offset, key.partition, *tag)

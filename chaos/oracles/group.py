@@ -1,29 +1,46 @@
-"""What must hold of a group on a partition, judged at the transitions that could break it."""
+"""What must hold of a group on one partition: what is processed, and what is committed of it."""
 
+from bisect import bisect_left
 from collections import Counter
+from typing import NamedTuple
 
 from attrs import define, field
 
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.settings import Settings
-from refimpl.machines.group import Coordinator, OffsetCommit
+
+
+class Commit(NamedTuple):
+    """A committed offset, and which commit it was."""
+
+    offset: int
+    partition: int
+    member_id: str
+    generation: int
+    number: int
 
 
 @define(eq=False)
-class Processing:
+class GroupPartition:
     """Judges what a group's members do with one partition.
 
-    `repeats`: something has happened after which at most once is not promised.
+    `commits` are where commits stand in the coordinator's log, and what they say; `answered` is the
+    highest offset of which a member was told that it is committed. `repeats`: something has
+    happened after which at most once is not promised.
     """
 
     name: str
     settings: Settings
     partition: PartitionOracle
     counts: Counter[str]
-    processed: list[int] = field(factory=list[int], kw_only=True)
-    passed: int = field(default=0, kw_only=True)
-    repeats: bool = field(default=False, kw_only=True)
+    processed: list[int] = field(factory=list[int])
+    passed: int = 0
+    repeats: bool = False
+    delivered: int = 0
+    committed: int = 0
+    answered: int = 0
+    commits: list[tuple[int, Commit]] = field(factory=list[tuple[int, Commit]])
 
     def did(self, offset: int) -> None:
         """A record was processed."""
@@ -37,6 +54,26 @@ class Processing:
             if once and not self.partition.era:
                 raise self._broken("AtMostOnce", f"{offset} is processed again")
 
+    def polled(self, position: int) -> None:
+        """A member was handed the record before this position."""
+        self.delivered = max(self.delivered, position)
+
+    def took(self, at: int, commit: Commit) -> None:
+        """A commit stands in the coordinator's log."""
+        self.commits.append((at, commit))
+        self.committed = commit.offset
+
+    @property
+    def reached(self) -> int:
+        """How far the group has come; a copy of a commit that came late may have put it back."""
+        return max(self.committed, self.answered) if self.repeats else self.committed
+
+    def judge(self, commit: Commit) -> None:
+        """A commit was taken: of what was delivered, and of what is done, if that is promised."""
+        if commit.offset > self.delivered and not self.partition.era:
+            raise self._broken("CommittedDelivered", f"{commit}, delivered is {self.delivered}")
+        self.must_be_done(commit.offset)
+
     def must_be_done(self, committed: int) -> None:
         """Who commits after processing has processed everything below what is committed."""
         if self.settings.commit_when != "after" or self.partition.era:
@@ -49,34 +86,15 @@ class Processing:
                 "AtLeastOnce", f"{committed} is committed, {self.passed} is not processed"
             )
 
+    def forget(self) -> None:
+        """The coordinator's log is another one."""
+        self.commits.clear()
+        self.committed = 0
+
+    def since(self, at: int) -> list[int]:
+        """The offsets that were committed from there on."""
+        first = bisect_left(self.commits, at, key=lambda one: one[0])
+        return [one.offset for _, one in self.commits[first:]]
+
     def _broken(self, oracle: str, what: str) -> Violation:
         return Violation(oracle, f"group g on {self.name}: {what}")
-
-
-@define(eq=False)
-class GroupOracle(Processing):
-    """Judges one group on one partition, whose coordinator does not fail."""
-
-    group: Coordinator
-    generation: int = field(default=0, kw_only=True)
-
-    def rebalanced(self) -> None:
-        """Members came or went: a newer generation, never an older one."""
-        group = self.group
-        if group.generation <= self.generation:
-            raise self._broken("OneOwner", f"generation {group.generation} again")
-        self.generation = group.generation
-
-    def joined(self, member: int, generation: int) -> None:
-        """A member believes to own the partition: in the group's generation it does."""
-        if generation == self.group.generation and member != self.group.owner:
-            raise self._broken("OneOwner", f"member {member} besides {self.group.owner}")
-
-    def committed(self, commit: OffsetCommit, before: int) -> None:
-        """The coordinator took a commit: of the generation in force, forward, and of work done."""
-        group = self.group
-        if commit.generation != self.generation:
-            raise self._broken("CommitFenced", f"generation {commit.generation} commits")
-        if group.committed < before:
-            raise self._broken("CommittedMonotone", f"from {before} back to {group.committed}")
-        self.must_be_done(group.committed)

@@ -21,7 +21,7 @@ from chaos.clients.operator import (
     Setting,
 )
 from chaos.oracles.violation import Violation
-from chaos.sim.addresses import TOPIC
+from chaos.sim.addresses import TOPIC, TOPIC_IDS
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import Applied, StoreHost
@@ -160,10 +160,12 @@ class OperationsOracle:
             known = {
                 topic.name: (topic.topic_id, len(topic.partitions))
                 for topic in metadata.topics.values()
-                if topic.name != TOPIC
+                if topic.name not in TOPIC_IDS
             }
             there = {
-                name: (id, self.partitions[id]) for name, id in self.topics.items() if name != TOPIC
+                name: (id, self.partitions[id])
+                for name, id in self.topics.items()
+                if name not in TOPIC_IDS
             }
             if known != there:
                 return f"broker {broker.id} knows other topics than there are: {known}, {there}"
@@ -174,7 +176,7 @@ class OperationsOracle:
                 known = metadata.quotas.get(entity, {})
                 if known != {key: float(value) for key, value in quotas.items()}:
                     return f"broker {broker.id} has other quotas than were stored"
-            strays = {name.topic for name in broker.node.partitions} - {TOPIC, *there}
+            strays = {name.topic for name in broker.node.partitions} - {*TOPIC_IDS, *there}
             if strays:
                 return f"broker {broker.id} keeps replicas of deleted topics: {strays}"
         return ""

@@ -5,13 +5,14 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.consumer import Consumer, payload
+from chaos.clients.consumer import payload
+from chaos.clients.group_member import GroupMember
 from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.control_plane import ControlPlaneOracle
-from chaos.oracles.coordinated_group import CoordinatedGroup, CoordinatedPartition
+from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.oracles.deletion import DeletionOracle
-from chaos.oracles.group import GroupOracle
+from chaos.oracles.group import GroupPartition
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
@@ -33,13 +34,12 @@ class ProgressOracle:
     simulation: Simulation
     nemesis: Nemesis
     partitions: Sequence[PartitionOracle]
-    groups: Sequence[GroupOracle | CoordinatedPartition]
+    group: CoordinatedGroup
     producers: Sequence[Producer]
-    consumers: Sequence[Consumer]
+    consumers: Sequence[GroupMember]
     control_plane: ControlPlaneOracle | None = None
     operations: OperationsOracle | None = None
     deletion: DeletionOracle | None = None
-    coordinated: CoordinatedGroup | None = None
     paused_until: int = 0
     healed_at: int = -1
     done: bool = False
@@ -56,8 +56,7 @@ class ProgressOracle:
         if self.healed_at < 0:
             self.healed_at = timeline.now
             self.nemesis.heal()
-            if self.coordinated is not None:
-                self.coordinated.healed()
+            self.group.healed()
         elif timeline.now >= self.healed_at + AFTER_MS:
             self.nemesis.move_back()
             for producer in self.producers:
@@ -75,9 +74,9 @@ class ProgressOracle:
         for producer in self.producers:
             if producer.sending:
                 return f"producer {producer.number} waits for {len(producer.sending)} answers"
-        offsets = None if self.coordinated is None else self.coordinated.offsets
-        forgotten = offsets is not None and offsets.unavailable()
-        for oracle, group in zip(self.partitions, self.groups, strict=True):
+        offsets = self.group.offsets
+        forgotten = offsets.unavailable()
+        for oracle, group in zip(self.partitions, self.group.partitions, strict=True):
             if oracle.unavailable():
                 continue
             missing = self._missing_in(oracle)
@@ -85,7 +84,7 @@ class ProgressOracle:
                 missing = missing or self._not_committed(oracle, group)
             if missing:
                 return f"{oracle.name}: {missing}"
-        if offsets is not None and not forgotten and (missing := self._missing_in(offsets)):
+        if not forgotten and (missing := self._missing_in(offsets)):
             return f"the group's log: {missing}"
         return self._undecided()
 
@@ -114,10 +113,8 @@ class ProgressOracle:
                 return f"replica {follower.id} ends at {follower.log.end} of {leader.log.end}"
         return ""
 
-    def _not_committed(
-        self, oracle: PartitionOracle, judged: GroupOracle | CoordinatedPartition
-    ) -> str:
-        end, committed = len(oracle.log.committed), judged.group.committed
+    def _not_committed(self, oracle: PartitionOracle, judged: GroupPartition) -> str:
+        end, committed = len(oracle.log.committed), judged.reached
         if committed < end:
             return f"the group has committed {committed} of {end}"
         if self.simulation.settings.commit_when == "after" and not oracle.era:

@@ -1,12 +1,10 @@
 """Puts the oracles beside a run: which of them judges which observation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from attrs import define
 
-from chaos.oracles.group import GroupOracle
 from chaos.oracles.partition import PartitionOracle
-from chaos.sim import group_messages as g
 from chaos.sim.simulation import Simulation
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
@@ -95,29 +93,3 @@ class ReplicationOracles:
 
     def _decided(self, who: int, seen: o.Decided) -> None:
         self.oracles[seen.partition].decided(seen)
-
-
-@define(eq=False)
-class GroupOracles:
-    """The oracles of a group on all partitions."""
-
-    oracles: Sequence[GroupOracle]
-
-    def attach(self, simulation: Simulation) -> None:
-        """Judge what the coordinator and the members say of their steps."""
-        simulation.watch(g.Rebalanced, self._rebalanced)
-        simulation.watch(g.Joined, self._joined)
-        simulation.watch(g.Processed, self._processed)
-        simulation.watch(g.CommitReceived, self._commit_received)
-
-    def _rebalanced(self, who: int, seen: g.Rebalanced) -> None:
-        self.oracles[seen.partition].rebalanced()
-
-    def _joined(self, who: int, seen: g.Joined) -> None:
-        self.oracles[seen.partition].joined(seen.member, seen.generation)
-
-    def _processed(self, who: int, seen: g.Processed) -> None:
-        self.oracles[seen.partition].did(seen.done - 1)
-
-    def _commit_received(self, who: int, seen: g.CommitReceived) -> None:
-        self.oracles[seen.partition].committed(seen.commit, seen.before)

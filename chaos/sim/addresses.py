@@ -11,10 +11,9 @@ from refimpl.storage.coordinator_records import OFFSETS_TOPIC
 CONTROLLER = STORE = 0
 """The controller, or, where brokers are controllers, the store that elects them."""
 BROKERS = (1, 2, 3)
-COORDINATOR = 4
-NEMESIS = 5
-PROGRESS = 6
-FIRST_CLIENT = 7
+NEMESIS = 4
+PROGRESS = 5
+FIRST_CLIENT = 6
 
 TOPIC = "orders"
 TOPIC_ID = b"orders".ljust(16, b"-")
@@ -22,6 +21,7 @@ TOPIC_ID = b"orders".ljust(16, b"-")
 GROUP = "g"
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
 OFFSETS_ID = b"offsets".ljust(16, b"-")
+TOPIC_IDS = {TOPIC: TOPIC_ID, OFFSETS.topic: OFFSETS_ID}
 OFFSETS_NUMBER = 9
 """What a fault calls the partition of the offsets topic: the topic has at most 9."""
 

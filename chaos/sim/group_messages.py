@@ -1,90 +1,47 @@
-"""What members of a group and their coordinator say, and what they say of their own steps.
+"""What members of a group say of their own steps."""
 
-`boot` counts the processes of a member.
-"""
-
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from refimpl.machines.group import OffsetCommit
+
+class Assigned(NamedTuple):
+    """A member has its part in a generation, or member epoch."""
+
+    member: int
+    member_id: str
+    generation: int
+    partitions: tuple[int, ...]
 
 
-class JoinGroupRequest(NamedTuple):
-    """A member wants its part; `joined` is the newest generation that it was in."""
+class Told(NamedTuple):
+    """A member was told its epoch, and what it shall own if there is news of that (KIP-848)."""
 
-    boot: int
-    joined: int
+    member: int
+    member_id: str
+    epoch: int
+    partitions: frozenset[int] | None
 
 
-class JoinGroupResponse(NamedTuple):
-    """The member's partitions in this generation, each with the committed offset."""
+class FetchSent(NamedTuple):
+    """A member asks for committed offsets, in the request of this number."""
 
-    boot: int
+    member: int
     number: int
-    generation: int
-    assigned: Mapping[int, int]
 
 
-class HeartbeatRequest(NamedTuple):
-    """A member lives."""
-
-    boot: int
-    generation: int
-
-
-class HeartbeatResponse(NamedTuple):
-    """The group has moved on: join again."""
-
-    boot: int
-    error: str
-
-
-class LeaveGroupRequest(NamedTuple):
-    """A member goes."""
-
-    boot: int
-
-
-class OffsetCommitRequest(NamedTuple):
-    """A member commits what it has passed of a partition."""
-
-    partition: int
-    commit: OffsetCommit
-
-
-class OffsetCommitResponse(NamedTuple):
-    """Whether the commit was taken."""
-
-    partition: int
-    commit: OffsetCommit
-    error: str | None
-
-
-# Observations
-
-
-class Rebalanced(NamedTuple):
-    """A new generation began."""
-
-    partition: int
-    generation: int
-    owner: int
-
-
-class JoinAnswered(NamedTuple):
-    """The coordinator told a member that a partition is its, in the answer of this number."""
+class OffsetFetched(NamedTuple):
+    """A member was told what is committed, or -1."""
 
     partition: int
     member: int
     number: int
+    offset: int
 
 
 class Joined(NamedTuple):
-    """A member took a partition over, at this offset."""
+    """A member begins to read a partition, at this offset."""
 
     partition: int
     member: int
-    number: int
     generation: int
     committed: int
 
@@ -103,57 +60,6 @@ class Processed(NamedTuple):
     partition: int
     member: int
     done: int
-
-
-class CommitSent(NamedTuple):
-    """A member sent a commit."""
-
-    partition: int
-    member: int
-
-
-class CommitReceived(NamedTuple):
-    """The coordinator took a commit; `again`, if it had come before."""
-
-    partition: int
-    commit: OffsetCommit
-    before: int
-    again: bool
-
-
-class MemberCrashed(NamedTuple):
-    """A member's process ended."""
-
-    partition: int
-    member: int
-
-
-# Observations of members of a group that brokers coordinate
-
-
-class Assigned(NamedTuple):
-    """A member has its part in a generation."""
-
-    member: int
-    member_id: str
-    generation: int
-    partitions: tuple[int, ...]
-
-
-class FetchSent(NamedTuple):
-    """A member asks for committed offsets, in the request of this number."""
-
-    member: int
-    number: int
-
-
-class OffsetFetched(NamedTuple):
-    """A member was told what is committed, or -1."""
-
-    partition: int
-    member: int
-    number: int
-    offset: int
 
 
 class CommitAnswered(NamedTuple):

@@ -17,6 +17,7 @@ from refimpl.broker.control_messages import (
     StorageFailed,
 )
 from refimpl.broker.controller import Controller
+from refimpl.broker.group_messages import ConsumerGroupHeartbeatRequest
 from refimpl.broker.messages import (
     Request,
     Response,
@@ -124,6 +125,12 @@ class BrokerHost:
             process, message = message
             if process != len(self.nodes):
                 return
+        if (
+            kind is Request
+            and message.body.__class__ is ConsumerGroupHeartbeatRequest
+            and self.simulation.is_overtaken(message)
+        ):
+            return
         if self.up:
             outputs = self.nodes[-1].handle(self._timeline.now, message)
             if outputs:

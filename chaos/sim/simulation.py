@@ -10,6 +10,7 @@ from attrs import define, field
 from chaos.clients.history import History
 from chaos.settings import Settings
 from chaos.sim.network import Network, Timeline
+from refimpl.broker.messages import Request
 
 Watcher: TypeAlias = Callable[[int, Any], None]
 """Told who made an observation, and the observation."""
@@ -29,6 +30,20 @@ class Simulation:
     counts: Counter[str]
     history: History | None = None
     watchers: dict[type, list[Watcher]] = field(factory=dict[type, list[Watcher]])
+    #: By client: the newest of its requests that have to arrive in order
+    _newest: dict[int, int] = field(factory=dict[int, int])
+
+    def is_overtaken(self, request: Request) -> bool:
+        """Whether a request that has to come in order comes late, or again.
+
+        A heartbeat of KIP-848 that joins says that nothing is owned: the protocol assumes that a
+        connection delivers in order, or breaks (`ConsumerGroup/bug_late_join`).
+        """
+        if request.correlation_id <= self._newest.get(request.source, 0):
+            self.counts["heartbeats overtaken"] += 1
+            return True
+        self._newest[request.source] = request.correlation_id
+        return False
 
     def watch(self, kind: type, watcher: Watcher) -> None:
         """Have a watcher told of every observation of this kind."""

@@ -1,5 +1,5 @@
-"""One run: three brokers, a controller, a coordinator and clients, from a configuration and a
-script of faults, event by event from one timeline."""
+"""One run: three brokers, a controller and clients, from a configuration and a script of faults,
+event by event from one timeline."""
 
 import gc
 import hashlib
@@ -11,7 +11,9 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from chaos import counting
-from chaos.clients.consumer import Consumer, Part
+from chaos.clients.classic_member import ClassicMember
+from chaos.clients.consumer import Part
+from chaos.clients.consumer_member import ConsumerMember
 from chaos.clients.group_member import GroupMember
 from chaos.clients.history import History
 from chaos.clients.leaders import Leaders
@@ -20,15 +22,17 @@ from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
+from chaos.oracles.classic_group import ClassicGroupOracle
+from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
-from chaos.oracles.coordinated_group import CoordinatedGroup, CoordinatedPartition
+from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.oracles.deletion import DeletionOracle
-from chaos.oracles.group import GroupOracle
+from chaos.oracles.group import GroupPartition
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
 from chaos.oracles.violation import Violation
-from chaos.oracles.watch import GroupOracles, ReplicationOracles
+from chaos.oracles.watch import ReplicationOracles
 from chaos.recorder import Recorder
 from chaos.settings import Settings
 from chaos.sim.addresses import (
@@ -42,7 +46,6 @@ from chaos.sim.addresses import (
     TOPIC,
     TOPIC_ID,
 )
-from chaos.sim.coordinator import CoordinatorNode
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
 from chaos.sim.hosts import BrokerHost, ControllerHost
@@ -56,7 +59,7 @@ from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import BecameFollower, BecameLeader, Registered
 from refimpl.groups.config import GroupConfig
-from refimpl.machines.group import Coordinator, Member
+from refimpl.machines.group import Member
 from refimpl.machines.replica import Replica
 from refimpl.storage.config import LogConfig
 
@@ -82,7 +85,7 @@ class Run:
     simulation: Simulation = field(repr=False)
     nodes: list[Node] = field(repr=False)
     partitions: list[PartitionOracle] = field(repr=False)
-    groups: list[GroupOracle | CoordinatedPartition] = field(repr=False)
+    group: CoordinatedGroup = field(repr=False)
     progress: ProgressOracle = field(repr=False)
     recorder: Recorder | None = field(repr=False)
     violation: Violation | None = None
@@ -161,12 +164,11 @@ def build(
     simulation = Simulation(settings, rng, timeline, network, network.counts)
     simulation.history = History(timeline) if history else None
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
-    coordinated = settings.group_protocol != "simulated"
-    everything = [*names, OFFSETS] if coordinated else names
+    everything = [*names, OFFSETS]
     controller, brokers = _cluster(simulation, everything)
     replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in everything}
     _watch_registrations(simulation, brokers, replicas)
-    recorder = Recorder.of(replicas, coordinated=coordinated) if events else None
+    recorder = Recorder.of(replicas) if events else None
     if recorder is not None:
         recorder.attach(simulation)  # first of all, so that a step that breaks something is there
     counting.attach(simulation)
@@ -181,19 +183,11 @@ def build(
         for name in everything
     ]
     ReplicationOracles(dict(zip(everything, partitions, strict=True))).attach(simulation)
-    of_topic = partitions[: len(names)]
+    *of_topic, _ = partitions
     consumers, producers = _clients(simulation, names)
     clients = [node.id for node in (*consumers, *producers)]
-    group = None
-    groups: list[GroupOracle | CoordinatedPartition]
-    if coordinated:
-        group = _coordinated(simulation, partitions, brokers, consumers)
-        group.attach()
-        groups = [*group.partitions]
-    else:
-        simulated = _simulated_groups(simulation, partitions)
-        GroupOracles(simulated).attach(simulation)
-        groups = [*simulated]
+    group = _group(simulation, partitions, brokers, consumers)
+    group.attach()
     control_plane = operations = operator = None
     if isinstance(controller, StoreHost):
         control_plane = ControlPlaneOracle(simulation, controller, simulation.counts)
@@ -203,17 +197,16 @@ def build(
         operator = Operator(clients[-1] + 1, simulation, Random(settings.seed * 2 + 1001))
         clients.append(operator.id)
     judged = dict(zip(names, of_topic, strict=True))
-    deletion = _deletion(clients[-1] + 1, simulation, groups, judged)
+    deletion = _deletion(clients[-1] + 1, simulation, group.partitions, judged)
     purgers = [] if deletion is None else [deletion.purger]
     clients += [purger.id for purger in purgers]
     nemesis = Nemesis(simulation, script, controller, brokers, consumers, tuple(clients), operator)
     progress = ProgressOracle(
-        *(simulation, nemesis, of_topic, groups, producers, consumers),
-        *(control_plane, operations, deletion, group),
+        *(simulation, nemesis, of_topic, group, producers, consumers),
+        *(control_plane, operations, deletion),
     )
-    by_itself = [one.group for one in groups if isinstance(one, GroupOracle)]
     nodes: list[Node] = [
-        *(controller, *brokers, CoordinatorNode(simulation, by_itself), nemesis, progress),
+        *(controller, *brokers, nemesis, progress),
         *(*consumers, *producers),
         *(*(() if operator is None else (operator,)), *purgers),
     ]
@@ -225,30 +218,24 @@ def build(
         consumer.subscribe()
     nemesis.start()
     progress.start()
-    return Run(settings, script, simulation, nodes, of_topic, groups, progress, recorder)
+    return Run(settings, script, simulation, nodes, of_topic, group, progress, recorder)
 
 
-def _simulated_groups(
-    simulation: Simulation, partitions: list[PartitionOracle]
-) -> list[GroupOracle]:
-    settings, counts = simulation.settings, simulation.counts
-    return [GroupOracle(one.name, settings, one, counts, Coordinator()) for one in partitions]
-
-
-def _coordinated(
+def _group(
     simulation: Simulation,
     partitions: list[PartitionOracle],
     brokers: list[BrokerHost],
-    consumers: list[Consumer],
+    members: list[GroupMember],
 ) -> CoordinatedGroup:
     *of_topic, offsets = partitions
-    counts = simulation.counts
-    return CoordinatedGroup(
+    settings, counts = simulation.settings, simulation.counts
+    kind = ClassicGroupOracle if settings.group_protocol == "classic" else ConsumerGroupOracle
+    return kind(
         simulation,
         lambda broker: brokers[broker - 1].node.partitions[OFFSETS].log,
         offsets,
-        [CoordinatedPartition(one.name, simulation.settings, one, counts) for one in of_topic],
-        [one for one in consumers if isinstance(one, GroupMember)],
+        [GroupPartition(one.name, settings, one, counts) for one in of_topic],
+        members,
         counts,
     )
 
@@ -315,6 +302,7 @@ def _cluster(
         StoredBrokerHost(
             *(id, simulation, store, config, names, _disk(simulation)),
             controllers=_controller_config(settings),
+            groups=_groups(settings),
         )
         for id in BROKERS
     ]
@@ -337,8 +325,7 @@ def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
     controller = Controller(_controller_config(settings), Random(settings.seed * 2 + 2))
     controller.expect(BROKERS)
     controller.decisions.create_topic(TOPIC, TOPIC_ID)
-    if OFFSETS in names:
-        controller.decisions.create_topic(OFFSETS.topic, OFFSETS_ID)
+    controller.decisions.create_topic(OFFSETS.topic, OFFSETS_ID)
     for name in names:
         controller.decisions.create_partition(name, ASSIGNMENTS[name.partition % 2])
     return controller
@@ -350,6 +337,10 @@ def _groups(settings: Settings) -> GroupConfig:
         initial_rebalance_delay_ms=settings.tick_ms,
         offsets_commit_timeout_ms=settings.request_timeout_ms,
         offsets_load_buffer_size=settings.fetch_limit,
+        consumer_session_timeout_ms=settings.member_session_ms,
+        consumer_heartbeat_interval_ms=settings.member_session_ms // 4,
+        consumer_assignment_interval_ms=settings.assignment_interval_ms,
+        consumer_assignors=(settings.server_assignor,),
     )
 
 
@@ -368,13 +359,13 @@ def _config(settings: Settings) -> BrokerConfig:
 
 def _clients(
     simulation: Simulation, names: list[TopicPartition]
-) -> tuple[list[Consumer], list[Producer]]:
+) -> tuple[list[GroupMember], list[Producer]]:
     settings = simulation.settings
-    consumers: list[Consumer] = []
+    consumers: list[GroupMember] = []
     for index in range(settings.consumers):
         node = FIRST_CLIENT + index
         parts = [Part(name, Member(index + 1, settings.commit_when)) for name in names]
-        kind = Consumer if settings.group_protocol == "simulated" else GroupMember
+        kind = ClassicMember if settings.group_protocol == "classic" else ConsumerMember
         consumers.append(kind(node, simulation, parts, Leaders(node, simulation, simulation.rng)))
     producers: list[Producer] = []
     for index, acks in enumerate(settings.acks):
@@ -388,7 +379,7 @@ def _clients(
 def _deletion(
     node: int,
     simulation: Simulation,
-    groups: Sequence[GroupOracle | CoordinatedPartition],
+    groups: Sequence[GroupPartition],
     partitions: Mapping[TopicPartition, PartitionOracle],
 ) -> DeletionOracle | None:
     """A client that deletes records, where the settings say so, and who judges what comes of it."""
@@ -398,7 +389,7 @@ def _deletion(
     leaders = Leaders(node, simulation, rng)
 
     def committed(number: int) -> int:
-        return groups[number].group.committed
+        return groups[number].answered
 
     purger = Purger(node, simulation, tuple(partitions), committed, rng, leaders)
     oracle = DeletionOracle(partitions, purger)

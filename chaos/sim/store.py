@@ -15,8 +15,7 @@ from chaos.sim.addresses import (
     NEMESIS,
     RESTART,
     STORE,
-    TOPIC,
-    TOPIC_ID,
+    TOPIC_IDS,
     ProcessTimer,
     Restart,
 )
@@ -139,25 +138,25 @@ class StoreHost:
     def provide(
         self, names: Sequence[TopicPartition], assignments: Sequence[tuple[int, ...]]
     ) -> None:
-        """Let the topic be there before anything else."""
+        """Let these partitions be there before anything else."""
         paths = [Create(path) for path in ("/controller_epoch", *znodes.ROOTS)]
         paths[0] = Create("/controller_epoch", b"0")
         registrations = [
             PartitionRegistration(
-                *(name, TOPIC_ID),
+                *(name, TOPIC_IDS[name.topic]),
                 LeaderAndIsr(1, BROKERS[0], frozenset(BROKERS), 1),
-                assignments[name.partition],
+                assignment,
             )
-            for name in names
+            for name, assignment in zip(names, assignments, strict=True)
         ]
-        topic = znodes.topic_path(TOPIC)
-        paths += [
-            Create(topic, znodes.topic(TOPIC_ID, registrations)),
-            Create(f"{topic}/partitions"),
-        ]
-        for one in registrations:
-            paths.append(Create(znodes.partition_path(one.partition)))
-            paths.append(Create(znodes.state_path(one.partition), znodes.state(one, 0)))
+        for topic, topic_id in TOPIC_IDS.items():
+            of_topic = [one for one in registrations if one.partition.topic == topic]
+            path = znodes.topic_path(topic)
+            paths.append(Create(path, znodes.topic(topic_id, of_topic)))
+            paths.append(Create(f"{path}/partitions"))
+            for one in of_topic:
+                paths.append(Create(znodes.partition_path(one.partition)))
+                paths.append(Create(znodes.state_path(one.partition), znodes.state(one, 0)))
         for number, one in enumerate(paths, 1):
             self.store.redo(number, 0, one)
             self.durable.append(number, 0, one)

@@ -62,7 +62,11 @@ class StoredBrokerHost(BrokerHost):
             *(self.id, self.controllers, rng, BrokerAddress(), process),
             self.disk.clean_shutdown_epoch() if process > 1 else FIRST,
         )
-        node = StoredNode(*(self.id, self.config, self.disk, topics, process), candidate=candidate)
+        node = StoredNode(
+            *(self.id, self.config, self.disk, topics, process),
+            candidate=candidate,
+            group_config=self.groups,
+        )
         self.nodes.append(node)
         now = simulation.timeline.now
         self._carry_out(node.start(now, self._partitions()))

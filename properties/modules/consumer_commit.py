@@ -125,5 +125,4 @@ ConsumerCommit.projection = {
 MODULE = Module(
     binding=ConsumerCommit,
     machines=("group",),
-    recorded="ConsumerCommit",
 )

@@ -4,11 +4,9 @@ coordinator or client would leave them."""
 from attrs import evolve
 
 from chaos.clients.producer import Sending
-from chaos.sim import group_messages as g
 from chaos.sim.addresses import PROGRESS, TICK
 from refimpl.broker import observations as o
 from refimpl.broker.memory_log import RecordBatch
-from refimpl.machines.group import OffsetCommit
 from refimpl.machines.log import Log, Record
 from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
 
@@ -205,48 +203,6 @@ def serves_what_is_not_there(c: Cluster) -> None:
     c.observe(1, o.RecordsRead, 0, (Record(1, "other"),))
 
 
-# Groups
-
-G, GW, PR = "GroupOracle", "GroupOracles", "Processing"
-
-
-@breaks(f"{G}.rebalanced: OneOwner", f"{GW}._rebalanced: rebalanced()")
-def rebalances_in_the_same_generation(c: Cluster) -> None:
-    c.observe(4, g.Rebalanced, c.group.generation, 1)
-
-
-@breaks(f"{G}.joined: OneOwner", f"{GW}._joined: joined()")
-def joins_besides_the_owner(c: Cluster) -> None:
-    assert c.group.group.owner is not None
-    c.observe(7, g.Joined, 3 - c.group.group.owner, 1, c.group.generation, 0)
-
-
-@breaks(f"{PR}.did: AtMostOnce", f"{GW}._processed: did()", commit_when="before")
-def processes_again(c: Cluster) -> None:
-    c.observe(7, g.Processed, 1, 1)
-
-
-def _commits(c: Cluster, generation: int, before: int) -> None:
-    commit = OffsetCommit(1, generation, c.group.group.committed)
-    c.observe(4, g.CommitReceived, commit, before, False)
-
-
-@breaks(f"{G}.committed: CommitFenced", f"{GW}._commit_received: committed()")
-def commits_in_an_old_generation(c: Cluster) -> None:
-    _commits(c, c.group.generation - 1, 0)
-
-
-@breaks(f"{G}.committed: CommittedMonotone")
-def commits_backwards(c: Cluster) -> None:
-    _commits(c, c.group.generation, c.group.group.committed + 1)
-
-
-@breaks(f"{PR}.must_be_done: AtLeastOnce", f"{G}.committed: must_be_done()")
-def commits_over_a_gap(c: Cluster) -> None:
-    c.group.processed[2] = c.group.passed = 0
-    _commits(c, c.group.generation, 0)
-
-
 # The end
 
 
@@ -288,7 +244,7 @@ def never_copies_the_last_record(c: Cluster) -> None:
 
 @breaks(f"{E}._not_committed: the group has committed of")
 def never_commits_the_last_offset(c: Cluster) -> None:
-    c.group.group.committed -= 1
+    c.group.committed -= 1
     c.finish()
 
 
@@ -315,7 +271,7 @@ def appends_a_retry_again(c: Cluster) -> None:
     again = c.leader.log.records[0]
     c.append(again)
     c.oracle.log.commit(again)
-    c.group.group.committed += 1
+    c.group.committed += 1
     c.group.processed.append(1)
     c.leader.high_watermark += 1
     c.finish()

@@ -7,7 +7,7 @@ from attrs import define, field, frozen
 
 from chaos.clients.producer import Producer
 from chaos.oracles.deletion import DeletionOracle
-from chaos.oracles.group import GroupOracle
+from chaos.oracles.group import GroupPartition
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.settings import Settings
@@ -43,10 +43,8 @@ class Cluster:
         return state
 
     @property
-    def group(self) -> GroupOracle:
-        group = self.run.groups[0]
-        assert isinstance(group, GroupOracle)
-        return group
+    def group(self) -> GroupPartition:
+        return self.run.group.partitions[0]
 
     @property
     def producer(self) -> Producer:

@@ -32,9 +32,6 @@ FOUND = [
     ("leader_stays_in_the_elr", "ElrOutsideIsr", 6),
     ("crash_goes_undetected", "CommittedInIsr", 45),
     ("never_elects_from_the_elr", "Progress", 20),
-    ("zombies_commit", "CommitFenced", 1),
-    ("overtaken_commits_count", "CommittedMonotone", 0),
-    ("anybody_is_the_owner", "OneOwner", 1),
     ("commits_before_processing", "AtLeastOnce", 0),
     ("processes_before_the_answer", "AtMostOnce", 7),
 ]

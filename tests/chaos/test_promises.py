@@ -94,7 +94,7 @@ def test_a_run_ends_in_a_healed_cluster_that_has_everything() -> None:
         assert oracle.state.isr == {1, 2, 3}
         assert {r.log.end for r in oracle.replicas.values()} == {len(oracle.log.committed)}
         assert len(oracle.log.committed) > 20
-    assert all(g.group.committed == len(g.partition.log.committed) for g in run.groups)
+    assert all(g.reached == len(g.partition.log.committed) for g in run.group.partitions)
 
 
 def test_a_spent_event_budget_is_reported_as_such() -> None:
@@ -110,7 +110,7 @@ def test_each_kind_of_fault_is_met() -> None:
     met = {name.removeprefix("fault: ") for name in counts if name.startswith("fault: ")}
     assert met == {
         *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
-        *("member_crash", "member_pause"),
+        *("member_crash", "member_pause", "member_leave"),
         *("expire", "depose", "reassign", "store"),
     }
 

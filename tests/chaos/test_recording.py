@@ -38,8 +38,7 @@ def test_every_trace_has_a_header_and_counts_its_events(run: Run, tmp_path: Path
     assert [(h["spec"], h["subject"]) for h in headers] == [
         ("Replication", "orders:0"),
         ("Replication", "orders:1"),
-        ("ConsumerCommit", "g/orders:0"),
-        ("ConsumerCommit", "g/orders:1"),
+        ("Replication", "__consumer_offsets:0"),
     ]
     for header in headers:
         events = [e for e in written if "seq" in e and e["subject"] == header["subject"]]

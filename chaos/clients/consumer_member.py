@@ -1,0 +1,167 @@
+"""A member by the consumer group protocol (KIP-848)."""
+
+from typing import Any, NamedTuple
+
+from attrs import define, field
+
+from chaos.clients.group_member import GroupMember
+from chaos.sim.addresses import GROUP, TOPIC, TOPIC_ID
+from chaos.sim.group_messages import Told
+from refimpl.broker import group_messages as g
+from refimpl.broker.messages import Response
+from refimpl.machines.consumer_group import LEAVE, Owned
+from refimpl.machines.consumer_membership import Membership
+from refimpl.storage.schema import Uuid
+
+FENCED = frozenset(("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"))
+ORDERS = Uuid(TOPIC_ID)
+
+
+class Said(NamedTuple):
+    """Which heartbeat it was, and what it said: everything, or at least what its sender owns."""
+
+    number: int
+    everything: bool
+    owned: bool
+
+
+@define(eq=False)
+class ConsumerMember(GroupMember):
+    """One member; its epoch, and what it owns and is to own, is its machine's business.
+
+    One heartbeat is under way at a time. After one without an answer the next says everything.
+    """
+
+    membership: Membership = field(factory=Membership)
+    #: The heartbeat that is under way, 0 for none
+    waits_for: int = 0
+    #: Whether the coordinator has to be told everything, and what we own
+    full: bool = True
+    acknowledges: bool = False
+    #: When the application lets go of what is to be given up
+    revokes_at: int = 0
+
+    @property
+    def group_generation(self) -> int:
+        """The member epoch that it was told last."""
+        return self.membership.epoch
+
+    # Time
+
+    def _take_part(self, now: int) -> None:
+        self._reconcile(now)
+        GroupMember._take_part(self, now)
+
+    def _be_member(self, now: int) -> None:
+        if not self.waits_for and now >= self.next_at:
+            news = self.acknowledges or not self.membership.epoch
+            if news or now >= self.next_heartbeat:
+                self._heartbeat(now)
+
+    def _unanswered(self) -> None:
+        self.waits_for, self.full = 0, True
+
+    # What is to be owned
+
+    def _reconcile(self, now: int) -> None:
+        """Give up what is not ours any more, when the application lets go of it; then take what is
+        new."""
+        membership = self.membership
+        if membership.owned == membership.told:
+            return
+        if not membership.owned <= membership.told:
+            if now < self.revokes_at:
+                return
+            kept = membership.owned & membership.told
+            self._commit_all([number for _, number in sorted(membership.owned - kept)])
+            membership.revoke()
+            self._own_as_told("revoked")
+        if membership.owned != membership.told:
+            before = self.owned
+            membership.take()
+            self._own_as_told("revoked")
+            self._took_over(tuple([one for one in self.owned if one not in before]))
+        self.acknowledges = True
+
+    def _own_as_told(self, left: str) -> None:
+        self._own([number for _, number in self.membership.owned], left)
+
+    # Heartbeats
+
+    def _heartbeat(self, now: int) -> None:
+        membership, settings = self.membership, self.simulation.settings
+        self.next_heartbeat = now + settings.member_session_ms // 4
+        owned = membership.reported
+        said = Said(self.requests + 1, self.full and owned is not None, owned is not None)
+        body = g.ConsumerGroupHeartbeatRequest(GROUP, self.member_id, membership.epoch)
+        if said.owned and (self.full or self.acknowledges):
+            body = body._replace(topic_partitions=_by_topic(owned or frozenset()))
+        if said.everything:
+            body = body._replace(
+                rebalance_timeout_ms=self._rebalance_ms, subscribed_topic_names=(TOPIC,)
+            )
+        self.waits_for = said.number
+        self._ask_coordinator(body, self._heartbeat_answered, said)
+
+    def _heartbeat_answered(self, response: Response, said: Said) -> None:
+        body: g.ConsumerGroupHeartbeatResponse = response.body
+        if said.number != self.waits_for:
+            return  # it was given up
+        self.waits_for = 0
+        if body.error is None:
+            self._told(body, said)
+        elif body.error in FENCED:
+            self.simulation.counts[f"members fenced: {body.error}"] += 1
+            self._lose()
+        else:
+            self.full = True
+            self._troubled(body.error)
+
+    def _told(self, body: g.ConsumerGroupHeartbeatResponse, said: Said) -> None:
+        now, membership = self.simulation.timeline.now, self.membership
+        if said.everything:
+            self.full = False
+        if said.owned:
+            self.acknowledges = False
+        told = None if body.assignment is None else _partitions(body.assignment)
+        was_done = membership.reported is not None
+        membership.answered(body.member_epoch, told)
+        numbers = None if told is None else frozenset(number for _, number in told)
+        self._say(Told(self.member, self.member_id, body.member_epoch, numbers))
+        if was_done and not membership.owned <= membership.told:
+            hesitates = self.simulation.rng.random() * self.simulation.settings.member_session_ms
+            self.revokes_at = now + int(hesitates)
+        self._reconcile(now)
+
+    def _lose(self) -> None:
+        """The group has gone on without us: nothing is ours any more, and we join again."""
+        self.membership.fenced()
+        self._own_as_told("lost")
+        self.full = True
+
+    def _reader(self) -> tuple[str | None, int]:
+        return self.member_id, self.membership.epoch
+
+    # The process
+
+    def _leaving(self) -> Any:
+        return g.ConsumerGroupHeartbeatRequest(GROUP, self.member_id, LEAVE)
+
+    def subscribe(self) -> None:
+        """Say what we want to read; the id is for the life of the process (KIP-1082)."""
+        GroupMember.subscribe(self)
+        self.member_id = self.process
+
+    def _forget(self) -> None:
+        GroupMember._forget(self)
+        self.membership = Membership()
+        self.waits_for, self.full, self.acknowledges = 0, True, False
+
+
+def _partitions(assignment: tuple[g.TopicIdPartitions, ...]) -> Owned:
+    return {(topic_id, number): 0 for topic_id, numbers in assignment for number in numbers}
+
+
+def _by_topic(owned: frozenset[tuple[Uuid, int]]) -> tuple[g.TopicIdPartitions, ...]:
+    numbers = tuple(sorted(number for _, number in owned))
+    return (g.TopicIdPartitions(ORDERS, numbers),) if numbers else ()

@@ -1,0 +1,92 @@
+"""What must hold of a classic group."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+from attrs import define, field
+
+from chaos.oracles.coordinated_group import CoordinatedGroup
+from chaos.oracles.group import Commit
+from chaos.sim import group_messages as g
+from refimpl.assignors import read_assignment
+from refimpl.storage.coordinator_records import CoordinatorRecord, GroupMetadataValue
+
+
+class Generation(NamedTuple):
+    """What a record says of the group: who is assigned what."""
+
+    number: int
+    assigned: Mapping[str, frozenset[int]]
+
+
+@define(eq=False)
+class ClassicGroupOracle(CoordinatedGroup):
+    """Judges generations: each record of the group is one."""
+
+    generations: list[Generation] = field(factory=list[Generation])
+
+    @property
+    def current(self) -> Generation:
+        """The group as it was last written."""
+        return self.generations[-1] if self.generations else Generation(0, {})
+
+    @property
+    def generation(self) -> int:
+        """The group's generation."""
+        return self.current.number
+
+    def _start_again(self) -> None:
+        self.generations.clear()
+
+    def _replay(self, at: int, records: Sequence[CoordinatorRecord]) -> None:
+        self.generations += _generations(records)
+
+    def _group(self, at: int, records: Sequence[CoordinatorRecord]) -> None:
+        """Generations grow, and in one a partition has one owner."""
+        for now in _generations(records):
+            everything = [number for numbers in now.assigned.values() for number in numbers]
+            if len(set(everything)) < len(everything):
+                raise self._broken("OneOwner", f"{now}")
+            self._grows(self.current.number, now.number)
+            self.generations.append(now)
+
+    def _is_fenced(self, commit: Commit) -> str:
+        """A generation above the one that is written is about to begin: its members do not own
+        anything yet, and the coordinator may take their commits."""
+        current = self.current
+        stranger = commit.member_id not in current.assigned
+        fenced = commit.generation < current.number
+        fenced |= commit.generation == current.number and stranger
+        return f"the generation is {current}" if fenced else ""
+
+    def _claim(self, commit: Commit) -> Hashable:
+        return commit.partition, commit.member_id, commit.generation
+
+    def _took_over(self, who: int, seen: g.Assigned) -> None:
+        """A member's part is what was written for it, and nobody else's in that generation."""
+        if self.offsets.era:
+            return
+        written = [
+            one.assigned.get(seen.member_id)
+            for one in self.generations
+            if one.number == seen.generation
+        ]
+        if frozenset(seen.partitions) not in written:
+            raise self._broken("AssignmentWritten", f"{seen}, written is {written}")
+        same = [one for one in self.members if one.up and one.group_generation == seen.generation]
+        self._nobody_else_owns(seen, same)
+
+
+def _generations(records: Sequence[CoordinatorRecord]) -> list[Generation]:
+    """What records say of the group; a tombstone says nothing here."""
+    values = [one.value for one in records if isinstance(one.value, GroupMetadataValue)]
+    return [
+        Generation(
+            value.generation,
+            {
+                one.member_id: frozenset(number for _, number in read_assignment(one.assignment))
+                for one in value.members
+            },
+        )
+        for value in values
+    ]
