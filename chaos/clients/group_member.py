@@ -50,6 +50,16 @@ class CommitTag(NamedTuple):
     generation: int
     number: int
 
+    def __str__(self) -> str:
+        """As it stands in the metadata."""
+        return f"{self.member_id} {self.generation} {self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> "CommitTag":
+        """Read what is in the metadata."""
+        member_id, generation, number = text.rsplit(" ", 2)
+        return cls(member_id, int(generation), int(number))
+
 
 @define(eq=False)
 class GroupMember(Consumer):
@@ -229,7 +239,7 @@ class GroupMember(Consumer):
         assert part.commit is not None
         self.commits += 1
         tag = CommitTag(self.member_id, self.group_generation, self.commits)
-        offset = g.CommittedPartition(part.name, part.commit.offset, metadata=repr(tuple(tag)))
+        offset = g.CommittedPartition(part.name, part.commit.offset, metadata=str(tag))
         who = self.member_id, self.group_generation, None
         body = g.OffsetCommitRequest(GROUP, *who, (offset,))
         self._ask_coordinator(body, self._commit_answered, (part.commit, tag))

@@ -5,14 +5,13 @@ writes there is judged when it is written, and what members are told is held aga
 a loss of that log that the configuration permits (`offsets.era`), only what is read is judged.
 """
 
-from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.group_member import GroupMember
+from chaos.clients.group_member import CommitTag, GroupMember
 from chaos.oracles.group import Commit, GroupPartition
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
@@ -227,5 +226,4 @@ def _commit(record: CoordinatorRecord) -> Commit | None:
     if not isinstance(value, OffsetCommitValue):
         return None
     key: OffsetCommitKey = record.key
-    tag: tuple[str, int, int] = literal_eval(value.metadata)
-    return Commit(value.offset, key.partition, *tag)
+    return Commit(value.offset, key.partition, *CommitTag.parse(value.metadata))

@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
+from chaos.clients.group_member import CommitTag
 from chaos.oracles.classic_group import ClassicGroupOracle
 from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.coordinated_group import CoordinatedGroup
@@ -65,8 +66,8 @@ def commit(c: Cluster, *, by: int = 0, generation: int = 0, member: str = "") ->
     """The coordinator takes a commit: of so much more, in a generation so much newer."""
     record, value = last(c, OffsetCommitValue)
     member_id, now = owner(c)
-    tag = member or member_id, now + generation, 1_000_000
-    write(c, record, evolve(value, offset=value.offset + by, metadata=repr(tag)))
+    tag = CommitTag(member or member_id, now + generation, 1_000_000)
+    write(c, record, evolve(value, offset=value.offset + by, metadata=str(tag)))
 
 
 @breaks(
