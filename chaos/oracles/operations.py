@@ -21,7 +21,7 @@ from chaos.clients.operator import (
     Setting,
 )
 from chaos.oracles.violation import Violation
-from chaos.sim.addresses import TOPIC, TOPIC_IDS
+from chaos.sim.addresses import TOPIC_IDS
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import Applied, StoreHost

@@ -15,8 +15,8 @@ from refimpl.broker.produce import Produces
 # (a mutant of the catalogue, the oracle that sees it, the first of 120 seeds that are asked; it is
 # one that sees it, as long as runs stay as they are)
 FOUND = [
-    ("truncates_to_high_watermark", "CommittedInIsr", 65),
-    ("offsets_are_enough", "CommittedInIsr", 20),
+    ("truncates_to_high_watermark", "CommittedInIsr", 11),
+    ("offsets_are_enough", "CommittedInIsr", 1),
     ("follower_adopts_the_leaders_list", "LogMatching", 0),
     ("promotion_commits_everything", "CommittedInIsr", 0),
     ("promotion_resets_the_high_watermark", "HighWatermarkMonotone", 0),
@@ -25,15 +25,15 @@ FOUND = [
     ("commits_below_min_isr", "CommittedInIsr", 6),
     ("joins_before_the_epoch_starts", "CommittedInIsr", 1),
     ("serves_older_epochs", "EndsAreTrue", 0),
-    ("counts_an_earlier_incarnation", "EndsAreTrue", 13),
-    ("writes_in_the_last_records_epoch", "OneLeaderPerEpoch", 2),
+    ("counts_an_earlier_incarnation", "EndsAreTrue", 1),
+    ("writes_in_the_last_records_epoch", "OneLeaderPerEpoch", 0),
     ("leads_in_an_older_epoch", "EpochsAscend", 0),
-    ("elects_from_outside", "LeaderInIsr", 1),
-    ("leader_stays_in_the_elr", "ElrOutsideIsr", 6),
+    ("elects_from_outside", "LeaderInIsr", 18),
+    ("leader_stays_in_the_elr", "ElrOutsideIsr", 7),
     ("crash_goes_undetected", "CommittedInIsr", 45),
-    ("never_elects_from_the_elr", "Progress", 20),
+    ("never_elects_from_the_elr", "Progress", 7),
     ("commits_before_processing", "AtLeastOnce", 0),
-    ("processes_before_the_answer", "AtMostOnce", 7),
+    ("processes_before_the_answer", "AtMostOnce", 12),
 ]
 
 
@@ -58,7 +58,7 @@ def test_acknowledging_what_waited_before_a_demotion_is_found() -> None:
 
 def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None:
     with applied(catalogue()["truncates_to_high_watermark"]):
-        found = first_failing_seed(range(65, 185), events=60_000, files=False)
+        found = first_failing_seed(range(11, 131), events=60_000, files=False)
         assert found is not None
         failed = build(Settings.draw(found.seed, events=60_000, files=False)).go()
         small = shrink(failed, budget=40, cpu_s=inf).run
@@ -75,7 +75,7 @@ def test_news_that_come_late_or_never_find_a_leader_that_trusts_what_it_knew() -
     good = {"drop": 0.0, "duplicate": 0.0, "stray": 0.0, "jitter_ms": 1}
     short = {"files": False, "gap_ms": 60, "fault_ms": 4000, "budget": 200_000}
     with applied(catalogue()["keeps_what_it_knew_of_followers"]):
-        found = first_failing_seed(range(8, 20), faults=("lag", "elect"), **good, **short)
+        found = first_failing_seed(range(21, 30), faults=("lag", "elect"), **good, **short)
         assert found is not None
         assert found.oracle == "CommittedInIsr"
-        assert first_failing_seed(range(8, 14), faults=("elect",), **good, **short) is None
+        assert first_failing_seed(range(20, 24), faults=("elect",), **good, **short) is None

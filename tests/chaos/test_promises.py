@@ -14,7 +14,7 @@ from refimpl.broker.partition import Partition
 pytestmark = pytest.mark.xdist_group("promises")
 
 # So many of the seeds have their logs in files, as all have outside of tests.
-IN_FILES = 60
+IN_FILES = 30
 
 
 def campaign(seeds: range, **fixed: Any) -> Tally:
@@ -81,7 +81,7 @@ def test_an_unclean_election_may_lose_what_was_committed(runs: Sequence[SeedResu
 
 
 def test_kafkas_files_on_a_disk_that_tears_writes_keep_every_promise() -> None:
-    tally = campaign(range(30), lossy=True)
+    tally = campaign(range(12), lossy=True)
     assert tally.counts["recoveries from files"] > 0
     assert tally.counts["records lost from page caches"] > 0
 
@@ -106,7 +106,7 @@ def test_a_spent_event_budget_is_reported_as_such() -> None:
 def test_each_kind_of_fault_is_met() -> None:
     counts: Counter[str] = Counter()
     for seed in range(20):
-        counts += build(Settings.draw(seed, fault_ms=2000)).go().simulation.counts
+        counts += build(Settings.draw(seed, fault_ms=2000, files=False)).go().simulation.counts
     met = {name.removeprefix("fault: ") for name in counts if name.startswith("fault: ")}
     assert met == {
         *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
@@ -123,7 +123,7 @@ def test_disks_that_fail_end_brokers_and_break_no_promise() -> None:
 
 
 def test_consumers_that_read_at_followers_see_committed_records_alone() -> None:
-    tally = campaign(range(25), files=False, follower_reads=True)
+    tally = campaign(range(12), files=False, follower_reads=True)
     assert tally.counts["records read at followers"] > 100
 
 
