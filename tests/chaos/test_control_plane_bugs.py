@@ -40,7 +40,7 @@ BUGS = [
         "refimpl.broker.store_writes:StoreWrites.multis",
         "Multi((self.fence, *some))",
         "Multi((Check(znodes.CONTROLLER_EPOCH), *some))",
-        ("DeposedWritesNothing", "Progress"),
+        ("DeposedWritesNothing",),
     ),
     Bug(
         "own_claim_is_a_defeat",

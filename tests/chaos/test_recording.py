@@ -98,7 +98,7 @@ def test_the_scan_holds_what_was_acknowledged_with_acks_all(run: Run, tmp_path: 
 def test_what_was_said_to_have_failed_is_in_no_log(tmp_path: Path) -> None:
     """A refused attempt of which the network may bring a copy later is not known to have failed."""
     one_sure = False
-    for seed, duplicate in ((57, 0.1), (2, 0.0)):
+    for seed, duplicate in ((109, 0.1), (0, 0.0)):
         settings = Settings.draw(seed, store=False, duplicate=duplicate)
         folder = write_history(build(settings, history=True).go(), tmp_path / f"{seed}-{duplicate}")
         scan = lines(folder / "scan#0.ndjson")
