@@ -58,7 +58,7 @@ def test_acknowledging_what_waited_before_a_demotion_is_found() -> None:
 
 def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None:
     with applied(catalogue()["truncates_to_high_watermark"]):
-        found = first_failing_seed(range(11, 131), events=60_000, files=False)
+        found = first_failing_seed(range(33, 153), events=60_000, files=False)
         assert found is not None
         failed = build(Settings.draw(found.seed, events=60_000, files=False)).go()
         small = shrink(failed, budget=40, cpu_s=inf).run
