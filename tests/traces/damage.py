@@ -13,7 +13,7 @@ from tests.traces.world import Line
 
 Harm = Callable[[Random, list[Line], Line], None]
 _STEPS = (-500, -100, -20, -5, 5, 20, 100, 500)
-_KEPT = ("process", "seq", "op", "outcome")
+_KEPT = ("process", "seq", "op", "outcome", "reason")
 _ENDS = ("txn_commit", "txn_abort")
 
 

@@ -34,12 +34,16 @@ def judge(trace: tuple[Lines, dict[str, Any]]) -> Said:
     return {verdict.check: (verdict.verdict, verdict.count) for verdict in one.verdicts}
 
 
+# Only some polls tell log starts, and which of them should have is not known.
+OPEN = {"L13"}
+
+
 def turned(before: Said, after: Said) -> dict[str, Any]:
     """What is said although less is known: another verdict, or the same of more findings."""
     return {
         id: (before[id], after[id])
         for id in before
-        if after[id][0] not in (before[id][0], "not checked")
+        if (after[id][0] not in (before[id][0], "not checked") and id not in OPEN)
         or (after[id][0] != "not checked" and after[id][1] > before[id][1])
     }
 
@@ -142,7 +146,8 @@ def test_a_partition_without_its_scan_leaves_the_run_incomplete(tmp_path: Path) 
             line["seq"] = seq
     one = judged_lines(tmp_path, w.lines, w.meta)
     lost = {v.check: v for v in one.verdicts}["L4"]
-    assert (lost.verdict, lost.reason) == ("not checked", "there is no final scan of t:1")
+    assert lost.verdict == "not checked"
+    assert set(lost.reason.split("; ")) == {"there is no final scan of t:1"}
 
 
 def test_times_of_two_clocks_are_not_compared(tmp_path: Path) -> None:

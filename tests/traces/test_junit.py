@@ -1,5 +1,6 @@
 """`highwater check --junit`: read back by another library, as a CI system would."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -149,7 +150,7 @@ def test_a_file_is_written_whole_or_not_at_all(
 
 
 def refuse(*_: object) -> None:
-    raise OSError("no space left")
+    raise OSError(errno.ENOSPC, "no space left")
 
 
 def umask() -> int:

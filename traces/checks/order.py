@@ -105,7 +105,7 @@ def high_watermark_back(p: Partition) -> list[Found]:
     "leader epochs grow along the log",
     formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading and over each dumped log",
     needs="scan.epoch dump.epoch log.whole RECORDS consumers",
-    closed="dumped.topic dump.node dump.offset",
+    closed="dumped.topic dump.node dump.partition dump.offset",
     spec="Truncation!EpochsAscend",
     looks_at="scanned or dumped records with a leader epoch",
     uses="epoch node",

@@ -13,7 +13,7 @@ from traces.schema import NONE, Op
     "L7",
     "payloads are intact",
     formula="(v, h) sent, (v, h′) read or dumped ⇒ h = h′, h the hash of key, value and headers",
-    needs="sent.hash given.hash dump.hash dumped.topic READS",
+    needs="sent.hash given.hash dump.hash dump.partition copied.id dumped.topic READS",
     closed="send.topic send.id producers",
     kinds="payload-changed",
     looks_at="records whose hash the sender and a reader told",

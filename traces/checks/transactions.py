@@ -25,7 +25,7 @@ def _one_per_id(p: Partition, found: Ints) -> Ints:
     "a committed transaction is there as a whole",
     formula="T committed, or any v ∈ T read as committed ⇒ every record of T is in the final scan",
     needs="SENDS TXNS proof COMPACTED",
-    closed="complete FINAL STARTS compacted.whole",
+    closed="complete final FINAL STARTS compacted.whole",
     spec="Transactions, to come; DurableIsr!AckedSurvives",
     unless=LOSS,
     looks_at="sends of committed transactions",

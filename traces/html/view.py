@@ -204,6 +204,7 @@ def _decided_by(need: str) -> str:
         return f"{SPOKEN.get(name, name)} on every {kind.replace('_', ' ')} row"
     return {
         "complete": "complete: true in meta.json, and a final scan of every partition",
+        "final": "a scan of every partition after the last send",
         "scan": "a final scan of every partition",
         "scan_end": "the end of every scan, as partitions and offsets of its last call",
         "producers": "the missing files of producers",

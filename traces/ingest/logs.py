@@ -67,6 +67,7 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
         lambda of: of.calls(Op.DUMP, Op.MARKER),
         ("topic", "partition", "offset", "node", "hash", "epoch", "timestamp"),
     ),
+    "copied": (lambda of: of.calls(Op.DUMP), ("id",)),
     # A line of a dump that names no records may be one of which they are missing.
     "dumped": (lambda of: of.calls(Op.DUMP, Op.MARKER, Op.DUMP_END), ("topic",)),
     "sequenced": (lambda of: of.sequenced, ("pid", "pepoch", "sequence")),

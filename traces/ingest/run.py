@@ -199,7 +199,7 @@ def run_of(folder: Path, whole: Whole) -> Run:
             _processing(told),
             ended(told),
             senders_known=not whole.evidence.reasons(SENDERS),
-            scanned=not whole.evidence.reasons(["complete"]),
+            scanned=not whole.evidence.reasons(["complete", "final"]),
         ),
         calls=sum(f.calls for f in whole.files),
         warnings=[warning for f in whole.files for warning in f.warnings],

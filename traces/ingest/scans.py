@@ -62,7 +62,7 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Column
         evidence.missing["scan"] = f"there is no final scan of {_few(unread)}"
         evidence.missing["complete"] = evidence.missing["scan"]
     elif early := _early(columns, names):
-        evidence.missing["complete"] = f"records were sent after the final scan of {_few(early)}"
+        evidence.missing["final"] = f"records were sent after the final scan of {_few(early)}"
     if endless := _endless(columns, names):
         evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(endless)}"
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
