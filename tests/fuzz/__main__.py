@@ -1,118 +1,65 @@
 """A million fuzzed frames against a broker: `make fuzz`.
 
-Guided by coverage where atheris is installed: frames that reach new code are kept in
-`build/fuzz/corpus` and mutated further, also by the next run. Without it, mutations are of the same
-frames each time. What a frame has broken is written to a file, with all that its broker was fed
-before, which `--replay` feeds again.
+What a frame has broken is written to a file, with all that its broker was fed before, which
+`--replay` feeds again.
 """
 
-import argparse
-import io
-import os
 import sys
 import time
-from contextlib import redirect_stderr
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from struct import pack, unpack_from
 from typing import Any
 
-FOLDER = Path("build/fuzz")
+from tests.fuzz import guided
+
 PEER = 4
 """Every so many frames one goes to the port for other brokers."""
 
 
 def main() -> int:
     """Exit 0 if nothing was broken, 1 otherwise."""
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
-    parser.add_argument("--frames", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--plain", action="store_true", help="Not guided by coverage.")
-    parser.add_argument("--replay", type=Path, help="Feed the frames of this file.")
-    given = parser.parse_args()
-    seed = int(time.time()) if given.seed is None else given.seed
+    given = guided.arguments("fuzz", __doc__, unit="frames", inputs=1_000_000)
     if given.replay:
         return _replay(given.replay)
-    guide = None if given.plain else _atheris()
-    how = "not guided" if guide is None else "guided by coverage"
-    print(f"{given.frames} frames, seed {seed}, {how}", flush=True)
-    if guide is None:
-        return _plain(given.frames, seed)
-    return _guided(guide, given.frames, seed)
+    fuzzer = None if given.plain else guided.atheris("refimpl", _load)
+    how = "not guided" if fuzzer is None else "guided by coverage"
+    print(f"{given.inputs} frames, seed {given.seed}, {how}", flush=True)
+    campaign = Frames(given.inputs)
+    return guided.run(fuzzer, campaign, _corpus(), given.seed, guided.FOLDER / "corpus")
 
 
-def _atheris() -> Any:
-    try:
-        atheris: Any = import_module("atheris")
-    except ModuleNotFoundError:
-        print("atheris is not installed; mutating without it")
-        return None
-    with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["refimpl"]):
-        from refimpl.api.table import APIS
-        from tests.fuzz import target
+def _load() -> None:
+    """Import what answers requests, all of it."""
+    from refimpl.api.table import APIS
+    from tests.fuzz import target
 
-        assert target
-        for api in APIS.values():
-            assert api.handle  # which imports it
-    return atheris
+    assert target
+    for api in APIS.values():
+        assert api.handle  # which imports it
 
 
-def _plain(frames: int, seed: int) -> int:
-    from tests.fuzz.frames import mutated, seeds
-    from tests.fuzz.target import Target
-
-    rng, corpus = Random(seed), seeds()
-    campaign = Campaign(Target(), frames)
-    while campaign.goes_on():
-        if not campaign.feed(mutated(rng, rng.choice(corpus), corpus)):
-            return 1
-    return 0
-
-
-def _guided(atheris: Any, frames: int, seed: int) -> int:
+def _corpus() -> guided.Corpus:
     from tests.fuzz.frames import MOST, mutated, seeds
-    from tests.fuzz.target import Target
 
-    corpus = seeds()
-    folder = FOLDER / "corpus"
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, frame in enumerate(corpus):
-        (folder / f"seed-{number}").write_bytes(frame)
-    campaign = Campaign(Target(), frames)
-
-    def test(data: bytes) -> None:
-        if not campaign.feed(data):
-            os._exit(1)
-        if not campaign.goes_on():
-            sys.stdout.flush()
-            os._exit(0)  # libFuzzer never returns
-
-    def mutate(data: bytes, most: int, seed: int) -> bytes:
-        rng = Random(seed)
-        if data and rng.random() < 0.3:
-            return atheris.Mutate(data, most)
-        base = rng.choice(corpus) if not data or rng.random() < 0.6 else data
-        return mutated(rng, base, corpus)[:most]
-
-    options = [sys.argv[0], str(folder), f"-seed={seed % 2**31}", f"-max_len={MOST}", "-timeout=60"]
-    options += ["-rss_limit_mb=3000", "-verbosity=0", "-len_control=0"]
-    atheris.Setup(options, test, custom_mutator=mutate)
-    atheris.Fuzz()
-    return 0
+    frames = seeds()
+    return guided.Corpus(frames, lambda rng, frame: mutated(rng, frame, frames), MOST)
 
 
-class Campaign:
-    """So many frames, with a line for each tenth of them."""
+class Frames(guided.Campaign):
+    """Frames for one broker, now and then for its port of other brokers."""
 
-    def __init__(self, target: Any, frames: int) -> None:
-        self.target, self.frames = target, frames
-        self.every = max(frames // 10, 1)
+    def __init__(self, frames: int) -> None:
+        from tests.fuzz.target import Target
+
+        super().__init__(frames)
+        self.target: Any = Target()
 
     def feed(self, data: bytes) -> bool:
         """One frame; answers whether nothing was broken by it."""
         target = self.target
         rng = Random(len(data))
+        self.done += 1
         try:
             if target.frames % PEER == PEER - 1:
                 target.feed_peer(data)
@@ -126,31 +73,22 @@ class Campaign:
             return False
         return True
 
-    def goes_on(self) -> bool:
-        """Whether there are frames left."""
+    def told(self) -> str:
+        """How many frames were answered and refused."""
         target = self.target
-        if target.frames % self.every == 0 or target.frames >= self.frames:
-            spent = time.process_time()
-            print(
-                f"{target.frames} frames, {target.answered} answered, {target.refused} refused;"
-                f" {spent:.0f} CPU-s",
-                flush=True,
-            )
-        return target.frames < self.frames
+        return f"{target.frames} frames, {target.answered} answered, {target.refused} refused"
 
 
 def _written(history: list[bytes]) -> Path:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / f"failure-{int(time.time())}.frames"
+    guided.FOLDER.mkdir(parents=True, exist_ok=True)
+    path = guided.FOLDER / f"failure-{int(time.time())}.frames"
     path.write_bytes(b"".join(pack(">i", len(one)) + one for one in history))
     return path
 
 
 def _replay(path: Path) -> int:
-    from tests.fuzz.target import Target
-
     data, position = path.read_bytes(), 0
-    campaign = Campaign(Target(), sys.maxsize)
+    campaign = Frames(sys.maxsize)
     while position < len(data):
         (size,) = unpack_from(">i", data, position)
         if not campaign.feed(data[position + 4 : position + 4 + size]):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import guided
 from tests.traces.fuzz import __main__ as fuzz
 from tests.traces.fuzz import readers
 from traces.arrow import ArrowException
@@ -17,7 +18,7 @@ def test_good_recordings_are_read_by_their_readers() -> None:
 
 
 def campaign(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> int:
-    monkeypatch.setattr(fuzz, "FOLDER", folder)
+    monkeypatch.setattr(guided, "FOLDER", folder)
     monkeypatch.setattr("sys.argv", ["fuzz", "--plain", *arguments])
     return fuzz.main()
 
