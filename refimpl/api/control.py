@@ -49,11 +49,6 @@ def configs_of(call: Call) -> Configs:
     return node.metadata.configs_of(node.id, call.broker.configs)
 
 
-def overrides(call: Call, topic: str) -> Mapping[str, str]:
-    """What is configured of a topic alone."""
-    return overrides_of(call, ConfigResource(TOPIC, topic))
-
-
-def overrides_of(call: Call, resource: ConfigResource) -> Mapping[str, str]:
+def overrides(call: Call, resource: ConfigResource) -> Mapping[str, str]:
     """What is configured of a resource alone."""
     return call.broker.node.metadata.configs.get(resource, {})

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from refimpl.api.call import Call, Values
-from refimpl.api.control import RESOURCES, configs_of, overrides, overrides_of
+from refimpl.api.control import RESOURCES, configs_of, overrides
 from refimpl.broker.cluster import GROUP, TOPIC, ConfigResource
 from refimpl.broker.control_errors import ApiError
 from refimpl.broker.topics import check_name
@@ -49,11 +49,11 @@ def _entries(call: Call, resource: Any) -> Iterable[Entry]:
         check_name(name)
         if name not in call.broker.node.metadata.topics:
             raise ApiError("UNKNOWN_TOPIC_OR_PARTITION", "")
-        return configs.describe_topic(overrides(call, name))
+        return configs.describe_topic(overrides(call, ConfigResource(TOPIC, name)))
     if kind == GROUP:
         if not name:
             raise ApiError("INVALID_REQUEST", "Group name must not be empty")
-        return configs.describe_group(overrides_of(call, ConfigResource(GROUP, name)))
+        return configs.describe_group(overrides(call, ConfigResource(GROUP, name)))
     if not name:
         return configs.describe_all_brokers()
     check_this_broker(call, name)

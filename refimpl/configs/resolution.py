@@ -50,6 +50,22 @@ class Entry:
 
 
 @frozen
+class Kind:
+    """Resources with configurations of their own, before those of the broker."""
+
+    definitions: Mapping[str, Definition]
+    #: What the broker's configuration is called, where it has one
+    broker_names: Mapping[str, str]
+    source: Source
+    #: Whether Kafka tells the default of what the broker has no configuration for
+    with_default: bool
+
+
+TOPICS = Kind(TOPIC, BROKER_NAME, Source.TOPIC_CONFIG, with_default=False)
+GROUPS = Kind(GROUP, GROUP_NAME, Source.GROUP_CONFIG, with_default=True)
+
+
+@frozen
 class Configs:
     """The configurations of one broker, as texts by name: its file's and the dynamic ones."""
 
@@ -81,34 +97,19 @@ class Configs:
 
     def topic_value(self, name: str, overrides: Mapping[str, str]) -> Value:
         """One configuration of a topic."""
-        if name in overrides:
-            return TOPIC[name].value(overrides[name])
-        return self[BROKER_NAME[name]] if name in BROKER_NAME else TOPIC[name].default
+        return self._value(TOPICS, name, overrides)
 
     def describe_topic(self, overrides: Mapping[str, str]) -> Iterator[Entry]:
         """Every configuration of a topic."""
-        for name, definition in TOPIC.items():
-            if definition.update == INTERNAL:
-                continue
-            value = show(self.topic_value(name, overrides))
-            own = [Synonym(name, value, Source.TOPIC_CONFIG)] if name in overrides else []
-            synonyms = (*own, *self._synonyms(BROKER_NAME.get(name)))
-            yield _entry(definition, value, synonyms, read_only=False)
+        return self._describe(TOPICS, overrides)
 
     def group_value(self, name: str, overrides: Mapping[str, str]) -> Value:
-        """One configuration of a group: its own value, then the broker's, then the default."""
-        if name in overrides:
-            return GROUP[name].value(overrides[name])
-        return self[GROUP_NAME[name]] if name in GROUP_NAME else GROUP[name].default
+        """One configuration of a group."""
+        return self._value(GROUPS, name, overrides)
 
     def describe_group(self, overrides: Mapping[str, str]) -> Iterator[Entry]:
         """Every configuration of a group."""
-        for name, definition in GROUP.items():
-            value = show(self.group_value(name, overrides))
-            own = [Synonym(name, value, Source.GROUP_CONFIG)] if name in overrides else []
-            default = Synonym(name, show(definition.default), Source.DEFAULT_CONFIG)
-            others = self._synonyms(GROUP_NAME.get(name)) or (default,)
-            yield _entry(definition, value, (*own, *others), read_only=False)
+        return self._describe(GROUPS, overrides)
 
     def describe_broker(self) -> Iterator[Entry]:
         """Every configuration of this broker, and whatever else it was given."""
@@ -130,6 +131,25 @@ class Configs:
                 yield _entry(definition, value, (synonym,), definition.read_only)
             else:
                 yield Entry(name, None, synonym.source, True, True, None, (), "")
+
+    def _value(self, kind: Kind, name: str, overrides: Mapping[str, str]) -> Value:
+        """The resource's own value, then the broker's, then the default."""
+        if name in overrides:
+            return kind.definitions[name].value(overrides[name])
+        if name in kind.broker_names:
+            return self[kind.broker_names[name]]
+        return kind.definitions[name].default
+
+    def _describe(self, kind: Kind, overrides: Mapping[str, str]) -> Iterator[Entry]:
+        for name, definition in kind.definitions.items():
+            if definition.update == INTERNAL:
+                continue
+            value = show(self._value(kind, name, overrides))
+            own = [Synonym(name, value, kind.source)] if name in overrides else []
+            others = self._synonyms(kind.broker_names.get(name))
+            if kind.with_default and not others:
+                others = (Synonym(name, show(definition.default), Source.DEFAULT_CONFIG),)
+            yield _entry(definition, value, (*own, *others), read_only=False)
 
     def _of_that_name(self, name: str) -> Value:
         """The value under this name alone: a dynamic one of a stronger name puts it out."""
