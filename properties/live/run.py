@@ -64,13 +64,13 @@ class Recorded:
 class Running:
     """A cluster, its clients, and what was done to it."""
 
+    plan: Plan
     cluster: Any
     writer: Any
     reader: Any
     rng: Random
     faults: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     counts: Counter[str] = field(factory=Counter[str])
-    timeout_ms: int = 1500
     #: How many records, by partition
     acknowledged: Counter[int] = field(factory=Counter[int])
     failed: int = 0
@@ -99,7 +99,7 @@ class Running:
 
     def write_alone(self, count: int) -> None:
         """Write to a leader without followers until it acknowledged something, if it ever does."""
-        before, until = self.acknowledged[0], time.monotonic() + self.timeout_ms / 1000
+        before, until = self.acknowledged[0], time.monotonic() + self.plan.timeout_ms / 1000
         self.write(count)
         while self.acknowledged[0] == before and time.monotonic() < until:
             self.writer.poll(0.01)
@@ -278,7 +278,7 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
         }
         cluster.create_topic(TOPIC, assignments=assignments, configs=configs)
         writer, reader = _clients(cluster.bootstrap, folder, plan)
-        run = Running(cluster, writer, reader, rng, timeout_ms=plan.timeout_ms)
+        run = Running(plan, cluster, writer, reader, rng)
         run.write(20)
         run.settle()
         chosen = rng.sample(FAULTS, min(plan.faults, len(FAULTS)))
