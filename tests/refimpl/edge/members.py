@@ -1,7 +1,11 @@
 """A member of a group, as tests of either protocol use it."""
 
+import time
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
+
+from tests.refimpl.edge.patience import PATIENCE_S
 
 confluent: Any = import_module("confluent_kafka")
 
@@ -36,3 +40,12 @@ class Member:
 
     def close(self) -> None:
         self.client.close()
+
+
+def until(members: Sequence[Any], holds: Callable[[], bool]) -> None:
+    """Poll all in turn until it holds; the limit is there for a failure to be told."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, [(one.owned(), one.seen) for one in members]
+        for one in members:
+            one.poll()

@@ -4,9 +4,8 @@ Each consumer is polled in turn, until what is asked of all of them together hol
 """
 
 import asyncio
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from refimpl.edge import BlockingCluster
 from refimpl.storage.coordinator_records import partition_for
-from tests.refimpl.edge.members import Member
+from tests.refimpl.edge.members import Member, until
 from tests.refimpl.edge.patience import PATIENCE_S
 
 with warnings.catch_warnings():
@@ -68,15 +67,6 @@ class KafkaPython:
 
     def close(self) -> None:
         self.client.close()
-
-
-def until(members: Sequence[Any], true: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
-    """Poll the members in turn until this is true."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, [(one.owned(), one.seen) for one in members]
-        for member in members:
-            member.poll()
 
 
 def shared(members: Sequence[Any]) -> bool:

@@ -3,15 +3,14 @@
 Each consumer is polled in turn, until what is asked of all of them together holds.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
 import pytest
 
 from refimpl.edge import BlockingCluster
-from tests.refimpl.edge.members import Member
+from tests.refimpl.edge.members import Member, until
 from tests.refimpl.edge.patience import PATIENCE_S
 
 confluent: Any = import_module("confluent_kafka")
@@ -38,17 +37,6 @@ class Subscriber(Member):
 
     def __init__(self, cluster: Any, group: str, topic: str, **configs: Any) -> None:
         super().__init__(cluster, group, topic, group_protocol="consumer", **configs)
-
-
-def until(
-    members: Sequence[Member], holds: Callable[[], bool], seconds: float = PATIENCE_S
-) -> None:
-    """Poll all in turn until it holds; the limit is there for a failure to be told."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, [one.owned() for one in members]
-        for one in members:
-            one.poll()
 
 
 def shared(members: Sequence[Member]) -> bool:
