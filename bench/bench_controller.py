@@ -1,8 +1,7 @@
 """The control plane, in processor seconds and operations of the store: embedded, and ZooKeeper.
 
-    python bench/bench_controller.py                         the embedded store
-    python bench/bench_controller.py --zookeeper HOST:PORT   real ZooKeeper as well
-    python bench/bench_controller.py --zookeeper jars        a server of our own, from Maven
+Without arguments on the embedded store alone; with `--zookeeper HOST:PORT` on real ZooKeeper as
+well, with `--zookeeper jars` on a server of our own, whose jars come from Maven.
 
 Topics are made; the broker that leads a third of 1,000 partitions ends; so does the controller, and
 its successor reads everything and elects. Controllers and both ends of the sessions with the

@@ -1,9 +1,8 @@
 """Metadata stores: operations for each second of CPU, and of the clock.
 
-    python bench/bench_metadata.py                       the embedded store: its machine, in memory
-                                                         and on a disk, one by one and 64 at a time
-    python bench/bench_metadata.py --zookeeper HOST:PORT real ZooKeeper as well
-    python bench/bench_metadata.py --zookeeper jars      a server of our own, from Maven
+Without arguments the embedded store: its machine, in memory and on a disk, one by one and 64 at a
+time. With `--zookeeper HOST:PORT` real ZooKeeper as well, with `--zookeeper jars` a server of our
+own, whose jars come from Maven.
 
 Values have 100 bytes. CPU is this process's; ZooKeeper's own is not in it. "multi" is what every
 write of a controller is: a check of its epoch's version, and a conditional write.

@@ -10,9 +10,7 @@ from chaos.protocol_events import Step, Trace
 from chaos.sim.simulator import Run, build
 
 # Steps that happen all the time; several in a row are told as one line.
-ROUTINE = {
-    *("Write", "Fetch", "FetchLost", "AdvanceHighWatermark"),
-}
+ROUTINE = {"Write", "Fetch", "FetchLost", "AdvanceHighWatermark"}
 
 
 @frozen
