@@ -102,10 +102,10 @@ spec; they are compared by their order alone |
 | DescribeConfigs | `documentation` | in our own words, of what is supported |
 | DescribeConfigs | loggers (type 8), client metrics (16), groups (32) | there are none |
 | AlterConfigs | a resource twice | Kafka 4.3.1 never answers; we refuse it |
-| AlterClientQuotas | `request_percentage`, `controller_mutation_rate`, \
-`connection_creation_rate` | are kept and described, and limit nothing |
-| Fetch | above `consumer_byte_rate` | Kafka answers without records and mutes the client, who \
-asks again; we answer with them, and mute it for as long |
+| all | `request_percentage` | is of one thread, for there is one: 100 is all that a broker does; \
+Kafka has `num.io.threads` and `num.network.threads` of them |
+| Fetch | above `consumer_byte_rate` or `request_percentage` | Kafka answers without records and \
+mutes the client, who asks again; we answer with them, and mute it for as long |
 | CreatePartitions | more than 10,000 at once | both refuse the request with `POLICY_VIOLATION`; \
 Kafka counts what it has placed by then, we count before anything is placed |
 """

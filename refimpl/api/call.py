@@ -48,6 +48,10 @@ class Served(Protocol):
         """The time in ms since 1970."""
         ...
 
+    def elapsed_ns(self) -> int:
+        """The time in ns since some moment, for how long things take."""
+        ...
+
     def ask(self, body: Any, then: Callable[[Any], None]) -> None:
         """Let the node handle a request; `then` is called with the body of its response."""
         ...
@@ -55,6 +59,30 @@ class Served(Protocol):
     def tell(self, body: Any) -> None:
         """Let the node handle a request to which nobody wants a response."""
         ...
+
+
+@define(eq=False)
+class Spent:
+    """How long a thread is busy with one request, whose handler may wait in between."""
+
+    clock: Callable[[], int]
+    ns: int = 0
+    since: int | None = None
+
+    def begin(self) -> bool:
+        """The thread is with it from now on; False if it was already."""
+        if self.since is not None:
+            return False
+        self.since = self.clock()
+        return True
+
+    def end(self) -> None:
+        """The thread turns to something else."""
+        self.ns, self.since = self.so_far(), None
+
+    def so_far(self) -> int:
+        """In ns."""
+        return self.ns + (0 if self.since is None else self.clock() - self.since)
 
 
 @define(eq=False)
@@ -71,3 +99,12 @@ class Call:
     size: int = 0
     #: For how long nothing more is read from the client, once it has its answer (KIP-219)
     throttle_ms: int = 0
+    #: None where there are no quotas
+    spent: Spent | None = None
+
+    def count_request(self) -> None:
+        """Count the time that it took, of which a client may be above its quota (KIP-124)."""
+        if self.spent is not None:
+            quotas, now = self.broker.node.client_quotas, self.broker.now()
+            throttle_ms = quotas.request_throttle_ms(self.client_id, self.spent.so_far(), now)
+            self.throttle_ms = max(self.throttle_ms, throttle_ms)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from refimpl.api.call import Call
 from refimpl.broker.cluster import BROKER, GROUP, TOPIC, ConfigResource
-from refimpl.broker.control_messages import ControlResponse
+from refimpl.broker.control_messages import ControlResponse, Mutator
 from refimpl.broker.messages import TopicPartition
 from refimpl.configs import Configs
 from refimpl.wire.messages import milliseconds
@@ -19,6 +19,11 @@ RESOURCES: Mapping[int, str] = {2: TOPIC, 4: BROKER, 32: GROUP}
 def timeout_ms(call: Call) -> int:
     """How long the client waits."""
     return milliseconds(call.request.timeout)
+
+
+def mutator(call: Call, strict_since: int) -> Mutator:
+    """Whose quota of partitions counts, and whether this version is refused above it (KIP-599)."""
+    return Mutator(call.client_id, call.version >= strict_since)
 
 
 def refused(answer: Any) -> ControlResponse | None:

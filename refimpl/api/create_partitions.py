@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling
-from refimpl.api.control import refused, timeout_ms
+from refimpl.api.control import mutator, refused, timeout_ms
 from refimpl.broker.control_messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -11,14 +11,20 @@ from refimpl.broker.control_messages import (
     TopicResult,
 )
 
+_STRICT = 3
+"""Since this version clients are refused that are above controller_mutation_rate (KIP-599)."""
+
 
 def handle(call: Call) -> Handling:
     """Have the controller give topics more partitions."""
     request = call.request
     wanted = tuple(map(_wanted, request.topics))
-    answer: Any = yield CreatePartitionsRequest(wanted, request.validate_only, timeout_ms(call))
+    answer: Any = yield CreatePartitionsRequest(
+        wanted, request.validate_only, timeout_ms(call), mutator(call, _STRICT)
+    )
     if failure := refused(answer):
         answer = CreatePartitionsResponse([TopicResult(one.name, *failure) for one in wanted])
+    call.throttle_ms = answer.throttle_ms
     return {
         "results": [
             {"name": one.name, "error_code": one.error, "error_message": one.message}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.control import configs_of, refused, timeout_ms
+from refimpl.api.control import configs_of, mutator, refused, timeout_ms
 from refimpl.broker.control_messages import (
     CreatableTopic,
     CreatedTopic,
@@ -11,14 +11,20 @@ from refimpl.broker.control_messages import (
     CreateTopicsResponse,
 )
 
+_STRICT = 6
+"""Since this version clients are refused that are above controller_mutation_rate (KIP-599)."""
+
 
 def handle(call: Call) -> Handling:
     """Have topics made by the controller."""
     request = call.request
     wanted = tuple(map(_wanted, request.topics))
-    answer: Any = yield CreateTopicsRequest(wanted, request.validate_only, timeout_ms(call))
+    answer: Any = yield CreateTopicsRequest(
+        wanted, request.validate_only, timeout_ms(call), mutator(call, _STRICT)
+    )
     if failure := refused(answer):
         answer = CreateTopicsResponse([CreatedTopic(one.name, *failure) for one in wanted])
+    call.throttle_ms = answer.throttle_ms
     return {"topics": [_created(call, one) for one in answer.topics]}
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.control import refused, timeout_ms
+from refimpl.api.control import mutator, refused, timeout_ms
 from refimpl.broker.control_messages import (
     DeletedTopic,
     DeleteTopicsRequest,
@@ -11,6 +11,8 @@ from refimpl.broker.control_messages import (
 )
 
 _WITH_IDS = 6
+_STRICT = 5
+"""Since this version clients are refused that are above controller_mutation_rate (KIP-599)."""
 ZERO_ID = bytes(16)
 
 
@@ -18,16 +20,14 @@ def handle(call: Call) -> Handling:
     """Have topics deleted by the controller."""
     request, misnamed = call.request, list[DeletedTopic]()
     if call.version < _WITH_IDS:
-        body = DeleteTopicsRequest(tuple(request.topic_names), (), timeout_ms(call))
+        names, topic_ids = tuple(request.topic_names), ()
     else:
         ids = [(one.name, _bytes(one.topic_id)) for one in request.topics]
         misnamed = [DeletedTopic(n, id, *error) for n, id in ids if (error := _misnamed(n, id))]
         rest = [(name, id) for name, id in ids if not _misnamed(name, id)]
-        body = DeleteTopicsRequest(
-            tuple(name for name, _ in rest if name is not None),
-            tuple(id for name, id in rest if name is None),
-            timeout_ms(call),
-        )
+        names = tuple(name for name, _ in rest if name is not None)
+        topic_ids = tuple(id for name, id in rest if name is None)
+    body = DeleteTopicsRequest(names, topic_ids, timeout_ms(call), mutator(call, _STRICT))
     answer: Any = yield body
     if failure := refused(answer):
         answer = DeleteTopicsResponse(
@@ -36,6 +36,7 @@ def handle(call: Call) -> Handling:
                 *(DeletedTopic(None, id, *failure) for id in body.topic_ids),
             ]
         )
+    call.throttle_ms = answer.throttle_ms
     return {"responses": [_deleted(one) for one in (*misnamed, *answer.topics)]}
 
 

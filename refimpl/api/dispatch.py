@@ -1,16 +1,19 @@
 """From the bytes of a request to those of its response, by the handler of its API."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import GeneratorType
 from typing import Any, TypeAlias
 
 from refimpl.api import api_versions
-from refimpl.api.call import Answer, Call, Handling, Served
+from refimpl.api.call import Answer, Call, Handling, Served, Spent
 from refimpl.api.table import APIS, Api
 from refimpl.wire.errors import UnsupportedVersion
 from refimpl.wire.framing import Buffer, frame
 from refimpl.wire.headers import read_api, read_request_header, response_header
 from refimpl.wire.messages import API_VERSIONS, is_flexible, read_request, write_response
+
+THROTTLE_TIME = "throttle_time"
+"""The field of responses, where they have it, by kio's name."""
 
 Respond: TypeAlias = Callable[[list[Buffer] | None], None]
 """Takes the parts of a response's frame, or None where the client expects no response."""
@@ -53,11 +56,18 @@ def dispatch(
     else:
         request = codec(data, header.size, version)
     call = Call(broker, key, version, request, header.client_id, client_host, len(data))
+    if broker.node.metadata.quotas:
+        call.spent = Spent(broker.elapsed_ns)
+        call.spent.begin()
     head = response_header(correlation_id, flexible=flexible and key != API_VERSIONS)
 
     def done(answer: Answer) -> None:
+        if codec is None and call.spent is not None:  # codecs of our own have said it by now
+            call.count_request()
         if call.throttle_ms:
             mute(call.throttle_ms)
+            if isinstance(answer, Mapping):
+                answer = {**answer, THROTTLE_TIME: call.throttle_ms}
         if change is not None:
             answer = change(answer)
         if answer is None:
@@ -67,23 +77,35 @@ def dispatch(
         else:
             respond(frame([head, write_response(key, version, answer)]))
 
-    result: Answer | Handling = api.handle(call)
-    if isinstance(result, GeneratorType):
-        _advance(broker, result, None, done)
-    else:
-        done(result)  # type: ignore[arg-type]
+    try:
+        result: Answer | Handling = api.handle(call)
+        if isinstance(result, GeneratorType):
+            _advance(call, result, None, done)
+        else:
+            done(result)  # type: ignore[arg-type]
+    finally:
+        if call.spent is not None:
+            call.spent.end()
 
 
-def _advance(
-    broker: Served, handling: Handling, heard: Any, done: Callable[[Answer], None]
-) -> None:
+def _advance(call: Call, handling: Handling, heard: Any, done: Callable[[Answer], None]) -> None:
     """Let a handler go on to its next question to the node, or to its end."""
     try:
         body = handling.send(heard)
     except StopIteration as end:
         done(end.value)
         return
-    broker.ask(body, lambda answer: _advance(broker, handling, answer, done))
+    call.broker.ask(body, lambda answer: _resume(call, handling, answer, done))
+
+
+def _resume(call: Call, handling: Handling, heard: Any, done: Callable[[Answer], None]) -> None:
+    """Go on with a handler, whose time counts again if it had to wait."""
+    begins = call.spent is not None and call.spent.begin()
+    try:
+        _advance(call, handling, heard, done)
+    finally:
+        if begins and call.spent is not None:
+            call.spent.end()
 
 
 def _from_the_future(correlation_id: int) -> list[Buffer]:

@@ -117,6 +117,7 @@ def _answer(
         call.throttle_ms = broker.node.client_quotas.throttle_ms(
             FETCH, call.client_id, _size(topics), broker.now()
         )
+        call.count_request()
     for topic_id, number in unknown:
         topics.setdefault(topic_id, []).append(_unknown(number))
     return wire.write_fetch(

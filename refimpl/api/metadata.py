@@ -31,7 +31,7 @@ def handle(call: Call) -> Handling:
     else:
         names = [one.name for one in request.topics if one.name]
         allowed = getattr(request, "allow_auto_topic_creation", True)
-        described: MetadataResponse = yield MetadataRequest(names, allowed)
+        described: MetadataResponse = yield MetadataRequest(names, allowed, call.client_id)
         answers = [_wanted(call, one, described.errors) for one in request.topics]
     return {**_cluster(call), "topics": answers}
 

@@ -57,6 +57,7 @@ def handle(call: Call) -> Handling:
     produced: Sequence[ProducedPartition] = ()
     if known:
         produced = (yield body).partitions
+    call.count_request()
     return _answer(call, [*produced, *unknown], ids)
 
 

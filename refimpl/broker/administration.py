@@ -33,6 +33,7 @@ from refimpl.broker.control_errors import ApiError, unknown_topic_or_partition
 from refimpl.broker.controller_state import ControllerState
 from refimpl.broker.decisions import Decisions
 from refimpl.broker.messages import TopicPartition
+from refimpl.broker.mutation_quotas import MutationQuota, MutationQuotas
 from refimpl.broker.placement import Rng
 from refimpl.broker.quotas import plan_quotas
 from refimpl.broker.reassignments import ongoing, plan_move
@@ -64,14 +65,22 @@ class Administration:
     rng: Rng
     schema: ConfigSchema
     metric_names: dict[str, str] = field(factory=dict[str, str])
-    handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
+    mutation_quotas: MutationQuotas = field(init=False)
+    _handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
+    #: Those that a client's quota limits
+    _mutations: Mapping[type, Callable[[Any, MutationQuota], Any]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Look up once who handles what."""
-        self.handlers = {
+        config = self.state.config
+        window_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
+        self.mutation_quotas = MutationQuotas(self.state.metadata, window_s)
+        self._mutations = {
             c.CreateTopicsRequest: self.create_topics,
             c.DeleteTopicsRequest: self.delete_topics,
             c.CreatePartitionsRequest: self.create_partitions,
+        }
+        self._handlers = {
             c.ElectLeadersRequest: self.elect_leaders,
             c.AlterPartitionReassignmentsRequest: self.alter_reassignments,
             c.ListPartitionReassignmentsRequest: self.list_reassignments,
@@ -82,9 +91,20 @@ class Administration:
             c.AllocateProducerIdsRequest: self.allocate_producer_ids,
         }
 
+    def ask(self, now: int, body: Any) -> Any:
+        """The answer to a request, or None if it is nothing that operators ask."""
+        mutation = self._mutations.get(body.__class__)
+        if mutation is not None:
+            quota = self.mutation_quotas.of(body.mutator, now)
+            return mutation(body, quota)._replace(throttle_ms=quota.throttle_ms)
+        handler = self._handlers.get(body.__class__)
+        return None if handler is None else handler(body)
+
     # Topics
 
-    def create_topics(self, body: c.CreateTopicsRequest) -> c.CreateTopicsResponse:
+    def create_topics(
+        self, body: c.CreateTopicsRequest, quota: MutationQuota
+    ) -> c.CreateTopicsResponse:
         """Make topics; one that is refused does not keep others from being made (KIP-4)."""
         twice = _repeated(topic.name for topic in body.topics)
         wanted = [topic for topic in body.topics if topic.name not in twice]
@@ -96,16 +116,21 @@ class Administration:
         except ApiError as error:
             created = [c.CreatedTopic(one.name, error.error, error.message) for one in wanted]
         else:
-            created = [self._created(one, validate_only=body.validate_only) for one in wanted]
+            validate_only = body.validate_only
+            created = [self._created(one, quota, validate_only=validate_only) for one in wanted]
         return c.CreateTopicsResponse((*created, *duplicates))
 
-    def _created(self, topic: c.CreatableTopic, *, validate_only: bool) -> c.CreatedTopic:
+    def _created(
+        self, topic: c.CreatableTopic, quota: MutationQuota, *, validate_only: bool
+    ) -> c.CreatedTopic:
         try:
-            return self._create(topic, validate_only=validate_only)
+            return self._create(topic, quota, validate_only=validate_only)
         except ApiError as error:
             return c.CreatedTopic(topic.name, error.error, error.message)
 
-    def _create(self, topic: c.CreatableTopic, *, validate_only: bool) -> c.CreatedTopic:
+    def _create(
+        self, topic: c.CreatableTopic, quota: MutationQuota, *, validate_only: bool
+    ) -> c.CreatedTopic:
         here, name = self.state, topic.name
         if name == METADATA_TOPIC:
             raise ApiError(
@@ -118,6 +143,7 @@ class Administration:
         )
         wanted = [c.ConfigAlteration(key, c.SET, value) for key, value in topic.configs]
         configs = plan_incremental(resource, wanted, here.metadata, self.schema, is_new=True)
+        quota.take(len(assignments))
         topic_id = self._new_id()
         if not validate_only:
             self.decisions.create_topic(name, topic_id)
@@ -142,7 +168,9 @@ class Administration:
             if raw[0] >> 2 != DASH and bytes(raw) not in self.state.metadata.topic_names:
                 return bytes(raw)
 
-    def delete_topics(self, body: c.DeleteTopicsRequest) -> c.DeleteTopicsResponse:
+    def delete_topics(
+        self, body: c.DeleteTopicsRequest, quota: MutationQuota
+    ) -> c.DeleteTopicsResponse:
         """Delete topics by name or by id; whoever is named twice is not deleted at all."""
         if not self.state.config.delete_topic_enable:
             error = ("TOPIC_DELETION_DISABLED", "Topic deletion is disabled.")
@@ -153,7 +181,13 @@ class Administration:
         results: list[c.DeletedTopic] = []
         wanted = self._wanted_topics(body, results)
         for topic_id, name in wanted.items():
-            for number in self.state.metadata.topics[name].partitions:
+            partitions = self.state.metadata.topics[name].partitions
+            try:
+                quota.take(len(partitions))
+            except ApiError as error:
+                results.append(c.DeletedTopic(name, topic_id, error.error, error.message))
+                continue
+            for number in partitions:
                 del self.state.partitions[TopicPartition(name, number)]
             self.state.change(TopicDeleted(name, topic_id))
             results.append(c.DeletedTopic(name, topic_id, None))
@@ -196,7 +230,9 @@ class Administration:
                 wanted[topic.topic_id] = name
         return wanted
 
-    def create_partitions(self, body: c.CreatePartitionsRequest) -> c.CreatePartitionsResponse:
+    def create_partitions(
+        self, body: c.CreatePartitionsRequest, quota: MutationQuota
+    ) -> c.CreatePartitionsResponse:
         """Give topics more partitions (KIP-195)."""
         twice = _repeated(topic.name for topic in body.topics)
         duplicate = ("INVALID_REQUEST", "Duplicate topic name.")
@@ -211,17 +247,20 @@ class Administration:
             if wanted.name in twice:
                 continue
             try:
-                self._create_partitions(wanted, validate_only=body.validate_only)
+                self._create_partitions(wanted, quota, validate_only=body.validate_only)
                 results.append(c.TopicResult(wanted.name, None))
             except ApiError as error:
                 results.append(c.TopicResult(wanted.name, error.error, error.message))
         return c.CreatePartitionsResponse(results)
 
-    def _create_partitions(self, wanted: c.NewPartitions, *, validate_only: bool) -> None:
+    def _create_partitions(
+        self, wanted: c.NewPartitions, quota: MutationQuota, *, validate_only: bool
+    ) -> None:
         here = self.state
         assignments = plan_partitions(
             *(wanted, here.metadata, here.registry.active, here.config.topics, self.rng)
         )
+        quota.take(len(assignments))
         if validate_only:
             return
         first = len(here.metadata.topics[wanted.name].partitions)

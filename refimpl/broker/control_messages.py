@@ -156,6 +156,16 @@ class StorageFailed(NamedTuple):
 # Topics
 
 
+class Mutator(NamedTuple):
+    """The client on whose behalf partitions are created and deleted, for its quota (KIP-599).
+
+    `is_strict`: it knows THROTTLING_QUOTA_EXCEEDED, and is refused instead of served and throttled.
+    """
+
+    client_id: str | None
+    is_strict: bool = True
+
+
 class CreatableTopic(NamedTuple):
     """A topic to be made: by numbers, or by `assignments` of replicas to partitions.
 
@@ -175,6 +185,7 @@ class CreateTopicsRequest(NamedTuple):
     topics: Sequence[CreatableTopic]
     validate_only: bool = False
     timeout_ms: int = 60_000
+    mutator: Mutator | None = None
 
 
 class CreatedTopic(NamedTuple):
@@ -193,6 +204,7 @@ class CreateTopicsResponse(NamedTuple):
     """What became of each topic, in the order in which they were asked for."""
 
     topics: Sequence[CreatedTopic]
+    throttle_ms: int = 0
 
 
 class DeleteTopicsRequest(NamedTuple):
@@ -201,6 +213,7 @@ class DeleteTopicsRequest(NamedTuple):
     names: Sequence[str] = ()
     topic_ids: Sequence[bytes] = ()
     timeout_ms: int = 60_000
+    mutator: Mutator | None = None
 
 
 class DeletedTopic(NamedTuple):
@@ -216,6 +229,7 @@ class DeleteTopicsResponse(NamedTuple):
     """What became of each topic."""
 
     topics: Sequence[DeletedTopic]
+    throttle_ms: int = 0
 
 
 class NewPartitions(NamedTuple):
@@ -232,6 +246,7 @@ class CreatePartitionsRequest(NamedTuple):
     topics: Sequence[NewPartitions]
     validate_only: bool = False
     timeout_ms: int = 60_000
+    mutator: Mutator | None = None
 
 
 class TopicResult(NamedTuple):
@@ -246,6 +261,7 @@ class CreatePartitionsResponse(NamedTuple):
     """What became of each topic."""
 
     topics: Sequence[TopicResult]
+    throttle_ms: int = 0
 
 
 # Leaders and replicas

@@ -135,14 +135,13 @@ class Controller:
     def _request(self, now: int, message: Any) -> None:
         if isinstance(message.body, c.Envelope):
             message = message._replace(body=message.body.body)
-        kind = message.body.__class__
-        handler = self._handlers.get(kind)
+        handler = self._handlers.get(message.body.__class__)
         if handler is not None:
             handler(now, message)
             return
-        asked = self.administration.handlers.get(kind)
-        if asked is not None:
-            self._respond(message, asked(message.body))
+        answer = self.administration.ask(now, message.body)
+        if answer is not None:
+            self._respond(message, answer)
 
     def _outputs(self) -> Sequence[Any]:
         return self.tell(self.take_changes())

@@ -32,6 +32,8 @@ class ControllerConfig:
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     delete_topic_enable: bool = True
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
     eligible_leader_replicas: bool = True
     last_known_leader: bool = False
     topics: Defaults = field(factory=Defaults)

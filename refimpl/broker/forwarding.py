@@ -117,8 +117,11 @@ class AutoTopics:
     config: AutoTopicsConfig = AutoTopicsConfig()
     asked: dict[int, frozenset[str]] = field(factory=dict[int, frozenset[str]])
 
-    def errors(self, topics: Iterable[str], *, allowed: bool) -> dict[str, str]:
-        """Why each of these topics cannot be described; what may be made is asked for."""
+    def errors(
+        self, topics: Iterable[str], client_id: str | None = None, *, allowed: bool
+    ) -> dict[str, str]:
+        """Why each of these topics cannot be described to a client; what may be made is asked
+        for."""
         errors: dict[str, str] = {}
         missing: list[str] = []
         for name in topics:
@@ -131,15 +134,16 @@ class AutoTopics:
             except ApiError as error:
                 errors[name] = error.error
         if allowed and self.config.auto_create_topics_enable:
-            self.create(missing)
+            self.create(missing, c.Mutator(client_id))
         return errors
 
-    def create(self, topics: Iterable[str]) -> None:
-        """Ask for topics, once for each until the controller answers."""
+    def create(self, topics: Iterable[str], mutator: c.Mutator | None = None) -> None:
+        """Ask for topics, once for each until the controller answers; on behalf of a client, for
+        its quota, or of the broker itself."""
         busy = frozenset[str]().union(*self.asked.values())
         wanted = [self._topic(name) for name in topics if name not in busy]
         if wanted:
-            body = c.Envelope(c.CreateTopicsRequest(tuple(wanted)))
+            body = c.Envelope(c.CreateTopicsRequest(tuple(wanted), mutator=mutator))
             number = self.context.request(self.context.controller, body)
             self.asked[number] = frozenset(topic.name for topic in wanted)
 

@@ -287,10 +287,12 @@ class OffsetForLeaderEpochResponse(NamedTuple):
 
 
 class MetadataRequest(NamedTuple):
-    """Who leads what, of these topics or of all? What is missing may be made (KIP-4)."""
+    """Who leads what, of these topics or of all? What is missing may be made (KIP-4), and counts
+    for the quota of this client."""
 
     topics: Sequence[str] | None = None
     allow_auto_topic_creation: bool = False
+    client_id: str | None = None
 
 
 class PartitionMetadata(NamedTuple):

@@ -348,7 +348,9 @@ class Node:
     def _describe(self, request: m.Request) -> None:
         """Metadata; topics that are not there may be on their way."""
         body: m.MetadataRequest = request.body
-        errors = self.auto_topics.errors(body.topics or (), allowed=body.allow_auto_topic_creation)
+        errors = self.auto_topics.errors(
+            body.topics or (), body.client_id, allowed=body.allow_auto_topic_creation
+        )
         self.metadata.answer(request, errors)
 
     # News of the metadata

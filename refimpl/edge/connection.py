@@ -102,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self._begins = 0  # of these, what the next request has been granted
         self._asking = self._asking_to_begin = False
         self._reading = self._writable = True
+        self._is_refused = False
         self._muted = 0
 
     # Bytes
@@ -280,6 +281,14 @@ class Connection(asyncio.BufferedProtocol):
         self._send()
         self.abort()
 
+    def refuse_after(self, time_ms: int) -> None:
+        """Read nothing, and end it after so long: who connects too often shall not try again at
+        once."""
+        if self.transport is not None:
+            self._is_refused = True
+            self._read_or_not()
+            asyncio.get_running_loop().call_later(time_ms / 1000, self.abort)
+
     def abort(self) -> None:
         """End it at once; what waits to be sent is dropped."""
         if self.transport is not None:
@@ -302,7 +311,8 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        wanted = not self._waiting and not self._asking and not self.listener.paused
+        held = self._waiting or self._asking or self._is_refused or self.listener.paused
+        wanted = not held
         if wanted != self._reading:
             self._reading = wanted
             (transport.resume_reading if wanted else transport.pause_reading)()

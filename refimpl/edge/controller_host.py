@@ -36,6 +36,8 @@ def controller_config(configs: Configs) -> ControllerConfig:
         min_insync_replicas=number("min.insync.replicas"),
         unclean_leader_election_enable=bool(configs["unclean.leader.election.enable"]),
         delete_topic_enable=bool(configs["delete.topic.enable"]),
+        controller_quota_window_num=number("controller.quota.window.num"),
+        controller_quota_window_size_seconds=number("controller.quota.window.size.seconds"),
         configs=configs,
         topics=Defaults(number("num.partitions"), number("default.replication.factor")),
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any
 from uuid import uuid4
 
@@ -198,6 +199,10 @@ class BrokerHost:
     def now(self) -> int:
         """The time in ms since 1970."""
         return self.clock.now()
+
+    def elapsed_ns(self) -> int:
+        """The time in ns since some moment."""
+        return perf_counter_ns()
 
     def ask(self, body: Any, then: Callable[[Any], None]) -> None:
         """Let the node handle a client's request; `then` is called with the answer's body."""

@@ -89,8 +89,18 @@ class Listener:
         self.connections.add(connection)
         if self.ended or len(self.connections) > self.limits.max_connections:
             connection.abort()
+        elif throttle_ms := self._throttle_ms(connection.host):
+            connection.refuse_after(throttle_ms)
         elif self.paused:
             connection.turn()
+
+    def _throttle_ms(self, address: str) -> int:
+        """After how long a new connection of this address is to be ended, if it is one too many by
+        `connection_creation_rate` (KIP-612)."""
+        broker = self.broker
+        if not broker.node.metadata.quotas:
+            return 0
+        return broker.node.client_quotas.connection_throttle_ms(address, broker.now())
 
     def closed(self, connection: Connection) -> None:
         """It has gone."""

@@ -35,6 +35,12 @@ class Client(AbstractContextManager["Client"]):
         """To a port of the loopback address."""
         return cls(socket.create_connection(("127.0.0.1", port), SECONDS), client_id)
 
+    def again(self) -> None:
+        """Leave this connection, which the broker does not hear for a while, for a new one."""
+        port = self.connection.getpeername()[1]
+        self.connection.close()
+        self.connection = socket.create_connection(("127.0.0.1", port), SECONDS)
+
     def __exit__(self, *_: object) -> None:
         """Close the connection."""
         self.connection.close()

@@ -41,6 +41,8 @@ IN_ORDER = ("synonyms",)
 _MEMBER = re.compile("Member [^ ]{22,} is")
 QUIET_SECONDS = 60
 PAUSE_SECONDS, SAME = 0.05, 5
+LAG_SECONDS = 1.0
+THROTTLE_TIME = "throttle_time"
 # What a broker answers that has not taken over what its metadata say that it has.
 CHANGING = ("CreateTopics", "CreatePartitions", "AlterPartitionReassignments", "ElectLeaders")
 NOT_YET = (
@@ -54,6 +56,8 @@ class Recorder:
     """Sends the requests of a script, and keeps them with their answers."""
 
     client: Client
+    #: Of another client id: asks how things stand, and is not throttled
+    observer: Client
     #: Whether configurations that were changed count some moments later, and nobody says when
     lagging: bool = False
     steps: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
@@ -61,6 +65,11 @@ class Recorder:
     def ask(self, api: str, version: int, **values: Any) -> dict[str, Any]:
         """One step."""
         answer = self._asked(api, version, values)
+        if answer.get(THROTTLE_TIME, 0) > 0:
+            self.client.again()
+        if api == "AlterClientQuotas":
+            answer.pop(THROTTLE_TIME)  # what it has changed may count already, or not
+            time.sleep(LAG_SECONDS if self.lagging else 0)
         if api in CHANGING:
             self._wait_until_settled(preferred=api == "ElectLeaders")
         asked = settled(json.loads(json.dumps(values, default=_text)))
@@ -89,8 +98,8 @@ class Recorder:
         the broker knows; polled, for Kafka answers before its brokers know."""
         until = time.monotonic() + QUIET_SECONDS
         while time.monotonic() < until:
-            moves = self.client.ask("ListPartitionReassignments", 0, {"topics": None})["topics"]
-            topics = self.client.ask("Metadata", 9, {"topics": None})["topics"]
+            moves = self.observer.ask("ListPartitionReassignments", 0, {"topics": None})["topics"]
+            topics = self.observer.ask("Metadata", 9, {"topics": None})["topics"]
             partitions = [one for topic in topics for one in topic["partitions"]]
             if not moves and all(_is_settled(one, preferred) for one in partitions):
                 return
@@ -110,7 +119,8 @@ def settled(value: Any, name: str = "") -> Any:
     """An answer without what belongs to its run alone."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        return {key: settled(one, key) for key, one in fields.items() if key != "throttle_time"}
+        rest = {key: settled(one, key) for key, one in fields.items() if key != THROTTLE_TIME}
+        return {**rest, THROTTLE_TIME: "<some>"} if fields.get(THROTTLE_TIME) else rest
     if name == "isr_nodes":
         return sorted(value)
     if isinstance(value, list) and name in IN_ORDER:
@@ -147,8 +157,8 @@ def _order(one: Any) -> str:
 
 def record(name: str, port: int, *, lagging: bool = False) -> list[dict[str, Any]]:
     """Every step of a script with the answer of the broker at this port."""
-    with Client.connect(port) as client:
-        recorder = Recorder(client, lagging)
+    with Client.connect(port) as client, Client.connect(port, "observer") as observer:
+        recorder = Recorder(client, observer, lagging)
         {**SCRIPTS, **OF_THREE}[name](recorder.ask)
         return recorder.steps
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from tests.wire.asking import NOW, TIMEOUT, Ask, create, produce, topic
 from tests.wire.fetch_scripts import config_resources, fetches
 from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
+from tests.wire.quota_scripts import quotas, throttles
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -251,70 +252,6 @@ def group_configurations(ask: Ask) -> None:
     replaced = {"resource_type": GROUP, "resource_name": "g", "configs": value}
     ask("AlterConfigs", 2, resources=[replaced])
     describe(ask, 4, GROUP, "g", session, "share.auto.offset.reset", include_synonyms=True)
-
-
-def quota(entity: Mapping[str, str | None], **values: float | None) -> dict[str, Any]:
-    """Quotas of one entity; None removes."""
-    return {
-        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()],
-        "ops": [
-            {"key": key, "value": value or 0.0, "remove": value is None}
-            for key, value in values.items()
-        ],
-    }
-
-
-def quotas(ask: Ask) -> None:
-    """AlterClientQuotas and DescribeClientQuotas."""
-    user, client = {"user": "alice"}, {"client-id": "reporter"}
-    for version in range(2):
-        one = quota({**user, **client}, producer_byte_rate=1_000_000.0 + version)
-        ask("AlterClientQuotas", version, entries=[one])
-    for one in (
-        quota(user, consumer_byte_rate=5e7, request_percentage=12.5),
-        quota({"user": None}, producer_byte_rate=7e7),
-        quota({"client-id": None}, producer_byte_rate=8e7),
-        quota({"ip": "127.0.0.2"}, connection_creation_rate=900.0),
-        quota(user, consumer_byte_rate=None),
-    ):
-        ask("AlterClientQuotas", 1, entries=[one])
-    for match in (
-        [],
-        [("user", 0, "alice")],
-        [("user", 1, None)],
-        [("user", 2, None)],
-        [("user", 0, "alice"), ("client-id", 2, None)],
-        [("client-id", 2, None)],
-        [("ip", 2, None)],
-        [("ip", 2, None), ("user", 2, None)],
-        [("shoe", 2, None)],
-        [("user", 7, None)],
-        [("user", 0, "alice"), ("user", 0, "bob")],
-        [("", 0, "x")],
-    ):
-        components = [{"entity_type": t, "match_type": m, "match": n} for t, m, n in match]
-        for strict in (False, True):
-            ask("DescribeClientQuotas", 1, components=components, strict=strict)
-    ask("DescribeClientQuotas", 0, components=[], strict=False)
-    for wrong in (
-        quota(user, producer_byte_rate=0.0),
-        quota(user, producer_byte_rate=-1.0),
-        quota(user, producer_byte_rate=1.5),
-        quota(user, producer_byte_rate=1e30),
-        quota(user, byte_rate=5.0),
-        quota(user, connection_creation_rate=5.0),
-        quota({"ip": "127.0.0.2"}, producer_byte_rate=5.0),
-        quota({"ip": "127.0.0.2", **user}, connection_creation_rate=5.0),
-        quota({"shoe": "left"}, producer_byte_rate=5.0),
-        quota({}, producer_byte_rate=5.0),
-        quota({"user": ""}, producer_byte_rate=5.0),
-    ):
-        ask("AlterClientQuotas", 1, entries=[wrong])
-    ask("AlterClientQuotas", 1, entries=[quota(user, producer_byte_rate=9.0)], validate_only=True)
-    twice = quota(user, producer_byte_rate=9.0)
-    ask("AlterClientQuotas", 1, entries=[{**twice, "ops": twice["ops"] * 2}])
-    ask("AlterClientQuotas", 1, entries=[twice, twice])
-    ask("DescribeClientQuotas", 1, components=[], strict=False)
 
 
 # Data of partitions
@@ -562,6 +499,7 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "configurations": configurations,
     "group_configurations": group_configurations,
     "quotas": quotas,
+    "throttles": throttles,
     "offsets": offsets,
     "producers": producers,
     "cluster": cluster,

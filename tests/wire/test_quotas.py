@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -25,9 +26,10 @@ def client() -> Iterator[Client]:
         yield client
 
 
-def limit(client: Client, quota: str, value: float) -> None:
+def limit(client: Client, quota: str, value: float, kind: str = "client-id") -> None:
+    name = "loud" if kind == "client-id" else None
     entry = {
-        "entity": [{"entity_type": "client-id", "entity_name": "loud"}],
+        "entity": [{"entity_type": kind, "entity_name": name}],
         "ops": [{"key": quota, "value": value, "remove": False}],
     }
     (answer,) = client.ask("AlterClientQuotas", 1, {"entries": [entry]})["entries"]
@@ -37,6 +39,15 @@ def limit(client: Client, quota: str, value: float) -> None:
 def produce(client: Client) -> dict[str, Any]:
     data = {"name": "t", "partition_data": [{"index": 0, "records": BATCH}]}
     return client.ask("Produce", 9, {"acks": -1, "timeout": 30_000, "topic_data": [data]})
+
+
+def create(client: Client, name: str) -> dict[str, Any]:
+    topic = {"name": name, "num_partitions": 9, "replication_factor": 1}
+    return client.ask("CreateTopics", 7, {"topics": [topic], "timeout": 30_000})
+
+
+def describe(client: Client) -> dict[str, Any]:
+    return client.ask("Metadata", 9, {"topics": None})
 
 
 def fetch(client: Client) -> dict[str, Any]:
@@ -64,3 +75,48 @@ def test_others_are_neither_told_nor_muted(client: Client) -> None:
     limit(client, "producer_byte_rate", 1.0)
     client.client_id = "quiet"
     assert produce(client)["throttle_time"] == 0
+
+
+@pytest.mark.parametrize("ask", [describe, produce, fetch])
+def test_who_takes_too_much_of_a_thread_waits_for_a_window(client: Client, ask: Any) -> None:
+    limit(client, "request_percentage", 1e-6)
+    for _ in range(2):
+        assert ask(client)["throttle_time"] == 1000
+        client.again()
+    client.client_id = "quiet"
+    assert ask(client)["throttle_time"] == 0
+
+
+def test_requests_that_wait_for_others_take_no_time(client: Client) -> None:
+    """A fetch that waits for records is not charged for the time that it waits."""
+    produce(client)
+    limit(client, "request_percentage", 20.0)
+    partition = {"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1 << 20}
+    topic = {"topic": "t", "partitions": [{"current_leader_epoch": -1, **partition}]}
+    asked = {"replica_id": -1, "max_bytes": 1 << 20, "topics": [topic], "session_epoch": -1}
+    asked |= {"last_fetched_epoch": -1, "rack_id": "", "min_bytes": 1, "max_wait": 400}
+    assert client.ask("Fetch", 12, asked)["throttle_time"] == 0
+
+
+def test_who_creates_too_much_is_refused_and_told_for_how_long(client: Client) -> None:
+    limit(client, "controller_mutation_rate", 1e-3)
+    assert create(client, "u")["topics"][0]["error_code"] == "NONE"
+    answer = create(client, "v")
+    assert answer["topics"][0]["error_code"] == "THROTTLING_QUOTA_EXCEEDED"
+    assert answer["throttle_time"] > 1_000_000
+    client.again()
+    asked = {"topics": [{"name": "w"}], "allow_auto_topic_creation": True}
+    for _ in range(2):
+        client.ask("Metadata", 9, asked)
+    client.client_id = "quiet"
+    assert create(client, "w")["topics"][0]["error_code"] == "NONE"
+
+
+def test_connections_above_the_rate_of_their_address_are_not_served(client: Client) -> None:
+    limit(client, "connection_creation_rate", 1.0, "ip")
+    port = client.connection.getpeername()[1]
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client.connect(port)) for _ in range(200)]
+        with pytest.raises(ConnectionError):
+            list(map(describe, clients))
+    describe(client)

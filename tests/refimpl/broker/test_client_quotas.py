@@ -71,3 +71,31 @@ def test_what_lies_behind_all_windows_is_forgotten() -> None:
     rate.record(NOW, 1 << 30)
     rate.record(NOW + 11_000, 1)
     assert [amount for _, amount in rate.windows] == [1]
+
+
+def limited(quota: str, bound: float, **entity: str | None) -> ClientQuotas:
+    metadata = ClusterMetadata()
+    named = {kind.replace("_", "-"): name for kind, name in entity.items()}
+    metadata.apply(QuotasAltered(frozenset(named.items()), {quota: bound}))
+    return ClientQuotas(metadata, 11, 1000)
+
+
+def test_the_time_of_requests_is_a_percentage_and_waits_for_a_window_at_most() -> None:
+    limits = limited("request_percentage", 1.0, client_id="c")
+    # A percent of 10 s, over 10 s of which nobody has heard yet, is at the quota.
+    assert limits.request_throttle_ms("c", 100_000_000, NOW) == 0
+    assert limits.request_throttle_ms("c", 5_000_000, NOW) == 500
+    assert limits.request_throttle_ms("c", 5_000_000_000, NOW) == 1_000
+    assert limits.request_throttle_ms("d", 5_000_000_000, NOW) == 0
+
+
+def test_connections_above_the_rate_wait_and_do_not_count() -> None:
+    for name in ("10.0.0.1", None):
+        limits = limited("connection_creation_rate", 2.0, ip=name)
+        assert [limits.connection_throttle_ms("10.0.0.1", NOW) for _ in range(20)] == [0] * 20
+        assert limits.connection_throttle_ms("10.0.0.1", NOW) == 500
+        assert limits.connection_throttle_ms("10.0.0.1", NOW) == 500
+        assert limits.connection_throttle_ms("10.0.0.2", NOW) == 0
+    assert (
+        limited("connection_creation_rate", 0.0, ip=None).connection_throttle_ms("x", NOW) == 1000
+    )
