@@ -4,8 +4,10 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from cProfile import Profile
+from itertools import groupby
 from pathlib import Path
 from pkgutil import walk_packages
+from random import Random
 
 from attrs import evolve, frozen
 
@@ -118,6 +120,15 @@ def jobs(wanted: Sequence[str] = ()) -> list[Job]:
     return chosen
 
 
+def sampled(todo: Sequence[Job], most: int, seed: int) -> list[Job]:
+    """Of each file so many at most, drawn by the seed: how well the file is held, at less cost."""
+    drawn: list[Job] = []
+    for file, of in groupby(todo, lambda job: job.mutant.file):
+        jobs = [*of]
+        drawn += Random(f"{seed} {file}").sample(jobs, min(most, len(jobs)))
+    return drawn
+
+
 def _node() -> Iterator[str]:
     """The files of the node: a package, or none yet."""
     folder = CHECKOUT / NODE.replace(".", "/")
@@ -200,6 +211,8 @@ class Tally:
     cpu_s: Mapping[str, float]
     survivors: tuple[Generated, ...]
     """Those that no gate found, and nobody explains."""
+    files: Mapping[str, tuple[int, int]]
+    """Per file how many were killed, and how many live."""
     equivalent: int
     wrongly_explained: tuple[str, ...]
     """Those that are explained, and were found all the same."""
@@ -218,6 +231,7 @@ def tally(todo: Sequence[Job], results: Iterable[Result]) -> Tally:
     cpu_s: dict[str, float] = defaultdict(float)
     survivors: list[Generated] = []
     revived: list[str] = []
+    files = Counter[str]()
     equivalent = 0
     for result in results:
         asked.update(result.asked)
@@ -225,10 +239,13 @@ def tally(todo: Sequence[Job], results: Iterable[Result]) -> Tally:
             cpu_s[gate] += answer.cpu_s
         if result.killers:
             killed[result.killers[0]] += 1
+            files[by_name[result.name].file] += 1
             revived += [result.name] if result.name in reasons else []
         elif result.name in reasons:
             equivalent += 1
         else:
             survivors.append(by_name[result.name])
     ordered = sorted(survivors, key=lambda mutant: (mutant.file, mutant.line))
-    return Tally(asked, killed, cpu_s, tuple(ordered), equivalent, tuple(revived))
+    alive = Counter(mutant.file for mutant in survivors)
+    held = {file: (files[file], alive[file]) for file in files | alive}
+    return Tally(asked, killed, cpu_s, tuple(ordered), held, equivalent, tuple(revived))

@@ -21,10 +21,21 @@ from properties.tla.errors import Unusable
 T = TypeVar("T")
 
 
-def automatic(names: tuple[str, ...], listed: bool, quick: bool, console: Console) -> bool:
-    """Run them, or only list them; whether everything is found or explained."""
+def automatic(
+    names: tuple[str, ...],
+    listed: bool,
+    quick: bool,
+    sample: tuple[int, int] | None,
+    console: Console,
+) -> bool:
+    """Run them, or only list them; whether everything is found or explained.
+
+    With a `sample` only so many of each file, and the seed by which they are drawn.
+    """
     try:
         todo = auto.jobs(names)
+        if sample:
+            todo = auto.sampled(todo, *sample)
         if quick:
             todo = [evolve(job, gates={}) for job in todo]
         if listed:
@@ -33,10 +44,11 @@ def automatic(names: tuple[str, ...], listed: bool, quick: bool, console: Consol
                 console.print(told, highlight=False, markup=False, emoji=False, soft_wrap=True)
             return True
         tally = _asked(todo, console)
-        stale = [] if names else auto.stale_explanations(job.mutant.name for job in todo)
+        stale = [] if names or sample else auto.stale_explanations(job.mutant.name for job in todo)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
     _gates(tally, console)
+    _files(tally, console)
     return _judged(tally, stale, console)
 
 
@@ -52,6 +64,17 @@ def _asked(todo: Sequence[Job], console: Console) -> Tally:
         for folder in of
     ]
     return with_suite(folders, asked)
+
+
+def _files(tally: Tally, console: Console) -> None:
+    """How each file is held: what was killed, of what is not known to be equivalent."""
+    grid = Grid("file", "mutants", "killed", "rate", box=SIMPLE)
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    for file, (killed, alive) in sorted(tally.files.items()):
+        rate = f"{killed / max(1, killed + alive):.1%}"
+        grid.add_row(file, f"{killed + alive:,}", f"{killed:,}", rate)
+    console.print(grid)
 
 
 def _gates(tally: Tally, console: Console) -> None:

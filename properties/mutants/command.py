@@ -43,6 +43,13 @@ from properties.tla.errors import Unusable
     help="With --auto: ask the tests alone, and neither conformance nor the simulator.",
 )
 @click.option(
+    "--sample",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --auto: of each file only so many, drawn by --seed.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the sample.")
+@click.option(
     "--specs",
     "of_specs",
     is_flag=True,
@@ -57,6 +64,8 @@ def mutants(
     listed: bool,
     auto: bool,
     quick: bool,
+    sample: int | None,
+    seed: int,
     of_specs: bool,
 ) -> None:
     """Put known bugs in and show that each is found.
@@ -81,7 +90,8 @@ def mutants(
             raise SystemExit(1)
         return
     if auto:
-        if not automatic(names, listed, quick, console):
+        drawn = (sample, seed) if sample else None
+        if not automatic(names, listed, quick, drawn, console):
             raise SystemExit(1)
         return
     known = catalogue()

@@ -16,13 +16,16 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import orjson
 from attrs import evolve, frozen
 
 from properties.tla import InputError, SpecTree, load_graph
 from properties.tla.checker import Outcome, Status
 from properties.tla.guards import load_false_guards
+from properties.tla.specs import cache_folder
 from properties.tla.tlc import Tlc
-from properties.tla.verdicts import FIGURES, compare, load
+from properties.tla.tools import digest
+from properties.tla.verdicts import FIGURES, Table, compare, load
 
 #: Of guards that may go, only so many are asked: nothing is expected to tell.
 FEW = 2
@@ -201,6 +204,38 @@ def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
     return None
 
 
+def remembered(guard: Guard, tree: SpecTree | None = None) -> str | None:
+    """The same, read from the answers so far: an interrupted run goes on where it was."""
+    tree = tree or SpecTree()
+    table = load(guard.module, tree)
+    asked = _asked(guard, table)
+    place = {"guard": guard.place, "asked": [*asked]}
+    answers = _answers(table, tree)
+    for line in answers.read_bytes().splitlines() if answers.is_file() else ():
+        row = orjson.loads(line)
+        if row | place == row:
+            return row["missed"]
+    row = place | {"missed": killer(guard, tree)}
+    answers.parent.mkdir(parents=True, exist_ok=True)
+    with answers.open("ab") as file:
+        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    return row["missed"]
+
+
+def _answers(table: Table, tree: SpecTree) -> Path:
+    """Where they are kept, as long as neither the module nor what is asked of it changes."""
+    cfgs = (*table.scopes.guards, *table.scopes.mutants)
+    sources = [*tree.closure(table.module), *(tree.model(table.module, cfg) for cfg in cfgs)]
+    key = digest([*sources, Path(__file__)], *(str(table.row(cfg)) for cfg in cfgs))
+    return cache_folder() / "mutants" / f"guards-{table.module}-{key}.jsonl"
+
+
+def _asked(guard: Guard, table: Table) -> tuple[str, ...]:
+    """The configurations that are asked: few, where nothing is expected to tell."""
+    few = guard.place in table.guards.equivalent
+    return table.scopes.guards[:FEW] if few else table.scopes.guards
+
+
 def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, list[str]]]:
     """The configurations that are asked, and what differs in the verdict of each without it."""
     scratch = Path(tempfile.mkdtemp(prefix="highwater-guard-"))
@@ -209,8 +244,7 @@ def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, list[str]]
         shutil.copytree(tree.root, mutated.root)
         _drop(guard, mutated)
         table = load(guard.module, mutated)
-        asked = table.scopes.guards
-        for cfg in asked[:FEW] if guard.place in table.guards.equivalent else asked:
+        for cfg in _asked(guard, table):
             row = table.row(cfg)
             outcome = Tlc(mutated, quick=True).check(guard.module, cfg, LIMIT_S)
             answered = _is_an_answer(outcome, guard, cfg)

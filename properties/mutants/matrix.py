@@ -171,7 +171,7 @@ def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         names = [guard.name for guard in found]
-        yield from zip(names, pool.map(guards.killer, found), strict=True)
+        yield from zip(names, pool.map(guards.remembered, found), strict=True)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         stop_all()

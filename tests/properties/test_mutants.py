@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import copytree
@@ -296,6 +297,18 @@ def test_every_explained_survivor_is_still_a_mutant() -> None:
     assert all(len(why) > 30 for why in auto.explained().values())
 
 
+def test_a_sample_takes_so_many_of_each_file_and_its_seed_tells_which() -> None:
+    todo = auto.jobs(["machines.group:", "machines.classic_member:"])
+    one, again, other = (auto.sampled(todo, 5, seed) for seed in (1, 1, 2))
+    assert [job.mutant.name for job in one] == [job.mutant.name for job in again]
+    assert [job.mutant.name for job in one] != [job.mutant.name for job in other]
+    assert Counter(job.mutant.file.rpartition("/")[2] for job in one) == {
+        "group.py": 5,
+        "classic_member.py": 5,
+    }
+    assert len(auto.sampled(todo, 10_000, 1)) == len(todo) > 10
+
+
 def test_gates_find_a_sample_of_generated_mutants_and_a_second_run_asks_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -307,6 +320,7 @@ def test_gates_find_a_sample_of_generated_mutants_and_a_second_run_asks_nobody(
     assert {result.name for result in auto.run(todo, at_once=2)} == {r.name for r in first}
     tally = auto.tally(todo, first)
     assert (sum(tally.killed.values()), tally.survivors, tally.rate) == (3, (), 1.0)
+    assert tally.files == {"refimpl/machines/abstract_log.py": (3, 0)}
 
 
 def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(

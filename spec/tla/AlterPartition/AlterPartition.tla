@@ -60,20 +60,22 @@ vars == <<replicas, state, alive, registered, incarnation, requests, resent, ans
 Nobody == [r \in Replicas |-> 0]
 Unheard == [r \in Replicas |-> Nothing]
 
-Init ==
+InitWith(members) ==
     /\ log = [r \in Replicas |-> <<>>]
     /\ highWatermark = Nobody
     /\ epoch = [r \in Replicas |-> 1]
     /\ partitionEpoch = [r \in Replicas |-> 1]
-    /\ isr = [r \in Replicas |-> IF r = 1 THEN Replicas ELSE {}]
+    /\ isr = [r \in Replicas |-> IF r = 1 THEN members ELSE {}]
     /\ pending = [r \in Replicas |-> NoRequest]
     /\ ends = [r \in Replicas |-> Unheard]
     /\ seen = [r \in Replicas |-> Unheard]
-    /\ state = [leader |-> 1, epoch |-> 1, partitionEpoch |-> 1, isr |-> Replicas]
+    /\ state = [leader |-> 1, epoch |-> 1, partitionEpoch |-> 1, isr |-> members]
     /\ alive = Replicas
     /\ registered = Nobody /\ incarnation = Nobody
     /\ requests = {} /\ resent = {} /\ answers = {}
     /\ committed = <<>>
+
+Init == InitWith(Replicas)
 
 -----------------------------------------------------------------------------
 LogEnd(r) == Len(log[r])
@@ -288,6 +290,9 @@ Next ==
     \/ \E r \in Replicas : Unfence(r)
 
 Spec == Init /\ [][Next]_vars
+
+(* The last replica has left the ISR before: a smaller model of its return. *)
+LastIsOut == InitWith(Replicas \ {N}) /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
 (* Promises *)
