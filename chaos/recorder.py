@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import define, field
 
+from chaos.group_recorder import GroupRecorder
 from chaos.protocol_events import Step, Trace
 from chaos.sim.addresses import BROKERS
 from chaos.sim.simulation import Simulation
@@ -152,17 +153,21 @@ class Recorder:
     """The traces of one run."""
 
     replication: Mapping[TopicPartition, Replication]
+    group: GroupRecorder
     registered: set[int] = field(factory=set[int])
 
     @classmethod
-    def of(cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]]) -> "Recorder":
-        """Traces of these partitions, before anything has happened."""
-        return cls({name: Replication(partition_trace(name), of) for name, of in replicas.items()})
+    def of(
+        cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]], group: GroupRecorder
+    ) -> "Recorder":
+        """Traces of these partitions and of this group, before anything has happened."""
+        partitions = {name: Replication(partition_trace(name), of) for name, of in replicas.items()}
+        return cls(partitions, group)
 
     @property
     def traces(self) -> list[Trace]:
         """All traces."""
-        return [one.trace for one in self.replication.values()]
+        return [*(one.trace for one in self.replication.values()), self.group.trace()]
 
     def lines(self, run: str, bounds: Mapping[str, Mapping[str, Json]]) -> Iterator[bytes]:
         """Everything as NDJSON: each trace with its header, which names the spec's constants."""
@@ -177,6 +182,7 @@ class Recorder:
         timeline = simulation.timeline
         for kind, watcher in partition_watchers(lambda: timeline.now, self.replication).items():
             simulation.watch(kind, watcher)
+        self.group.attach(simulation.watch)
         simulation.watch(o.Registered, lambda _, seen: self._registered(timeline.now, seen.broker))
 
     def _registered(self, now: int, broker: int) -> None:

@@ -44,8 +44,10 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
     Restarts may lose the end of a log and anybody may be elected: what that may cost is the
     oracles' business, and whether each step is one of the spec is TLC's.
     """
-    assert run.recorder is not None
-    return {trace.subject: REPLICATION for trace in run.recorder.traces}
+    recorder = run.recorder
+    assert recorder is not None
+    partitions = {one.trace.subject: REPLICATION for one in recorder.replication.values()}
+    return {**partitions, recorder.group.group_id: recorder.group.constants(BEYOND)}
 
 
 def write_history(run: Run, folder: Path) -> Path:

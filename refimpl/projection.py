@@ -12,14 +12,14 @@ are a second opinion, which must not share the mistakes of this one.
 What no machine holds (messages under way, ghosts, bounds) is not here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.classic_consumer import ClassicConsumer
 from refimpl.machines.classic_group import ClassicGroup
-from refimpl.machines.consumer_group import ConsumerGroup
+from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember, Partition
 from refimpl.machines.consumer_membership import Membership
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import ControllerElection
@@ -118,6 +118,21 @@ CONSUMER_GROUP: Projection[ConsumerGroup] = {
     "groupEpoch": lambda g: g.epoch,
     "targetEpoch": lambda g: g.target_epoch,
 }
+
+CONSUMER_STATES = "stable", "unrevoked", "unreleased"
+NOT_ASSIGNED = -1
+
+
+def consumer_member(member: ConsumerMember, partitions: Sequence[Partition]) -> Mapping[str, Any]:
+    """A member at the coordinator: one entry of ConsumerGroup's `member`."""
+    return {
+        "epoch": member.epoch,
+        "previous": max(member.previous_epoch, 0),
+        "state": CONSUMER_STATES[member.state],
+        "assigned": tuple([member.assigned.get(one, NOT_ASSIGNED) for one in partitions]),
+        "pending": tuple([member.pending.get(one, NOT_ASSIGNED) for one in partitions]),
+    }
+
 
 CONSUMER_MEMBERSHIP: Projection[Membership] = {
     "heard": lambda m: m.epoch,

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from chaos import counting
+from chaos.classic_recorder import ClassicGroupRecorder
 from chaos.clients.classic_member import ClassicMember
 from chaos.clients.consumer import Part
 from chaos.clients.consumer_member import ConsumerMember
@@ -20,8 +21,10 @@ from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
+from chaos.consumer_recorder import ConsumerGroupRecorder
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
+from chaos.group_recorder import GroupRecorder
 from chaos.oracles.classic_group import ClassicGroupOracle
 from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
@@ -38,6 +41,7 @@ from chaos.settings import Settings
 from chaos.sim.addresses import (
     BROKERS,
     FIRST_CLIENT,
+    GROUP,
     NEMESIS,
     OFFSETS,
     OFFSETS_ID,
@@ -62,6 +66,7 @@ from refimpl.groups.config import GroupConfig
 from refimpl.machines.group import Member
 from refimpl.machines.replica import Replica
 from refimpl.storage.config import LogConfig
+from refimpl.storage.schema import Uuid
 
 ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
@@ -168,8 +173,9 @@ def build(
     controller, brokers = _cluster(simulation, everything)
     replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in everything}
     _watch_registrations(simulation, brokers, replicas)
-    recorder = Recorder.of(replicas) if events else None
-    if recorder is not None:
+    recorder = None
+    if events:
+        recorder = Recorder.of(replicas, _group_recorder(simulation, names, replicas[OFFSETS]))
         recorder.attach(simulation)  # first of all, so that a step that breaks something is there
     counting.attach(simulation)
     partitions = [
@@ -219,6 +225,17 @@ def build(
     nemesis.start()
     progress.start()
     return Run(settings, script, simulation, nodes, of_topic, group, progress, recorder)
+
+
+def _group_recorder(
+    simulation: Simulation, names: list[TopicPartition], replicas: Mapping[int, Replica]
+) -> GroupRecorder:
+    about = GROUP, lambda: simulation.timeline.now, replicas.__getitem__
+    if simulation.settings.group_protocol == "classic":
+        return ClassicGroupRecorder(*about, partitions=names)
+    topic = Uuid(TOPIC_ID)
+    partitions = [(topic, name.partition) for name in names]
+    return ConsumerGroupRecorder(*about, topics={TOPIC: topic}, partitions=partitions)
 
 
 def _group(

@@ -308,4 +308,5 @@ MODULE = Module(
         *("classic_group", "classic_member", "classic_rebalance"),
         *("classic_operations", "classic_consumer"),
     ),
+    recorded="ClassicCoordinator",
 )

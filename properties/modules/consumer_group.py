@@ -29,7 +29,12 @@ from refimpl.machines.consumer_heartbeat import (
     may_compute,
 )
 from refimpl.machines.consumer_membership import Membership
-from refimpl.projection import CONSUMER_GROUP, CONSUMER_MEMBERSHIP
+from refimpl.projection import (
+    CONSUMER_GROUP,
+    CONSUMER_MEMBERSHIP,
+    CONSUMER_STATES,
+    consumer_member,
+)
 from refimpl.storage.schema import Uuid
 
 TOPIC = Uuid(bytes(15) + b"\1")
@@ -37,8 +42,6 @@ PARTITIONS: tuple[Partition, ...] = tuple((TOPIC, number) for number in range(8)
 NAMES = frozenset(("orders",))
 REBALANCE_MS = 300_000
 NOW, LATER_MS = 1, 1_000
-STATES = ("stable", "unrevoked", "unreleased")
-NOT_ASSIGNED = -1
 NO_COMMIT = (0, 0, 0, 0)
 
 
@@ -290,7 +293,7 @@ class ConsumerGroup(Binding):
             joined.group.members[self._name(m)].said,
             seen["epoch"],
             seen["previous"],
-            STATES.index(seen["state"]),
+            CONSUMER_STATES.index(seen["state"]),
             self._owned(seen["assigned"]),
             self._owned(seen["pending"]),
         )
@@ -298,19 +301,9 @@ class ConsumerGroup(Binding):
     def _owned(self, epochs: tuple[int, ...]) -> Owned:
         return {p: e for p, e in zip(self.partitions, epochs, strict=True) if e >= 0}
 
-    def _epochs(self, owned: Owned) -> tuple[int, ...]:
-        return tuple([owned.get(p, NOT_ASSIGNED) for p in self.partitions])
-
     def _seen(self, m: int) -> Rec:
         """A member as the spec has it; one that is not known has epoch 0."""
-        here = self._known(m) or ConsumerMember("", previous_epoch=0)
-        return Rec.of(
-            epoch=here.epoch,
-            previous=here.previous_epoch,
-            state=STATES[here.state],
-            assigned=self._epochs(here.assigned),
-            pending=self._epochs(here.pending),
-        )
+        return Rec.of(**consumer_member(self._known(m) or ConsumerMember(""), self.partitions))
 
     def _target(self) -> tuple[int, ...]:
         owners = {p: m for m in self.ids for p in self.group.target.get(self._name(m), ())}
@@ -346,4 +339,5 @@ MODULE = Module(
         "consumer_heartbeat",
         "consumer_membership",
     ),
+    recorded="ConsumerCoordinator",
 )

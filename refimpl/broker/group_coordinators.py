@@ -14,12 +14,12 @@ from refimpl.broker.cluster import GROUP, ClusterMetadata, ConfigResource
 from refimpl.broker.context import Context
 from refimpl.broker.forwarding import AutoTopics
 from refimpl.broker.messages import Request, TopicPartition
-from refimpl.broker.observations import GroupsLoaded, GroupsUnloaded, Written
+from refimpl.broker.observations import GroupOperation, GroupsLoaded, GroupsUnloaded, Written
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.coordinator import GroupCoordinator, Output, SetTimer, State
-from refimpl.groups.operation import Answer, TimerKey
+from refimpl.groups.operation import Answer, Performed, TimerKey
 from refimpl.groups.registry import NewId, new_coordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.machines.replica_log import Appended
@@ -63,9 +63,7 @@ class PartitionLog:
         except Refusal as refusal:
             self.context.refused("GroupCoordinator", refusal)
             raise
-        first, last = appended.first_offset, appended.last_offset
-        self.context.outputs.append(Written(partition.name, first, last + 1))
-        return last
+        return appended.last_offset
 
     def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
         """Records from an offset on, and where to go on."""
@@ -151,7 +149,8 @@ class GroupCoordinators:
         )
         self.coordinators[number] = coordinator
         partition.on_commit = self.committed
-        self._carry_out(now, number, coordinator.load(now))
+        with _Appending(self, now, number):
+            self._carry_out(now, number, coordinator.load(now))
         self._loaded(coordinator)
 
     def _configured(self, group_id: str) -> Mapping[str, str]:
@@ -160,7 +159,7 @@ class GroupCoordinators:
     def _loaded(self, coordinator: GroupCoordinator) -> None:
         if coordinator.state is State.ACTIVE:
             name = TopicPartition(OFFSETS_TOPIC, coordinator.partition)
-            self.context.outputs.append(GroupsLoaded(name, coordinator.position))
+            self.context.outputs.append(GroupsLoaded(name, coordinator.position, coordinator.store))
 
     def resigned(self, now: int, partition: Partition) -> None:
         """Another one leads, or the partition is gone: what is not answered is not known."""
@@ -283,6 +282,9 @@ class GroupCoordinators:
                     self._set(number, key, at_ms)
                 case SetTimer():
                     self._due.pop((number, output.key), None)
+                case Performed():
+                    name = TopicPartition(OFFSETS_TOPIC, number)
+                    self.context.outputs.append(GroupOperation(name, output))
 
     def _set(self, number: int, key: TimerKey, at_ms: int) -> None:
         if self._due.get((number, key)) == at_ms:
@@ -297,7 +299,7 @@ class GroupCoordinators:
 
 @define(eq=False)
 class _Appending:
-    """Within it a coordinator may append; behind it, followers are told."""
+    """Within it a coordinator may append; behind it that is observed, and followers are told."""
 
     here: GroupCoordinators
     now: int
@@ -314,4 +316,6 @@ class _Appending:
     def __exit__(self, *_: object) -> None:
         partition = self._partition()
         if partition is not None and partition.log.end > self._end:
+            written = Written(partition.name, self._end, partition.log.end)
+            self.here.context.outputs.append(written)
             self.here.appended(self.now, partition)

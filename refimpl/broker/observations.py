@@ -7,6 +7,8 @@ no variable of a partition's spec changes twice.
 from typing import Any, NamedTuple
 
 from refimpl.broker.messages import TopicPartition
+from refimpl.groups.operation import Performed
+from refimpl.groups.store import GroupStore
 from refimpl.machines.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -124,10 +126,19 @@ class LogRestarted(NamedTuple):
 
 
 class GroupsLoaded(NamedTuple):
-    """A broker coordinates the groups of a partition, which it has read up to here."""
+    """A broker coordinates the groups of a partition, which it has read up to here: the groups and
+    offsets that it found."""
 
     partition: TopicPartition
     end: int
+    store: GroupStore
+
+
+class GroupOperation(NamedTuple):
+    """A coordinator has done what a request or a timer asked for, or refused it."""
+
+    partition: TopicPartition
+    performed: Performed
 
 
 class GroupsUnloaded(NamedTuple):

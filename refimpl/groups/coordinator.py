@@ -25,7 +25,15 @@ from refimpl.groups.errors import (
 )
 from refimpl.groups.log import CoordinatorLog
 from refimpl.groups.offsets import Offsets
-from refimpl.groups.operation import Answer, GroupLogic, Handler, Outcome, TimerKey, Token
+from refimpl.groups.operation import (
+    Answer,
+    GroupLogic,
+    Handler,
+    Outcome,
+    Performed,
+    TimerKey,
+    Token,
+)
 from refimpl.groups.operators import Operators
 from refimpl.groups.store import GroupStore
 from refimpl.storage.errors import StorageOffline
@@ -54,7 +62,7 @@ class Deferred(NamedTuple):
     answers: Sequence[Answer]
 
 
-Output: TypeAlias = Answer | SetTimer
+Output: TypeAlias = Answer | SetTimer | Performed
 
 LOAD, APPEND, EXPIRE = TimerKey("load"), TimerKey("append"), TimerKey("expire offsets")
 
@@ -141,7 +149,7 @@ class GroupCoordinator:
             handler = self._handlers.get(request.__class__)
             if handler is None:
                 raise UnsupportedGroupRequest(type(request).__name__)
-            self._perform(now, handler(now, token, request))
+            self._perform(now, handler(now, token, request), request)
         except Refusal as refusal:
             self._refuse(now, token, request, refusal)
         return self._take_outputs()
@@ -160,7 +168,11 @@ class GroupCoordinator:
             body: Any = m.HeartbeatResponse(None)  # as Kafka: a member is not to rejoin for it
         else:
             body = m.refused(request, error, str(refusal).partition(": ")[2] or None)
-        self._answer(now, (Answer(token, body),), waits=self.state is State.ACTIVE)
+        active = self.state is State.ACTIVE
+        if active:
+            group = self.store.groups.get(request.group_id)
+            self._outputs.append(Performed(request, error, group, group, (), self.written))
+        self._answer(now, (Answer(token, body),), waits=active)
 
     def due(self, now: int, key: TimerKey) -> Sequence[Output]:
         """The time of a timer has come."""
@@ -174,7 +186,7 @@ class GroupCoordinator:
                 self._set(EXPIRE, now + self.config.offsets_retention_check_interval_ms)
             else:
                 fire = next(one.timers[key.kind] for one in self.logics if key.kind in one.timers)
-                self._perform(now, fire(now, key))
+                self._perform(now, fire(now, key), key)
         return self._take_outputs()
 
     def topic_deleted(self, now: int, topic: str, topic_id: bytes) -> Sequence[Output]:
@@ -185,8 +197,10 @@ class GroupCoordinator:
 
     # Operations
 
-    def _perform(self, now: int, outcome: Outcome) -> None:
+    def _perform(self, now: int, outcome: Outcome, about: Any = None) -> None:
         """Write down what was decided, take it over, and answer when it is committed.
+
+        `about` is the request or the timer, if it is one group's.
 
         What cannot be written has changed nothing: it is replayed after it is appended. A refused
         append is the answer to everyone who would have been answered.
@@ -199,7 +213,13 @@ class GroupCoordinator:
                 self._not_appended(now, outcome, refusal)
                 return
             self.written = offset + 1
+        groups = self.store.groups
+        before = None if about is None else groups.get(about.group_id)
         self.store.apply(outcome.changes, offset)
+        if about is not None:
+            after = groups.get(about.group_id)
+            performed = Performed(about, None, before, after, outcome.answers, self.written)
+            self._outputs.append(performed)
         self._answer(now, outcome.answers, waits=outcome.waits)
         for key, at_ms in outcome.timers.items():
             self._set(key, at_ms)

@@ -64,6 +64,19 @@ Handler: TypeAlias = Callable[[int, Token, Any], Outcome]
 """Takes the time, a request's token and the request. Raises Refusal to answer with its error."""
 
 
+class Performed(NamedTuple):
+    """An operation on a group that is over, for whoever watches: the request or the timer, the
+    error that it was refused with, the group before and after it, None for no group, and where the
+    log ends now."""
+
+    about: Any
+    error: str | None
+    before: Group
+    after: Group
+    answers: Sequence[Answer]
+    end: int
+
+
 @frozen
 class CommitBy:
     """Who commits or reads offsets: the claims of an OffsetCommit or OffsetFetch request."""

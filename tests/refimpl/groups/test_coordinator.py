@@ -14,7 +14,7 @@ from refimpl.broker.messages import TopicPartition
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.coordinator import EXPIRE, GroupCoordinator, SetTimer, State
-from refimpl.groups.operation import Answer, TimerKey
+from refimpl.groups.operation import Answer, Performed, TimerKey
 from refimpl.groups.registry import new_coordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.storage.consumer_protocol import Subscription
@@ -152,6 +152,8 @@ class Life:
                     self.timers.pop(key, None)
                 case SetTimer(key, int(at_ms)):
                     self.timers[key] = at_ms
+                case Performed():
+                    pass
                 case _:
                     raise AssertionError(output)
 

@@ -1,0 +1,263 @@
+"""Records a group in the words of the specs: which operation of its coordinators is which step.
+
+Coordinators follow one another, and a step counts when it is done: what a coordinator wrote and the
+next one does not have is given up by the step `Load`. One that is deposed and does not know it yet
+is not listened to. Member ids become numbers in their order, when everything is known.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from attrs import define, field, frozen
+
+from chaos.protocol_events import Trace
+from refimpl.broker import group_messages as m
+from refimpl.broker import observations as o
+from refimpl.broker.messages import TopicPartition
+from refimpl.events import Json
+from refimpl.groups.operation import Performed, TimerKey
+from refimpl.machines.replica import Replica
+from refimpl.storage.coordinator_records import OFFSETS_TOPIC
+
+Params = Mapping[str, Any]
+Watch = Callable[[type, Callable[[int, Any], None]], None]
+ELSEWHERE = "ElectUnclean", "ElectLastKnown"
+"""Decisions after which the log may be another one than it was."""
+
+
+@frozen
+class Member:
+    """A member id, where it is an argument of a step."""
+
+    id: str
+
+
+@frozen
+class Step:
+    """A step, before members have numbers; `after` is None where the group is not told with it."""
+
+    at_ms: int
+    action: str
+    params: Params
+    after: Any = None
+    committed: Mapping[TopicPartition, int] | None = None
+
+
+class Change(NamedTuple):
+    """A change of the group: its step, where its records end, and their leader epoch."""
+
+    step: int
+    end: int
+    epoch: int
+
+
+@define(eq=False)
+class GroupRecorder:
+    """The steps of one group.
+
+    `leads` is who leads the partition that the group is on, and in which epoch. `changes` are those
+    that are not known to be replicated, and `others` what later coordinators did not have of them:
+    it may be in the log of one that is elected still later.
+    """
+
+    group_id: str
+    clock: Callable[[], int]
+    #: A broker's replica of the partition that the group is on
+    replica_of: Callable[[int], Replica]
+    number: int = 0
+    steps: list[Step] = field(factory=list[Step])
+    ids: set[str] = field(factory=set[str])
+    #: Why the recording ends before the run, if it does
+    ended: str = ""
+    leads: tuple[int, int] = (0, 0)
+    active: bool = False
+    changes: list[Change] = field(factory=list[Change])
+    others: list[list[Change]] = field(factory=list[list[Change]])
+    #: Changes by coordinators that were deposed already, which no step tells of
+    unheard: list[Change] = field(factory=list[Change])
+    #: Where each coordinator's records end
+    wrote: dict[int, int] = field(factory=dict[int, int])
+    replicated: int = 0
+    committed: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
+
+    def attach(self, watch: Watch) -> None:
+        """Be told of what is recorded."""
+        watch(o.BecameLeader, self._became_leader)
+        watch(o.GroupsLoaded, self._loaded)
+        watch(o.GroupOperation, self._performed)
+        watch(o.HighWatermarkAdvanced, self._advanced)
+        watch(o.Decided, self._decided)
+
+    def _is_here(self, seen: Any) -> bool:
+        name: TopicPartition = seen.partition
+        return name.topic == OFFSETS_TOPIC and name.partition == self.number and not self.ended
+
+    # The log
+
+    def _became_leader(self, who: int, seen: o.BecameLeader) -> None:
+        if self._is_here(seen):
+            epoch = self.replica_of(who).epoch
+            if epoch > self.leads[1]:
+                self.leads, self.active = (who, epoch), False
+
+    def _loaded(self, who: int, seen: o.GroupsLoaded) -> None:
+        if not self._is_here(seen):
+            return
+        self.wrote[who] = seen.end
+        if who != self.leads[0]:
+            return
+        if seen.end < self.replicated:
+            self.ended = "the log has lost what was replicated"
+            return
+        self.active = True
+        if any(self._is_there(who, one) for one in self.unheard):
+            self.ended = "what a coordinator wrote that was deposed has come back"
+            return
+        kept = max((self._kept(who, one) for one in (self.changes, *self.others)), key=len)
+        self.others.append(self.changes)
+        self.changes = kept
+        self.committed = {
+            name: value.offset for name, value in seen.store.offsets_of(self.group_id)
+        }
+        self.add("Load", {"n": len(kept)}, seen.store.groups.get(self.group_id))
+
+    def _kept(self, who: int, changes: list[Change]) -> list[Change]:
+        """Those of a log's changes that are in a broker's log as well."""
+        return list(takewhile(lambda one: self._is_there(who, one), changes))
+
+    def _is_there(self, who: int, one: Change) -> bool:
+        epoch, end = self.replica_of(who).log.end_of(one.epoch)
+        return epoch == one.epoch and one.end <= end
+
+    def _advanced(self, who: int, seen: o.HighWatermarkAdvanced) -> None:
+        if self._is_here(seen) and self.active and who == self.leads[0]:
+            done = [one for one in self.changes if one.end <= seen.new]
+            if done:
+                count, self.replicated = len(done), done[-1].end
+                self.others = [one[count:] for one in self.others if one[:count] == done]
+                del self.changes[:count]
+                self.steps.append(Step(self.clock(), "Replicate", {"n": count}))
+
+    def _decided(self, who: int, seen: o.Decided) -> None:
+        if self._is_here(seen) and seen.action in ELSEWHERE:
+            self.ended = seen.action
+
+    # Operations
+
+    def _performed(self, who: int, seen: o.GroupOperation) -> None:
+        done = seen.performed
+        if not self._is_here(seen):
+            return
+        wrote, self.wrote[who] = done.end > self.wrote.get(who, done.end), done.end
+        if done.about.group_id == self.group_id:
+            if not self.active or who != self.leads[0]:
+                if wrote:
+                    epoch = self.replica_of(who).epoch
+                    self.unheard.append(Change(len(self.steps), done.end, epoch))
+            elif isinstance(done.about, m.OffsetCommitRequest):
+                self.commit(done.about, done)
+            elif isinstance(done.about, TimerKey):
+                self.timer(done.about, done)
+            else:
+                self.request(done.about, done)
+
+    def request(self, body: Any, done: Performed) -> None:
+        """A request of a member is done, or refused."""
+        raise NotImplementedError
+
+    def timer(self, key: TimerKey, done: Performed) -> None:
+        """A timer has done its work."""
+        raise NotImplementedError
+
+    def commit(self, body: m.OffsetCommitRequest, done: Performed) -> None:
+        """Offsets were committed, or not."""
+        if body.generation_id < 0:
+            self.ended = "offsets are committed by who is no member"
+        elif done.error is not None:
+            self.refuse_commit(body, done.error)
+        else:
+            ((_, answer),) = done.answers
+            taken = {name for name, error in answer.partitions if error is None}
+            for one in body.partitions:
+                if one.partition in taken:
+                    self.committed[one.partition] = one.offset
+                    self.changed(done)
+                    self.take_commit(body, one)
+
+    def take_commit(self, body: m.OffsetCommitRequest, one: m.CommittedPartition) -> None:
+        """A partition's offset is committed."""
+        raise NotImplementedError
+
+    def refuse_commit(self, body: m.OffsetCommitRequest, error: str) -> None:
+        """A commit was refused."""
+        raise NotImplementedError
+
+    # Writing down
+
+    def changed(self, done: Performed) -> None:
+        """A change that is in the log."""
+        self.changes.append(Change(len(self.steps), done.end, self.leads[1]))
+
+    def member(self, id: str) -> Member:
+        """A member, as an argument."""
+        self.ids.add(id)
+        return Member(id)
+
+    def add(self, action: str, params: Params, after: Any = None) -> None:
+        """A step; `after` is the group that it has left."""
+        told = action in ("Load", "TakeCommit")
+        committed = dict(self.committed) if told else None
+        self.steps.append(Step(self.clock(), action, params, after, committed))
+
+    def trace(self) -> Trace:
+        """The recording, in the numbers of the spec."""
+        numbers = {id: at for at, id in enumerate(sorted(self.ids), start=1)}
+        trace = Trace(self.spec, self.group_id, {})
+        for one in self.steps:
+            params = {
+                name: numbers[value.id] if isinstance(value, Member) else self.value(value, numbers)
+                for name, value in one.params.items()
+            }
+            changes: dict[str, Any] = {}
+            if one.after is not None or one.action == "Load":
+                changes |= self.project(one.after, numbers)
+            if one.committed is not None:
+                changes["committed"] = self.offsets(one.committed)
+            trace.add(one.at_ms, one.action, params, **changes)
+        return trace
+
+    @property
+    def size(self) -> int:
+        """M: so many members, the same for many runs."""
+        return max(8, -(-len(self.ids) // 8) * 8)
+
+    # What the protocols differ in
+
+    @property
+    def spec(self) -> str:
+        """The spec that the steps are of."""
+        raise NotImplementedError
+
+    def constants(self, beyond: int) -> Mapping[str, Json]:
+        """The constants of the spec; none bounds the run."""
+        raise NotImplementedError
+
+    def project(self, group: Any, numbers: Mapping[str, int]) -> dict[str, Any]:
+        """The variables of a group."""
+        raise NotImplementedError
+
+    def value(self, value: Any, numbers: Mapping[str, int]) -> Any:
+        """An argument that is no member: numbers and names stand for themselves."""
+        return value
+
+    def offsets(self, committed: Mapping[TopicPartition, int]) -> Sequence[int]:
+        """The variable `committed`."""
+        raise NotImplementedError
+
+
+def by_partition(
+    partitions: Iterable[Any], owners: Mapping[Any, str], numbers: Mapping[str, int]
+) -> list[int]:
+    """Whose each partition is, 0 for nobody's."""
+    return [numbers[owners[one]] if one in owners else 0 for one in partitions]

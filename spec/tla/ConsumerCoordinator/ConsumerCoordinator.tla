@@ -1,0 +1,181 @@
+------------------------- MODULE ConsumerCoordinator -------------------------
+(* A group of the consumer protocol as its coordinators run it: the rules   *)
+(* are ConsumerGroup's, the requests anybody's, who claims any epoch and    *)
+(* any partitions, and another coordinator takes over with what of the log  *)
+(* has reached it (GroupLog). To this spec recordings of the broker's       *)
+(* coordinators are held: each step is a request or a timer, or part of     *)
+(* what is done for one.                                                    *)
+EXTENDS Integers, Sequences, FiniteSets
+
+CONSTANTS
+    M,                 \* member ids 1..M
+    P,                 \* partitions 1..P
+    MaxEpoch,          \* bound: group epochs
+    MaxOffset,         \* bound: committed offsets
+    MaxLog,            \* bound: changes that are not replicated
+    WaitUntilFree, WaitUntilRevoked, Subset, CommitBy   \* as in ConsumerGroup
+
+VARIABLES
+    groupEpoch, targetEpoch, target, member,  \* as in ConsumerGroup
+    committed,   \* per partition: the offset that is committed
+    log,         \* what each change that is not replicated has left
+    others,      \* such logs of coordinators before, which others may have that lead later
+    stable       \* what the last change that is replicated has left
+
+now == <<groupEpoch, targetEpoch, target, member, committed>>
+group == <<groupEpoch, targetEpoch, target, member>>
+vars == <<now, log, others, stable>>
+
+(* A request claims an epoch, and to own some partitions. One that says     *)
+(* nothing of what it owns may own anything.                                *)
+Asked(epoch, owns) == INSTANCE ConsumerGroup WITH
+    heard <- [n \in 1..M |-> epoch], owned <- [n \in 1..M |-> owns], told <- [n \in 1..M |-> owns],
+    life <- [n \in 1..M |-> 1], abandoned <- [n \in 1..M |-> {}],
+    commit <- [member |-> 0, life |-> 0, partition |-> 0, epoch |-> 0],
+    Static <- 0, MaxLife <- 1, Commits <- FALSE, Batched <- TRUE, LateJoins <- FALSE,
+    ReportWhenDone <- TRUE, RejoinByZero <- TRUE, ReleaseFirst <- TRUE
+
+Members == 1..M
+Partitions == 1..P
+Nobody == 0
+Unknown == Asked(0, {})!Unknown
+Known(m) == Asked(0, {})!Known(m)
+Reconciled(m, x, reported, targets, epoch) == Asked(0, {})!Reconciled(m, x, reported, targets, epoch)
+
+Init ==
+    /\ groupEpoch = 1 /\ targetEpoch = 1 /\ target = [p \in Partitions |-> Nobody]
+    /\ member = [m \in Members |-> Unknown]
+    /\ committed = [p \in Partitions |-> 0]
+    /\ log = <<>> /\ others = {} /\ stable = now
+
+-----------------------------------------------------------------------------
+(* Whatever is changed is written down.                                     *)
+Written ==
+    /\ log' = IF now' = now THEN log ELSE Append(log, now')
+    /\ Len(log') <= MaxLog
+    /\ UNCHANGED <<others, stable>>
+
+(* A target gives partitions to members; where the topic is smaller than P, *)
+(* the rest to nobody.                                                      *)
+GivesTo(those, newTarget) == \A p \in Partitions : newTarget[p] \in those \cup {Nobody}
+
+-----------------------------------------------------------------------------
+(* Members come and go *)
+
+(* A member that is not known joins; a target is computed with it, if the   *)
+(* last one is old enough.                                                  *)
+Join(m, computed, newTarget) ==
+    /\ ~Known(m) /\ groupEpoch < MaxEpoch
+    /\ groupEpoch' = groupEpoch + 1
+    /\ IF computed
+       THEN GivesTo({n \in Members : Known(n)} \cup {m}, newTarget) /\ targetEpoch' = groupEpoch'
+       ELSE newTarget = target /\ targetEpoch' = targetEpoch
+    /\ target' = newTarget
+    /\ member' = [member EXCEPT ![m] = Reconciled(m, Unknown, {}, newTarget, targetEpoch')]
+    /\ UNCHANGED committed /\ Written
+
+(* It joins again, which is answered as a heartbeat is.                     *)
+Rejoin(m) == Asked(0, {})!Rejoin(m, TRUE) /\ UNCHANGED committed /\ Written
+
+(* A session or a rebalance has taken too long, or the member leaves.       *)
+Fence(m) == Asked(0, {})!Fence(m) /\ UNCHANGED committed /\ Written
+Leave(m) == Asked(0, {})!Fence(m) /\ UNCHANGED committed /\ Written
+
+(* The topics are not what they were.                                       *)
+ChangeTopics ==
+    /\ groupEpoch < MaxEpoch
+    /\ groupEpoch' = groupEpoch + 1
+    /\ UNCHANGED <<targetEpoch, target, member, committed>> /\ Written
+
+ComputeTarget(newTarget) ==
+    /\ targetEpoch < groupEpoch
+    /\ GivesTo({m \in Members : Known(m)}, newTarget)
+    /\ targetEpoch' = groupEpoch /\ target' = newTarget
+    /\ UNCHANGED <<groupEpoch, member, committed>> /\ Written
+
+-----------------------------------------------------------------------------
+(* Requests of members *)
+
+Heartbeat(m, epoch, owns) ==
+    Asked(epoch, owns)!Heartbeat(m, TRUE) /\ UNCHANGED committed /\ Written
+
+RefuseHeartbeat(m, epoch, owns) ==
+    /\ epoch # 0
+    /\ ~Known(m) \/ ~Asked(epoch, owns)!Welcome(m)
+    /\ UNCHANGED vars
+
+Commit(m, p, epoch) == [member |-> m, life |-> 1, partition |-> p, epoch |-> epoch]
+IsAccepted(c) == Asked(0, {})!OfMember(c) /\ Asked(0, {})!Accepted(c)
+
+TakeCommit(m, p, epoch, offset) ==
+    /\ IsAccepted(Commit(m, p, epoch))
+    /\ committed' = [committed EXCEPT ![p] = offset]
+    /\ UNCHANGED group
+    /\ log' = Append(log, now') /\ Len(log') <= MaxLog /\ UNCHANGED <<others, stable>>
+
+(* One partition that is not its own, and the whole request is refused.     *)
+RefuseCommit(m, those, epoch) ==
+    /\ \E p \in those : ~IsAccepted(Commit(m, p, epoch))
+    /\ UNCHANGED vars
+
+-----------------------------------------------------------------------------
+(* The log *)
+
+From(n, l) == SubSeq(l, n + 1, Len(l))
+Starts(l, with) == Len(l) >= Len(with) /\ SubSeq(l, 1, Len(with)) = with
+
+(* So many changes are replicated by now.                                   *)
+Replicate(n) ==
+    /\ n \in 1..Len(log)
+    /\ stable' = log[n] /\ log' = From(n, log)
+    /\ others' = {From(n, l) : l \in {o \in others : Starts(o, SubSeq(log, 1, n))}} \ {<<>>}
+    /\ UNCHANGED now
+
+(* Another coordinator, or the same one again, loads what has reached it:   *)
+(* all that is replicated, and the first n changes of what is not, or of    *)
+(* what another one had.                                                    *)
+Load(n) ==
+    /\ \E l \in others \cup {log} :
+        /\ n \in 0..Len(l)
+        /\ log' = SubSeq(l, 1, n)
+        /\ others' = (others \cup {log}) \ {<<>>}
+    /\ LET loaded == IF n = 0 THEN stable ELSE log'[n]
+       IN  /\ groupEpoch' = loaded[1] /\ targetEpoch' = loaded[2] /\ target' = loaded[3]
+           /\ member' = loaded[4] /\ committed' = loaded[5]
+    /\ UNCHANGED stable
+
+Next ==
+    \/ \E m \in Members, computed \in BOOLEAN, newTarget \in [Partitions -> 0..M] :
+            Join(m, computed, newTarget)
+    \/ \E m \in Members : Rejoin(m)
+    \/ \E m \in Members : Fence(m)
+    \/ \E m \in Members : Leave(m)
+    \/ ChangeTopics
+    \/ \E newTarget \in [Partitions -> 0..M] : ComputeTarget(newTarget)
+    \/ \E m \in Members, epoch \in 1..MaxEpoch, owns \in SUBSET Partitions : Heartbeat(m, epoch, owns)
+    \/ \E m \in Members, epoch \in 1..MaxEpoch, owns \in SUBSET Partitions :
+            RefuseHeartbeat(m, epoch, owns)
+    \/ \E m \in Members, p \in Partitions, epoch \in 1..MaxEpoch, offset \in 1..MaxOffset :
+            TakeCommit(m, p, epoch, offset)
+    \/ \E m \in Members, those \in SUBSET Partitions, epoch \in 1..MaxEpoch :
+            RefuseCommit(m, those, epoch)
+    \/ \E n \in 1..MaxLog : Replicate(n)
+    \/ \E n \in 0..MaxLog : Load(n)
+
+Spec == Init /\ [][Next]_vars
+
+-----------------------------------------------------------------------------
+(* Promises, whatever clients say *)
+
+OneHolder == Asked(0, {})!OneHolder
+
+(* No claim lets a member commit what somebody else holds.                  *)
+OnlyHoldersCommit ==
+    \A m \in Members, p \in Partitions, epoch \in 1..MaxEpoch :
+        IsAccepted(Commit(m, p, epoch)) => \A n \in Members \ {m} : p \notin Asked(0, {})!Holds(n)
+
+-----------------------------------------------------------------------------
+(* Probes: each must be violated, or the model never gets there. *)
+NeverUnrevoked == \A m \in Members : member[m].state # "unrevoked"
+NeverBack == ~(log = <<>> /\ groupEpoch = 3 /\ committed # [p \in Partitions |-> 0])
+=============================================================================
