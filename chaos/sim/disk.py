@@ -1,6 +1,6 @@
 """The cheap disk: logs in memory, with a page cache whose end may be lost in a crash."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from attrs import define, field
 
@@ -40,6 +40,9 @@ class MemoryLogs:
     def partitions(self) -> list[TopicPartition]:
         """What there are logs of."""
         return list(self.logs)
+
+    def prepare(self, partitions: Collection[TopicPartition]) -> None:
+        """Nothing is to be done for logs in memory."""
 
     def open(self, partition: TopicPartition) -> Found:
         """The log, and a high watermark that is in it: what was deleted was committed."""

@@ -1,6 +1,6 @@
 """A `LogDirectory` of Kafka's files: one storage `LogDir`, and the cleaner beside it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import orjson
 from attrs import define, field
@@ -44,6 +44,17 @@ class FileLogs:
             self._closed_by = orjson.loads(read_file(self.disk, CLEAN_SHUTDOWN))["brokerEpoch"]
         self.directory = LogDir.open(self.disk, self.now_ms(), self.config, self.overrides)
         self.cleaner = LogCleaner(self.directory)
+
+    def prepare(self, partitions: Collection[TopicPartition]) -> None:
+        """Make the folders of those that are new."""
+        directory = self.directory
+        self.directory.prepare(
+            {
+                one: self.topic_ids.get(one.topic, NO_ID)
+                for one in partitions
+                if one not in directory.logs and one not in directory.damaged
+            }
+        )
 
     def open(self, partition: TopicPartition) -> Found:
         """The recovered log, or a new one."""

@@ -5,7 +5,7 @@ What Kafka calls LogManager; the work is the storage's. Each timer answers how l
 again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from attrs import define, field
@@ -65,6 +65,13 @@ class LogManager:
         except StorageOffline as failure:
             self.context.refused(name, failure)
         return period
+
+    def prepare(self, names: Collection[TopicPartition]) -> None:
+        """These partitions are about to be opened."""
+        try:
+            self.logs.prepare(names)
+        except StorageOffline as failure:
+            self.context.refused("LeaderAndIsr", failure)
 
     def open(self, name: TopicPartition, min_isr: int) -> Partition | None:
         """Open the log of a partition, or begin one; None if it cannot be."""

@@ -1,6 +1,6 @@
 """What a node needs of its log directory, and of the logs in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from refimpl.broker.messages import TopicPartition
@@ -88,6 +88,10 @@ class LogDirectory(Protocol):
 
     Whatever fails raises StorageOffline, and takes partitions offline (KIP-112).
     """
+
+    def prepare(self, partitions: Collection[TopicPartition]) -> None:
+        """These are about to be opened: what can be done for all of them at once is done."""
+        ...
 
     def open(self, partition: TopicPartition) -> Found:
         """What is there of a partition; nothing, for one that is new."""

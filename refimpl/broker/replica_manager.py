@@ -38,6 +38,9 @@ from refimpl.storage.errors import StorageOffline
 
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 
+MANY = 8
+"""Of so many new partitions the folders are made together."""
+
 
 @define(eq=False)
 class ReplicaManager:
@@ -61,6 +64,10 @@ class ReplicaManager:
 
         Epochs may have been skipped: only the newest decision about a partition counts.
         """
+        told = (one for one in changes if isinstance(one, PartitionRegistration))
+        new = [one.partition for one in told if self._is_new(one)]
+        if len(new) >= MANY:
+            self.storage.prepare(new)
         for change in changes:
             match change:
                 case PartitionRegistration():
@@ -79,6 +86,15 @@ class ReplicaManager:
                     pass
         if is_full and changes:
             self._delete_strays(now)
+
+    def _is_new(self, change: PartitionRegistration) -> bool:
+        """Whether a log has to be made for it."""
+        context = self.context
+        return (
+            context.id in change.replicas
+            and change.partition not in context.partitions
+            and change.partition not in context.offline
+        )
 
     def _waited_for(self, partitions: Iterable[Partition]) -> None:
         """Who is fenced is not waited for by DeleteRecords."""

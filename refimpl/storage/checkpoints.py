@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
-from refimpl.storage.disk import Disk, read_file, replace_file
+from refimpl.storage.disk import Disk, read_file, replace_file, replace_files
 from refimpl.storage.errors import CorruptFile, UnsupportedFormat
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
@@ -83,10 +83,14 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
     ]
 
 
-def write_partition_metadata(disk: Disk, folder: str, topic_id: bytes) -> None:
-    """Which topic a folder belongs to: a name can be used again, an id cannot (KIP-516)."""
-    text = f"version: 0\ntopic_id: {_to_text(topic_id)}"
-    replace_file(disk, f"{folder}/{PARTITION_METADATA}", text.encode())
+def write_partition_metadata(disk: Disk, topic_ids: Mapping[str, bytes]) -> None:
+    """Which topic each folder belongs to: a name can be used again, an id cannot (KIP-516). The
+    folders survive a crash from then on."""
+    files = {
+        f"{folder}/{PARTITION_METADATA}": f"version: 0\ntopic_id: {_to_text(topic_id)}".encode()
+        for folder, topic_id in topic_ids.items()
+    }
+    replace_files(disk, files, [""])
 
 
 def read_partition_metadata(disk: Disk, folder: str) -> bytes:

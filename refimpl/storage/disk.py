@@ -5,6 +5,7 @@ file's bytes are safe after `flush`, and its name, or the lack of it, after `flu
 """
 
 import errno
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from attrs import define, field
@@ -63,17 +64,38 @@ class Disk(Protocol):
         """Return when the names in this folder will survive a crash; `""` is the directory."""
         ...
 
+    def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """As `flush` and `flush_folder` of each; the order is the disk's."""
+        ...
+
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
     """Write a small file so that a crash leaves either the old content or the new."""
+    folder, _, _ = path.rpartition("/")
+    temporary = _write_beside(disk, path, content)
+    disk.flush(temporary)
+    disk.rename(temporary, path)
+    disk.flush_folder(folder)
+
+
+def replace_files(disk: Disk, files: Mapping[str, bytes], folders: Sequence[str] = ()) -> None:
+    """The same for many files, each by itself; the names in these folders survive a crash, too."""
+    temporary = {path: _write_beside(disk, path, content) for path, content in files.items()}
+    disk.flush_together(tuple(temporary.values()), ())
+    for path, written in temporary.items():
+        disk.rename(written, path)
+    own = dict.fromkeys(path.rpartition("/")[0] for path in files)
+    disk.flush_together((), (*own, *folders))
+
+
+def _write_beside(disk: Disk, path: str, content: bytes) -> str:
+    """Under a name of its own, which is answered; what was left there by a crash goes."""
     temporary = f"{path}.tmp"
     folder, _, name = path.rpartition("/")
     if f"{name}.tmp" in disk.list_files(folder):
         disk.delete(temporary)
     disk.append(temporary, content)
-    disk.flush(temporary)
-    disk.rename(temporary, path)
-    disk.flush_folder(folder)
+    return temporary
 
 
 def read_file(disk: Disk, path: str) -> bytes:
@@ -159,6 +181,13 @@ class MemoryDisk:
     def flush_folder(self, folder: str) -> None:
         """Nothing to do, if the folder is there."""
         self._must_have_folder(f"{folder}/" if folder else "")
+
+    def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """One after the other."""
+        for path in files:
+            self.flush(path)
+        for folder in folders:
+            self.flush_folder(folder)
 
     def _must_have_folder(self, path: str) -> None:
         folder = path.rpartition("/")[0]

@@ -5,6 +5,8 @@ costs no memory. Descriptors are kept open, the least recently used are closed f
 """
 
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from attrs import define, field
@@ -12,6 +14,7 @@ from attrs import define, field
 from refimpl.storage.batch import Buffer
 
 _PARTS_AT_ONCE = 1024  # IOV_MAX on Linux
+_FLUSHED_AT_ONCE = 32
 
 
 @define(eq=False)
@@ -88,11 +91,16 @@ class FileDisk:
 
     def flush_folder(self, folder: str) -> None:
         """Wait for the names in a folder; without this a new file may be gone after a crash."""
-        handle = os.open(self.root / folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _flush(self.root / folder)
+
+    def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """Wait for all of them at once: a file system's journal is written for many as for one."""
+        paths = [self.root / path for path in (*files, *folders)]
+        if len(paths) == 1:
+            _flush(paths[0])
+            return
+        with ThreadPoolExecutor(max(1, min(_FLUSHED_AT_ONCE, len(paths)))) as threads:
+            list(threads.map(_flush, paths))
 
     def close(self) -> None:
         """Close all descriptors; they open again when needed."""
@@ -113,6 +121,16 @@ class FileDisk:
         handle = self._handles.pop(path, None)
         if handle is not None:
             os.close(handle)
+
+
+def _flush(path: Path) -> None:
+    """A file's bytes and its length, or a folder's names; by a descriptor of its own, for others
+    close theirs meanwhile."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _write_rest(handle: int, parts: tuple[Buffer, ...], written: int) -> None:

@@ -4,7 +4,7 @@ After a failed fsync the kernel may have dropped the pages and call the next one
 trying again would turn lost data into data that are called safe.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, ParamSpec, TypeVar
 
 from attrs import define
@@ -81,6 +81,10 @@ class GuardedDisk:
     def flush_folder(self, folder: str) -> None:
         """See `Disk`."""
         self._run(self.disk.flush_folder, folder)
+
+    def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """See `Disk`."""
+        self._run(self.disk.flush_together, files, folders)
 
     def _run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self.failure is not None:

@@ -55,6 +55,10 @@ class LogDir:
     _flushed_ms: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
     _doomed: dict[str, int] = field(factory=dict[str, int], init=False)
     _opening: bool = field(default=True, init=False)
+    #: Folders that are made, of partitions that are not created yet
+    _prepared: set[tuple[Partition, bytes]] = field(
+        factory=set[tuple[Partition, bytes]], init=False
+    )
 
     @classmethod
     def open(
@@ -95,16 +99,24 @@ class LogDir:
             raise StorageOffline(str(self.damaged[partition]))
         return self.logs[partition]
 
+    def prepare(self, topic_ids: Mapping[Partition, bytes]) -> None:
+        """Make the folders of partitions that are going to be created: each alone would wait for
+        the disk three times."""
+        folders = {folder_name(one): topic_id for one, topic_id in topic_ids.items()}
+        for folder in folders:
+            self.disk.make_folder(folder)
+        write_partition_metadata(self.disk, folders)
+        self._prepared |= topic_ids.items()
+
     def create(self, partition: Partition, topic_id: bytes, now_ms: int) -> PartitionLog:
         """An empty log for a new partition, whose folder survives a crash from now on.
 
         Of its files partition.metadata alone is flushed: without the others it is as empty. Nor
         are checkpoints written: a log that they do not name starts at 0.
         """
-        folder = folder_name(partition)
-        self.disk.make_folder(folder)
-        write_partition_metadata(self.disk, folder, topic_id)
-        self.disk.flush_folder("")
+        if (partition, topic_id) not in self._prepared:
+            self.prepare({partition: topic_id})
+        self._prepared.discard((partition, topic_id))
         log = self._open(partition, now_ms, clean=True, write_marks=nothing)
         log.local.write_marks = self._write_marks
         return log

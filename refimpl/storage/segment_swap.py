@@ -74,6 +74,10 @@ class CleanedFiles:
         """See `Disk`."""
         self.disk.flush_folder(folder)
 
+    def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """See `Disk`."""
+        self.disk.flush_together([path + CLEANED for path in files], folders)
+
 
 def new_cleaned_segment(log: LocalLog, base_offset: int, now_ms: int) -> Segment:
     """An empty segment on the side; what an attempt before left there is removed."""

@@ -42,7 +42,7 @@ def test_epochs_are_a_version_a_count_and_a_line_each() -> None:
 
 def test_a_topic_id_is_22_letters() -> None:
     disk = disk_with()
-    write_partition_metadata(disk, "orders-0", bytes(range(16)))
+    write_partition_metadata(disk, {"orders-0": bytes(range(16))})
     told = bytes(disk.files["orders-0/partition.metadata"])
     assert told == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     assert read_partition_metadata(disk, "orders-0") == bytes(range(16))

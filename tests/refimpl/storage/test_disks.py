@@ -26,6 +26,10 @@ steps = st.one_of(
     st.tuples(st.just("folders")),
     st.tuples(st.just("make_folder"), st.just("f")),
     st.tuples(st.just("flush_folder"), st.sampled_from(("", "f", "missing"))),
+    st.tuples(
+        *(st.just("flush_together"), st.lists(names, max_size=3)),
+        st.lists(st.sampled_from(("", "f", "missing")), max_size=2),
+    ),
     st.tuples(st.just("replace"), names, blobs),
 )
 

@@ -11,6 +11,7 @@ from refimpl.storage.config import LogConfig
 from refimpl.storage.crash_disk import CrashDisk
 from refimpl.storage.disk import MemoryDisk
 from refimpl.storage.log_dir import LogDir
+from tests.refimpl.storage.crash_states import disk_of, images
 
 NOW_MS, ORDERS, OTHERS = 1_000, ("orders", 0), ("o.t-h_ers", 12)
 CONFIG = LogConfig(segment_bytes=300, file_delete_delay_ms=50)
@@ -40,6 +41,34 @@ def test_thirteen_and_nineteen_partitions_are_32_folders() -> None:
     directory.close()
     assert len(disk.folders()) == 32
     assert len(LogDir.open(disk, NOW_MS, CONFIG).logs) == 32
+
+
+def test_partitions_that_are_made_together_survive_a_crash_and_wait_for_the_disk_once() -> None:
+    disk = CrashDisk()
+    directory = LogDir.open(disk, NOW_MS, CONFIG)
+    wanted = {("many", number): bytes(15) + bytes([number]) for number in range(20)}
+    flushed: list[str] = []
+    found: list[int] = []
+
+    def crash_here(operation: str, path: str) -> None:
+        flushed.extend([path] * (operation == "flush_folder"))
+        if len(found) < 30:
+            found.extend(len(LogDir.open(disk_of(one), NOW_MS).logs) for one in images(disk))
+
+    disk.fail = crash_here
+    directory.prepare(wanted)
+    disk.fail = None
+    assert flushed.count("") == 1
+    for image in images(disk):
+        after = disk_of(image)
+        ids = {one: read_partition_metadata(after, f"{one[0]}-{one[1]}") for one in wanted}
+        assert ids == wanted
+    disk.fail = lambda operation, _: flushed.append(operation)
+    del flushed[:]
+    for partition, topic_id in wanted.items():
+        directory.create(partition, topic_id, NOW_MS)
+    assert "flush_folder" not in flushed
+    assert directory.logs.keys() == wanted.keys()
 
 
 def test_a_deleted_partition_goes_after_its_delay_and_its_name_can_be_used_again() -> None:
