@@ -110,6 +110,10 @@ class QuotasAltered(NamedTuple):
     entity: QuotaEntity
     values: Mapping[str, float]
 
+    def __repr__(self) -> str:
+        """The same in every process, whatever the order of the set."""
+        return f"QuotasAltered(entity={sorted(self.entity)}, values={self.values})"
+
 
 class ProducerIdsAllocated(NamedTuple):
     """Producer ids below this one may be in use (KIP-730)."""
