@@ -127,15 +127,17 @@ class Nemesis:
         return may
 
     def _recovered(self) -> bool:
-        """Whether everybody is up, and who went down last in sync everywhere."""
-        back = not self.down or all(
-            self.down in self.controller.partition(TopicPartition(TOPIC, number)).isr
-            for number in range(self.simulation.settings.partitions)
+        """Whether everybody is up, and who went down last is registered and in sync everywhere:
+        until its new process is registered, the one before counts as in sync."""
+        if not all(broker.up and not broker.disk.broken for broker in self.brokers):
+            return False
+        if not self.down:
+            return True
+        numbers = (*range(self.simulation.settings.partitions), OFFSETS_NUMBER)
+        epoch = self.brokers[self.down - 1].node.context.broker_epoch
+        return self.controller.knows(self.down, epoch) and all(
+            self.down in self.controller.partition(_name(number)).isr for number in numbers
         )
-        if self.down and isinstance(self.controller, StoreHost):
-            epoch = self.brokers[self.down - 1].node.context.broker_epoch
-            back = back and self.controller.knows(self.down, epoch)
-        return back and all(broker.up and not broker.disk.broken for broker in self.brokers)
 
     def _pause(self, fault: Fault) -> None:
         broker = self._broker(fault)

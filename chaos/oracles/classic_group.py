@@ -30,11 +30,6 @@ class ClassicGroupOracle(CoordinatedGroup):
         """The group as it was last written."""
         return self.generations[-1] if self.generations else Generation(0, {})
 
-    @property
-    def generation(self) -> int:
-        """The group's generation."""
-        return self.current.number
-
     def _start_again(self) -> None:
         self.generations.clear()
 
@@ -63,17 +58,23 @@ class ClassicGroupOracle(CoordinatedGroup):
         return commit.partition, commit.member_id, commit.generation
 
     def _took_over(self, who: int, seen: g.Assigned) -> None:
-        """A member's part is what was written for it, and nobody else's in that generation."""
+        """A member's part is what was written for it, and nobody else's in that generation.
+
+        Who is not in that record is in no generation: one that was handed out and not written is
+        handed out again by the next coordinator.
+        """
         if self.offsets.era:
             return
-        written = [
-            one.assigned.get(seen.member_id)
-            for one in self.generations
-            if one.number == seen.generation
-        ]
-        if frozenset(seen.partitions) not in written:
+        written = [one.assigned for one in self.generations if one.number == seen.generation]
+        part = frozenset(seen.partitions)
+        of_part = [assigned for assigned in written if assigned.get(seen.member_id) == part]
+        if not of_part:
             raise self._broken("AssignmentWritten", f"{seen}, written is {written}")
-        same = [one for one in self.members if one.up and one.group_generation == seen.generation]
+        same = [
+            one
+            for one in self.members
+            if one.up and one.group_generation == seen.generation and one.member_id in of_part[-1]
+        ]
         self._nobody_else_owns(seen, same)
 
 

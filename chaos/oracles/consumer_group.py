@@ -48,11 +48,6 @@ class ConsumerGroupOracle(CoordinatedGroup):
         CoordinatedGroup.attach(self)
         self.simulation.watch(g.Told, self._told)
 
-    @property
-    def generation(self) -> int:
-        """The group's epoch."""
-        return self.group_epoch
-
     def _start_again(self) -> None:
         self.group_epoch = 0
         self.has.clear()

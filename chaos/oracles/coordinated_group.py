@@ -12,6 +12,7 @@ from typing import Any
 from attrs import define, field
 
 from chaos.clients.group_member import CommitTag, GroupMember
+from chaos.oracles.commit_delay import CommitDelay
 from chaos.oracles.group import Commit, GroupPartition
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
@@ -42,29 +43,41 @@ class CoordinatedGroup:
     partitions: Sequence[GroupPartition]
     members: Sequence[GroupMember]
     counts: Counter[str]
-    #: Where each commit stands, by its partition and tag
+    #: Where each commit stands first, by its partition and tag
     places: dict[tuple[int, str, int, int], int] = field(
         factory=dict[tuple[int, str, int, int], int]
     )
     #: The newest commit of each claim: its number, and what it says
     newest: dict[Hashable, tuple[int, int]] = field(factory=dict[Hashable, tuple[int, int]])
+    #: By partition and member id: after which of its commits it last began to read, and where
+    began: dict[tuple[int, str], tuple[int, int]] = field(
+        factory=dict[tuple[int, str], tuple[int, int]]
+    )
     acked: dict[int, int] = field(factory=dict[int, int])
     floors: dict[tuple[int, int], Mapping[int, int]] = field(
         factory=dict[tuple[int, int], Mapping[int, int]]
     )
     #: The newest leader epoch
     epoch: int = 0
-    healed_in: int = -1
+    delay: CommitDelay = field(init=False)
+    #: Generations after the last fault that a slow log does not explain, None before that
+    rebalances: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """A log is slow or not for the members' sessions."""
+        self.delay = CommitDelay(self.simulation.settings.member_session_ms)
 
     def attach(self) -> None:
         """Judge what coordinators write and what members are told."""
         watch = self.simulation.watch
         watch(o.BecameLeader, self._became_leader)
         watch(o.Written, self._written)
+        watch(o.HighWatermarkAdvanced, self._advanced)
         watch(g.Assigned, self._took_over)
         watch(g.CommitAnswered, self._answered)
         watch(g.FetchSent, self._fetch_sent)
         watch(g.OffsetFetched, self._fetched)
+        watch(g.Joined, self._joined)
         watch(g.Processed, self._processed)
         watch(g.Polled, self._polled)
 
@@ -76,12 +89,11 @@ class CoordinatedGroup:
     def _polled(self, who: int, seen: g.Polled) -> None:
         self.partitions[seen.partition].polled(seen.position)
 
-    # What the protocols differ in
-
     @property
-    def generation(self) -> int:
-        """The group's generation, or its epoch, as it was last written."""
-        raise NotImplementedError
+    def _now(self) -> int:
+        return self.simulation.timeline.now
+
+    # What the protocols differ in
 
     def _start_again(self) -> None:
         """Nothing of the group is written."""
@@ -115,6 +127,7 @@ class CoordinatedGroup:
         if seen.partition != OFFSETS or replica.epoch < self.epoch:
             return
         self.epoch = replica.epoch
+        self.delay.begins(self._now, replica.log.end, replica.high_watermark)
         self.places.clear()
         self.newest.clear()
         self._start_again()
@@ -130,6 +143,7 @@ class CoordinatedGroup:
     def _written(self, who: int, seen: o.Written) -> None:
         if seen.partition != OFFSETS or self.offsets.replicas[who].epoch < self.epoch:
             return
+        self.delay.appended(self._now, seen.end)
         others: list[CoordinatorRecord] = []
         for offset, record in self._records(who, seen.offset, seen.end):
             commit = _commit(record)
@@ -152,12 +166,20 @@ class CoordinatedGroup:
         """Generations grow, and soon after the last fault no more of them follow."""
         if now < before and not self.offsets.era:
             raise self._broken("GenerationsGrow", f"{now} after {before}")
-        if now > before:
-            self.counts["Rebalance"] += 1
+        if now <= before:
+            return
+        self.counts["Rebalance"] += 1
+        if self.rebalances is None or self.delay.is_slow(self._now):
+            return
+        self.rebalances += now - before
         most = 4 + 4 * len(self.members)
-        if 0 <= self.healed_in < now - most:
-            count = now - self.healed_in
+        if self.rebalances > most:
+            count = self.rebalances
             raise self._broken("Settles", f"{count} generations after the last fault, not {most}")
+
+    def _advanced(self, who: int, seen: o.HighWatermarkAdvanced) -> None:
+        if seen.partition == OFFSETS and self.offsets.replicas[who].epoch >= self.epoch:
+            self.delay.advanced(self._now, seen.new)
 
     def _committed(self, at: int, commit: Commit) -> None:
         """A commit was taken: of a member that has the partition, and forward."""
@@ -165,7 +187,10 @@ class CoordinatedGroup:
         if why and not self.offsets.era:
             raise self._broken("CommitFenced", f"{commit}: {why}")
         number, offset = self.newest.get(self._claim(commit), (-1, -1))
-        if commit.number <= number:  # a copy that comes late
+        since, start = self.began.get((commit.partition, commit.member_id), (-1, -1))
+        if since > number:
+            offset = start
+        if commit.number <= max(number, since):  # it comes late: its sender went on, or began anew
             self.counts["commits overtaken"] += 1
             self.partitions[commit.partition].repeats = True
         elif commit.offset < offset:
@@ -179,7 +204,7 @@ class CoordinatedGroup:
         number, _ = self.newest.get(claim, (-1, -1))
         if commit.number > number:
             self.newest[claim] = commit.number, commit.offset
-        self.places[commit[1:]] = at
+        self.places.setdefault(commit[1:], at)  # a copy of it may be lost: it was not answered
         self.partitions[commit.partition].took(at, commit)
 
     # What members are told
@@ -204,6 +229,11 @@ class CoordinatedGroup:
         if seen.offset not in known and not nothing and not self.offsets.era:
             raise self._broken("CommittedSurvives", f"{seen}, committed since is {known}")
 
+    def _joined(self, who: int, seen: g.Joined) -> None:
+        """A member reads from what it was told is committed, and commits from there on."""
+        member = self.members[seen.member - 1]
+        self.began[seen.partition, member.member_id] = member.commits, seen.committed
+
     def _nobody_else_owns(self, seen: g.Assigned, others: Sequence[GroupMember]) -> None:
         for other in others:
             both = set(other.owned) & set(seen.partitions)
@@ -214,7 +244,7 @@ class CoordinatedGroup:
 
     def healed(self) -> None:
         """From now on nothing is wrong; soon no generation follows any more."""
-        self.healed_in = self.generation
+        self.rebalances = 0
 
     def _broken(self, oracle: str, what: str) -> Violation:
         return Violation(oracle, f"group {GROUP}: {what}")

@@ -42,6 +42,9 @@ class ProgressOracle:
     deletion: DeletionOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
+    #: How far the group has come in all partitions together, and since when
+    furthest: int = -1
+    further_at: int = 0
     done: bool = False
     #: Where the log of each partition starts at the end
     starts: dict[int, int] = field(factory=dict[int, int])
@@ -61,32 +64,46 @@ class ProgressOracle:
             self.nemesis.move_back()
             for producer in self.producers:
                 producer.stopped = True
-            missing = self._missing()
+            missing, since = self._missing(), self.healed_at
+            further_at = self._came_further()
+            if not missing:
+                missing, since = self._not_done(), further_at
             if not missing:
                 self._scan()
                 return
-            if timeline.now > self.healed_at + self.simulation.settings.calm_ms:
+            if timeline.now > since + self.simulation.settings.calm_ms:
                 raise Violation("Progress", missing)
         timeline.at(timeline.now + EVERY_MS, PROGRESS, TICK)
 
     def _missing(self) -> str:
-        """What is not well yet, in words; empty when all is."""
+        """What of the cluster is not well yet, in words; empty when all is."""
         for producer in self.producers:
             if producer.sending:
                 return f"producer {producer.number} waits for {len(producer.sending)} answers"
-        offsets = self.group.offsets
-        forgotten = offsets.unavailable()
-        for oracle, group in zip(self.partitions, self.group.partitions, strict=True):
-            if oracle.unavailable():
-                continue
-            missing = self._missing_in(oracle)
-            if not forgotten:
-                missing = missing or self._not_committed(oracle, group)
-            if missing:
+        for oracle in self.partitions:
+            if not oracle.unavailable() and (missing := self._missing_in(oracle)):
                 return f"{oracle.name}: {missing}"
-        if not forgotten and (missing := self._missing_in(offsets)):
-            return f"the group's log: {missing}"
         return self._undecided()
+
+    def _not_done(self) -> str:
+        """What the group has not committed yet, where it can; then its log has to be well, too."""
+        offsets = self.group.offsets
+        if offsets.unavailable():
+            return ""
+        for oracle, group in zip(self.partitions, self.group.partitions, strict=True):
+            if not oracle.unavailable() and (missing := self._not_committed(oracle, group)):
+                return f"{oracle.name}: {missing}"
+        if missing := self._missing_in(offsets):
+            return f"the group's log: {missing}"
+        return ""
+
+    def _came_further(self) -> int:
+        """When the group last came further: one that commits record by record may have much to do
+        when all is well again."""
+        reached = sum(group.reached for group in self.group.partitions)
+        if reached > self.furthest:
+            self.furthest, self.further_at = reached, self.simulation.timeline.now
+        return self.further_at
 
     def _undecided(self) -> str:
         """What controllers have not done yet, where a store elects them."""

@@ -51,6 +51,10 @@ class ControllerHost:
         """What is in force for a partition."""
         return self.controller.partitions[name].state
 
+    def knows(self, broker: int, broker_epoch: int) -> bool:
+        """Whether the process that has this epoch is the one that is registered."""
+        return self.controller.registry.epochs.get(broker) == broker_epoch
+
     def move_leader(self, partition: TopicPartition, broker: int) -> None:
         """Let somebody else lead, as an operator would."""
         now = self.simulation.timeline.now

@@ -106,7 +106,7 @@ def forgets_what_is_committed(c: Cluster) -> None:
     c.run.simulation.observe(FIRST_CLIENT, g.OffsetFetched(0, 1, 1_000_000, -1))
 
 
-@breaks("ProgressOracle._missing: the group's log:")
+@breaks("ProgressOracle._not_done: the group's log:")
 def nobody_leads_the_groups_log(c: Cluster) -> None:
     state: Any = c.run.group.offsets.state
     state.leader = None

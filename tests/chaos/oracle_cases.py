@@ -91,7 +91,7 @@ class Cluster:
 
     def finish(self) -> None:
         """The time to get well is over, and everything is read."""
-        self.run.simulation.timeline.now += self.run.settings.calm_ms
+        self.run.simulation.timeline.now += self.run.settings.calm_ms + 1
         self.run.progress.handle(TICK)
 
 

@@ -4,14 +4,18 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from chaos.campaign import first_failing_seed
+from chaos.oracles.group import Commit, GroupPartition
 from chaos.settings import Settings
 from chaos.sim.addresses import ProcessTimer
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from refimpl.broker.node import GROUPS
+from refimpl.groups.consumer import SESSION, ConsumerGroups
 from refimpl.groups.coordinator import GroupCoordinator
+from refimpl.groups.operation import Outcome, TimerKey
 from refimpl.machines.classic_group import ClassicGroup
 
 SEEDS = 24
@@ -73,6 +77,67 @@ def test_who_asks_a_deposed_controller_for_the_offsets_topic_lives_on() -> None:
 def test_a_copy_of_a_commit_that_comes_late_is_no_lack_of_progress() -> None:
     """It came after the end of all faults, of the same generation, and put the group back."""
     assert build(Settings.draw(3, **CLASSIC)).go().violation is None
+
+
+MEMORY, STORE = {"files": False}, {"store": True}
+
+
+@pytest.mark.parametrize(
+    ("seed", "fixed"),
+    [
+        pytest.param(2053, MEMORY, id="a crash while a replica of the group's log is not back"),
+        pytest.param(1255, MEMORY, id="a crash while another new process is not registered"),
+        pytest.param(2900, MEMORY, id="sessions shorter than the log takes to commit"),
+        pytest.param(73326, STORE, id="a log with newer generations that were not committed"),
+        pytest.param(3271, MEMORY, id="a member that begins anew where a late commit put it"),
+        pytest.param(2906, MEMORY, id="the second copy of an answered commit is lost"),
+        pytest.param(72463, STORE, id="a generation handed out again after a failover"),
+    ],
+)
+def test_what_the_configuration_permits_is_no_violation(seed: int, fixed: dict[str, Any]) -> None:
+    """Each was reported once: the oracle, or what the faults may do, was wrong."""
+    assert build(Settings.draw(seed, **fixed)).go().violation is None
+
+
+def test_a_group_that_is_slow_and_goes_on_is_no_lack_of_progress() -> None:
+    """Who commits before it processes commits record by record, and may have a long way to go."""
+    slow: dict[str, Any] = {"commit_when": "before", "produce_ms": 3, "faults": (), "calm_ms": 600}
+    run = build(Settings(files=False, consumers=1, partitions=1, fault_ms=1000, **slow)).go()
+    assert run.violation is None
+    assert run.now_ms > 1000 + 2 * 600
+
+
+def test_a_group_that_stops_on_its_way_is_a_lack_of_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take = GroupPartition.took
+
+    def stop(self: GroupPartition, at: int, commit: Commit) -> None:
+        take(self, at, commit._replace(offset=min(commit.offset, 20)))
+
+    monkeypatch.setattr(GroupPartition, "took", stop)
+    settings = Settings(files=False, consumers=1, faults=(), fault_ms=1000, calm_ms=600)
+    found = build(settings).go().violation
+    assert found is not None
+    assert (found.oracle, "has committed 20" in found.what) == ("Progress", True)
+
+
+def test_a_session_that_heartbeats_do_not_renew_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members are given up for ever, though the log is fast."""
+    heartbeat = ConsumerGroups.heartbeat
+
+    def unheard(self: ConsumerGroups, now: int, token: int, request: Any) -> Outcome:
+        outcome = heartbeat(self, now, token, request)
+        session = TimerKey(SESSION, request.group_id, request.member_id)
+        kept = {key: at for key, at in outcome.timers.items() if key != session}
+        return evolve(outcome, timers=kept) if request.member_epoch else outcome
+
+    monkeypatch.setattr(ConsumerGroups, "heartbeat", unheard)
+    slow: dict[str, Any] = {"commit_when": "before", "produce_ms": 2, "faults": ()}
+    settings = Settings(files=False, group_protocol="consumer", member_session_ms=150, **slow)
+    found = build(settings).go().violation
+    assert found is not None
+    assert found.oracle == "Settles"
 
 
 def test_a_commit_that_nobody_checks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

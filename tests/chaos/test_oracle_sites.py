@@ -9,7 +9,7 @@ from traceback import walk_tb
 import pytest
 from attrs import evolve
 
-from chaos.oracles import control_plane, partition, progress
+from chaos.oracles import commit_delay, control_plane, partition, progress
 from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
@@ -103,11 +103,20 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         Case(bugs.loses_an_acknowledged_record, {"unclean": True}),
     ),
     (
+        *("CommitDelay.is_slow", "now <= self.slow_until", True),
+        Case(group_bugs.rebalances_for_ever),
+    ),
+    (
+        "CommitDelay.is_slow",
+        "self.uncommitted and now - self.uncommitted[0][1] > self.session_ms // 2",
+        *(True, Case(group_bugs.rebalances_for_ever)),
+    ),
+    (
         *("_is_decision", "any(change.path.startswith(f'{root}/') for root in DECIDED)", False),
         Case(control.writes_without_being_controller, {"store": True}),
     ),
 ]
-OTHER_MODULES = {P: partition, "_is_decision": control_plane}
+OTHER_MODULES = {P: partition, "CommitDelay": commit_delay, "_is_decision": control_plane}
 
 
 @pytest.mark.parametrize(("where", "old", "new", "case"), EXCUSES)
