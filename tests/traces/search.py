@@ -26,7 +26,7 @@ SHAPES = {
     "L10": "P send",
     "L11": "mark mark",
     "L12": "scan|dump|marker scan|dump|marker",
-    "L13": "log_start log_start|poll|scan",
+    "L13": "log_start log_start|poll",
     "L14": "dump|marker dump|marker|dump_end",
     "L15": "send P P",
     "L16": "list_offsets",

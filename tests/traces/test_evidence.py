@@ -34,16 +34,12 @@ def judge(trace: tuple[Lines, dict[str, Any]]) -> Said:
     return {verdict.check: (verdict.verdict, verdict.count) for verdict in one.verdicts}
 
 
-# Only some polls tell log starts, and which of them should have is not known.
-OPEN = {"L13"}
-
-
 def turned(before: Said, after: Said) -> dict[str, Any]:
     """What is said although less is known: another verdict, or the same of more findings."""
     return {
         id: (before[id], after[id])
         for id in before
-        if (after[id][0] not in (before[id][0], "not checked") and id not in OPEN)
+        if after[id][0] not in (before[id][0], "not checked")
         or (after[id][0] != "not checked" and after[id][1] > before[id][1])
     }
 

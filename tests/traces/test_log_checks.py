@@ -273,7 +273,8 @@ def test_what_a_consumer_had_fetched_before_may_be_read_after(tmp_path: Path) ->
         reader | {"seq": 2, "op": "close"},
     ]
     lines["r#0"][0] |= {"returned_ns": at, "offsets": {f"{DELETED}:0": 0}}
-    lines["r#0"][1] |= {"returned_ns": late, "isolation": "read_uncommitted"}
+    lines["r#0"][1] |= {"returned_ns": late, "isolation": "read_uncommitted", "replica": 1}
+    lines["r#0"][1] |= {"log_start": {f"{DELETED}:0": 0}}
     assert said(tmp_path, lines, meta, "A2").verdict == "holds"
     lines["r#0"][0] |= {"invoked_ns": late - 1, "returned_ns": late - 1}
     assert said(tmp_path, lines, meta, "A2").verdict == "violated"
@@ -283,28 +284,119 @@ def _holds(line: Line, topic: str, offset: int) -> bool:
     return any(r["topic"] == topic and r["offset"] == offset for r in line.get("records", ()))
 
 
-def test_a_record_below_a_log_start_that_was_told_before_is_found(tmp_path: Path) -> None:
-    """By another client, of the same leader, asked later."""
+def a_record_below_a_log_start() -> tuple[Lines, dict[str, Any]]:
+    """One client is told a log start, and another, asking later, is given what lies below it."""
     lines, meta = the_truth()
     place, late = f"{DELETED}:0", lines[WRITER][-1]["returned_ns"]
-    told = {"log_start": {place: 3}, "leader_epochs": {place: 1}, "replica": 1}
-    line: Line = {"process": "r#0", "seq": 0, "op": "poll", "outcome": "ok", "records": []}
-    line |= {"invoked_ns": late, "returned_ns": late + 1}
-    close = {"process": "r#0", "seq": 1, "op": "close", "outcome": "ok"}
-    lines["r#0"] = [line | told, close]
-    scan = scan_of(lines, DELETED)
-    assert scan["records"][0]["offset"] == 2
-    scan |= told | {"log_start": {place: 2}}
+    record = scan_of(lines, DELETED)["records"][0]
+    assert record["offset"] == 2
+
+    def client(process: str, at: int, start: int, records: list[Line]) -> None:
+        calls: list[Line] = [
+            {"op": "assign", "partitions": [place], "offsets": {place: start}},
+            {"op": "poll", "isolation": "read_uncommitted", "records": records, "replica": 1}
+            | {"high_watermark": {place: 4}, "log_start": {place: start}}
+            | {"leader_epochs": {place: 1}},
+            {"op": "close"},
+        ]
+        of: Line = {"process": process, "outcome": "ok"}
+        lines[process] = [
+            of | {"seq": n, "invoked_ns": at + 2 * n, "returned_ns": at + 2 * n + 1} | call
+            for n, call in enumerate(calls)
+        ]
+
+    client("r#0", late, 3, [])
+    client("r#1", late + 10, 2, [record])
+    return lines, meta
+
+
+def test_a_record_below_a_log_start_that_was_told_before_is_found(tmp_path: Path) -> None:
+    """By another client, of the same leader, asked later."""
+    lines, meta = a_record_below_a_log_start()
     one = judged_lines(tmp_path, lines, meta)
     found = {v.check: v for v in one.verdicts}["L13"]
     assert (found.verdict, found.kinds) == ("violated", {"read-below-log-start": 1})
     events = one.as_json()["checks"]["L13"]["witnesses"][0]["events"]
     assert [(e["process"], e["op"], e["offset"]) for e in events] == [
         ("r#0", "log_start", 3),
-        (SCANNER, "scan", 2),
+        ("r#1", "poll", 2),
     ]
-    scan["leader_epochs"] = {place: 2}
+    lines["r#1"][1]["leader_epochs"] = {f"{DELETED}:0": 2}
     assert said(tmp_path, lines, meta, "L13").verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("process", "field", "reason"),
+    [
+        ("r#0", "log_start", "the polls of r#0 tell no log start"),
+        ("r#1", "log_start", "the polls of r#1 tell no log start"),
+        ("r#0", "replica", "the polls of r#0 tell not which replica answered"),
+        ("r#1", "replica", "the polls of r#1 tell not which replica answered"),
+    ],
+)
+def test_a_poll_that_tells_no_log_start_or_no_replica_may_hide_one(
+    tmp_path: Path, process: str, field: str, reason: str
+) -> None:
+    lines, meta = a_record_below_a_log_start()
+    del lines[process][1][field]
+    one = said(tmp_path, lines, meta, "L13")
+    assert one.verdict == "not checked"
+    assert reason in one.reason
+
+
+@pytest.mark.parametrize("process", ["r#0", "r#1"])
+def test_two_clients_without_a_rack_ask_one_leader(tmp_path: Path, process: str) -> None:
+    """Who it was need not be told: there is one in an epoch."""
+    lines, meta = a_record_below_a_log_start()
+    meta["consumers"] |= {"r": {"rack": ""}}
+    del lines[process][1]["replica"]
+    assert said(tmp_path, lines, meta, "L13").verdict == "violated"
+
+
+@pytest.mark.parametrize(
+    ("name", "id", "field"),
+    [("lower_the_log_start", "L13", "log_start")]
+    + [("lower_the_high_watermark", "L11", "high_watermark")],
+)
+def test_a_client_that_tells_watermarks_tells_them_with_every_poll(
+    tmp_path: Path, name: str, id: str, field: str
+) -> None:
+    """A poll without them may have been the one that was told less; an empty map tells of none."""
+    lines, meta = a_lie(name)
+    assert said(tmp_path, lines, meta, id).verdict == "violated"
+    *_, last = (x for x in lines["c1#0"] if x["op"] == "poll")
+    empty = {"process": "c1#0", "op": "poll", "outcome": "ok", "records": [], "seq": last["seq"]}
+    empty |= {name: last[name] for name in ("invoked_ns", "returned_ns")}
+    true, meta = the_truth()
+    assert said(tmp_path, true, meta, id).verdict == "holds"
+    mine = [x for x in true["c1#0"] if x["op"] == "close"]
+    true["c1#0"].insert(true["c1#0"].index(mine[0]), empty | {field: {}})
+    for seq, line in enumerate(true["c1#0"]):
+        line["seq"] = seq
+    empty = true["c1#0"][-2]
+    empty |= {"invoked_ns": mine[0]["invoked_ns"], "returned_ns": mine[0]["invoked_ns"]}
+    assert said(tmp_path, true, meta, id).verdict == "holds"
+    del empty[field]
+    one = said(tmp_path, true, meta, id)
+    assert (one.verdict, one.reason.split(" on ")[0]) == ("not checked", f"{field} is missing")
+
+
+def test_a_scan_without_the_time_of_its_call_hides_where_it_started(tmp_path: Path) -> None:
+    lines, meta = a_lie("read_what_was_deleted")
+    before = said(tmp_path, lines, meta, "C3")
+    assert before.verdict == "violated"
+    for line in lines[SCANNER]:
+        line.pop("invoked_ns", None)
+    assert said(tmp_path, lines, meta, "C3").verdict == "not checked"
+
+
+def test_without_high_watermarks_nobody_reads_within_them(tmp_path: Path) -> None:
+    lines, meta = a_lie("lower_the_high_watermark")
+    for line in (line for mine in lines.values() for line in mine if line["op"] == "poll"):
+        line.pop("high_watermark", None)
+    one = said(tmp_path, lines, meta, "C5")
+    assert one.verdict == "not checked"
+    assert "high_watermark is missing" in one.reason
 
 
 def two_lives() -> tuple[Lines, dict[str, Any]]:

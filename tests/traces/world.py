@@ -56,7 +56,8 @@ class World:
         line |= {"invoked_ns": self.now + 1, "returned_ns": self.now + 2} | fields
         if op == "poll":
             of = {r["partition"] for r in line["records"] if r["topic"] == TOPIC} & self.logs.keys()
-            line |= {k: v for k, v in self.told(of).items() if of and k not in line}
+            told = {"replica": 1} | self.told(of)
+            line |= {k: v for k, v in told.items() if of and k not in line}
         self.now += 3
         mine.append(line)
         return line

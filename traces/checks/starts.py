@@ -4,7 +4,7 @@ import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import firsts, last_upto, running_max
+from traces.columns import Bools, firsts, last_upto, running_max
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Op
 from traces.sorting import order_by
@@ -21,12 +21,23 @@ def reported(p: Partition, *ops: Op) -> Ints:
 
 
 def lower(p: Partition, rows: Ints) -> Ints:
-    """Pairs: what one client was told by one replica in one leader epoch, and then less."""
-    rows = rows[order_by(p.process[rows], p.node[rows], p.epoch[rows], rows)]
+    """Pairs: what one client was told by one replica in one leader epoch, and then less.
+
+    A client without a rack asks the leader, of which there is one in an epoch: which broker that
+    was need not be told.
+    """
+    node = np.where(_asks_leaders(p, rows), NONE, p.node[rows])
+    order = order_by(p.process[rows], node, p.epoch[rows], rows)
+    rows, node = rows[order], node[order]
     one, two = rows[:-1], rows[1:]
-    same = (p.process[one] == p.process[two]) & (p.node[one] == p.node[two])
+    same = (p.process[one] == p.process[two]) & (node[:-1] == node[1:])
     back = same & (p.epoch[one] == p.epoch[two]) & (p.offset[two] < p.offset[one])
     return witness(one[back], two[back])
+
+
+def _asks_leaders(p: Partition, rows: Ints) -> Bools:
+    """Whether the clients of these rows read from leaders only: they have no rack (KIP-392)."""
+    return p.context.racked[p.process[rows]] == 0
 
 
 def of_one_replica(p: Partition, pairs: Ints) -> Ints:
@@ -37,7 +48,7 @@ def of_one_replica(p: Partition, pairs: Ints) -> Ints:
     """
     process = p.process[pairs[:, 0]]
     told = (p.node[pairs] != NONE).all(axis=1) | p.context.jepsen
-    leaders = (p.context.racked[p.process[pairs]] == 0).all(axis=1)
+    leaders = _asks_leaders(p, pairs).all(axis=1)
     return np.where(told | leaders, 0, clause(Clause.UNKNOWN, process))
 
 
@@ -60,9 +71,9 @@ def asked_after(p: Partition, rows: Ints) -> Ints:
 @check(
     "L13",
     "the log start does not go back",
-    formula="log starts told to one client in one leader epoch do not decrease, and no read that "
-    "was asked for after one was told in the same epoch is below it",
-    needs="log_starts GIVEN scan read.inv log_start.ret one_clock",
+    formula="log starts told to one client in one leader epoch do not decrease, and no record that "
+    "a poll asked for after one was told in the same epoch is below it",
+    needs="log_starts starting.log_start placed_start.node answering GIVEN poll.inv log_start.ret one_clock",
     closed="log_start.epoch moved.topic moved.inv",
     unless="the client reads from followers (consumers.rack), and two replicas told it",
     kinds="log-start-regression read-below-log-start",
@@ -87,10 +98,11 @@ def log_start_back(p: Partition) -> list[Found]:
 
 
 def _read_below(p: Partition, starts: Ints) -> Ints:
-    """Pairs: a log start, and a call that was given a record below it by the same replica later.
+    """Pairs: a log start, and a poll that was given a record below it by the same replica later.
 
     The second of a pair is the record. The broker that sent it is the one whose log start stands
-    in the same call; a record without that is not judged.
+    in the same poll; in a run in which some polls lack theirs, nothing holds. Two clients without
+    a rack were both given theirs by the leader of the epoch, whether or not they tell which.
     """
     call = np.cumsum(firsts(p.process, p.seq))
     told = np.full(len(call) + 2, NONE)
@@ -98,16 +110,16 @@ def _read_below(p: Partition, starts: Ints) -> Ints:
     given = p.given[p.ok[p.given]]
     reads = given[told[call[given]] != NONE]
     own = told[call[reads]]
+    leading, led = _asks_leaders(p, starts), _asks_leaders(p, own)
+    answered = np.stack([p.epoch[own], p.node[own], p.clock[own], led], 1)
     found = [NO_PAIRS]
-    for one in np.unique(np.stack([p.epoch[own], p.node[own], p.clock[own]], 1), axis=0):
-        mine = _same(p, own, one)
-        found.append(_earlier_and_above(p, starts[_same(p, starts, one)], reads[mine]))
+    for one in np.unique(answered, axis=0):
+        epoch, node, clock, leader = one
+        same = (p.epoch[starts] == epoch) & (p.clock[starts] == clock)
+        same &= (p.node[starts] == node) | (leading & bool(leader))
+        mine = (answered == one).all(axis=1)
+        found.append(_earlier_and_above(p, starts[same], reads[mine]))
     return np.concatenate(found)
-
-
-def _same(p: Partition, rows: Ints, one: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    epoch, node, clock = one
-    return (p.epoch[rows] == epoch) & (p.node[rows] == node) & (p.clock[rows] == clock)
 
 
 def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
@@ -128,7 +140,7 @@ def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
     "deleted records are gone",
     formula="DeleteRecords up to o answered ≺ a log start is told or a record read ⇒ it is ≥ o",
     needs="deleted.offset deleted.ret GIVEN scan read.inv list_offsets.inv list_offsets.offset "
-    "one_clock",
+    "log_starts starting.log_start one_clock",
     closed="deleted.topic moved.topic moved.inv",
     unless="topics.unclean_leader_election is true, or a crash loses what was not flushed "
     "(topics.flush_loses)",

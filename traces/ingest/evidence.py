@@ -139,6 +139,17 @@ def _stable(columns: Columns) -> Bools:
     return _ops(columns, Op.LAST_STABLE)
 
 
+def _answered(columns: Columns) -> Bools:
+    """Polls that returned, with records or with nothing but what brokers report."""
+    rows = _ops(columns, Op.POLL, Op.MARK, Op.LOG_START, Op.LAST_STABLE)
+    dumps = columns["process"][_ops(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)]
+    return rows & (columns["outcome"] == Outcome.OK) & ~np.isin(columns["process"], dumps)
+
+
+def _log_starts(columns: Columns) -> Bools:
+    return _ops(columns, Op.LOG_START)
+
+
 def _given(columns: Columns) -> Bools:
     """Records that polls returned."""
     return _ops(columns, Op.POLL) & (columns["topic"] != NONE)
@@ -196,13 +207,19 @@ FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
     "pause": (_paused, ("topic", "partition", "partitions")),
     "mark": (_marks, ("topic", "partition", "offset", "inv")),
     "stable": (_stable, ("inv",)),
-    "placed_poll": (_given, ("node",)),
+    "placed_poll": (_given, ("node", "high_watermark")),
     "watched_poll": (_given, ("high_watermark",)),
+    "watching": (_answered, ("high_watermark",)),
+    "starting": (_answered, ("log_start",)),
+    "placed_mark": (_marks, ("node",)),
+    "placed_start": (_log_starts, ("node",)),
     "stable_poll": (_given, ("last_stable",)),
     "subscribe": (_subscribed, ("topic", "group")),
     "static": (_static, ("instance", "group", "inv", "ret")),
     "shared": (_shared, ("topic", "partition", "offset", "group", "detail", "inv", "ret")),
 }
+# Kinds of which a call that concerns nothing is one, too.
+BARE = frozenset(("watching", "starting"))
 # Kinds that are asked only of processes that bear a mark: by what they tell on any row of theirs,
 # or (`member_of` too, and `answered` alone) by how they are configured.
 MARKED: Mapping[str, str] = {
@@ -211,15 +228,20 @@ MARKED: Mapping[str, str] = {
     "numbered": "numbers",
     "static": "static",
     "placed_poll": "places",
+    "placed_mark": "places",
+    "placed_start": "places",
     "watched_poll": "watches",
+    "watching": "watches",
+    "starting": "starts",
     "stable_poll": "stability",
 }
 TELLING: Mapping[str, Callable[[Columns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
     "numbers": lambda c: _ops(c, Op.SEND) & (c["pid"] != NONE),
     "static": lambda c: _ops(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
-    "places": lambda c: _ops(c, Op.POLL) & (c["node"] != NONE),
+    "places": lambda c: _ops(c, Op.POLL, Op.MARK, Op.LOG_START) & (c["node"] != NONE),
     "watches": lambda c: _ops(c, Op.MARK),
+    "starts": lambda c: _ops(c, Op.LOG_START),
     "stability": lambda c: _ops(c, Op.LAST_STABLE),
 }
 # What is missing if a producer may have sent what nobody tells.
@@ -317,7 +339,7 @@ def count(
     listed = np.where((columns["flags"] & Flag.UNLISTED) != 0, NONE, 0)
     columns = {**columns, **_reports(columns), "partitions": listed}
     for kind, (select, names) in FIELDS.items():
-        chosen = select(columns) & ((columns["flags"] & Flag.EMPTY) == 0)
+        chosen = select(columns) & (((columns["flags"] & Flag.EMPTY) == 0) | (kind in BARE))
         if marked is not None and kind in MARKED:
             chosen &= marked[MARKED[kind]]
         total = int(np.count_nonzero(chosen))
@@ -328,20 +350,34 @@ def count(
 
 
 def _reports(columns: Columns) -> dict[str, Ints]:
-    """For each row whether its call reports something of its partition: 0, or NONE."""
-    told = {"high_watermark": Op.MARK, "last_stable": Op.LAST_STABLE}
-    place = ("process", "seq", "topic", "partition")
+    """For each row whether its call reports something of its partition: 0, or NONE.
+
+    A call may also say that nothing was reported, of any partition.
+    """
+    told = {
+        "high_watermark": Op.MARK,
+        "log_start": Op.LOG_START,
+        "last_stable": Op.LAST_STABLE,
+    }
     out: dict[str, Ints] = {}
     for name, op in told.items():
         there = columns["op"] == op
         out[name] = np.full(len(there), NONE)
         if not there.any():
             continue
-        order = np.lexsort([columns[n] for n in reversed(place)])
-        call = np.empty(len(order), np.int64)
-        call[order] = np.cumsum(firsts(*(columns[n][order] for n in place)))
-        out[name][np.isin(call, call[there])] = 0
+        nothing = there & (columns["topic"] == NONE)
+        here = _numbered(columns, "process", "seq", "topic", "partition")
+        call = _numbered(columns, "process", "seq")
+        out[name][np.isin(here, here[there]) | np.isin(call, call[nothing])] = 0
     return out
+
+
+def _numbered(columns: Columns, *names: str) -> Ints:
+    """The same number for rows that are alike in these columns."""
+    order = np.lexsort([columns[name] for name in reversed(names)])
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(firsts(*(columns[name][order] for name in names)))
+    return number
 
 
 def marks(columns: Columns) -> list[str]:

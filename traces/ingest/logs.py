@@ -108,7 +108,7 @@ def look_for_dumps(
     evidence: Evidence, columns: Columns, names: Names, meta: Meta, files: Iterable[ProcessFile]
 ) -> None:
     """Whether each dumped log tells where it starts, where it ends, and what is committed."""
-    _look_for_silence(evidence, columns, names)
+    _look_for_silence(evidence, columns, names, meta)
     held = _parts(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)
     for need, op, words in (
         ("dumps.end", Op.DUMP_END, "where it ends"),
@@ -131,18 +131,30 @@ def look_for_dumps(
         evidence.missing["dumps"] = f"the file of {', '.join(sorted(broken))} is not whole"
 
 
-def _look_for_silence(evidence: Evidence, columns: Columns, names: Names) -> None:
+def _look_for_silence(evidence: Evidence, columns: Columns, names: Names, meta: Meta) -> None:
     """Whether some clients tell what brokers report and others, which poll as well, do not."""
-    polling = {part[0] for part in _parts(columns, Op.POLL)}
+    dumps = _processes(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)
+    polling = _processes(columns, Op.POLL, Op.MARK, Op.LOG_START, Op.LAST_STABLE) - dumps
     for need, op, words in (
         ("marks", Op.MARK, "no high watermark"),
         ("log_starts", Op.LOG_START, "no log start"),
     ):
-        telling = {part[0] for part in _parts(columns, op)} & polling
-        silent = sorted(polling - telling)
-        if telling and silent:
-            shown = ", ".join(names.processes.name(number) for number in silent[:4])
-            evidence.missing[need] = f"the polls of {shown} tell {words}"
+        telling = _processes(columns, op) & polling
+        _look_among(evidence, need, telling, polling - telling, names, words)
+    parts = {part for part in _parts(columns, Op.LOG_START) if part[0] in polling}
+    telling = {part[0] for part in parts if part[1] != NONE}
+    racks = {meta.consumer(names.processes.name(part[0])).rack for part in parts}
+    if racks != {""}:  # leaders need not be told: there is one in an epoch
+        silent = {part[0] for part in parts} - telling
+        _look_among(evidence, "answering", telling, silent, names, "not which replica answered")
+
+
+def _look_among(
+    evidence: Evidence, need: str, telling: set[int], silent: set[int], names: Names, words: str
+) -> None:
+    if telling and silent:
+        shown = ", ".join(names.processes.name(number) for number in sorted(silent)[:4])
+        evidence.missing[need] = f"the polls of {shown} tell {words}"
 
 
 def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta: Meta) -> None:
@@ -166,6 +178,10 @@ def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta
         evidence.missing["compacted.whole"] = f"the topic or id of {nameless} sends is not told"
     elif compacts and {"pending.read", "unanswered.offset"} <= evidence.missing.keys():
         evidence.missing["compacted.whole"] = evidence.missing["pending.read"]
+
+
+def _processes(columns: Columns, *ops: Op) -> set[int]:
+    return set(columns["process"][calls(columns, *ops)].tolist())
 
 
 def _placed(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:

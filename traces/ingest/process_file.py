@@ -46,6 +46,8 @@ _PLAIN = frozenset((*_INTS, *_WORDS, "records", "error"))
 _PLAIN_OPS = frozenset(("send", "poll", "process"))
 # A call that has one of these and nothing in it says that it concerns nothing.
 _LISTS = frozenset(("records", "partitions", "offsets", "topics"))
+# Calls with which brokers tell of watermarks and log starts; whatever others say of them is kept.
+_REPORTING = frozenset((Op.POLL, Op.DUMP))
 # Calls that concern each partition that they list, whether or not there is an offset for it.
 _LISTING = frozenset(
     (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.PAUSE, Op.RESUME)
@@ -248,7 +250,9 @@ class Reader:
         if records:
             rows.call(len(records), fields, odd=False)
             rows.records += _identified(records, topic_ids)
-        reported = not REPORTS.keys().isdisjoint(call) and self._reports(call, fields, topic_ids)
+        reported = False
+        if op in _REPORTING and not REPORTS.keys().isdisjoint(call):
+            reported = self._reports(call, fields, topic_ids)
         query = get("query")
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
         if op is Op.SUBSCRIBE:
@@ -279,10 +283,19 @@ class Reader:
     def _reports(
         self, call: Call, fields: dict[str, int | None], topic_ids: dict[str, str]
     ) -> bool:
-        """What the call says about partitions besides its records: watermarks, log starts."""
+        """What the call says about partitions besides its records: watermarks, log starts.
+
+        An empty map says that the brokers reported none; no map, that nobody knows.
+        """
         epochs: dict[str, int] = call.get("leader_epochs") or {}
         for name, op in REPORTS.items():
-            told: dict[str, int] = call.get(name) or {}
+            told: dict[str, int] | None = call.get(name)
+            if told is None:
+                continue
+            if not told:
+                flags = (fields["flags"] or 0) | Flag.EMPTY
+                self._rows.call(1, fields | {"op": op.value, "flags": flags})
+                self._rows.sent({"topic": None})
             rows: list[Call] = []
             for place, offset in told.items():
                 topic, partition = self._place(place)

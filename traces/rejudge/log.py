@@ -155,7 +155,7 @@ def watermark_back(h: History, rows: list[Row]) -> None:
     one_place(rows)
     must(rows[0].ok and rows[1].ok, "a call did not happen")
     must(h.jepsen or rows[0].record.get("epoch") is not None, "nobody knows the leader epoch")
-    told_back(*rows)
+    told_back(h, *rows)
 
 
 @predicate("L20")

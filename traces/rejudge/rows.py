@@ -10,6 +10,7 @@ Place = str  # "topic:partition", as the trace writes it
 
 # What a line tells about partitions besides its records, under the names that witnesses use.
 REPORTS = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
+REPORTING = ("poll", "dump")  # the calls that tell it
 ENDS = {"scan": "scan_end", "dump": "dump_end"}
 MESSAGES = ("send", "poll", "process", "acquire", "acknowledge")
 
@@ -125,7 +126,7 @@ def rows_of(line: Line, n: int) -> Iterator[Row]:
         word = line["query"]
     for i, (place, offset) in enumerate(named.items()):
         yield Row(line, {"offset": offset}, word, place, n, i)
-    for name, word in REPORTS.items():
+    for name, word in REPORTS.items() if op in REPORTING else ():
         told: dict[Place, int] = line.get(name) or {}
         epochs: dict[Place, int] = line.get("leader_epochs") or {}
         for i, (place, offset) in enumerate(told.items()):

@@ -38,6 +38,7 @@ def nearest_replica(w: World) -> None:
     told = {
         "isolation": "read_committed",
         "high_watermark": {PLACE: end},
+        "log_start": {PLACE: 0},
         "last_stable": {PLACE: end},
         "leader_epochs": {PLACE: 1},
     }

@@ -83,7 +83,7 @@ def consume_what_was_consumed(world: World, lines: Lines) -> None:
     give(lines, WORKERS[1], polled(lines, WORKERS[0])["records"][0])
 
 
-@mutation("T5 T2", may="T3")
+@mutation("T5 T2", may="C5 T3")
 def read_its_own(world: World, lines: Lines) -> None:
     """A transaction polls, before it has committed, what it sent itself."""
     mine = lines[WORKERS[0]]
@@ -96,7 +96,7 @@ def read_its_own(world: World, lines: Lines) -> None:
         line["seq"] = seq
 
 
-@mutation("T6 L10 T2", may="T3")
+@mutation("T6 L10 T2", may="C5 T3")
 def read_each_other(world: World, lines: Lines) -> None:
     for one, other in (WORKERS, WORKERS[::-1]):
         give(lines, one, sent(lines, other))
