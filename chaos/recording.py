@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from chaos.clients.history import History
+from chaos.faults.script import Fault
 from chaos.settings import Settings
 from chaos.sim.simulator import Run
 from refimpl.events import Json
@@ -88,9 +89,17 @@ def _meta(run: Run, history: History) -> dict[str, Any]:
             for i, acks in enumerate(settings.acks)
         },
         "consumers": {f"c{i}": _consumer(settings) for i in range(settings.consumers)},
-        "faults": [{"at_ns": fault.at_ms * 1_000_000, "what": str(fault)} for fault in run.script],
+        "faults": [_fault(fault) for fault in run.script],
         "chaos": settings.as_json(),
     }
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    """A fault, and when it was undone, if it lasts."""
+    told: dict[str, Any] = {"at_ns": fault.at_ms * 1_000_000, "what": str(fault)}
+    if fault.for_ms:
+        told["until_ns"] = (fault.at_ms + fault.for_ms) * 1_000_000
+    return told
 
 
 def _topic(settings: Settings) -> dict[str, Any]:

@@ -93,6 +93,8 @@ class Running:
         for broker in BROKERS:
             if not self.cluster.hosts[broker].up:
                 self.cluster.restart(broker)
+        for fault in self.faults:
+            fault.setdefault("until_ns", time.monotonic_ns())
         self.cluster.until(self._is_whole, timeout_ms=180_000)
         self.writer.flush(180)
         self.read()

@@ -152,6 +152,8 @@ class Round:
                 one.kill()
                 one.start()
                 one.wait_until_ready()
+        for fault in self.faults:
+            fault.setdefault("until_ns", time.monotonic_ns())
         until(lambda: sorted(self.stored.state(TOPIC)["isr"]) == [1, 2, 3])
 
 

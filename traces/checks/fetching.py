@@ -23,7 +23,8 @@ _LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
     "C5",
     "reading from a follower",
     formula="o read from replica r ⇒ o < hw of r; no step back and no skip where r changes",
-    needs="proof marks placed_poll.node placed_poll.high_watermark watched_poll.high_watermark mark.offset",
+    needs="proof marks placed_poll.node placed_poll.high_watermark watched_poll.high_watermark "
+    "mark.offset",
     closed="SEEN MOVES mark.topic",
     spec="AbsLog!ViewsArePrefixes",
     unless=TRUNCATED,

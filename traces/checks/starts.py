@@ -73,7 +73,8 @@ def asked_after(p: Partition, rows: Ints) -> Ints:
     "the log start does not go back",
     formula="log starts told to one client in one leader epoch do not decrease, and no record that "
     "a poll asked for after one was told in the same epoch is below it",
-    needs="log_starts starting.log_start placed_start.node answering GIVEN poll.inv log_start.ret one_clock",
+    needs="log_starts starting.log_start placed_start.node answering GIVEN poll.inv "
+    "log_start.ret one_clock",
     closed="log_start.epoch moved.topic moved.inv",
     unless="the client reads from followers (consumers.rack), and two replicas told it",
     kinds="log-start-regression read-below-log-start",

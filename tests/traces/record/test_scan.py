@@ -11,7 +11,8 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from tests.traces.record.clients import Consumer, Producer, lines, message
 from traces.ingest.run import read_trace
-from traces.record import HEADER, recorded
+from traces.meta import read_meta
+from traces.record import HEADER, fault, recorded
 from traces.record.cli import record_scan
 from traces.record.scan import Library
 
@@ -186,6 +187,22 @@ def test_what_somebody_wrote_into_meta_json_stays(tmp_path: Path, log: Log) -> N
     assert (meta["faults"], meta["note"]) == (faults, "on a Friday")
     assert meta["producers"]["other"] == {"acks": "1"}
     assert meta["producers"]["producer"]["acks"] == "all"
+
+
+def test_a_fault_is_noted_with_the_time_in_which_it_lasted(tmp_path: Path, log: Log) -> None:
+    record_three(tmp_path)
+    with fault(tmp_path, "kill -9 broker 1"):
+        (begun,) = read_meta(tmp_path).faults
+        assert begun.at_ns is not None
+        assert begun.until_ns is None
+        with fault(tmp_path, "kill -9 broker 2"):
+            pass
+    scan(tmp_path)
+    second, first = read_meta(tmp_path).faults
+    assert (first.what, first.at_ns) == (begun.what, begun.at_ns)
+    times = [first.at_ns, second.at_ns, second.until_ns, first.until_ns]
+    assert None not in times
+    assert times == sorted(times, key=lambda at: at or 0)
 
 
 def test_incarnations_that_differ_are_described_one_by_one(tmp_path: Path, log: Log) -> None:
