@@ -362,7 +362,7 @@ def test_a_client_that_tells_watermarks_tells_them_with_every_poll(
     mine = lines["c1#0"]
     closed = mine.pop()
     at = {name: closed[name] for name in ("process", "seq", "invoked_ns", "outcome")}
-    empty = at | {"op": "poll", "records": [], "returned_ns": closed["invoked_ns"], field: {}}
+    empty: Line = at | {"op": "poll", "records": [], "returned_ns": closed["invoked_ns"], field: {}}
     mine += [empty, closed | {"seq": closed["seq"] + 1}]
     assert said(tmp_path, lines, meta, id).verdict == "holds"
     del empty[field]

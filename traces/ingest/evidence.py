@@ -366,13 +366,13 @@ def _reports(columns: Columns) -> dict[str, Ints]:
         if not there.any():
             continue
         nothing = there & (columns["topic"] == NONE)
-        here = _numbered(columns, "process", "seq", "topic", "partition")
-        call = _numbered(columns, "process", "seq")
+        here = _alike(columns, "process", "seq", "topic", "partition")
+        call = _alike(columns, "process", "seq")
         out[name][np.isin(here, here[there]) | np.isin(call, call[nothing])] = 0
     return out
 
 
-def _numbered(columns: Columns, *names: str) -> Ints:
+def _alike(columns: Columns, *names: str) -> Ints:
     """The same number for rows that are alike in these columns."""
     order = np.lexsort([columns[name] for name in reversed(names)])
     number = np.empty(len(order), np.int64)
