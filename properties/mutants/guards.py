@@ -215,11 +215,11 @@ def remembered(guard: Guard, tree: SpecTree | None = None) -> str | None:
         row = orjson.loads(line)
         if row | place == row:
             return row["missed"]
-    row = place | {"missed": killer(guard, tree)}
+    missed = killer(guard, tree)
     answers.parent.mkdir(parents=True, exist_ok=True)
     with answers.open("ab") as file:
-        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-    return row["missed"]
+        file.write(orjson.dumps(place | {"missed": missed}, option=orjson.OPT_APPEND_NEWLINE))
+    return missed
 
 
 def _answers(table: Table, tree: SpecTree) -> Path:
