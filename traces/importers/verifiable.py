@@ -3,6 +3,10 @@
 The producer prints when it is answered, not when it calls. So the order of its calls comes from its
 values, which it counts up; when it called is not known; and a value that is missing below the
 highest one was sent, and nobody knows what became of it.
+
+The consumer is one thread that polls, prints what it was given, commits, and prints the answer. So
+it called after it had printed the event before, but for callbacks of a rebalance: they run inside
+the poll whose event follows, or inside the close.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,6 +35,8 @@ CONSUMER_EVENTS = (
     "offsets_committed",
 )
 COMMON_EVENTS = ("startup_complete", "shutdown_requested", "shutdown_complete")
+
+_TIMES = ("invoked_ns", "returned_ns")
 
 # Java's exceptions that a broker's refusal becomes, where they say what `errors` can judge.
 EXCEPTIONS = {
@@ -110,6 +116,9 @@ class _Log:
     prefix: str = ""
     sent: int | None = None
     unnamed: int = 0  # records of which only the offsets are told
+    printed: int | None = None  # when the last call of the consumer had returned
+    latest: int = 0  # the highest time so far
+    stepped_back: bool = False  # times that contradict the order of the events tell nothing
     ended: Line | None = None
 
     def described(self, known: Known) -> tuple[str, dict[str, Any]]:
@@ -120,7 +129,13 @@ class _Log:
         return "consumer", {name: value for name, value in told.items() if value is not None}
 
     def lines(self, known: Known) -> Iterable[Line]:
-        """The calls in the order of the program."""
+        """The calls in the order of the program, without times if its clock stepped back."""
+        for line in self._lines(known):
+            if self.stepped_back:
+                line = {name: v for name, v in line.items() if name not in _TIMES}
+            yield line
+
+    def _lines(self, known: Known) -> Iterable[Line]:
         if self.role == "producer":
             yield from self._sends_in_order()
         else:
@@ -166,6 +181,8 @@ def _read(source: Source) -> _Log:
             f"{log.unnamed} records were consumed and their values not printed, so that no check "
             "can compare them with what was sent: start kafka-verifiable-consumer with --verbose"
         )
+    if log.stepped_back:
+        source.warn("times go back: a clock was set, so the times of this log are left out")
     if log.ended is None:
         source.warn("the log ends without shutdown_complete: cut off")
     return log
@@ -206,7 +223,22 @@ def _read_line(log: _Log, raw: bytes) -> None:
 def _when(log: _Log, event: Mapping[str, Any]) -> Line:
     """When it was printed: after the answer, and within the millisecond."""
     at = log.source.take(event, "timestamp", int)
-    return {} if at is None else {"returned_ns": at * 1_000_000}
+    if at is None:
+        return {}
+    log.stepped_back |= at < log.latest
+    log.latest = max(log.latest, at)
+    return {"returned_ns": at * 1_000_000}
+
+
+def _called(log: _Log, event: Mapping[str, Any], *, inside: bool = False) -> Line:
+    """When a consumer called, at the earliest, and when it was answered.
+
+    A callback is `inside` the call that it delays, which began when the callback had not run yet.
+    """
+    since, told = log.printed, _when(log, event)
+    if told and not inside:
+        log.printed = told["returned_ns"]
+    return told if since is None or not told else {"invoked_ns": since, **told}
 
 
 def _sent(log: _Log, event: Mapping[str, Any]) -> Line | None:
@@ -262,6 +294,11 @@ def _shutdown(log: _Log, event: Mapping[str, Any]) -> None:
     log.ended = {"op": "close", "outcome": "ok", **_when(log, event)}
 
 
+def _started(log: _Log, event: Mapping[str, Any]) -> None:
+    """No call, but all calls come later."""
+    _called(log, event)
+
+
 def _timed(log: _Log, event: Mapping[str, Any]) -> None:
     """An event that is no call; it is looked at all the same."""
     _when(log, event)
@@ -292,7 +329,8 @@ def _parts(log: _Log, event: Mapping[str, Any], name: str) -> list[tuple[str, di
 def _rebalanced(op: str) -> Any:
     def told(log: _Log, event: Mapping[str, Any]) -> None:
         places = [place for place, _ in _parts(log, event, "partitions")]
-        log.calls.append({"op": op, "outcome": "ok", "partitions": places, **_when(log, event)})
+        call = {"op": op, "outcome": "ok", "partitions": places}
+        log.calls.append({**call, **_called(log, event, inside=True)})
 
     return told
 
@@ -311,7 +349,7 @@ def _record_data(log: _Log, event: Mapping[str, Any]) -> None:
 
 def _records_consumed(log: _Log, event: Mapping[str, Any]) -> None:
     source = log.source
-    count = source.take(event, "count", int)
+    count, times = source.take(event, "count", int), _called(log, event)
     records: list[Line] = log.verbose
     log.verbose = []
     if not records:
@@ -321,7 +359,7 @@ def _records_consumed(log: _Log, event: Mapping[str, Any]) -> None:
     if count is not None and records and count != len(records):
         source.problem("count", f"expected {len(records)}, as listed, found {count}")
     if records:
-        call = {"op": "poll", "outcome": "ok", "records": records, **_when(log, event)}
+        call = {"op": "poll", "outcome": "ok", "records": records, **times}
         log.calls.append(call)
 
 
@@ -349,11 +387,11 @@ def _offsets_committed(log: _Log, event: Mapping[str, Any]) -> None:
             offsets[place] = offset
     call: Line = {"op": "commit", "outcome": "ok" if success else "info", "offsets": offsets}
     error = source.take_text(event, "error")
-    log.calls.append(call | ({"error": error} if error else {}) | _when(log, event))
+    log.calls.append(call | ({"error": error} if error else {}) | _called(log, event))
 
 
 _EVENTS: dict[str, Any] = {
-    "startup_complete": _timed,
+    "startup_complete": _started,
     "shutdown_requested": _timed,
     "shutdown_complete": _shutdown,
     "producer_send_success": _send_success,

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traces.cli import check
 from traces.importers.cli import import_
 from traces.importers.verifiable import Known, id_of_value, import_verifiable
 from traces.ingest.run import read_trace
@@ -163,6 +164,63 @@ def test_rebalances_and_failed_commits_are_told(tmp_path: Path) -> None:
     assert [line["op"] for line in found] == ["assigned", "commit", "revoked", "close"]
     assert found[0]["partitions"] == ["t:0"]
     assert (found[1]["outcome"], found[1]["error"]) == ("info", "CommitFailedException")
+
+
+def moved(name: str, at: int) -> Event:
+    return {"timestamp": at, "name": name, "partitions": [{"topic": "t", "partition": 0}]}
+
+
+def quiet_consumer(*offsets: int, at: tuple[int, ...] = (10, 20, 30)) -> list[Event]:
+    """A consumer without --verbose that was given two records at a time, from these offsets on."""
+    polls = [(consumed((2, first, first + 1)), t) for first, t in zip(offsets, at, strict=True)]
+    answers = [committed(first + 2) for first in offsets]
+    times = [
+        (poll | {"timestamp": t}, answer | {"timestamp": t})
+        for (poll, t), answer in zip(polls, answers, strict=True)
+    ]
+    told = [event for pair in times for event in pair]
+    return [STARTED, moved("partitions_assigned", 2), *told, STOPPED | {"timestamp": 99}]
+
+
+def judged_run(tmp_path: Path, *events: Event) -> tuple[int, dict[str, str], str]:
+    """The exit code of `highwater check`, what it says of each promise, and all its words."""
+    import_verifiable([log(tmp_path, "c.log", *events)], tmp_path / "run", Known(group="g"))
+    meta, out = tmp_path / "run" / "meta.json", tmp_path / "said.json"
+    safe = {"t": {"unclean_leader_election": False, "min_insync_replicas": 2}}
+    meta.write_bytes(orjson.dumps(orjson.loads(meta.read_bytes()) | {"topics": safe}))
+    done = CliRunner().invoke(check, [str(tmp_path / "run"), "--json", str(out)])
+    (run,) = orjson.loads(out.read_bytes())["runs"]
+    return done.exit_code, {id: one["verdict"] for id, one in run["checks"].items()}, done.output
+
+
+def test_without_values_a_consumer_is_judged_by_its_offsets(tmp_path: Path) -> None:
+    """It calls after it has printed the event before; a callback runs inside its poll."""
+    code, said, _ = judged_run(tmp_path, *quiet_consumer(0, 2, 4))
+    assert (code, {id for id, what in said.items() if what == "holds"}) == (
+        0,
+        {"C1", "C2", "C4", "G6"},
+    )
+    assigned, first, commit, second = lines(tmp_path / "run", "c#0")[:4]
+    ms = 1_000_000
+    assert [assigned["invoked_ns"], first["invoked_ns"]] == [1 * ms, 1 * ms]
+    assert [first["returned_ns"], commit["invoked_ns"], second["invoked_ns"]] == [10 * ms] * 3
+    assert second["returned_ns"] == 20 * ms
+
+
+def test_a_consumer_that_goes_back_is_seen_without_values(tmp_path: Path) -> None:
+    code, said, _ = judged_run(tmp_path, *quiet_consumer(0, 2, 2))
+    assert (code, said["C2"]) == (1, "violated")
+
+
+def test_of_a_log_whose_clock_was_set_back_nothing_is_judged_and_the_reasons_are_told(
+    tmp_path: Path,
+) -> None:
+    code, said, output = judged_run(tmp_path, *quiet_consumer(0, 2, 2, at=(10, 5, 30)))
+    assert (code, set(said.values())) == (2, {"not checked"})
+    assert "invoked_ns is missing" in output
+    assert not {"invoked_ns", "returned_ns"} & {
+        k for x in lines(tmp_path / "run", "c#0") for k in x
+    }
 
 
 @pytest.mark.parametrize(
