@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from traces.record.survey import Process
+if TYPE_CHECKING:  # what reads journals needs more than an application has
+    from traces.record.survey import Process
 
 FILE = "meta.json"
 RECORDER = "highwater recorder"
@@ -34,7 +35,7 @@ def read(run: Path) -> dict[str, Any]:
 def merged(
     before: Mapping[str, Any],
     run: str,
-    processes: Iterable[Process],
+    processes: Iterable["Process"],
     names: Iterable[str],
     topics: Mapping[str, Any],
     complete: bool,
@@ -62,7 +63,7 @@ def _ours(source: str) -> bool:
     return source.startswith((RECORDER, "confluent-kafka ", "kafka-python ", "aiokafka "))
 
 
-def _by_client(processes: Iterable[Process]) -> dict[str, Any]:
+def _by_client(processes: Iterable["Process"]) -> dict[str, Any]:
     """One entry for all incarnations of a client that were configured alike."""
     clients: dict[str, list[Process]] = {}
     for process in processes:
