@@ -70,6 +70,9 @@ class PartitionOracle:
     elr: frozenset[int] = frozenset()
     era: int = 0
     unsettled: bool = False
+    #: The last in-sync replica that came back from a crash alone, and since which epoch the log is
+    #: what it had kept
+    alone: tuple[int, int] = (0, 0)
     leaders: dict[int, int] = field(factory=dict[int, int])
     #: By epoch and offset: the record, and the epoch of the one before, None if that was deleted
     written: dict[tuple[int, int], tuple[Record, int | None]] = field(
@@ -128,6 +131,9 @@ class PartitionOracle:
             )
         if new < old and replica.leads:
             raise self._broken("HighWatermarkMonotone", f"leader {replica.id} from {old} to {new}")
+        if replica.leads and self._commits_what_is_lost(replica):
+            self.counts["records committed after they were lost"] += 1
+            self.era = max(self.era, self.alone[1])
         if new <= old or not self._judges(replica.epoch):
             return
         known, old = len(self.log.committed), max(old, replica.log.start)
@@ -137,6 +143,19 @@ class PartitionOracle:
             )
         if new > known:
             self._commit(replica, known, new)
+
+    def _commits_what_is_lost(self, leader: Replica) -> bool:
+        """Whether a leader that has been replaced commits what the last in-sync replica had told it
+        before it crashed, and lost: the same loss as of what was committed before the crash."""
+        last, since = self.alone
+        if leader.epoch >= since:
+            return False
+        replica, new = self.replicas[last], leader.high_watermark
+        return (
+            last in leader.isr
+            and leader.seen.get(last, 0) < replica.incarnation
+            and _records(replica, new - 1, new) != _records(leader, new - 1, new)
+        )
 
     def _commit(self, replica: Replica, known: int, new: int) -> None:
         if not replica.leads:
@@ -237,9 +256,12 @@ class PartitionOracle:
         """A broker is back with what its disk kept."""
         self.elr &= self.state.elr  # who crashed has left it, without a decision
         isr = self.decision.isr
+        alone = self._last_may_lose and isr == frozenset((replica.id,))
+        if alone:
+            self.alone = replica.id, self.decision.leader_epoch + 1
         if replica.id not in isr or self.unsettled or self._holds_committed(replica):
             return
-        if not (self._last_may_lose and isr == frozenset((replica.id,))):
+        if not alone:
             raise self._broken("CommittedInIsr", f"replica {replica.id} is in sync, and lost some")
         self._suspend("last in-sync replicas that lost records", self.decision.leader_epoch + 1)
 

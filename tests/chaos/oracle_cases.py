@@ -89,6 +89,14 @@ class Cluster:
         elr, alive = of.get("elr", frozenset[int]()), of.get("alive", EVERYBODY)
         self.observe(0, o.Decided, action, leader, 0, decision, elr, alive)
 
+    def commits_alone(self, isr: frozenset[int]) -> None:
+        """The leader writes one record more, and counts it as committed by this ISR."""
+        leader, old = self.leader, self.leader.high_watermark
+        leader.isr = isr
+        leader.log.extend((Record(1, "late"),))
+        leader.high_watermark = leader.log.end
+        self.observe(1, o.HighWatermarkAdvanced, old, leader.log.end)
+
     def finish(self) -> None:
         """The time to get well is over, and everything is read."""
         self.run.simulation.timeline.now += self.run.settings.calm_ms + 1

@@ -14,12 +14,13 @@ from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
+from refimpl.machines.log import Record
 from tests.chaos import control_plane_cases as control
 from tests.chaos import group_bugs
 from tests.chaos import oracle_bugs as bugs
 from tests.chaos.group_bugs import G
 from tests.chaos.oracle_bugs import E, P
-from tests.chaos.oracle_cases import CASES, Case, Cluster
+from tests.chaos.oracle_cases import CASES, EVERYBODY, Case, Cluster
 from tests.chaos.oracle_sites import ORACLES, Site, functions_of, modules, silent, sites
 
 
@@ -63,7 +64,36 @@ def loses_an_acknowledged_record_in_a_later_era(c: Cluster) -> None:
     bugs.loses_an_acknowledged_record(c)
 
 
+def commits_what_the_last_replica_lost(c: Cluster) -> None:
+    """The leader was replaced by the follower, which crashed alone in sync, and is back."""
+    isr = c.leader.isr = frozenset((1, 2))
+    c.oracle.decision = evolve(c.oracle.decision, leader_epoch=2, isr=frozenset((2,)))
+    c.oracle.alone = 2, 3
+    c.leader.seen[2], c.follower.incarnation = 1, 2
+    c.commits_alone(isr)
+
+
+def commits_without_who_is_back(c: Cluster) -> None:
+    c.oracle.alone = 2, 3
+    c.leader.seen[2], c.follower.incarnation = 1, 2
+    c.commits_alone(frozenset((1, 3)))
+
+
+def commits_what_the_new_process_lacks(c: Cluster) -> None:
+    c.oracle.alone = 2, 3
+    c.leader.seen[2] = c.follower.incarnation = 2
+    c.commits_alone(EVERYBODY)
+
+
+def commits_what_a_third_replica_lacks(c: Cluster) -> None:
+    c.oracle.alone = 2, 3
+    c.leader.seen[2], c.follower.incarnation = 1, 2
+    c.follower.log.extend((Record(1, "late"),))
+    c.commits_alone(EVERYBODY)
+
+
 ELR = {"elr": True, "min_isr": 1}
+L, LOSSY = f"{P}._commits_what_is_lost", {"lossy": True}
 # In a function, what has to hold for an excuse, and a bug that only this keeps from being excused
 EXCUSES: list[tuple[str, str, bool, Case]] = [
     (f"{P}.unavailable", "self.settings.elr", True, Case(nobody_leads_and_nobody_may)),
@@ -93,6 +123,18 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
     (
         *(f"{P}.registered", "isr == frozenset((replica.id,))", True),
         Case(bugs.comes_back_in_sync_without_records, {"lossy": True}),
+    ),
+    (
+        *(L, "last in leader.isr", True),
+        Case(commits_without_who_is_back, LOSSY),
+    ),
+    (
+        *(L, "leader.seen.get(last, 0) < replica.incarnation", True),
+        Case(commits_what_the_new_process_lacks, LOSSY),
+    ),
+    (
+        *(L, "_records(replica, new - 1, new) != _records(leader, new - 1, new)", True),
+        Case(commits_what_a_third_replica_lacks, LOSSY),
     ),
     (
         *(f"{E}._find", "not oracle.log.loss_allowed", False),
@@ -130,6 +172,7 @@ def test_a_wider_excuse_lets_a_bug_pass(where: str, old: str, new: bool, case: C
 
 def test_what_is_excused_passes() -> None:
     assert Case(nobody_leads_and_nobody_may, ELR).violation() is None
+    assert Case(commits_what_the_last_replica_lost, LOSSY).violation() is None
 
 
 def test_every_condition_of_an_excuse_is_there() -> None:
