@@ -6,6 +6,7 @@ an answer equal to Kafka's needs the same order. Measured against Java in tests/
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -15,6 +16,7 @@ TREEIFY_THRESHOLD = 8
 MIN_TREEIFY_CAPACITY = 64
 
 
+@lru_cache(maxsize=4096)  # the same groups, members and topics come again and again
 def string_hash(text: str) -> int:
     """`String.hashCode`: over the units of UTF-16, in 32 bits with a sign."""
     units = memoryview(text.encode("utf-16-be", "surrogatepass"))

@@ -27,6 +27,7 @@ from refimpl.broker.messages import (
 from refimpl.broker.node import Node
 from refimpl.groups.config import GroupConfig
 from refimpl.machines.controller import PartitionState
+from refimpl.named import named
 
 
 @define(eq=False)
@@ -129,9 +130,9 @@ class BrokerHost:
             process, message = message
             if process != len(self.nodes):
                 return
-        if (
+        elif (
             kind is Request
-            and message.body.__class__ is ConsumerGroupHeartbeatRequest
+            and message[3].__class__ is ConsumerGroupHeartbeatRequest
             and self.simulation.is_overtaken(message)
         ):
             return
@@ -170,11 +171,12 @@ class BrokerHost:
         timeline.at(timeline.now + self.down_for, self.id, RESTART)
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
-        watchers = self._watchers
+        watchers, process = self._watchers, len(self.nodes)
         for output in outputs:
             kind = output.__class__
             if kind is Timer:
-                self._timeline.at(output[0], self.id, ProcessTimer(len(self.nodes), output))
+                timer = named(ProcessTimer, (process, output))
+                self._timeline.at(output[0], self.id, timer)
             elif kind is Response or kind is Request:
                 self._send(output)
             elif watching := watchers.get(kind):

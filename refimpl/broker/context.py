@@ -10,6 +10,7 @@ from refimpl.broker.messages import Request, Response, TopicPartition
 from refimpl.broker.observations import Refused
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
+from refimpl.named import named
 from refimpl.storage.errors import StorageOffline
 
 CONTROLLER = 0
@@ -65,10 +66,10 @@ class Context:
         """Send a request, if there is somebody to send it to; answers its correlation id."""
         self.requests += 1
         if target >= 0:
-            self.outputs.append(Request(self.id, target, self.requests, body))
+            self.outputs.append(named(Request, (self.id, target, self.requests, body)))
         return self.requests
 
     def respond(self, request: Request, body: Any) -> None:
         """Answer a request."""
         source, target, correlation_id, _ = request
-        self.outputs.append(Response(target, source, correlation_id, body))
+        self.outputs.append(named(Response, (target, source, correlation_id, body)))

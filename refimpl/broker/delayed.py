@@ -67,9 +67,9 @@ class FetchPart:
 
     remembered: SessionPartition
     partition: Partition | None
+    at_follower: bool
     asked: FetchRequest | None = None
     decided: FetchedPartition | None = None
-    at_follower: bool = False
 
     def has_records(self, isolation_level: int) -> bool:
         """Whether there is something to read."""
@@ -86,15 +86,15 @@ class FetchPart:
         if partition is None or self.decided is not None or remembered.failed:
             return True
         replica = partition.replica
-        if not partition.may_be_read(at_follower=self.at_follower):
-            return True
         if asked is None:
-            return remembered.wanted.fetch_offset > replica.log.end
-        return (
-            replica.high_watermark != remembered.high_watermark
-            or replica.epoch != asked.epoch
-            or replica.log.start != remembered.log_start_offset
-        )
+            told_all = remembered.wanted.fetch_offset <= replica.log.end
+        else:
+            told_all = (
+                replica.high_watermark == remembered.high_watermark
+                and replica.epoch == asked.epoch
+                and replica.log.start == remembered.log_start_offset
+            )
+        return not (told_all and partition.may_be_read(at_follower=self.at_follower))
 
     def available(self, isolation_level: int) -> int:
         """How much there is to read, in the log's unit."""

@@ -29,6 +29,7 @@ from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.machines.replica_errors import UnknownLeaderEpoch
 from refimpl.machines.replica_log import EpochEnd, Records
+from refimpl.named import named
 
 Heard = Callable[[int, Partition, int, int, int], None]
 """What is done once a follower was heard: (now, partition, follower, its end, its log start)."""
@@ -59,8 +60,7 @@ class Fetches:
         partitions = self.context.partitions
         at_follower = body.rack_id is not None
         parts = [
-            FetchPart(one, partitions.get(one.wanted.partition), at_follower=at_follower)
-            for one in wanted
+            FetchPart(one, partitions.get(one.wanted.partition), at_follower) for one in wanted
         ]
         fetch = DelayedFetch(request, parts, session)
         if body.replica_id != CONSUMER:
@@ -101,7 +101,8 @@ class Fetches:
         remembered, follower = part.remembered, body.replica_id
         name, end, leader_epoch, last_epoch, number, _, log_start = remembered.wanted
         number = remembered.number if number else request.correlation_id
-        asked = ReplicaFetch(follower, body.replica_epoch, number, leader_epoch, end, last_epoch)
+        said = follower, body.replica_epoch, number, leader_epoch, end, last_epoch
+        asked = named(ReplicaFetch, said)
         try:
             partition = part.partition or self.context.partition(name)
             replica = partition.replica
@@ -112,7 +113,8 @@ class Fetches:
             part.decided = FetchedPartition(name, refusal.kafka_error)
             return
         part.asked = asked
-        self.context.outputs.append(FetchHeard(name, asked, diverging is not None, known))
+        seen = named(FetchHeard, (name, asked, diverging is not None, known))
+        self.context.outputs.append(seen)
         if diverging is None:
             heard(now, partition, follower, end, log_start)
         else:
@@ -160,7 +162,7 @@ class Fetches:
             results.append(result)
             part.remembered.answered(result)
             if part.asked is not None and result.error is None:
-                answered.append(FetchAnswered(result.partition, part.asked))
+                answered.append(named(FetchAnswered, (result.partition, part.asked)))
         fetch.completed = True
         self.context.outputs += answered
         session_id = fetch.session.id if fetch.session else 0
@@ -223,9 +225,8 @@ def _fetched(
 ) -> FetchedPartition:
     log, high_watermark = partition.log, partition.replica.high_watermark
     stable = log.last_stable_offset(high_watermark)
-    return FetchedPartition(
-        *(partition.name, None, high_watermark, stable, log.start, (), records, diverging)
-    )
+    told = partition.name, None, high_watermark, stable, log.start, (), records, diverging, -1
+    return named(FetchedPartition, told)
 
 
 def _within(partition: Partition, records: Records, limit: int, empty: bool) -> Records:

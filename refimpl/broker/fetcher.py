@@ -25,6 +25,7 @@ from refimpl.broker.sessions import FetchSessionHandler
 from refimpl.errors import Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.machines.messages import FetchResponse as ReplicaAnswer
+from refimpl.named import named
 from refimpl.storage.errors import StorageOffline
 
 
@@ -105,9 +106,10 @@ class Fetchers:
             replica = partition.replica
             one = asked[name] = replica.fetch_request()
             known, start = sent.get(name), replica.log.start
-            position = one.end, one.epoch, one.last_epoch
-            if known is None or known[1:4] != position or known[6] != start:
-                known = FetchPartition(name, *position, one.number, limit, start)
+            _, _, number, epoch, end, last_epoch = one
+            if known is None or known[1:4] != (end, epoch, last_epoch) or known[6] != start:
+                position = name, end, epoch, last_epoch, number, limit, start
+                known = named(FetchPartition, position)
             wanted[name] = known
         if not wanted:
             return
@@ -181,10 +183,9 @@ class Fetchers:
     def _take(self, partition: Partition, asked: ReplicaFetch, fetched: FetchedPartition) -> None:
         replica, name = partition.replica, partition.name
         end, high_watermark = replica.log.end, replica.high_watermark
-        answer = ReplicaAnswer(
-            *(asked.incarnation, asked.number, asked.epoch, asked.end),
-            *(fetched.records, fetched.high_watermark, fetched.diverging),
-        )
+        _, incarnation, number, epoch, start, _ = asked
+        came = fetched.records, fetched.high_watermark, fetched.diverging
+        answer = named(ReplicaAnswer, (incarnation, number, epoch, start, *came))
         try:
             replica.take_answer(answer)
             if fetched.log_start_offset > replica.log.start:
@@ -199,4 +200,5 @@ class Fetchers:
         self.went_back |= replica.high_watermark < high_watermark
         if partition.waiting_fetches and replica.high_watermark > high_watermark:
             self.readable.append(partition)
-        self.context.outputs.append(AnswerTaken(name, asked.number, truncated, end, high_watermark))
+        seen = named(AnswerTaken, (name, number, truncated, end, high_watermark))
+        self.context.outputs.append(seen)

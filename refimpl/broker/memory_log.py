@@ -78,6 +78,7 @@ class MemoryLog(Log):
             self._take(header, Origin.CLIENT)
         self._assign(epoch, first)
         self.records += [Record(epoch, BatchedValue(sent, at)) for at in range(len(sent.values))]
+        self.end = last + 1
         return Appended(first, last)
 
     def extend(self, records: Iterable[Record]) -> None:

@@ -38,6 +38,7 @@ from refimpl.configs import Configs
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.machines.election import ControllerFence
+from refimpl.named import named
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE, GROUPS = (
     *("register", "heartbeat", "fetch", "isr", "expire", "offline", "groups"),
@@ -221,7 +222,7 @@ class Node:
         return outputs
 
     def _set(self, at_ms: int, name: str) -> None:
-        self.context.outputs.append(m.Timer(at_ms, name))
+        self.context.outputs.append(named(m.Timer, (at_ms, name)))
 
     # Time passes
 

@@ -24,18 +24,16 @@ class Log:
 
     records: list[Record] = field(factory=list[Record])
     start: int = 0
+    #: The log end offset: that of the next record
+    end: int = field(init=False, eq=False)
     _epochs: list[int] = field(factory=list[int], init=False, eq=False)
     _starts: list[int] = field(factory=list[int], init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         """Build the cache of a log that is not empty, as recovery does."""
+        self.end = self.start + len(self.records)
         for offset, record in enumerate(self.records, self.start):
             self._assign(record.epoch, offset)
-
-    @property
-    def end(self) -> int:
-        """The log end offset: that of the next record."""
-        return self.start + len(self.records)
 
     @property
     def latest_epoch(self) -> int:
@@ -47,6 +45,7 @@ class Log:
         offset = self.end
         self._assign(epoch, offset)
         self.records.append(Record(epoch, batch))
+        self.end = offset + 1
         return Appended(offset, offset)
 
     def extend(self, records: Iterable[Record]) -> None:
@@ -54,6 +53,7 @@ class Log:
         for record in records:
             self._assign(record.epoch, self.end)
             self.records.append(record)
+            self.end += 1
 
     def slice(self, start: int, limit: int, up_to: int | None = None) -> Sequence[Record]:
         """At most `limit` records from `start` on, below `up_to` or the end."""
@@ -105,6 +105,7 @@ class Log:
         while self._starts and self._starts[-1] >= end:
             self._starts.pop()
             self._epochs.pop()
+        self.end = end
 
     def advance_start(self, start: int) -> None:
         """DeleteRecords (KIP-107): nothing before this offset is in the log any more."""
@@ -121,5 +122,5 @@ class Log:
 
     def restart_at(self, offset: int) -> None:
         """Drop everything, to go on at this offset."""
-        self.records, self.start = [], offset
+        self.records, self.start, self.end = [], offset, offset
         self._epochs, self._starts = [], []
