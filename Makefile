@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign faults validate check \
-	docs test-browser test-kafka test-faults test-suites test-cluster soak fuzz fuzz-traces bench lock clean
+	docs test-browser test-kafka test-faults test-storm test-suites test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 
 test-faults: java setup ## Break broker processes on ZooKeeper 200 times; goes on where it was
 	$(BIN)/python -m tests.kafka.faults $(ARGS)
+
+test-storm: java setup ## Let eight members of three libraries rebalance for ten minutes: ARGS="--seconds 600 --protocol consumer"
+	$(BIN)/python -m tests.kafka.storm $(ARGS)
 
 test-suites: java setup ## Run other clients' own tests on ours and on Kafka: ARGS="--suite kafka-python"
 	$(BIN)/python -m tests.suites $(ARGS)
