@@ -1,12 +1,16 @@
 """A log in memory under a group coordinator, and topics that it knows."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from attrs import define, field
 
+from refimpl.broker import group_messages as m
+from refimpl.broker.messages import TopicPartition
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.coordinator import GroupCoordinator, State
+from refimpl.groups.coordinator import EXPIRE, GroupCoordinator, State
+from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import new_coordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.storage.consumer_protocol import Subscription
@@ -18,6 +22,7 @@ from refimpl.storage.coordinator_records import (
 )
 from refimpl.storage.schema import INT16, Uuid, write
 
+NOW = 10**12
 HOUR_MS = 3_600_000
 CONFIG = GroupConfig(
     offsets_retention_minutes=60, initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0
@@ -92,3 +97,57 @@ def loaded(log: Log, now: int = 0) -> GroupCoordinator:
     while coordinator.state is State.LOADING:
         coordinator.load(now)
     return coordinator
+
+
+def answers(outputs: Sequence[Any]) -> dict[int, Any]:
+    return {one.token: one.body for one in outputs if isinstance(one, Answer)}
+
+
+@define(eq=False)
+class Conversation:
+    """A coordinator under whom everything is committed at once."""
+
+    log: Log = field(factory=Log)
+    coordinator: GroupCoordinator = field(init=False)
+    now: int = NOW
+
+    def __attrs_post_init__(self) -> None:
+        self.coordinator = loaded(self.log, NOW)
+
+    def replicated(self, outputs: Sequence[Any] = ()) -> Any:
+        """The answer, once all followers have everything."""
+        self.log.high_watermark = self.log.end
+        outputs = [*outputs, *self.coordinator.committed(self.log.end)]
+        return answers(outputs).get(1)
+
+    def ask(self, request: Any) -> Any:
+        return self.replicated(self.coordinator.handle(self.now, 1, request))
+
+    def commit(self, *partitions: m.CommittedPartition, **claims: Any) -> Sequence[str | None]:
+        """What is said of each partition."""
+        asked = m.OffsetCommitRequest("g", "", -1, None, partitions)._replace(**claims)
+        return [error for _, error in self.ask(asked).partitions]
+
+    def offsets(self) -> dict[TopicPartition, int]:
+        found = self.ask(m.OffsetFetchRequest("g", None)).partitions
+        return {one.partition: one.offset for one in found}
+
+    def due(self, at_ms: int, key: TimerKey = EXPIRE) -> Any:
+        self.now = at_ms
+        return self.replicated(self.coordinator.due(at_ms, key))
+
+    def delete_topic(self, topic: str, topic_id: Uuid) -> None:
+        self.replicated(self.coordinator.topic_deleted(self.now, topic, topic_id))
+
+    def last_record(self) -> Any:
+        return read_record(GROUP_RECORDS, *self.log.batches[-1][-1])
+
+    def join(self, kind: str = "consumer", metadata: bytes = METADATA) -> str:
+        """The one member of a classic group in its first generation, which is Stable."""
+        protocols = (("range", metadata),)
+        join = m.JoinGroupRequest("g", 10_000, 10_000, "", None, kind, protocols)
+        self.ask(join._replace(requires_known_member_id=False))
+        joined = self.due(self.now, TimerKey("join", "g"))
+        sync = m.SyncGroupRequest("g", 1, joined.member_id)
+        self.ask(sync._replace(assignments=((joined.member_id, b"a"),)))
+        return joined.member_id

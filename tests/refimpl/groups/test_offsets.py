@@ -1,76 +1,23 @@
 """Committed offsets, guard by guard: who may commit, what a fetch shows, what goes and when."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from attrs import define, field
 
 from refimpl.broker import group_messages as m
 from refimpl.broker.messages import TopicPartition
-from refimpl.groups.coordinator import EXPIRE, GroupCoordinator
-from refimpl.groups.operation import Answer, TimerKey
-from refimpl.storage.coordinator_records import GROUP_RECORDS, read_record
-from refimpl.storage.schema import NO_ID, Uuid
-from tests.refimpl.groups.coordinating import CONFIG, HOUR_MS, IDS, METADATA, Log, loaded
+from refimpl.storage.schema import NO_ID
+from tests.refimpl.groups.coordinating import (
+    CONFIG,
+    HOUR_MS,
+    IDS,
+    NOW,
+    Conversation,
+    answers,
+)
 
-NOW = 10**12
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 LONGEST = CONFIG.offset_metadata_max_bytes
-
-
-@define(eq=False)
-class Told:
-    """A coordinator under whom everything is committed at once."""
-
-    log: Log = field(factory=Log)
-    coordinator: GroupCoordinator = field(init=False)
-    now: int = NOW
-
-    def __attrs_post_init__(self) -> None:
-        self.coordinator = loaded(self.log, NOW)
-
-    def replicated(self, outputs: Sequence[Any] = ()) -> Any:
-        """The answer, once all followers have everything."""
-        self.log.high_watermark = self.log.end
-        outputs = [*outputs, *self.coordinator.committed(self.log.end)]
-        return answers(outputs).get(1)
-
-    def ask(self, request: Any) -> Any:
-        return self.replicated(self.coordinator.handle(self.now, 1, request))
-
-    def commit(self, *partitions: m.CommittedPartition, **claims: Any) -> Sequence[str | None]:
-        """What is said of each partition."""
-        asked = m.OffsetCommitRequest("g", "", -1, None, partitions)._replace(**claims)
-        return [error for _, error in self.ask(asked).partitions]
-
-    def offsets(self) -> dict[TopicPartition, int]:
-        found = self.ask(m.OffsetFetchRequest("g", None)).partitions
-        return {one.partition: one.offset for one in found}
-
-    def due(self, at_ms: int, key: TimerKey = EXPIRE) -> Any:
-        self.now = at_ms
-        return self.replicated(self.coordinator.due(at_ms, key))
-
-    def delete_topic(self, topic: str, topic_id: Uuid) -> None:
-        self.replicated(self.coordinator.topic_deleted(self.now, topic, topic_id))
-
-    def last_record(self) -> Any:
-        return read_record(GROUP_RECORDS, *self.log.batches[-1][-1])
-
-    def join(self, kind: str = "consumer", metadata: bytes = METADATA) -> str:
-        """The one member of a classic group in its first generation, which is Stable."""
-        protocols = (("range", metadata),)
-        join = m.JoinGroupRequest("g", 10_000, 10_000, "", None, kind, protocols)
-        self.ask(join._replace(requires_known_member_id=False))
-        joined = self.due(self.now, TimerKey("join", "g"))
-        sync = m.SyncGroupRequest("g", 1, joined.member_id)
-        self.ask(sync._replace(assignments=((joined.member_id, b"a"),)))
-        return joined.member_id
-
-
-def answers(outputs: Sequence[Any]) -> dict[int, Any]:
-    return {one.token: one.body for one in outputs if isinstance(one, Answer)}
 
 
 def at(partition: TopicPartition, offset: int, **of: Any) -> m.CommittedPartition:
@@ -82,7 +29,7 @@ def at(partition: TopicPartition, offset: int, **of: Any) -> m.CommittedPartitio
 
 
 def test_a_commit_writes_down_what_it_says() -> None:
-    told = Told()
+    told = Conversation()
     assert told.commit(at(T0, 7, leader_epoch=3, metadata="here")) == [None]
     record = told.last_record()
     value = record.value
@@ -92,7 +39,7 @@ def test_a_commit_writes_down_what_it_says() -> None:
 
 
 def test_a_commit_with_a_retention_says_when_it_expires_in_an_older_version() -> None:
-    told = Told()
+    told = Conversation()
     assert told.commit(at(T0, 7, leader_epoch=3), retention_ms=5000) == [None]
     record = told.last_record()
     assert (record.value.expire_timestamp, record.version) == (NOW + 5000, 1)
@@ -100,7 +47,7 @@ def test_a_commit_with_a_retention_says_when_it_expires_in_an_older_version() ->
 
 
 def test_metadata_that_is_too_long_is_a_matter_of_its_partition() -> None:
-    told = Told()
+    told = Conversation()
     longest = at(T0, 1, metadata="x" * LONGEST)
     longer = at(T1, 2, metadata="x" * (LONGEST + 1))
     assert told.commit(longest, longer, at(U0, 3, metadata=None)) == [
@@ -112,7 +59,7 @@ def test_metadata_that_is_too_long_is_a_matter_of_its_partition() -> None:
 
 
 def test_for_a_group_that_is_not_here_only_nobody_commits() -> None:
-    told = Told()
+    told = Conversation()
     named = {"member_id": "a", "generation_id": 0}
     assert told.commit(at(T0, 1), **named) == ["GROUP_ID_NOT_FOUND"]
     assert told.commit(at(T0, 1), **named, knows_member_epochs=False) == ["ILLEGAL_GENERATION"]
@@ -122,7 +69,7 @@ def test_for_a_group_that_is_not_here_only_nobody_commits() -> None:
 
 
 def test_of_a_classic_group_only_members_of_this_generation_commit() -> None:
-    told = Told()
+    told = Conversation()
     member = told.join()
     assert told.commit(at(T0, 1)) == ["UNKNOWN_MEMBER_ID"]
     assert told.commit(at(T0, 1), member_id=member, generation_id=0) == ["ILLEGAL_GENERATION"]
@@ -133,7 +80,7 @@ def test_of_a_classic_group_only_members_of_this_generation_commit() -> None:
 
 
 def test_a_fetch_shows_what_is_asked_for_and_of_all_the_rest_that_there_is_none() -> None:
-    told = Told()
+    told = Conversation()
     told.commit(at(T0, 7, leader_epoch=2, metadata="m"))
     asked = [(T0, IDS["t"]), (T1, IDS["t"]), (U0, NO_ID)]
     first, *others = told.ask(m.OffsetFetchRequest("g", asked)).partitions
@@ -143,7 +90,7 @@ def test_a_fetch_shows_what_is_asked_for_and_of_all_the_rest_that_there_is_none(
 
 
 def test_an_offset_of_another_topic_of_the_name_is_not_shown() -> None:
-    told = Told()
+    told = Conversation()
     told.commit(at(T0, 7), at(T1, 8, topic_id=NO_ID))
 
     def shown(partition: TopicPartition, topic_id: Any) -> int:
@@ -158,7 +105,7 @@ def test_an_offset_of_another_topic_of_the_name_is_not_shown() -> None:
 
 @pytest.mark.parametrize("partitions", [None, [(T0, IDS["t"])]])
 def test_who_asks_for_stable_offsets_sees_what_is_written_and_waits(partitions: Any) -> None:
-    told = Told()
+    told = Conversation()
     told.commit(at(T0, 7))
     coordinator = told.coordinator
     coordinator.handle(NOW, 5, m.OffsetCommitRequest("g", "", -1, None, [at(T0, 8)]))
@@ -170,7 +117,7 @@ def test_who_asks_for_stable_offsets_sees_what_is_written_and_waits(partitions: 
 
 
 def test_only_members_read_the_offsets_of_a_consumer_group() -> None:
-    told = Told()
+    told = Conversation()
     join = m.ConsumerGroupHeartbeatRequest(
         *("g", "a", 0, None, None, 60_000, ("t",)), topic_partitions=()
     )
@@ -191,7 +138,7 @@ def test_only_members_read_the_offsets_of_a_consumer_group() -> None:
 
 
 def test_what_is_deleted_is_gone_and_only_that() -> None:
-    told = Told()
+    told = Conversation()
     told.commit(at(T0, 1), at(T1, 2))
     answer = told.ask(m.OffsetDeleteRequest("g", [T0, U0]))
     assert answer == m.OffsetDeleteResponse(None, [(T0, None), (U0, None)])
@@ -200,7 +147,7 @@ def test_what_is_deleted_is_gone_and_only_that() -> None:
 
 
 def test_of_a_group_that_is_not_here_nothing_is_deleted() -> None:
-    told = Told()
+    told = Conversation()
     assert told.ask(m.OffsetDeleteRequest("g", [T0])).error == "GROUP_ID_NOT_FOUND"
     told.commit(at(T0, 1))
     assert told.ask(m.OffsetDeleteRequest("g", [T0])).error is None
@@ -208,7 +155,7 @@ def test_of_a_group_that_is_not_here_nothing_is_deleted() -> None:
 
 
 def test_offsets_of_topics_that_members_read_stay() -> None:
-    told = Told()
+    told = Conversation()
     member = told.join()
     told.commit(at(T0, 1), at(U0, 2), member_id=member, generation_id=1)
     answer = told.ask(m.OffsetDeleteRequest("g", [T0, U0]))
@@ -217,7 +164,7 @@ def test_offsets_of_topics_that_members_read_stay() -> None:
 
 
 def test_where_nobody_can_know_what_is_read_nothing_is_deleted() -> None:
-    told = Told()
+    told = Conversation()
     member = told.join("connect", b"x")
     told.commit(at(T0, 1), member_id=member, generation_id=1)
     assert told.ask(m.OffsetDeleteRequest("g", [T0])).error == "NON_EMPTY_GROUP"
@@ -225,7 +172,7 @@ def test_where_nobody_can_know_what_is_read_nothing_is_deleted() -> None:
 
 
 def test_with_a_topic_go_its_offsets_by_id_or_without_one() -> None:
-    told = Told()
+    told = Conversation()
     told.commit(at(T0, 1), at(T1, 2, topic_id=NO_ID), at(U0, 3))
     told.delete_topic("t", IDS["u"])
     assert told.offsets() == {T0: 1, U0: 3}
@@ -237,7 +184,7 @@ def test_with_a_topic_go_its_offsets_by_id_or_without_one() -> None:
 
 
 def test_what_nobody_has_used_for_the_retention_goes() -> None:
-    told = Told()
+    told = Conversation()
     told.commit(at(T0, 1))
     told.now += 10
     told.commit(at(T1, 2))
@@ -250,7 +197,7 @@ def test_what_nobody_has_used_for_the_retention_goes() -> None:
 
 
 def test_a_retention_of_the_commit_itself_counts_before_the_brokers() -> None:
-    told = Told()
+    told = Conversation()
     told.commit(at(T0, 1), retention_ms=5000)
     told.commit(at(T1, 2), retention_ms=2 * HOUR_MS)
     told.due(NOW + 4999)
@@ -264,7 +211,7 @@ def test_a_retention_of_the_commit_itself_counts_before_the_brokers() -> None:
 
 
 def test_while_a_group_reads_a_topic_its_offsets_stay_however_old() -> None:
-    told = Told()
+    told = Conversation()
     member = told.join()
     told.commit(at(T0, 1), at(U0, 2), member_id=member, generation_id=1)
     told.due(NOW + 3 * HOUR_MS)
@@ -273,7 +220,7 @@ def test_while_a_group_reads_a_topic_its_offsets_stay_however_old() -> None:
 
 
 def test_a_group_goes_with_its_last_offset_once_it_is_empty() -> None:
-    told = Told()
+    told = Conversation()
     member = told.join()
     told.commit(at(T0, 1), member_id=member, generation_id=1)
     told.ask(m.LeaveGroupRequest("g", [m.LeavingMember(member)]))
@@ -287,7 +234,7 @@ def test_a_group_goes_with_its_last_offset_once_it_is_empty() -> None:
 
 
 def test_a_group_with_offsets_left_stays() -> None:
-    told = Told()
+    told = Conversation()
     member = told.join()
     told.commit(at(T0, 1), member_id=member, generation_id=1)
     told.ask(m.LeaveGroupRequest("g", [m.LeavingMember(member)]))

@@ -14,13 +14,14 @@ from tests.refimpl.groups.coordinating import (
     CONFIG,
     HOUR_MS,
     IDS,
+    NOW,
     Log,
+    answers,
     elected,
     loaded,
     refusal,
 )
 
-NOW = 10**12
 T0 = TopicPartition("t", 0)
 TIME_OUT_MS = CONFIG.offsets_commit_timeout_ms
 CHECK_MS = CONFIG.offsets_retention_check_interval_ms
@@ -36,10 +37,6 @@ def fetch(*, stable: bool = False, group: str = "g") -> m.OffsetFetchRequest:
     return m.OffsetFetchRequest(group, None, require_stable=stable)
 
 
-def bodies(outputs: Sequence[Any]) -> dict[int, Any]:
-    return {one.token: one.body for one in outputs if isinstance(one, Answer)}
-
-
 def said(outputs: Sequence[Any]) -> list[Any]:
     """Answers and timers, and not what was performed."""
     return [one for one in outputs if not isinstance(one, Performed)]
@@ -51,7 +48,7 @@ def timers(outputs: Sequence[Any]) -> list[SetTimer]:
 
 def asked(coordinator: GroupCoordinator, request: Any, now: int = NOW) -> Any:
     """What is answered at once."""
-    return bodies(coordinator.handle(now, 99, request)).get(99)
+    return answers(coordinator.handle(now, 99, request)).get(99)
 
 
 def offset_of(coordinator: GroupCoordinator, *, committed: bool = True) -> list[int]:
@@ -106,7 +103,7 @@ def test_what_stands_above_the_high_watermark_is_written_and_not_committed() -> 
     assert offset_of(coordinator, committed=False) == [3]
     assert asked(coordinator, fetch(stable=True)) is None
     log.high_watermark = 3
-    answered = bodies(coordinator.committed(3))
+    answered = answers(coordinator.committed(3))
     assert [one.offset for one in answered[99].partitions] == [3]
     assert offset_of(coordinator) == [3]
 
@@ -181,7 +178,7 @@ def test_a_refusal_waits_for_what_is_written_too() -> None:
     coordinator.handle(NOW, 1, commit(7))
     stranger = m.HeartbeatRequest("g", 1, "a")
     assert asked(coordinator, stranger) is None
-    answered = bodies(coordinator.committed(1))
+    answered = answers(coordinator.committed(1))
     assert answered[99] == m.HeartbeatResponse("UNKNOWN_MEMBER_ID")
 
 
@@ -200,13 +197,13 @@ def test_who_waits_for_too_long_is_told_that_nobody_knows() -> None:
         SetTimer(APPEND, NOW + TIME_OUT_MS)
     ]
     outputs = coordinator.due(NOW + TIME_OUT_MS, APPEND)
-    assert bodies(outputs) == {
+    assert answers(outputs) == {
         1: m.OffsetCommitResponse([(T0, "COORDINATOR_NOT_AVAILABLE")]),
         2: m.OffsetFetchResponse("g", "NOT_COORDINATOR"),
     }
     assert timers(outputs) == [SetTimer(APPEND, NOW + TIME_OUT_MS + 3)]
     last = coordinator.due(NOW + TIME_OUT_MS + 3, APPEND)
-    assert bodies(last) == {3: m.OffsetCommitResponse([(T0, "COORDINATOR_NOT_AVAILABLE")])}
+    assert answers(last) == {3: m.OffsetCommitResponse([(T0, "COORDINATOR_NOT_AVAILABLE")])}
     assert timers(last) == []
     assert said(coordinator.committed(2)) == []
     assert offset_of(coordinator) == [8], "what was written counts, though nobody was told"
@@ -290,7 +287,7 @@ def test_who_resigns_answers_everybody_that_another_one_coordinates() -> None:
     coordinator = loaded(log)
     coordinator.handle(NOW, 1, commit(7))
     coordinator.handle(NOW, 2, fetch(stable=True))
-    assert bodies(coordinator.resign()) == {
+    assert answers(coordinator.resign()) == {
         1: m.OffsetCommitResponse([(T0, "NOT_COORDINATOR")]),
         2: m.OffsetFetchResponse("g", "NOT_COORDINATOR"),
     }
