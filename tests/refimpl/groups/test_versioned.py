@@ -61,6 +61,7 @@ def test_a_key_is_gone_when_neither_view_has_it() -> None:
     values.put("a", 1, 0)
     assert not values.is_gone("a")
     values.commit(1)
+    assert not values.is_gone("a")
     values.put("a", None, 1)
     assert (values.get("a"), values.committed("a")) == (None, 1)
     assert not values.is_gone("a")
