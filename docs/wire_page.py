@@ -155,9 +155,12 @@ TLC. An ISR changes by request there, and at once in Truncation: `ExpandIsr` sta
 leader \
 asked, if the controller agreed, for from then on its high watermark waits for the follower. \
 `make test-faults` does it to processes on ZooKeeper: SIGKILL, SIGSTOP, files that may not grow \
-any more, connections to ZooKeeper that are cut, 200 kills; it goes on where it was. Seeds 1 and 2 \
-on 2026-11-22: 34 rounds, 267 kills, 72 SIGSTOP, 33 cuts, 37 full disks; in all 26 rounds with \
-acks=all and min.insync.replicas=2 the verdict was *holds*, in the 8 with acks=1 and unclean \
+any more, connections to ZooKeeper that are cut, 200 kills; it goes on where it was. Each process \
+writes its steps down before it sends anything, by the clock that all of them share; put together \
+they are one trace, which TLC has to accept as well. What a process appended and was killed before \
+it could say is inferred from the log that it finds when it starts again, and counted. Seeds 1 \
+and 2 on 2026-11-22: 34 rounds, 267 kills, 72 SIGSTOP, 33 cuts, 37 full disks; in all 26 rounds \
+with acks=all and min.insync.replicas=2 the verdict was *holds*, in the 8 with acks=1 and unclean \
 election losses were seen and *allowed*.
 
 ## Other clients' own tests
@@ -173,11 +176,10 @@ wants a login, a controller or brokers that the suite starts itself.
 {suites}
 ## Beside Kafka and kfake
 
-`python bench/bench_beside.py --records 200000`, two loaded cores, so the ratios of one run count \
-and the numbers do not: the first table is of a run at a load of 50, the second of one before \
-answers were sent together and followers fetched what a burst had appended. CPU-s are of all \
-processes of a system. A ratio above 1: we are better than that one. Consuming 1 KiB takes less \
-than a second and varies more than it differs: runs of an hour have ratios of 0.45 and 5.05.
+`python bench/bench_beside.py --write docs/wire_figures.md` measures all of it and goes on where \
+it was. The ratios of one run count, the numbers less: all systems and the client share the same \
+cores. CPU-s are of all processes of a system. A ratio above 1: we are better than that one. \
+Consuming takes less than a second and varies more than it differs; it is the best of five times.
 
 {figures}
 By py-spy, 53 us of CPU are what a small produce request costs at one replica, spread over the \
@@ -185,9 +187,9 @@ whole way of the request: 17 % wait for the socket and read it, 8 % write the fi
 answers; no function of ours has more than 3.5 %. At three replicas it is 0.11 ms: what came in \
 one burst is fetched by followers in one answer. Consuming is bound by the client: 100,000 \
 records of 1 KiB cost the broker 0.06 s of CPU, most of it the socket's. Topics of 1,000 \
-partitions wait for the disk: three flushes for each replica's folder and `partition.metadata`, \
-two more for `leader-epoch-checkpoint` where the first records come, one after the other where \
-Kafka's processes have a thread each. kfake replicates nothing and keeps nothing.
+partitions wait for the disk: each replica's folder and `partition.metadata` are flushed, all of \
+them together, and two flushes more for each `leader-epoch-checkpoint` where the first records \
+come. kfake replicates nothing and keeps nothing.
 """
 _FIGURES = Path(__file__).parent / "wire_figures.md"
 

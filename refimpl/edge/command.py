@@ -69,7 +69,7 @@ def broker(
         from refimpl.edge.cluster import Cluster
 
         cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
-    if code := _runner()(_serve(cluster)):
+    if code := _runner()(serve(cluster)):
         sys.exit(code)
 
 
@@ -139,7 +139,7 @@ def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
         return asyncio.run
 
 
-async def _serve(cluster: "Cluster | StoredBroker") -> int:
+async def serve(cluster: "Cluster | StoredBroker") -> int:
     """From the start to the signal that ends it; answers the exit code."""
     from refimpl.edge.log_directory import UnusableDirectory
 

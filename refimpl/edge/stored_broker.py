@@ -5,7 +5,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
@@ -53,6 +53,8 @@ class StoredBroker:
     data: Path | None = None
     configs: Mapping[str, str] = field(factory=dict[str, str])
     seed: int | None = None
+    #: Who runs its processes; a harness may have them observed
+    host_type: Callable[..., StoredBrokerHost] = StoredBrokerHost
     brokers: int = field(default=1, init=False)
     broker: StoredBrokerHost = field(init=False)
     network: PeerNetwork = field(init=False)
@@ -86,7 +88,7 @@ class StoredBroker:
             if self.data is None
             else FileDirectory(self.data, self.id, cluster_id)
         )
-        self.broker = StoredBrokerHost(
+        self.broker = self.host_type(
             *(self.id, self.network, directory, configs),
             Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes)),
             *(limits, self.host, self.port),

@@ -28,7 +28,12 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
 import traces
+from chaos.recording import REPLICATION
+from properties.tla.specs import SpecTree
+from properties.tla.tracecheck import validate_all
+from properties.tla.tracefile import read_traces
 from tests.kafka.judge import free_port
+from tests.kafka.observed_traces import Merge
 from tests.kafka.test_stored_brokers import Process, Stored, until
 from tests.kafka.zookeeper.servers import zookeeper
 from traces.record import recorded
@@ -37,6 +42,8 @@ from traces.record.cli import record_scan
 FOLDER = Path("build/faults")
 TOPIC, BROKERS, FAULTS = "orders", (1, 2, 3), 10
 SESSION_S = 3
+PAUSE_S = 0.03
+"""Between two records: TLC follows each of them."""
 
 
 @define(eq=False)
@@ -123,8 +130,8 @@ class Round:
                 self.writer.produce(
                     TOPIC, b"%d" % self.sent, partition=0, on_delivery=self._delivered
                 )
-            self.writer.poll(0.005)
-            self.reader.consume(100, 0.0)
+            self.writer.poll(0)
+            self.reader.consume(100, PAUSE_S)
 
     def _delivered(self, error: Any, message: Any) -> None:
         self.acknowledged += error is None
@@ -243,7 +250,11 @@ def cluster(folder: Path) -> Generator[tuple[Stored, dict[int, Proxy]]]:
         client: Any = KazooClient(server.address)
         client.start()
         proxies = {id: Proxy(server.port) for id in BROKERS}
-        stored = Stored({id: Process(id, proxies[id], folder) for id in BROKERS}, client)  # type: ignore[arg-type]
+        brokers: dict[int, Process] = {}
+        for id in BROKERS:
+            program = ("tests.kafka.observed_broker", TOPIC, str(folder / f"steps-{id}"))
+            brokers[id] = Process(id, proxies[id], folder, program=program)  # type: ignore[arg-type]
+        stored = Stored(brokers, client)
         try:
             for id, one in stored.brokers.items():
                 proxies[id].start()
@@ -268,7 +279,8 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         settings = {} if safe else {"min.insync.replicas": "1"}
         settings["unclean.leader.election.enable"] = str(not safe).lower()
         admin: Any = AdminClient({"bootstrap.servers": stored.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 1, 3, config=settings)])[TOPIC].result(30)
+        new = NewTopic(TOPIC, 1, replica_assignment=[list(BROKERS)], config=settings)
+        admin.create_topics([new])[TOPIC].result(30)
         until(lambda: len(stored.state(TOPIC)["isr"]) == 3)
         run = Round(stored, proxies, *_clients(stored.bootstrap, run_folder, safe=safe), rng)
         run.write(0.5)
@@ -289,6 +301,7 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         (run_folder / "meta.json").write_bytes(orjson.dumps({"faults": run.faults}))
         arguments = [str(run_folder), "--bootstrap", stored.bootstrap]
         record_scan.main(arguments, standalone_mode=False)
+    refused, steps, inferred = validated(folder)
     verdicts = traces.check(traces.load(run_folder))
     found = {name: verdicts[name].verdict for name in ("L1", "L3", "L4", "P1")}
     return {
@@ -298,8 +311,23 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         "faults": dict(run.done),
         "sent": run.sent,
         "acknowledged": run.acknowledged,
+        "steps": steps,
+        "inferred": inferred,
+        "refused": refused,
         "longest until whole": [round(longest[0], 1), longest[1]],
     }
+
+
+def validated(folder: Path) -> tuple[list[str], int, int]:
+    """What TLC says of the steps of all processes: why it refuses them, how many there are, and how
+    many were inferred for those that were killed."""
+    merged = Merge.of(sorted(folder.glob("steps-*")))
+    path = folder / "orders.events.ndjson"
+    path.write_bytes(b"".join(merged.events(folder.name, REPLICATION)))
+    verdicts = list(validate_all(read_traces([path]), SpecTree()))
+    assert verdicts
+    why = [one.why for one in verdicts if not one.accepted]
+    return why, sum(len(one.trace.steps) for one in merged.partitions.values()), merged.inferred
 
 
 def _clients(bootstrap: str, folder: Path, *, safe: bool) -> tuple[Any, Any]:
@@ -340,7 +368,7 @@ def main() -> int:
         result = orjson.loads(kept.read_bytes())
         total.update(result["faults"])
         lost = result["verdict"] == "violated" or (result["safe"] and _loses(result["checks"]))
-        broken += lost
+        broken += lost or bool(result["refused"])
         print(f"round {number}: {result}", flush=True)
         number += 1
     kinds = ", ".join(f"{what} {count}" for what, count in sorted(total.items()))

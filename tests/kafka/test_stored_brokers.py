@@ -42,12 +42,14 @@ class Process:
     folder: Path
     port: int = field(factory=free_port)
     process: Any = None
+    #: What is run; another one may observe the broker
+    program: tuple[str, ...] = ("refimpl", "broker")
 
     def start(self, *more: str) -> None:
         settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
         settings += [f"--set={one}" for one in more]
         command = [
-            *(sys.executable, "-m", "refimpl", "broker", "--id", str(self.id)),
+            *(sys.executable, "-m", *self.program, "--id", str(self.id)),
             *("--zookeeper", f"{self.server.address}{ROOT}", "--port", str(self.port)),
             *("--data", str(self.folder / f"broker-{self.id}"), *settings),
         ]

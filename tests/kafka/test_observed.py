@@ -1,0 +1,38 @@
+"""What separate processes on ZooKeeper do under faults is a behaviour of the spec Replication."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from refimpl.broker import observations as o
+from tests.kafka import faults, observed_traces
+from tests.kafka.observed_host import Line, lines
+
+
+def test_processes_that_are_killed_and_stopped_behave_as_the_spec_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = faults.kill_leader, faults.sleep_leader, faults.kill_and_return
+    monkeypatch.setattr(faults, "FAULTS", len(kinds))
+    monkeypatch.setattr(faults, "KINDS", kinds)
+    kept = faults.play(0, 1, tmp_path)
+    assert kept["verdict"] != "violated"
+    assert kept["refused"] == []
+    assert kept["acknowledged"] > 0
+
+    def without(kind: type) -> list[str]:
+        """Why TLC refuses the run if no process tells of this."""
+
+        def fewer(path: Path) -> Iterable[Line]:
+            for line in lines(path):
+                rest = tuple(one for one in line.seen if not isinstance(one, kind))
+                yield line._replace(seen=rest)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(observed_traces, "lines", fewer)
+            return faults.validated(tmp_path)[0]
+
+    assert without(o.Written)
+    assert without(o.FetchHeard)
+    assert without(o.BecameFollower)
