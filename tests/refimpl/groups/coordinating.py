@@ -94,8 +94,10 @@ def elected(log: Log) -> GroupCoordinator:
 def loaded(log: Log, now: int = 0) -> GroupCoordinator:
     """A coordinator that has read a log."""
     coordinator = elected(log)
-    while coordinator.state is State.LOADING:
-        coordinator.load(now)
+    for _ in range(log.end + 1):  # it ends, also where a bug keeps it from reading on
+        if coordinator.state is State.LOADING:
+            coordinator.load(now)
+    assert coordinator.state is State.ACTIVE
     return coordinator
 
 

@@ -135,8 +135,9 @@ def test_when_it_has_loaded_sessions_begin_afresh() -> None:
     loaded(log).handle(NOW, 1, join)
     log.high_watermark = log.end
     coordinator, outputs = elected(log), list[Any]()
-    while coordinator.state is State.LOADING:
+    for _ in range(log.end + 1):
         outputs += coordinator.load(NOW + 1)
+    assert coordinator.state is State.ACTIVE
     sessions = [at_ms for key, at_ms in timers(outputs) if key.member_id == "a"]
     assert sessions == [NOW + 1 + CONFIG.consumer_session_timeout_ms]
     assert timers(outputs)[-1] == SetTimer(EXPIRE, NOW + 1 + CHECK_MS)
