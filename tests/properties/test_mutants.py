@@ -208,6 +208,28 @@ def test_a_dropped_guard_changes_a_verdict() -> None:
     assert killer(guard) == "ok: verdict"
 
 
+def test_what_misses_a_guard_is_asked_once_for_each_state_of_its_module(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tree = SpecTree(tmp_path / "tla")
+    copytree(SpecTree().root, tree.root)
+    guard = next(g for g in guards.guards("AbsLog") if g.text == "LossAllowed")
+    asked: list[str] = []
+
+    def answers(one: Guard, _: SpecTree) -> str | None:
+        asked.append(one.place)
+        return ["ok: verdict", None][len(asked) - 1]
+
+    monkeypatch.setattr(guards, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(guards, "killer", answers)
+    assert [guards.remembered(guard, tree) for _ in range(2)] == ["ok: verdict"] * 2
+    assert len(asked) == 1
+    spec = tree.folder("AbsLog") / "AbsLog.tla"
+    spec.write_text(spec.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert [guards.remembered(guard, tree) for _ in range(2)] == [None] * 2
+    assert len(asked) == 2
+
+
 def test_dropping_a_guard_leaves_the_spec_alone() -> None:
     file = SpecTree().folder("AbsLog") / "AbsLog.tla"
     before = file.read_bytes()
