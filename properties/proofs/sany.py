@@ -211,11 +211,10 @@ def _extended(files: Sequence[Path]) -> list[str]:
 
 
 def _export(file: Path, specs: SpecTree, out: Path) -> None:
-    box = tools.find()
     # SANY unpacks the standard modules there; runs beside this one would delete them from a
     # folder that they share.
     scratch = Path(tempfile.mkdtemp(prefix="highwater-sany-"))
-    command = [box.java, "-XX:+UseSerialGC", f"-Djava.io.tmpdir={scratch}", "-cp", box.class_path]
+    command = [*tools.find().command, f"-Djava.io.tmpdir={scratch}"]
     command += ["tla2sany.xml.XMLExporter", "-o"]  # offline: the schema is not looked up
     for folder in specs.library():
         command += ["-I", str(folder)]

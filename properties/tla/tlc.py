@@ -59,17 +59,13 @@ class Tlc:
 
 def jvm(tree: SpecTree, scratch: Path, heap_mb: int, quick: bool = False) -> list[str]:
     """The part of a command line that every tool of TLC's jar shares."""
-    box = tools.find()
     return [
-        box.java,
+        *tools.find().command,
         f"-Xmx{heap_mb}m",
         "-Xss8m",
-        "-XX:+UseSerialGC",
         *(["-XX:TieredStopAtLevel=1"] if quick else []),
         f"-Djava.io.tmpdir={scratch}",
         f"-DTLA-Library={':'.join(map(str, tree.library()))}",
-        "-cp",
-        box.class_path,
     ]
 
 

@@ -11,12 +11,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from properties.tla.class_data import archived, options
 from properties.tla.errors import InputError, MissingToolError
 from properties.tla.specs import CHECKOUT, cache_folder
 
@@ -33,15 +35,25 @@ INSTALL_JAVA = (
 
 @frozen
 class Toolbox:
-    """Where `java` and the class path are. `find` is the way to get one."""
+    """Where `java` and the class path are. `find` is the way to get one.
+
+    `classes` is the jar of our own classes, and `archive` all of them as the JVM keeps them.
+    """
 
     java: str
     jar: Path
     classes: Path
+    archive: Path | None = None
 
     @property
     def class_path(self) -> str:
         return os.pathsep.join((str(self.classes), str(self.jar)))
+
+    @property
+    def command(self) -> list[str]:
+        """How every run begins; what follows are more options, and the class."""
+        archive = options(self.archive)
+        return [self.java, *archive, "-XX:+UseSerialGC", "-cp", self.class_path]
 
     def key(self, *sources: str) -> str:
         """Changes when the jar does, or one of these Java sources: the part of a cache key."""
@@ -56,7 +68,11 @@ def find() -> Toolbox:
 @cache
 def _found(_java_home: str | None, _jar: str | None, folder: Path) -> Toolbox:
     java, jar = find_java("java"), find_jar()
-    return Toolbox(java, jar, compiled(jar, JAVA_SOURCES, folder / "classes"))
+    box = Toolbox(java, jar, compiled(jar, JAVA_SOURCES, folder / "classes"))
+    # A JVM uses an archive only if it is its own, and if the jars are as old as they were.
+    made_by = os.path.realpath(java), *(str(one.stat().st_mtime_ns) for one in (box.classes, jar))
+    file = folder / "classes" / f"{digest((), box.class_path, *made_by)}.jsa"
+    return evolve(box, archive=archived(java, box.class_path, file))
 
 
 def find_java(program: str) -> str:
@@ -119,13 +135,16 @@ def digest(files: Iterable[Path], *extra: str) -> str:
 
 
 def compiled(jar: Path, sources: Path, cache: Path) -> Path:
-    """The folder of our compiled classes. Two processes may do it at once: the last one wins."""
+    """The jar of our compiled classes, for the JVM shares none from a folder.
+
+    Two processes may make it at once: the last one wins.
+    """
     files = sorted(sources.glob("*.java"))
     if not files:
         raise InputError(f"no Java sources in {sources}; the checkout is not complete")
-    folder = cache / digest(files, _sha256(jar))
-    if folder.is_dir():
-        return folder
+    ours = cache / f"{digest(files, _sha256(jar))}.jar"
+    if ours.is_file():
+        return ours
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         made = Path(scratch) / "classes"
@@ -135,9 +154,9 @@ def compiled(jar: Path, sources: Path, cache: Path) -> Path:
         )
         if told.returncode != 0:
             raise InputError(f"javac refused {sources}:\n{told.stderr.strip()}")
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
-    return folder
+        draft = Path(scratch) / ours.name
+        with zipfile.ZipFile(draft, "w") as packed:
+            for one in sorted(made.rglob("*.class")):
+                packed.write(one, one.relative_to(made))
+        draft.replace(ours)
+    return ours

@@ -2,11 +2,15 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
+from attrs import evolve
 
 from properties.tla import InputError, MissingToolError, tools
+from properties.tla.class_data import archived
 from tests.properties.tla.scratch import Install
 
 
@@ -75,10 +79,32 @@ def test_classes_are_compiled_again_when_a_source_changes(tmp_path: Path) -> Non
     one.write_text("class One {}")
     jar = tools.find_jar()
     first = tools.compiled(jar, sources, tmp_path / "classes")
-    assert (first / "One.class").is_file()
+    assert ZipFile(first).namelist() == ["One.class"]
     assert tools.compiled(jar, sources, tmp_path / "classes") == first
     one.write_text("class One { int two; }")
     assert tools.compiled(jar, sources, tmp_path / "classes") != first
+
+
+def test_tlc_starts_from_the_archive() -> None:
+    box = tools.find()
+    assert box.archive is not None
+    asked = [*box.command, "-Xlog:class+load=info", "tlc2.TLC", "-h"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    assert "tlc2.TLC source: shared objects file (top)" in told
+
+
+def test_without_a_jvm_that_makes_one_there_is_no_archive(tmp_path: Path) -> None:
+    program = shutil.which("false")
+    assert program is not None
+    assert archived(program, "", tmp_path / "classes.jsa") is None
+
+
+def test_a_run_goes_on_in_silence_without_an_archive_that_does_not_fit(tmp_path: Path) -> None:
+    box = tools.find()
+    other = shutil.copy(box.jar, tmp_path / "other.jar")
+    command = evolve(box, jar=Path(other)).command
+    told = subprocess.run([*command, "tlc2.TLC"], capture_output=True, text=True, check=False)
+    assert told.stdout.startswith("TLC2 Version")
 
 
 def test_what_javac_says_is_passed_on(tmp_path: Path) -> None:
