@@ -90,11 +90,11 @@ def test_who_takes_too_much_of_a_thread_waits_for_a_window(client: Client, ask: 
 def test_requests_that_wait_for_others_take_no_time(client: Client) -> None:
     """A fetch that waits for records is not charged for the time that it waits."""
     produce(client)
-    limit(client, "request_percentage", 20.0)
+    limit(client, "request_percentage", 200.0)
     partition = {"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1 << 20}
     topic = {"topic": "t", "partitions": [{"current_leader_epoch": -1, **partition}]}
     asked = {"replica_id": -1, "max_bytes": 1 << 20, "topics": [topic], "session_epoch": -1}
-    asked |= {"last_fetched_epoch": -1, "rack_id": "", "min_bytes": 1, "max_wait": 400}
+    asked |= {"last_fetched_epoch": -1, "rack_id": "", "min_bytes": 1, "max_wait": 2_500}
     assert client.ask("Fetch", 12, asked)["throttle_time"] == 0
 
 
