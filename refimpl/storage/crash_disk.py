@@ -7,15 +7,15 @@ prefix. That is what a journalling file system promises, and no more.
 
 import errno
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from refimpl.storage.batch import Buffer
 from refimpl.storage.disk import MemoryDisk
 
 
-@frozen
-class Change:
+class Change(NamedTuple):
     """Bytes behind a file's end, or, when they are `None`, a cut to `size`."""
 
     data: bytes | None = None
