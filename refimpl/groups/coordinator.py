@@ -36,7 +36,6 @@ from refimpl.groups.operation import (
 )
 from refimpl.groups.operators import Operators
 from refimpl.groups.store import GroupStore
-from refimpl.storage.errors import StorageOffline
 
 
 class State(Enum):
@@ -226,8 +225,6 @@ class GroupCoordinator:
 
     def _not_appended(self, now: int, outcome: Outcome, refusal: Refusal) -> None:
         error = _APPEND_ERRORS.get(refusal.kafka_error, "UNKNOWN_SERVER_ERROR")
-        if isinstance(refusal, StorageOffline):
-            error = "NOT_COORDINATOR"
         answers = [
             Answer(token, m.refused(self.waiting[token], error)) for token, _ in outcome.answers
         ]

@@ -44,6 +44,8 @@ def test_a_commit_with_a_retention_says_when_it_expires_in_an_older_version() ->
     record = told.last_record()
     assert (record.value.expire_timestamp, record.version) == (NOW + 5000, 1)
     assert (record.value.leader_epoch, record.value.topic_id) == (-1, NO_ID)
+    (fetched,) = told.ask(m.OffsetFetchRequest("g", None)).partitions
+    assert (fetched.leader_epoch, fetched.topic_id) == (-1, NO_ID), "as after a load"
 
 
 def test_metadata_that_is_too_long_is_a_matter_of_its_partition() -> None:
@@ -55,7 +57,11 @@ def test_metadata_that_is_too_long_is_a_matter_of_its_partition() -> None:
         "OFFSET_METADATA_TOO_LARGE",
         None,
     ]
-    assert told.offsets() == {T0: 1, U0: 3}
+    fetched = told.ask(m.OffsetFetchRequest("g", None)).partitions
+    assert {one.partition: (one.offset, one.metadata) for one in fetched} == {
+        T0: (1, "x" * LONGEST),
+        U0: (3, ""),
+    }
 
 
 def test_for_a_group_that_is_not_here_only_nobody_commits() -> None:
@@ -132,6 +138,19 @@ def test_only_members_read_the_offsets_of_a_consumer_group() -> None:
         assert error(None, -1, stable=stable) is None, "an operator"
         assert error("b", epoch, stable=stable) == "UNKNOWN_MEMBER_ID"
         assert error("a", epoch + 1, stable=stable) == "STALE_MEMBER_EPOCH"
+
+
+def test_a_group_that_is_not_committed_yet_counts_for_who_asks_for_stable_offsets_alone() -> None:
+    told = Conversation()
+    join = m.ConsumerGroupHeartbeatRequest(
+        *("g", "a", 0, None, None, 60_000, ("t",)), topic_partitions=()
+    )
+    told.coordinator.handle(NOW, 5, join)
+    stranger = m.OffsetFetchRequest("g", None, "b", 1)
+    assert answers(told.coordinator.handle(NOW, 6, stranger))[6].error is None
+    told.coordinator.handle(NOW, 7, stranger._replace(require_stable=True))
+    settled = answers(told.coordinator.committed(told.log.end))
+    assert settled[7].error == "UNKNOWN_MEMBER_ID"
 
 
 # ------------------------------------------------------------------------------ delete

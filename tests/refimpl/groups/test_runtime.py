@@ -240,6 +240,38 @@ def test_a_log_directory_that_failed_coordinates_nothing() -> None:
     assert asked(coordinator, commit(8)) == m.OffsetCommitResponse([(T0, "NOT_COORDINATOR")])
 
 
+# ------------------------------------------------------------------------------ what was done
+
+
+def performed(outputs: Sequence[Any]) -> list[Performed]:
+    return [one for one in outputs if isinstance(one, Performed)]
+
+
+def test_what_a_request_did_to_its_group_is_said() -> None:
+    coordinator = loaded(Log())
+    join = m.ConsumerGroupHeartbeatRequest(
+        *("k", "a", 0, None, None, 60_000, ("t",)), topic_partitions=()
+    )
+    (joined,) = performed(coordinator.handle(NOW, 1, join))
+    assert (joined.about, joined.error, joined.before) == (join, None, None)
+    assert joined.after is coordinator.store.groups.get("k")
+    assert [one.token for one in joined.answers] == [1]
+    assert joined.end == coordinator.written > 0
+    leave = m.ConsumerGroupHeartbeatRequest("k", "a", -1)
+    (left,) = performed(coordinator.handle(NOW, 2, leave))
+    assert left.before is joined.after
+    assert not left.after.members
+
+
+def test_a_refusal_is_said_with_the_group_as_it_is_and_not_while_it_is_loaded() -> None:
+    coordinator = loaded(Log())
+    stranger = m.HeartbeatRequest("g", 1, "a")
+    (refused,) = performed(coordinator.handle(NOW, 1, stranger))
+    assert refused == Performed(stranger, "UNKNOWN_MEMBER_ID", None, None, (), 0)
+    loading = elected(log_of(1, 2, 3, 4, high_watermark=0))
+    assert performed(loading.handle(NOW, 1, stranger)) == []
+
+
 # ------------------------------------------------------------------------------ time
 
 
@@ -252,6 +284,18 @@ def test_offsets_that_nobody_uses_are_looked_for_again_and_again() -> None:
     assert offset_of(coordinator, committed=False) == [7]
     assert said(coordinator.due(before + 1, EXPIRE)) == [SetTimer(EXPIRE, before + 1 + CHECK_MS)]
     assert offset_of(coordinator, committed=False) == []
+
+
+def test_what_is_done_for_nobody_is_waited_for_by_nobody() -> None:
+    log = Log()
+    coordinator = loaded(log, NOW)
+    coordinator.handle(NOW, 1, commit(7))
+    log.high_watermark = 1
+    coordinator.committed(1)
+    later = NOW + HOUR_MS
+    assert said(coordinator.due(later, EXPIRE)) == [SetTimer(EXPIRE, later + CHECK_MS)]
+    assert len(log.batches) == 2
+    assert not coordinator.deferred
 
 
 def test_before_it_is_active_and_after_no_timer_does_anything() -> None:
