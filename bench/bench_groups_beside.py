@@ -99,7 +99,8 @@ def consumer(group: Group, member: int) -> None:
     """Join, acknowledge what is assigned, and live until all have their target (KIP-848)."""
     with Client.connect(group.port) as client:
         about: dict[str, Any] = {"group_id": group.id, "member_id": str(uuid4())}
-        epoch, owned = 0, list[dict[str, Any]]()
+        epoch, has = 0, 0
+        owned: list[dict[str, Any]] = []
         while True:
             body = {**about, "member_epoch": epoch, "topic_partitions": owned}
             if epoch == 0:
@@ -108,9 +109,9 @@ def consumer(group: Group, member: int) -> None:
             if told["error_code"] == "NONE":
                 epoch = told["member_epoch"]
                 if told["assignment"] is not None:
-                    parts = told["assignment"]["topic_partitions"]
-                    owned = [{**one, "topic_id": UUID(one["topic_id"])} for one in parts]
-            has = sum(len(one["partitions"]) for one in owned)
+                    parts: list[dict[str, Any]] = told["assignment"]["topic_partitions"]
+                    has = sum(len(one["partitions"]) for one in parts)
+                    owned = [one | {"topic_id": UUID(one["topic_id"])} for one in parts]
             settled = group.says(member, epoch, has) and group.is_whole(PARTITIONS)
             if settled and epoch:
                 return
