@@ -158,9 +158,11 @@ asked, if the controller agreed, for from then on its high watermark waits for t
 any more, connections to ZooKeeper that are cut, 200 kills; it goes on where it was. Each process \
 writes its steps down before it sends anything, by the clock that all of them share; put together \
 they are one trace, which TLC has to accept as well. What a process appended and was killed before \
-it could say is inferred from the log that it finds when it starts again, and counted. Seeds 1 \
-and 2 on 2026-11-22: 34 rounds, 267 kills, 72 SIGSTOP, 33 cuts, 37 full disks; in all 26 rounds \
-with acks=all and min.insync.replicas=2 the verdict was *holds*, in the 8 with acks=1 and unclean \
+it could say is inferred from the log that it finds when it starts again, and counted. Where a \
+session ended and its process lived on, the spec lacks the step of registering again, so what TLC \
+refuses of such a round is shown and not counted. Seeds 1 and 2 on 2026-11-22: 34 rounds, 267 \
+kills, 72 SIGSTOP, 33 cuts, 37 full disks; in all 26 rounds with acks=all and \
+min.insync.replicas=2 the verdict was *holds*, in the 8 with acks=1 and unclean \
 election losses were seen and *allowed*.
 
 ## Other clients' own tests

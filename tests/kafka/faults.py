@@ -301,7 +301,7 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         (run_folder / "meta.json").write_bytes(orjson.dumps({"faults": run.faults}))
         arguments = [str(run_folder), "--bootstrap", stored.bootstrap]
         record_scan.main(arguments, standalone_mode=False)
-    refused, steps, inferred = validated(folder)
+    refused, merged = validated(folder)
     verdicts = traces.check(traces.load(run_folder))
     found = {name: verdicts[name].verdict for name in ("L1", "L3", "L4", "P1")}
     return {
@@ -311,23 +311,22 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         "faults": dict(run.done),
         "sent": run.sent,
         "acknowledged": run.acknowledged,
-        "steps": steps,
-        "inferred": inferred,
+        "steps": sum(len(one.trace.steps) for one in merged.partitions.values()),
+        "inferred": merged.inferred,
+        "registered again": merged.registered_again,
         "refused": refused,
         "longest until whole": [round(longest[0], 1), longest[1]],
     }
 
 
-def validated(folder: Path) -> tuple[list[str], int, int]:
-    """What TLC says of the steps of all processes: why it refuses them, how many there are, and how
-    many were inferred for those that were killed."""
+def validated(folder: Path) -> tuple[list[str], Merge]:
+    """Why TLC refuses the steps of all processes, if it does, and what they are."""
     merged = Merge.of(sorted(folder.glob("steps-*")))
     path = folder / "orders.events.ndjson"
     path.write_bytes(b"".join(merged.events(folder.name, REPLICATION)))
     verdicts = list(validate_all(read_traces([path]), SpecTree()))
     assert verdicts
-    why = [one.why for one in verdicts if not one.accepted]
-    return why, sum(len(one.trace.steps) for one in merged.partitions.values()), merged.inferred
+    return [one.why for one in verdicts if not one.accepted], merged
 
 
 def _clients(bootstrap: str, folder: Path, *, safe: bool) -> tuple[Any, Any]:
@@ -368,7 +367,7 @@ def main() -> int:
         result = orjson.loads(kept.read_bytes())
         total.update(result["faults"])
         lost = result["verdict"] == "violated" or (result["safe"] and _loses(result["checks"]))
-        broken += lost or bool(result["refused"])
+        broken += lost or (bool(result["refused"]) and not result["registered again"])
         print(f"round {number}: {result}", flush=True)
         number += 1
     kinds = ", ".join(f"{what} {count}" for what, count in sorted(total.items()))

@@ -29,6 +29,9 @@ class Merge:
     )
     #: What was appended by a process that was killed before it said so
     inferred: int = field(default=0, init=False)
+    #: How often a process registered again. Its last fetches may still count for the leader then,
+    #: which the spec does not know: a trace with such a step that is refused shows nothing
+    registered_again: int = field(default=0, init=False)
     _now_ms: int = field(default=0, init=False)
     _replicas: dict[TopicPartition, dict[int, Any]] = field(
         factory=dict[TopicPartition, dict[int, Any]], init=False
@@ -100,6 +103,7 @@ class Merge:
         broker = seen.broker
         begun = self._begun.pop(broker, {})
         if broker in self._known:
+            self.registered_again += not begun
             for name, one in self.partitions.items():
                 replica = self._replicas[name][broker]
                 if name in begun:
