@@ -205,8 +205,10 @@ def partition_watchers(
     def add(one: Replication, who: int, action: str, params: dict[str, int], *names: str) -> None:
         one.trace.add(now(), action, params, **one.changes(who, *names))
 
-    def advanced(one: Replication, who: int, _: o.HighWatermarkAdvanced) -> None:
-        add(one, who, "AdvanceHighWatermark", {"l": who}, "highWatermark")
+    def advanced(one: Replication, who: int, seen: o.HighWatermarkAdvanced) -> None:
+        """A broker may do so several times in one turn, so where it stands now says too much."""
+        left = {"highWatermark": (who, seen.new)}
+        one.trace.add(now(), "AdvanceHighWatermark", {"l": who}, **left)
 
     def told(one: Replication, who: int, _: o.BecameLeader) -> None:
         one.told(now(), who, "BecomeLeader", "epoch", "isr", "partitionEpoch")
