@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from chaos.protocol_events import Trace
-from chaos.recorder import Replication, partition_trace, partition_watchers
+from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
 from refimpl.events import Header, Json
@@ -28,17 +28,15 @@ class LiveRecorder:
     clock: Callable[[], int]
     hosts: Hosts = field(factory=dict[int, Any])
     partitions: dict[TopicPartition, Replication] = field(factory=dict[TopicPartition, Replication])
-    _replicas: dict[TopicPartition, dict[int, Replica]] = field(
-        factory=dict[TopicPartition, dict[int, Replica]]
-    )
-    _known: set[int] = field(factory=set[int])
+    _registrations: Registrations = field(init=False)
     _watchers: dict[type, Callable[[int, Any], None]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Know what each observation is in the words of the spec."""
+        self._registrations = Registrations(self.clock, self.partitions, self._replica)
         self._watchers = {
-            **partition_watchers(self.clock, self.partitions),
-            o.Registered: lambda _, seen: self._registered(seen.broker),
+            **partition_watchers(self.clock, self.partitions, self._replica),
+            **self._registrations.watchers(),
         }
 
     def observe(self, who: int, seen: Any) -> None:
@@ -47,25 +45,19 @@ class LiveRecorder:
         name: TopicPartition | None = getattr(seen, "partition", None)
         if name is not None and name.topic != self.topic:
             return
-        if name is not None and (kind is o.BecameLeader or kind is o.BecameFollower):
-            if name not in self.partitions:
-                self._new(name)
-            self._replicas[name][who] = self.hosts[who].node.partitions[name].replica
+        if (kind is o.BecameLeader or kind is o.BecameFollower) and name not in self.partitions:
+            self._new(seen.partition)
         watcher = self._watchers.get(kind)
         if watcher is not None:
             watcher(who, seen)
 
     def _new(self, name: TopicPartition) -> None:
-        replicas = self._replicas[name] = {}
-        self.partitions[name] = Replication(partition_trace(name), replicas)
+        one = self.partitions[name] = Replication(partition_trace(name))
+        self._registrations.join(one)
 
-    def _registered(self, broker: int) -> None:
-        if broker in self._known:
-            for name, one in self.partitions.items():
-                replica = self.hosts[broker].node.partitions[name].replica
-                self._replicas[name][broker] = replica
-                one.registered(self.clock(), broker)
-        self._known.add(broker)
+    def _replica(self, broker: int, name: TopicPartition) -> Replica | None:
+        partition = self.hosts[broker].node.partitions.get(name)
+        return None if partition is None else partition.replica
 
     def lines(self, run: str, constants: Mapping[str, Json]) -> Iterator[bytes]:
         """Everything as NDJSON, once the run is over."""

@@ -5,8 +5,8 @@ where the leader heard it, or, if it had to wait, where the leader answered; wha
 when the follower takes the answer.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from attrs import define, field
 
@@ -21,13 +21,23 @@ from refimpl.machines.messages import FetchRequest
 from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
 from refimpl.projection import REPLICATION_REPLICA
 
+ReplicaOf: TypeAlias = Callable[[int, TopicPartition], Replica | None]
+"""The replica of a partition in a broker's newest process."""
+
+
+class Life(NamedTuple):
+    """A broker epoch, and its number among those of the broker."""
+
+    broker_epoch: int
+    number: int
+
 
 @define(eq=False)
 class Replication:
     """The steps of one partition, as the spec of that name has them."""
 
     trace: Trace
-    replicas: Mapping[int, Replica]
+    replicas: dict[int, Replica] = field(factory=dict[int, Replica])
     #: Where fetches stand, by follower, incarnation and number, until their answers are taken
     places: dict[tuple[int, int, int], Step] = field(factory=dict[tuple[int, int, int], Step])
     late: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]])
@@ -35,6 +45,14 @@ class Replication:
     untold: set[int] = field(factory=lambda: set(BROKERS))
     #: The spec knows no ELR: offline, its ISR still names who was the last in it
     last_isr: int = 0
+    #: The broker epoch in which each acts, and its number among those of the broker
+    acting: dict[int, Life] = field(factory=dict[int, Life])
+    #: The number of the broker epoch with which the spec's incarnation of a broker is 0
+    first: dict[int, int] = field(factory=dict[int, int])
+    #: As the controller knows it: the number of the newest broker epoch
+    registered: dict[int, int] = field(factory=dict[int, int])
+    #: The leader epoch in which each broker was told that it leads or follows last
+    epochs: dict[int, int] = field(factory=dict[int, int])
     #: Who may be in an ISR, as last told
     alive: frozenset[int] = frozenset(BROKERS)
 
@@ -45,7 +63,7 @@ class Replication:
 
     def told(self, now: int, who: int, action: str, *variables: str) -> None:
         """A decision reached a replica."""
-        epoch = self.replicas[who].epoch
+        epoch = self.epochs[who] = self.replicas[who].epoch
         first = who in self.untold and epoch == 1
         self.untold.discard(who)
         if not first:
@@ -85,8 +103,29 @@ class Replication:
             else:
                 place.becomes("Fetch", changes, n=self.replicas[who].log.end - seen.end)
 
-    def registered(self, now: int, who: int) -> None:
-        """A broker is back: before it registers it does nothing."""
+    def life_registered(self, now: int, who: int, number: int) -> None:
+        """The controller knows of a broker epoch."""
+        first = self.first.get(who, number)  # of the first one nothing is told
+        if number > self.registered.get(who, first):
+            self.trace.add(now, "Register", {"r": who, "i": number - first})
+        self.registered[who] = max(number, self.registered.get(who, number))
+
+    def life_began(self, now: int, who: int, life: Life, *, again: bool) -> None:
+        """A process acts in its first broker epoch, or `again`, in another one. Of those before
+        that nobody acted in the spec knows as well."""
+        last = self.acting.get(who)
+        self.acting[who] = life
+        if last is None:
+            self.first[who] = life.number
+            return
+        for number in range(last.number + 1, life.number + 1):
+            if again or number < life.number:
+                self.trace.add(now, "RegisterAgain", {"r": who})
+        if not again:
+            self._restarted(now, who)
+
+    def _restarted(self, now: int, who: int) -> None:
+        """A broker is back: before it has a broker epoch it does nothing."""
         replica = self.replicas[who]
         params = {"r": who, "checkpoint": replica.high_watermark, "kept": replica.log.end}
         self.untold.discard(who)
@@ -144,8 +183,50 @@ class Replication:
                 pass
 
     def _is_current(self, request: FetchRequest) -> bool:
-        sender = self.replicas[request.replica]
-        return sender.epoch == request.epoch and sender.incarnation == request.incarnation
+        """Whether to the spec its sender is still where it was."""
+        who, life = request.replica, self.acting.get(request.replica)
+        same = life is None or request.incarnation >= life.broker_epoch
+        return same and request.epoch == self.epochs.get(who, 1)
+
+
+@define(eq=False)
+class Registrations:
+    """The broker epochs of all brokers, which the spec numbers: each partition begins with 0."""
+
+    now: Callable[[], int]
+    partitions: Mapping[TopicPartition, Replication]
+    replica: ReplicaOf
+    numbers: dict[int, list[int]] = field(factory=dict[int, list[int]])
+    taken: dict[int, o.BrokerEpochTaken] = field(factory=dict[int, o.BrokerEpochTaken])
+
+    def watchers(self) -> Mapping[type, Callable[[int, Any], None]]:
+        """What to do about each kind of observation."""
+        return {o.Registered: self._registered, o.BrokerEpochTaken: self._taken}
+
+    def join(self, one: Replication) -> None:
+        """A partition of which nothing has happened yet."""
+        for broker, last in self.taken.items():
+            one.life_began(self.now(), broker, self._life(last), again=False)
+
+    def _registered(self, _: int, seen: o.Registered) -> None:
+        for one in self.partitions.values():
+            one.life_registered(self.now(), seen.broker, self._life(seen).number)
+
+    def _taken(self, _: int, seen: o.BrokerEpochTaken) -> None:
+        last = self.taken.get(seen.broker)
+        self.taken[seen.broker] = seen
+        again = last is not None and last.incarnation_id == seen.incarnation_id
+        for name, one in self.partitions.items():
+            replica = self.replica(seen.broker, name)
+            if replica is not None:
+                one.replicas[seen.broker] = replica
+                one.life_began(self.now(), seen.broker, self._life(seen), again=again)
+
+    def _life(self, seen: o.Registered | o.BrokerEpochTaken) -> Life:
+        numbers = self.numbers.setdefault(seen.broker, [])
+        if seen.broker_epoch not in numbers:
+            numbers.append(seen.broker_epoch)
+        return Life(seen.broker_epoch, numbers.index(seen.broker_epoch))
 
 
 @define(eq=False)
@@ -153,16 +234,16 @@ class Recorder:
     """The traces of one run."""
 
     replication: Mapping[TopicPartition, Replication]
+    replica: ReplicaOf
     group: GroupRecorder
-    registered: set[int] = field(factory=set[int])
 
     @classmethod
     def of(
-        cls, replicas: Mapping[TopicPartition, Mapping[int, Replica]], group: GroupRecorder
+        cls, names: Iterable[TopicPartition], replica: ReplicaOf, group: GroupRecorder
     ) -> "Recorder":
         """Traces of these partitions and of this group, before anything has happened."""
-        partitions = {name: Replication(partition_trace(name), of) for name, of in replicas.items()}
-        return cls(partitions, group)
+        partitions = {name: Replication(partition_trace(name)) for name in names}
+        return cls(partitions, replica, group)
 
     @property
     def traces(self) -> list[Trace]:
@@ -180,16 +261,13 @@ class Recorder:
     def attach(self, simulation: Simulation) -> None:
         """Record what the nodes of a run say of their steps."""
         timeline = simulation.timeline
-        for kind, watcher in partition_watchers(lambda: timeline.now, self.replication).items():
+        watchers = {
+            **partition_watchers(lambda: timeline.now, self.replication, self.replica),
+            **Registrations(lambda: timeline.now, self.replication, self.replica).watchers(),
+        }
+        for kind, watcher in watchers.items():
             simulation.watch(kind, watcher)
         self.group.attach(simulation.watch)
-        simulation.watch(o.Registered, lambda _, seen: self._registered(timeline.now, seen.broker))
-
-    def _registered(self, now: int, broker: int) -> None:
-        if broker in self.registered:
-            for one in self.replication.values():
-                one.registered(now, broker)
-        self.registered.add(broker)
 
 
 def partition_trace(name: TopicPartition) -> Trace:
@@ -198,9 +276,14 @@ def partition_trace(name: TopicPartition) -> Trace:
 
 
 def partition_watchers(
-    now: Callable[[], int], of: Mapping[TopicPartition, Replication]
+    now: Callable[[], int], of: Mapping[TopicPartition, Replication], replica: ReplicaOf
 ) -> Mapping[type, Callable[[int, Any], None]]:
     """What each observation of a partition is as a step, by its kind."""
+
+    def takes_part(one: Replication, who: int, name: TopicPartition) -> None:
+        here = replica(who, name)
+        if here is not None:  # another one, if it was deleted and has come again
+            one.replicas[who] = here
 
     def add(one: Replication, who: int, action: str, params: dict[str, int], *names: str) -> None:
         one.trace.add(now(), action, params, **one.changes(who, *names))
@@ -210,10 +293,12 @@ def partition_watchers(
         left = {"highWatermark": (who, seen.new)}
         one.trace.add(now(), "AdvanceHighWatermark", {"l": who}, **left)
 
-    def told(one: Replication, who: int, _: o.BecameLeader) -> None:
+    def told(one: Replication, who: int, seen: o.BecameLeader) -> None:
+        takes_part(one, who, seen.partition)
         one.told(now(), who, "BecomeLeader", "epoch", "isr", "partitionEpoch")
 
-    def follows(one: Replication, who: int, _: o.BecameFollower) -> None:
+    def follows(one: Replication, who: int, seen: o.BecameFollower) -> None:
+        takes_part(one, who, seen.partition)
         names = "epoch", "isr", "highWatermark", "partitionEpoch"
         one.told(now(), who, "BecomeFollower", *names)
 

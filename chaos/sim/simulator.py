@@ -5,6 +5,7 @@ import gc
 import hashlib
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -175,7 +176,8 @@ def build(
     _watch_registrations(simulation, brokers, replicas)
     recorder = None
     if events:
-        recorder = Recorder.of(replicas, _group_recorder(simulation, names, replicas[OFFSETS]))
+        of_group = _group_recorder(simulation, names, replicas[OFFSETS])
+        recorder = Recorder.of(everything, partial(_replica, brokers), of_group)
         recorder.attach(simulation)  # first of all, so that a step that breaks something is there
     counting.attach(simulation)
     partitions = [
@@ -276,6 +278,11 @@ def _disk(simulation: Simulation) -> MemoryLogs | CrashingLogs:
     if not settings.files:
         return MemoryLogs()
     return CrashingLogs.on(simulation.timeline, LogConfig(segment_bytes=settings.segment_bytes))
+
+
+def _replica(brokers: list[BrokerHost], broker: int, name: TopicPartition) -> Replica | None:
+    partition = brokers[broker - 1].node.partitions.get(name)
+    return None if partition is None else partition.replica
 
 
 def _watch_registrations(

@@ -28,7 +28,7 @@ from refimpl.broker.lifecycle import BrokerAddress, Lifecycle
 from refimpl.broker.log_manager import CHECKPOINT, LogManager
 from refimpl.broker.logs import LogDirectory
 from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import Ignored, WentOffline
+from refimpl.broker.observations import BrokerEpochTaken, Ignored, WentOffline
 from refimpl.broker.offsets import Offsets
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
@@ -271,11 +271,17 @@ class Node:
     def _registered(self, now: int, response: m.Response) -> None:
         """From here on there is something to do."""
         if self.lifecycle.answered(response):
+            self._take_broker_epoch()
             self._begin(now)
 
-    def _begin(self, now: int) -> None:
+    def _take_broker_epoch(self) -> None:
+        context = self.context
         for partition in self.partitions.values():
-            partition.replica.incarnation = self.context.broker_epoch
+            partition.replica.incarnation = context.broker_epoch
+        epoch = context.broker_epoch
+        context.outputs.append(BrokerEpochTaken(self.id, self.incarnation_id, epoch))
+
+    def _begin(self, now: int) -> None:
         config = self.config
         for period, name in (
             (0, HEARTBEAT),

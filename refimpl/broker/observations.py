@@ -1,7 +1,8 @@
 """What a node says about its own steps, for whoever watches: named after the specs' actions.
 
 Each follows the change that it names. A watcher may look at the machines as well: within one input
-no variable of a partition's spec changes twice.
+no variable of a partition's spec changes twice, but for the log and the high watermark, which a
+coordinator of groups may move several times.
 """
 
 from typing import Any, NamedTuple
@@ -185,6 +186,14 @@ class Ignored(NamedTuple):
 
 class Registered(NamedTuple):
     """The controller took a process's registration; it has this broker epoch from now on."""
+
+    broker: int
+    incarnation_id: int
+    broker_epoch: int
+
+
+class BrokerEpochTaken(NamedTuple):
+    """A process learned its broker epoch: its first, or another one since a session has ended."""
 
     broker: int
     incarnation_id: int

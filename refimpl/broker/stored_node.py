@@ -66,8 +66,7 @@ class StoredNode(Node):
         outputs = candidate.handle(now, message)
         if candidate.broker_epoch != context.broker_epoch:
             first, context.broker_epoch = context.broker_epoch < 0, candidate.broker_epoch
-            for partition in self.partitions.values():
-                partition.replica.incarnation = context.broker_epoch
+            self._take_broker_epoch()
             if first:
                 self._begin(now)
         context.controller = candidate.controller_id

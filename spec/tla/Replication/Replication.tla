@@ -145,17 +145,32 @@ ChangeOther ==
     /\ UNCHANGED <<logs, roles, isr, leaderAndIsr>>
 
 -----------------------------------------------------------------------------
-(* Brokers: who may take part, and a process that starts again *)
+(* Brokers: who may take part, registrations, and a process that starts again *)
 
 Alive(those) ==
     /\ alive' = those
     /\ UNCHANGED <<logs, roles, leaders, controller, registered, dialogue>>
 
+(* The controller knows of a broker epoch, before the broker does or after. *)
+Register(r, i) ==
+    /\ i > registered[r]
+    /\ registered' = [registered EXCEPT ![r] = i]
+    /\ UNCHANGED <<logs, roles, leaders, controller, alive, dialogue>>
+
+(* A session is over, and the process lives on: it has another broker epoch,*)
+(* and keeps all that it was and knew (RegisterBrokerAndReelect in Kafka's  *)
+(* ZooKeeper mode). What it asked under the last one may come late.         *)
+RegisterAgain(r) ==
+    /\ incarnation[r] < MaxRestarts
+    /\ incarnation' = [incarnation EXCEPT ![r] = @ + 1]
+    /\ late' = T(1)!LeavesBehind(r)
+    /\ UNCHANGED <<log, highWatermark, ends, seen, committed, epoch, up>>
+    /\ UNCHANGED <<leaders, controller, brokers, dialogue>>
+
 Restart(r, checkpoint, kept) ==
     /\ T(1)!Restart(r, checkpoint, kept)
-    /\ registered' = [registered EXCEPT ![r] = incarnation'[r]]
     /\ RoleStarts(r, 0)
-    /\ UNCHANGED alive
+    /\ UNCHANGED brokers
 
 Next ==
     \/ \E l \in Replicas : Write(l)
@@ -177,6 +192,8 @@ Next ==
     \/ \E r \in Replicas : ElectUnclean(r)
     \/ ChangeOther
     \/ \E those \in SUBSET Replicas : Alive(those)
+    \/ \E r \in Replicas, i \in 1..MaxRestarts : Register(r, i)
+    \/ \E r \in Replicas : RegisterAgain(r)
     \/ \E r \in Replicas, checkpoint, kept \in 0..MaxRecords : Restart(r, checkpoint, kept)
 
 Spec == Init /\ [][Next]_vars
