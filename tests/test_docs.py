@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from docs import kafka_lines
 from traces.checks.catalogue import CHECKS
 
 ROOT = Path(__file__).parents[1]
@@ -23,3 +24,17 @@ def test_checks_name_formulas_that_exist() -> None:
     for module, formula in named:
         spec = (ROOT / "spec" / "tla" / module / f"{module}.tla").read_text(encoding="utf-8")
         assert re.search(rf"^{formula}\b.* ==", spec, re.MULTILINE), f"{module}!{formula}"
+
+
+def test_every_class_of_kafka_has_its_line_in_the_release_that_was_read() -> None:
+    """`make test-kafka` holds the lines against the sources."""
+    page = kafka_lines.PAGE.read_text(encoding="utf-8")
+    used, defined = kafka_lines.used(page), kafka_lines.defined(page)
+    assert used.keys() == defined.keys()
+    for symbol, release in used.items():
+        url = defined[symbol]
+        assert url.startswith(f"https://github.com/apache/kafka/blob/{release}/"), symbol
+        assert re.search(r"\.(scala|java)#L\d+$", url), symbol
+    for section in re.findall(r"^## (.*\n(?:(?!## ).*\n)*)", page, re.MULTILINE):
+        if "\n| rule | Kafka " in section:
+            assert re.search(r"\]\[\w+", section), section.splitlines()[0]

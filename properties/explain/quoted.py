@@ -13,6 +13,10 @@ PROMISES = CHECKOUT / "docs" / "promises.toml"
 KAFKA = CHECKOUT / "docs" / "kafka-diff.md"
 
 
+_LINK = re.compile(r"\[(`[^`]+`)\]\[[\w.]+\]")
+"""A symbol of Kafka with its line."""
+
+
 @frozen
 class Quote:
     """Lines of a file, as they stand there."""
@@ -53,7 +57,7 @@ def kafka_rules(module: str) -> Sequence[KafkaRule]:
         re.MULTILINE | re.DOTALL,
     )
     rows = re.findall(r"^\| (.*) \|$", section.group() if section else "", re.MULTILINE)
-    cells = [[cell.strip() for cell in row.split(" | ")] for row in rows]
+    cells = [[_LINK.sub(r"\1", cell.strip()) for cell in row.split(" | ")] for row in rows]
     return [KafkaRule(*three) for three in cells if len(three) == 3 and three[0].startswith("`")]
 
 
