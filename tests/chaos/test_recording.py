@@ -182,3 +182,29 @@ def test_tlc_follows_what_ran_and_refuses_what_did_not(run: Run, tmp_path: Path)
     taken = coverage(verdict for verdict in verdicts.values() if verdict.accepted)
     assert taken["AlterPartition"] > taken["TakeIsrAnswer"] > 0  # one was lost, or doubled
     assert {"FetchLost", "Told", "Restart", "ShrinkIsr", "ExpandIsr"} <= taken.keys()
+
+
+@pytest.mark.java
+def test_tlc_follows_brokers_whose_sessions_end_while_they_live(tmp_path: Path) -> None:
+    from properties.tla.tracecheck import coverage, validate_all
+    from properties.tla.tracefile import read_traces
+
+    kept = {"unclean": False, "lossy": False, "elr": False, "deletes": False}
+    faults = ("expire", "crash", "cut", "elect")
+    settings = Settings.draw(4, store=True, files=False, fault_ms=2500, faults=faults, **kept)
+    file = write_events(build(settings, events=True).go(), tmp_path / "whole")
+    header, *events = [line for line in lines(file) if line["subject"] == "orders:0"]
+    kinds = ("RegisterAgain", "Register")
+    for number, action in enumerate(kinds):
+        damaged = list(events)
+        left_out(action)(damaged)
+        rows = [{**header, "run": str(number)}]
+        rows += [{**event, "run": str(number), "seq": at} for at, event in enumerate(damaged)]
+        path = tmp_path / f"{number}.events.ndjson"
+        path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    verdicts = validate_all(read_traces([tmp_path]))
+    of_orders = [v for v in verdicts if v.trace.subject == "orders:0"]
+    assert {v.trace.run for v in of_orders if not v.accepted} == {"0", "1"}
+    taken = coverage(v for v in of_orders if v.trace.run not in "01")
+    assert taken["RegisterAgain"] > 3
+    assert taken["Register"] > 3
