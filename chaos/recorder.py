@@ -50,7 +50,7 @@ class Replication:
     #: The number of the broker epoch with which the spec's incarnation of a broker is 0
     first: dict[int, int] = field(factory=dict[int, int])
     #: As the controller knows it: the number of the newest broker epoch
-    registered: dict[int, int] = field(factory=dict[int, int])
+    known: dict[int, int] = field(factory=dict[int, int])
     #: The leader epoch in which each broker was told that it leads or follows last
     epochs: dict[int, int] = field(factory=dict[int, int])
     #: Who may be in an ISR, as last told
@@ -106,9 +106,9 @@ class Replication:
     def life_registered(self, now: int, who: int, number: int) -> None:
         """The controller knows of a broker epoch."""
         first = self.first.get(who, number)  # of the first one nothing is told
-        if number > self.registered.get(who, first):
+        if number > self.known.get(who, first):
             self.trace.add(now, "Register", {"r": who, "i": number - first})
-        self.registered[who] = max(number, self.registered.get(who, number))
+        self.known[who] = max(number, self.known.get(who, number))
 
     def life_began(self, now: int, who: int, life: Life, *, again: bool) -> None:
         """A process acts in its first broker epoch, or `again`, in another one. Of those before
@@ -123,6 +123,15 @@ class Replication:
                 self.trace.add(now, "RegisterAgain", {"r": who})
         if not again:
             self._restarted(now, who)
+
+    def registered(self, now: int, who: int) -> None:
+        """A process is registered anew, and broker and controller know it at once."""
+        last = self.acting.get(who)
+        life = Life(self.replicas[who].incarnation, 1 if last is None else last.number + 1)
+        self.acting.setdefault(who, Life(-1, 0))
+        self.first.setdefault(who, 0)
+        self.life_registered(now, who, life.number)
+        self.life_began(now, who, life, again=False)
 
     def _restarted(self, now: int, who: int) -> None:
         """A broker is back: before it has a broker epoch it does nothing."""

@@ -50,7 +50,9 @@ class Merge:
 
     def __attrs_post_init__(self) -> None:
         """Know what each observation is in the words of the spec."""
-        self._watchers = partition_watchers(lambda: self._now_ms, self.partitions)
+        self._watchers = partition_watchers(
+            lambda: self._now_ms, self.partitions, lambda who, name: self._replicas[name][who]
+        )
 
     @classmethod
     def of(cls, files: Iterable[Path]) -> "Merge":
