@@ -287,8 +287,10 @@ def test_every_spec_with_machines_is_found_and_names_files_that_are_there() -> N
 
 
 def test_the_simulator_records_what_the_descriptors_say(tmp_path: Path) -> None:
-    done = CliRunner().invoke(chaos, ["--seed", "3", "--events", str(tmp_path)])
-    assert done.exit_code == 0, done.output
+    for protocol in ("classic", "consumer"):
+        settings = ["--seed", "3", "--config", f"group_protocol={protocol}"]
+        done = CliRunner().invoke(chaos, [*settings, "--events", str(tmp_path / protocol)])
+        assert done.exit_code == 0, done.output
     traced = {trace.spec for trace in read_traces([tmp_path])}
     assert traced == {one.recorded for one in modules().values() if one.recorded}
 
