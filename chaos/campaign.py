@@ -166,7 +166,7 @@ def _result(work: tuple[Orders, int]) -> SeedResult:
 
 
 def first_failing_seed(
-    seeds: Iterable[int], *, budget: int = 60_000, **fixed: Any
+    seeds: Iterable[int], *, budget: int = 150_000, **fixed: Any
 ) -> SeedResult | None:
     """The first seed that breaks something, in this process, with the machines as they are now.
 
