@@ -43,9 +43,17 @@ class Member:
 
 
 def until(members: Sequence[Any], holds: Callable[[], bool]) -> None:
-    """Poll all in turn until it holds; the limit is there for a failure to be told."""
+    """Poll all in turn until it holds; the limit is there for a failure to be told.
+
+    On failure all are closed: one that is not goes on in threads of its own, and other tests hear
+    of it.
+    """
     end = time.monotonic() + PATIENCE_S
     while not holds():
-        assert time.monotonic() < end, [(one.owned(), one.seen) for one in members]
+        if time.monotonic() > end:
+            state = [(one.owned(), one.seen) for one in members]
+            for one in members:
+                one.close()
+            raise AssertionError(state)
         for one in members:
             one.poll()

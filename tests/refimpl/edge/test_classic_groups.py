@@ -41,7 +41,11 @@ class Librdkafka(Member):
 
 
 class KafkaPython:
-    """A consumer of kafka-python."""
+    """A consumer of kafka-python.
+
+    It asks for metadata often: a leader whose broker did not know the topic yet assigns nothing of
+    it, and asks again after five minutes otherwise.
+    """
 
     def __init__(self, cluster: Any, topic: str) -> None:
         self.client = kafka.KafkaConsumer(
@@ -52,6 +56,7 @@ class KafkaPython:
             enable_auto_commit=False,
             session_timeout_ms=6000,
             heartbeat_interval_ms=300,
+            metadata_max_age_ms=500,
         )
         self.seen: list[bytes] = []
 
@@ -200,6 +205,7 @@ def test_aiokafka_shares_a_topic(cluster: Any) -> None:
                 group_id=topic,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
+                metadata_max_age_ms=500,
             )
 
         members = [new(), new()]
