@@ -118,9 +118,13 @@ def consumer(group: Group, member: int) -> None:
             time.sleep(PAUSE_S)
 
 
+def _port(system: System) -> int:
+    return int(system.bootstrap.rpartition(":")[2])
+
+
 def settle(system: System, members: Callable[[Group, int], None], groups: int, size: int) -> float:
     """CPU-seconds of the broker until so many groups of this size are settled."""
-    port = int(system.bootstrap.rpartition(":")[2])
+    port = _port(system)
     all_groups = [Group(port, size) for _ in range(groups)]
     with Client.connect(port) as client:
         for group in all_groups:
@@ -147,7 +151,7 @@ def _find(client: Client, group: str) -> None:
 
 def commit(system: System) -> float:
     """CPU-seconds of the broker for so many commits, one after the other on each connection."""
-    port = int(system.bootstrap.rpartition(":")[2])
+    port = _port(system)
 
     def commits(number: int) -> None:
         with Client.connect(port) as client:
@@ -194,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         systems = [stack.enter_context(SYSTEMS[name](1)) for name in given.systems.split(",")]
         table = Table("broker's CPU-s", *(one.name for one in systems), "ratio")
         for system in systems:
-            with Client.connect(int(system.bootstrap.rpartition(":")[2])) as client:
+            with Client.connect(_port(system)) as client:
                 topic = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
                 client.ask("CreateTopics", 7, {"topics": [topic], "timeout": 60_000})
         for name, measure in rows.items():

@@ -98,8 +98,6 @@ class Listener:
         """After how long a new connection of this address is to be ended, if it is one too many by
         `connection_creation_rate` (KIP-612)."""
         broker = self.broker
-        if not broker.node.metadata.quotas:
-            return 0
         return broker.node.client_quotas.connection_throttle_ms(address, broker.now())
 
     def closed(self, connection: Connection) -> None:

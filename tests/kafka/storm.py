@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -268,27 +269,28 @@ def _processed(run: Path) -> Iterator[tuple[int, int]]:
 
 
 def _asking(bootstrap: str) -> Any:
-    return Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "log_level": 0})
+    """A consumer of the group that is no member of it, until the end of a `with`."""
+    return closing(Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "log_level": 0}))
+
+
+def _partitions() -> list[TopicPartition]:
+    return [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
 
 
 def _committed(bootstrap: str) -> dict[int, int]:
     """What the group has committed, by partition."""
-    asking = _asking(bootstrap)
-    try:
-        found = asking.committed([TopicPartition(TOPIC, n) for n in range(PARTITIONS)], timeout=10)
+    with _asking(bootstrap) as asking:
+        found = asking.committed(_partitions(), timeout=10)
         return {one.partition: one.offset for one in found if one.offset >= 0}
-    finally:
-        asking.close()
 
 
 def _ends(bootstrap: str) -> dict[int, int]:
-    asking = _asking(bootstrap)
-    try:
-        parts = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-        ends = {one.partition: asking.get_watermark_offsets(one, timeout=10)[1] for one in parts}
+    """Where the log ends, by partition; of those that are not empty."""
+    with _asking(bootstrap) as asking:
+        ends = {
+            one.partition: asking.get_watermark_offsets(one, timeout=10)[1] for one in _partitions()
+        }
         return {number: end for number, end in ends.items() if end}
-    finally:
-        asking.close()
 
 
 def main() -> int:

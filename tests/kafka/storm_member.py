@@ -8,7 +8,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -58,6 +58,27 @@ def next_offsets(records: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int
     return {(topic, partition): offset + 1 for topic, partition, offset in records}
 
 
+def settings(task: Task, assignor: Any) -> dict[str, Any]:
+    """What both clients that are written in Python are told."""
+    return {
+        "bootstrap_servers": task.bootstrap,
+        "group_id": task.group,
+        "client_id": task.name,
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "partition_assignment_strategy": [assignor],
+        "metadata_max_age_ms": 2000,
+    }
+
+
+def polled_by(found: Mapping[Any, Sequence[Any]]) -> tuple[list[Any], dict[tuple[str, int], int]]:
+    """The records that such a client was given, and the offsets behind them."""
+    polled = [one for those in found.values() for one in those]
+    return polled, next_offsets([(one.topic, one.partition, one.offset) for one in polled])
+
+
 def confluent(task: Task, stopped: Stopped) -> None:
     library: Any = import_module("confluent_kafka")
     conf: dict[str, Any] = {
@@ -98,29 +119,18 @@ def kafka_python(task: Task, stopped: Stopped) -> None:
     library: Any = import_module("kafka")
     assignor = import_module("kafka.coordinator.assignors.range").RangePartitionAssignor
     error: Any = import_module("kafka.errors").KafkaError
-    client: Any = library.KafkaConsumer(
-        bootstrap_servers=task.bootstrap,
-        group_id=task.group,
-        client_id=task.name,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        request_timeout_ms=20_000,
-        partition_assignment_strategy=[assignor],
-        metadata_max_age_ms=2000,
+    consumer = task.wrap(
+        library.KafkaConsumer(**settings(task, assignor), request_timeout_ms=20_000)
     )
-    consumer = task.wrap(client)
     consumer.subscribe([task.topic])
     while not stopped.now:
         try:
             found = consumer.poll(timeout_ms=200, max_records=AT_ONCE)
         except error:
             continue
-        polled = [one for those in found.values() for one in those]
+        polled, ends = polled_by(found)
         if not polled:
             continue
-        ends = next_offsets([(one.topic, one.partition, one.offset) for one in polled])
         offsets = {
             library.TopicPartition(*where): library.OffsetAndMetadata(at, "", -1)
             for where, at in ends.items()
@@ -140,18 +150,7 @@ async def aiokafka(task: Task, stopped: Stopped) -> None:
     library: Any = import_module("aiokafka")
     assignor = import_module("aiokafka.coordinator.assignors.range").RangePartitionAssignor
     error: Any = import_module("aiokafka.errors").KafkaError
-    client: Any = library.AIOKafkaConsumer(
-        bootstrap_servers=task.bootstrap,
-        group_id=task.group,
-        client_id=task.name,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        partition_assignment_strategy=[assignor],
-        metadata_max_age_ms=2000,
-    )
-    consumer = task.wrap(client)
+    consumer = task.wrap(library.AIOKafkaConsumer(**settings(task, assignor)))
     consumer.subscribe([task.topic])
     await consumer.start()
     while not stopped.now:
@@ -159,10 +158,9 @@ async def aiokafka(task: Task, stopped: Stopped) -> None:
             found = await consumer.getmany(timeout_ms=200, max_records=AT_ONCE)
         except error:
             continue
-        polled = [one for those in found.values() for one in those]
+        polled, ends = polled_by(found)
         if not polled:
             continue
-        ends = next_offsets([(one.topic, one.partition, one.offset) for one in polled])
         offsets = {library.TopicPartition(*where): at for where, at in ends.items()}
         if task.when == "after":
             consumer.processed(*polled)
