@@ -48,13 +48,10 @@ class FileLogs:
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         """Make the folders of those that are new."""
         directory = self.directory
-        self.directory.prepare(
-            {
-                one: self.topic_ids.get(one.topic, NO_ID)
-                for one in partitions
-                if one not in directory.logs and one not in directory.damaged
-            }
-        )
+        known = directory.logs.keys() | directory.damaged.keys()
+        new = [one for one in partitions if one not in known]
+        if new:
+            directory.prepare({one: self.topic_ids.get(one.topic, NO_ID) for one in new})
 
     def open(self, partition: TopicPartition) -> Found:
         """The recovered log, or a new one."""

@@ -275,11 +275,10 @@ class Node:
             self._begin(now)
 
     def _take_broker_epoch(self) -> None:
-        context = self.context
+        epoch = self.context.broker_epoch
         for partition in self.partitions.values():
-            partition.replica.incarnation = context.broker_epoch
-        epoch = context.broker_epoch
-        context.outputs.append(BrokerEpochTaken(self.id, self.incarnation_id, epoch))
+            partition.replica.incarnation = epoch
+        self.context.outputs.append(BrokerEpochTaken(self.id, self.incarnation_id, epoch))
 
     def _begin(self, now: int) -> None:
         config = self.config
