@@ -64,6 +64,7 @@ class StoredNode(Node):
         candidate, context = self.candidate, self.context
         candidate.controller_id = context.controller  # by news, since somebody looked
         outputs = candidate.handle(now, message)
+        self._hear(candidate.election.newest_epoch)
         if candidate.broker_epoch != context.broker_epoch:
             first, context.broker_epoch = context.broker_epoch < 0, candidate.broker_epoch
             self._take_broker_epoch()
@@ -71,3 +72,9 @@ class StoredNode(Node):
                 self._begin(now)
         context.controller = candidate.controller_id
         return [*outputs, *self._outputs()]
+
+    def _hear(self, controller_epoch: int) -> None:
+        """Obey no predecessor of the controller that the store names, or that this broker is: its
+        late news would send heartbeats back to where nobody answers them."""
+        if controller_epoch > self.fence.controller_epoch:
+            self.fence.hear(controller_epoch)

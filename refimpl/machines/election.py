@@ -98,6 +98,12 @@ class ControllerElection:
         """Whether /controller has to be read: never read in this session, or its watch fired."""
         return self.watch != "armed" and not self.claiming
 
+    @property
+    def newest_epoch(self) -> int:
+        """The newest controller epoch that it knows of: a controller of this epoch was elected."""
+        held = self.controllership
+        return self.seen[0] if held is None else held.controller_epoch
+
     # Sessions
 
     def connect(self, session: int) -> None:

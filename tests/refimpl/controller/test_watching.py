@@ -22,7 +22,7 @@ from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient
-from refimpl.metadata.contract import Create, Delete, Multi
+from refimpl.metadata.contract import Create, Delete, Multi, SetData
 from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame
 from refimpl.storage.disk import MemoryDisk
 
@@ -154,3 +154,37 @@ def test_whoever_is_controller_again_is_asked_again() -> None:
     one.take(Timer(0, HEARTBEAT))
     beats = [request for request in one.sent if isinstance(request.body, BrokerHeartbeatRequest)]
     assert beats[-1].target == 2
+
+
+def late_news(one: Hosted, controller: int, controller_epoch: int) -> None:
+    """News of the metadata that this controller sent to broker 1."""
+    epoch = one.node.context.broker_epoch
+    body = UpdateMetadataRequest(epoch, 1, (), True, controller_epoch, controller, "")
+    one.take(Request(controller, 1, 1, body))
+
+
+def test_a_controller_does_not_obey_its_predecessor() -> None:
+    """Its late news were obeyed while its own, to itself, were lost: it then sent its heartbeats
+    to the predecessor for ever, and its own broker was never told anything again."""
+    one = Hosted()
+    one.operate(Create(znodes.CONTROLLER_EPOCH, b"6"), controller(2))
+    one.start()
+    late_news(one, 2, 6)
+    assert one.node.context.controller == 2
+    one.operate(Delete(znodes.CONTROLLER))
+    assert one.node.context.controller == 1
+    late_news(one, 2, 6)
+    assert one.node.context.controller == 1
+
+
+def test_who_has_seen_another_controller_in_the_store_does_not_obey_its_predecessor() -> None:
+    one = Hosted()
+    one.operate(Create(znodes.CONTROLLER_EPOCH, b"6"), controller(2))
+    one.start()
+    another = Delete(znodes.CONTROLLER), controller(3), SetData(znodes.CONTROLLER_EPOCH, b"7")
+    one.operate(Multi(another))
+    assert one.node.context.controller == 3
+    late_news(one, 2, 6)
+    assert one.node.context.controller == 3
+    late_news(one, 3, 7)
+    assert one.node.context.controller == 3
