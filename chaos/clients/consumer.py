@@ -161,8 +161,7 @@ class Consumer:
             if fetched.error is not None:
                 self.leaders.refresh()
             if fetched.error == "OFFSET_OUT_OF_RANGE":
-                start = ListOffsetsRequest((ListOffsetsPartition(part.name, EARLIEST),))
-                self.simulation.network.send(Request(self.id, response.source, 0, start))
+                self._ask_start_of_log(part, response.source)
             if fetched.records and part.asked_from == part.member.position and not part.buffer:
                 records: Sequence[Record] = fetched.records
                 if response.source != self.leaders.of(part.name):
@@ -170,17 +169,33 @@ class Consumer:
                 part.buffer.extend(enumerate(records, part.asked_from))
                 self._work(part)
 
+    def _ask_start_of_log(self, part: Part, leader: int) -> None:
+        """Ask where the log starts, and read nothing until that is answered."""
+        self.requests += 1
+        part.asked = self.requests
+        start = ListOffsetsRequest((ListOffsetsPartition(part.name, EARLIEST),))
+        self.simulation.network.send(Request(self.id, leader, part.asked, start))
+
     def _start_of_log(self, response: Response) -> None:
-        """Go on where the log starts by now, if that is further on: "auto.offset.reset"."""
+        """Go back, or on, to where the log starts: "auto.offset.reset" is earliest. Records were
+        deleted, or an unclean election has left the log shorter than what was read of it."""
         body: ListOffsetsResponse = response.body
         for listed in body.partitions:
             part = self.parts[listed.partition.partition]
-            ours = listed.partition.partition in self.owned and not part.asked
-            if listed.error is None and ours and part.member.position < listed.offset:
-                self.simulation.counts["readers whose records were deleted"] += 1
+            if part.asked != response.correlation_id or part.name.partition not in self.owned:
+                continue
+            part.asked = 0
+            if listed.error is None:
+                self.simulation.counts["readers reset to the start of the log"] += 1
+                self._note(
+                    "reset",
+                    partitions=[self._name(part.name.partition)],
+                    offsets={self._name(part.name.partition): listed.offset},
+                    reason="out_of_range",
+                )
                 self._begin(part.name.partition, listed.offset)
 
-    def _begin(self, partition: int, committed: int) -> None:
+    def _begin(self, partition: int, offset: int) -> None:
         """Read a partition from an offset on."""
         raise NotImplementedError
 

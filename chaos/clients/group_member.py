@@ -220,18 +220,19 @@ class GroupMember(Consumer):
             ours = partition in self.fetching and assignment == self.assignments
             if one.error is None and ours:
                 self.fetching.discard(partition)
-                self._begin(partition, max(one.offset, 0))
+                committed = max(one.offset, 0)
+                if self.simulation.history is not None:
+                    offsets = {self._name(partition): committed}
+                    self._note("committed", partitions=[self._name(partition)], offsets=offsets)
+                self._begin(partition, committed)
 
-    def _begin(self, partition: int, committed: int) -> None:
+    def _begin(self, partition: int, offset: int) -> None:
         part = self.parts[partition]
         self.commits += 1  # counts the machine's generations: it wants news each time
-        part.member.join(self.commits, committed)
+        part.member.join(self.commits, offset)
         part.buffer.clear()
         part.current, part.commit, part.asked = None, None, 0
-        if self.simulation.history is not None:
-            offsets = {self._name(partition): committed}
-            self._note("committed", partitions=[self._name(partition)], offsets=offsets)
-        self._say(Joined(partition, self.member, self.group_generation, committed))
+        self._say(Joined(partition, self.member, self.group_generation, offset))
 
     # Commits
 

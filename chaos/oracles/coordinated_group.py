@@ -230,9 +230,9 @@ class CoordinatedGroup:
             raise self._broken("CommittedSurvives", f"{seen}, committed since is {known}")
 
     def _joined(self, who: int, seen: g.Joined) -> None:
-        """A member reads from what it was told is committed, and commits from there on."""
+        """A member begins to read somewhere, and commits from there on."""
         member = self.members[seen.member - 1]
-        self.began[seen.partition, member.member_id] = member.commits, seen.committed
+        self.began[seen.partition, member.member_id] = member.commits, seen.offset
 
     def _nobody_else_owns(self, seen: g.Assigned, others: Sequence[GroupMember]) -> None:
         for other in others:

@@ -43,7 +43,7 @@ class Joined(NamedTuple):
     partition: int
     member: int
     generation: int
-    committed: int
+    offset: int
 
 
 class Polled(NamedTuple):

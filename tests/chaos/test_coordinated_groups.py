@@ -99,6 +99,14 @@ def test_what_the_configuration_permits_is_no_violation(seed: int, fixed: dict[s
     assert build(Settings.draw(seed, **fixed)).go().violation is None
 
 
+def test_who_has_read_more_than_an_unclean_election_left_begins_anew() -> None:
+    """Members waited for the log to grow back to where they were, which it never did."""
+    run = build(Settings.draw(73880, **STORE)).go()
+    assert run.violation is None
+    assert run.simulation.counts["unclean elections"] > 0
+    assert run.simulation.counts["readers reset to the start of the log"] > 0
+
+
 def test_a_group_that_is_slow_and_goes_on_is_no_lack_of_progress() -> None:
     """Who commits before it processes commits record by record, and may have a long way to go."""
     slow: dict[str, Any] = {"commit_when": "before", "produce_ms": 3, "faults": (), "calm_ms": 600}
