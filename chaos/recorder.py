@@ -25,7 +25,7 @@ ReplicaOf: TypeAlias = Callable[[int, TopicPartition], Replica | None]
 """The replica of a partition in a broker's newest process."""
 
 
-class Life(NamedTuple):
+class BrokerEpoch(NamedTuple):
     """A broker epoch, and its number among those of the broker."""
 
     broker_epoch: int
@@ -46,7 +46,7 @@ class Replication:
     #: The spec knows no ELR: offline, its ISR still names who was the last in it
     last_isr: int = 0
     #: The broker epoch in which each acts, and its number among those of the broker
-    acting: dict[int, Life] = field(factory=dict[int, Life])
+    acting: dict[int, BrokerEpoch] = field(factory=dict[int, BrokerEpoch])
     #: The number of the broker epoch with which the spec's incarnation of a broker is 0
     first: dict[int, int] = field(factory=dict[int, int])
     #: As the controller knows it: the number of the newest broker epoch
@@ -103,23 +103,23 @@ class Replication:
             else:
                 place.becomes("Fetch", changes, n=self.replicas[who].log.end - seen.end)
 
-    def life_registered(self, now: int, who: int, number: int) -> None:
+    def broker_epoch_registered(self, now: int, who: int, number: int) -> None:
         """The controller knows of a broker epoch."""
         first = self.first.get(who, number)  # of the first one nothing is told
         if number > self.known.get(who, first):
             self.trace.add(now, "Register", {"r": who, "i": number - first})
         self.known[who] = max(number, self.known.get(who, number))
 
-    def life_began(self, now: int, who: int, life: Life, *, again: bool) -> None:
+    def broker_epoch_taken(self, now: int, who: int, taken: BrokerEpoch, *, again: bool) -> None:
         """A process acts in its first broker epoch, or `again`, in another one. Of those before
         that nobody acted in the spec knows as well."""
         last = self.acting.get(who)
-        self.acting[who] = life
+        self.acting[who] = taken
         if last is None:
-            self.first[who] = life.number
+            self.first[who] = taken.number
             return
-        for number in range(last.number + 1, life.number + 1):
-            if again or number < life.number:
+        for number in range(last.number + 1, taken.number + 1):
+            if again or number < taken.number:
                 self.trace.add(now, "RegisterAgain", {"r": who})
         if not again:
             self._restarted(now, who)
@@ -127,11 +127,11 @@ class Replication:
     def registered(self, now: int, who: int) -> None:
         """A process is registered anew, and broker and controller know it at once."""
         last = self.acting.get(who)
-        life = Life(self.replicas[who].incarnation, 1 if last is None else last.number + 1)
-        self.acting.setdefault(who, Life(-1, 0))
+        taken = BrokerEpoch(self.replicas[who].incarnation, 1 if last is None else last.number + 1)
+        self.acting.setdefault(who, BrokerEpoch(-1, 0))
         self.first.setdefault(who, 0)
-        self.life_registered(now, who, life.number)
-        self.life_began(now, who, life, again=False)
+        self.broker_epoch_registered(now, who, taken.number)
+        self.broker_epoch_taken(now, who, taken, again=False)
 
     def _restarted(self, now: int, who: int) -> None:
         """A broker is back: before it has a broker epoch it does nothing."""
@@ -193,8 +193,8 @@ class Replication:
 
     def _is_current(self, request: FetchRequest) -> bool:
         """Whether to the spec its sender is still where it was."""
-        who, life = request.replica, self.acting.get(request.replica)
-        same = life is None or request.incarnation >= life.broker_epoch
+        who, taken = request.replica, self.acting.get(request.replica)
+        same = taken is None or request.incarnation >= taken.broker_epoch
         return same and request.epoch == self.epochs.get(who, 1)
 
 
@@ -215,11 +215,11 @@ class Registrations:
     def join(self, one: Replication) -> None:
         """A partition of which nothing has happened yet."""
         for broker, last in self.taken.items():
-            one.life_began(self.now(), broker, self._life(last), again=False)
+            one.broker_epoch_taken(self.now(), broker, self._numbered(last), again=False)
 
     def _registered(self, _: int, seen: o.Registered) -> None:
         for one in self.partitions.values():
-            one.life_registered(self.now(), seen.broker, self._life(seen).number)
+            one.broker_epoch_registered(self.now(), seen.broker, self._numbered(seen).number)
 
     def _taken(self, _: int, seen: o.BrokerEpochTaken) -> None:
         last = self.taken.get(seen.broker)
@@ -229,13 +229,13 @@ class Registrations:
             replica = self.replica(seen.broker, name)
             if replica is not None:
                 one.replicas[seen.broker] = replica
-                one.life_began(self.now(), seen.broker, self._life(seen), again=again)
+                one.broker_epoch_taken(self.now(), seen.broker, self._numbered(seen), again=again)
 
-    def _life(self, seen: o.Registered | o.BrokerEpochTaken) -> Life:
+    def _numbered(self, seen: o.Registered | o.BrokerEpochTaken) -> BrokerEpoch:
         numbers = self.numbers.setdefault(seen.broker, [])
         if seen.broker_epoch not in numbers:
             numbers.append(seen.broker_epoch)
-        return Life(seen.broker_epoch, numbers.index(seen.broker_epoch))
+        return BrokerEpoch(seen.broker_epoch, numbers.index(seen.broker_epoch))
 
 
 @define(eq=False)

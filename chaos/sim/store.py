@@ -201,7 +201,10 @@ class StoreHost:
         """Whether a controller has taken note of this life of a broker: as long as there is none,
         an earlier one stays in sync."""
         found = self.store.tree.nodes.get(f"{znodes.BROKER_EPOCHS}/{broker}")
-        return found is not None and znodes.last_life_of(found.data).broker_epoch == broker_epoch
+        return (
+            found is not None
+            and znodes.last_registration_of(found.data).broker_epoch == broker_epoch
+        )
 
     def believers(self) -> list[int]:
         """The brokers that act as controller."""

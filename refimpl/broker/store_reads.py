@@ -30,7 +30,7 @@ class Loaded:
     """What was read, besides the state itself.
 
     `missing` are partitions that a topic's znode names and that have no state: their creation is
-    to be finished. `deleting` are topics whose deletion is. `lives` are brokers as they were
+    to be finished. `deleting` are topics whose deletion is. `last` is how brokers were
     registered last.
     """
 
@@ -41,7 +41,7 @@ class Loaded:
         factory=list[tuple[TopicPartition, tuple[int, ...]]]
     )
     deleting: list[str] = field(factory=list[str])
-    lives: dict[int, znodes.Life] = field(factory=dict[int, znodes.Life])
+    last: dict[int, znodes.LastRegistration] = field(factory=dict[int, znodes.LastRegistration])
 
     def read(self) -> Reading:
         """Read everything, level by level; each level is asked for at once."""
@@ -80,7 +80,7 @@ class Loaded:
         paths = [f"{znodes.BROKER_EPOCHS}/{one}" for one in ids]
         found = yield from self._data(paths)
         for one, path, data in zip(ids, paths, found, strict=True):
-            self.lives[int(one)] = znodes.last_life_of(data)
+            self.last[int(one)] = znodes.last_registration_of(data)
             self.assigned[path] = data
 
     def _producer_ids(self) -> Reading:

@@ -99,7 +99,7 @@ class StoreWrites:
                 yield self._put(znodes.PRODUCER_IDS, znodes.producer_ids(next_id))
             case BrokerRegistration(broker_id, broker_epoch, incarnation_id):
                 path = f"{znodes.BROKER_EPOCHS}/{broker_id}"
-                data = znodes.last_life(broker_epoch, incarnation_id)
+                data = znodes.last_registration(broker_epoch, incarnation_id)
                 if self.assigned.get(path) != data:
                     self.assigned[path] = data
                     yield self._put(path, data)

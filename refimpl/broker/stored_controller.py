@@ -316,7 +316,7 @@ class StoredController:
         registry = controller.registry
         members = controller.decisions.members()
         for broker in sorted(members | set(there)):
-            last, found = loaded.lives.get(broker), there.get(broker)
+            last, found = loaded.last.get(broker), there.get(broker)
             epoch = 0 if last is None else last.broker_epoch
             same = found is not None and found.registration.broker_epoch == epoch
             if broker in members or same:
@@ -326,8 +326,8 @@ class StoredController:
             if same and found is not None:
                 controller.metadata.apply(found.registration)
             elif last is not None and broker in members:  # or its incarnation would be forgotten
-                life = BrokerRegistration(broker, epoch, last.incarnation_id)
-                controller.metadata.apply(life)
+                registration = BrokerRegistration(broker, epoch, last.incarnation_id)
+                controller.metadata.apply(registration)
 
     def _brokers_are(self, there: dict[int, znodes.Registered]) -> None:
         """Who is there now: new ones, those that are gone, and those that went and came again."""
@@ -340,13 +340,13 @@ class StoredController:
             epoch = found.registration.broker_epoch
             if registry.epochs.get(broker) == epoch:
                 continue
-            last, incarnation = loaded.lives.get(broker), found.registration.incarnation_id
+            last, incarnation = loaded.last.get(broker), found.registration.incarnation_id
             if broker in registry.alive:
                 if last is None:
                     registry.fence(broker)  # its first process was waited for
                 else:
                     controller.vanish(broker)
-            loaded.lives[broker] = znodes.Life(epoch, incarnation)
+            loaded.last[broker] = znodes.LastRegistration(epoch, incarnation)
             # The same process has its log, and so has one that names the last epoch: it can do so
             # only after a controlled shutdown (KIP-966).
             crashed = last is not None and (

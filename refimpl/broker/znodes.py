@@ -120,22 +120,22 @@ def broker_of(data: bytes, broker_id: int, broker_epoch: int) -> Registered:
     return Registered(registration, value.get("previous_broker_epoch", -1))
 
 
-class Life(NamedTuple):
+class LastRegistration(NamedTuple):
     """The epoch and the incarnation under which a broker was registered last."""
 
     broker_epoch: int
     incarnation_id: int
 
 
-def last_life(broker_epoch: int, incarnation_id: int) -> bytes:
+def last_registration(broker_epoch: int, incarnation_id: int) -> bytes:
     """What is known of a broker when its ephemeral znode has gone."""
     return _json({"broker_epoch": broker_epoch, "incarnation": incarnation_id})
 
 
-def last_life_of(data: bytes) -> Life:
+def last_registration_of(data: bytes) -> LastRegistration:
     """What was known of a broker."""
     value = orjson.loads(data)
-    return Life(value["broker_epoch"], value["incarnation"])
+    return LastRegistration(value["broker_epoch"], value["incarnation"])
 
 
 # Topics and partitions
