@@ -147,7 +147,7 @@ class ClassicGroups:
 
     def _group(self, group_id: str, member: str) -> ClassicGroup:
         group = self.store.groups.get(group_id)
-        if group is None or not self.owns(group):
+        if not self.owns(group):
             raise UnknownGroupMember(group_id, member)
         return group
 
@@ -208,7 +208,7 @@ class ClassicGroups:
         """The group as it is written down; a tombstone of a group that has become another one
         says nothing."""
         if record.value is None:
-            return None if group is None or self.owns(group) else group
+            return None if self.owns(group) else group
         return group_of(record.value)
 
     def loaded(self, now: int, group_id: str, group: Group) -> Outcome:
@@ -218,11 +218,12 @@ class ClassicGroups:
     def check_commit(
         self, now: int, group: Group, by: CommitBy, request: m.OffsetCommitRequest
     ) -> Mapping[TimerKey, int | None]:
-        """Refuse whoever is no member in this generation. Who commits lives."""
+        """Refuse whoever is no member in this generation. Who commits lives; nobody does where the
+        group has no members."""
         member, generation = by.member_id, by.generation_id
         group.check_commit(member, generation, by.group_instance_id)
         known = group.members.get(member)
-        if known is None or group.state not in ("Stable", "PreparingRebalance"):
+        if known is None:
             return {}
         group_id = request.group_id
         return {TimerKey(SESSION, group_id, member): now + known.session_ms}
@@ -244,7 +245,7 @@ class ClassicGroups:
             raise errors.NonEmptyGroup(group.state)
 
     def described(self, group_id: str, group: Group) -> m.DescribeGroupResponse:
-        """Members, and in a stable group what each said and was given."""
+        """Members with what each was given last, and in a stable group with what each said."""
         stable = group.state == "Stable"
         return m.DescribeGroupResponse(
             group_id,
@@ -256,7 +257,7 @@ class ClassicGroups:
                 m.DescribedMember(
                     *(one.id, one.instance, one.client_id, one.client_host),
                     metadata=one.metadata(group.protocol) if stable else b"",
-                    assignment=one.assignment if stable else b"",
+                    assignment=one.assignment,
                 )
                 for one in group.members.values()
             ],

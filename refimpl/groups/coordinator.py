@@ -166,7 +166,7 @@ class GroupCoordinator:
         ):
             body: Any = m.HeartbeatResponse(None)  # as Kafka: a member is not to rejoin for it
         else:
-            body = m.refused(request, error, str(refusal).partition(": ")[2] or None)
+            body = m.refused(request, error, str(refusal).partition(": ")[2])
         active = self.state is State.ACTIVE
         if active:
             group = self.store.groups.get(request.group_id)

@@ -26,7 +26,7 @@ JOIN = m.JoinGroupRequest(
     requires_known_member_id=False,
 )
 JOIN_OVER, SYNC_OVER = TimerKey("join", "g"), TimerKey("sync", "g")
-T0 = TopicPartition("t", 0)
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 
 
 def group_of(coordinator: GroupCoordinator) -> Any:
@@ -83,6 +83,8 @@ def test_a_group_that_is_not_here_knows_no_member() -> None:
     left = told.ask(m.LeaveGroupRequest("g", [m.LeavingMember("a")]))
     assert left == m.LeaveGroupResponse("UNKNOWN_MEMBER_ID")
     assert told.ask(m.LeaveGroupRequest("g", [])).error == "UNKNOWN_MEMBER_ID"
+    nothing_in_common = JOIN._replace(member_id="a", protocols=())
+    assert told.ask(nothing_in_common).error == "UNKNOWN_MEMBER_ID", "what it asks is not looked at"
     assert group_of(told.coordinator) is None
 
 
@@ -106,6 +108,22 @@ def test_who_can_be_told_its_id_first_is() -> None:
     assert group_of(told.coordinator).pending == {"me-id0"}
     logic = told.coordinator.store.logic_of(group_of(told.coordinator))
     assert not logic.is_empty(group_of(told.coordinator)), "somebody is about to come"
+
+
+def test_a_group_that_nobody_has_joined_yet_has_the_empty_type() -> None:
+    told = Conversation()
+    told.ask(JOIN._replace(requires_known_member_id=True))
+    described = told.ask(m.DescribeGroupRequest("g"))
+    assert (described.state, described.protocol_type, described.members) == ("Empty", "", [])
+    listed = told.coordinator.operators.listed(m.ListGroupsRequest())
+    assert listed == [m.ListedGroup("g", "", "Empty", "classic")]
+
+
+def test_a_member_joins_again_under_its_id() -> None:
+    told = Conversation()
+    member = told.join()
+    again = told.ask(JOIN._replace(member_id=member))
+    assert (again.error, again.member_id, again.generation_id) == (None, member, 2)
 
 
 def test_a_new_group_is_written_down_before_it_has_members() -> None:
@@ -256,6 +274,18 @@ def test_a_stable_group_is_described_with_what_each_said_and_was_given() -> None
     assert listed == [m.ListedGroup("g", "consumer", "PreparingRebalance", "classic")]
 
 
+def test_while_others_join_a_member_is_described_with_what_it_was_given_last() -> None:
+    told = Conversation()
+    told.join()
+    told.ask(JOIN._replace(client_id="you"))
+    described = told.ask(m.DescribeGroupRequest("g"))
+    assert (described.state, described.protocol) == ("PreparingRebalance", "")
+    assert [(one.metadata, one.assignment) for one in described.members] == [
+        (b"", b"a"),
+        (b"", b""),
+    ]
+
+
 def test_only_a_group_without_members_is_deleted() -> None:
     told = Conversation()
     member = told.join()
@@ -280,13 +310,22 @@ def test_who_is_no_consumer_has_its_offsets_deleted_only_when_it_is_gone() -> No
 # ------------------------------------------------------------------------------ expiry
 
 
-def test_offsets_of_a_group_between_generations_stay() -> None:
+def test_offsets_of_a_group_between_generations_stay_whoever_subscribed_before() -> None:
     told = Conversation()
     member = told.join()
-    commit = m.OffsetCommitRequest("g", member, 1, None, [m.CommittedPartition(T0, 7)])
-    told.ask(commit)
+    committed = [m.CommittedPartition(T0, 7), m.CommittedPartition(U0, 8)]
+    told.ask(m.OffsetCommitRequest("g", member, 1, None, committed))
     told.ask(JOIN._replace(client_id="you"))
     told.due(NOW + 3 * HOUR_MS)
+    assert told.offsets() == {T0: 7, U0: 8}
+
+
+def test_offsets_of_a_stable_group_go_where_nobody_subscribes_to_the_topic() -> None:
+    told = Conversation()
+    member = told.join()
+    committed = [m.CommittedPartition(T0, 7), m.CommittedPartition(U0, 8)]
+    told.ask(m.OffsetCommitRequest("g", member, 1, None, committed))
+    told.due(NOW + HOUR_MS)
     assert told.offsets() == {T0: 7}
 
 
@@ -297,6 +336,9 @@ def test_offsets_of_an_empty_group_go_when_it_has_been_empty_for_long_enough() -
     told.now += HOUR_MS
     told.ask(m.LeaveGroupRequest("g", [m.LeavingMember(member)]))
     left = told.now
+    told.now += HOUR_MS // 2
+    told.ask(m.LeaveGroupRequest("g", [m.LeavingMember("stranger")]))
+    assert group_of(told.coordinator).since == left, "it has been empty since the last one left"
     told.due(left + HOUR_MS - 1)
     assert told.offsets() == {T0: 7}
     told.due(left + HOUR_MS)
@@ -305,8 +347,9 @@ def test_offsets_of_an_empty_group_go_when_it_has_been_empty_for_long_enough() -
 
 def test_offsets_of_a_group_that_nobody_ever_joined_go_by_their_commits() -> None:
     told = Conversation()
-    told.ask(JOIN._replace(requires_known_member_id=True))
     told.ask(m.OffsetCommitRequest("g", "", -1, None, [m.CommittedPartition(T0, 7)]))
+    told.now += HOUR_MS // 2
+    told.ask(JOIN._replace(requires_known_member_id=True))
     told.due(NOW + HOUR_MS - 1)
     assert told.offsets() == {T0: 7}
     told.due(NOW + HOUR_MS)

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from attrs import has
 
 from refimpl.broker import group_messages as m
 from refimpl.broker.messages import TopicPartition
+from refimpl.groups import consumer_errors
+from refimpl.groups import errors as coordinator_errors
 from refimpl.groups.coordinator import APPEND, EXPIRE, LOAD, GroupCoordinator, SetTimer, State
 from refimpl.groups.operation import Answer, Performed
+from refimpl.machines import classic_group_errors, consumer_group_errors
 from refimpl.storage.errors import StorageOffline
 from tests.refimpl.groups.coordinating import (
     CONFIG,
@@ -187,6 +191,16 @@ def test_a_request_that_no_group_takes_is_refused() -> None:
     coordinator = loaded(Log())
     with pytest.raises(TypeError, match="is no request to a group coordinator"):
         coordinator.handle(NOW, 1, "nonsense")
+
+
+def test_whatever_refuses_a_group_gives_a_reason_for_clients_to_show() -> None:
+    modules = (
+        *(coordinator_errors, consumer_errors),
+        *(classic_group_errors, consumer_group_errors),
+    )
+    kinds = [kind for module in modules for kind in vars(module).values() if has(kind)]
+    assert len(kinds) > 20
+    assert [kind.__name__ for kind in kinds if not kind.says] == []
 
 
 def test_who_waits_for_too_long_is_told_that_nobody_knows() -> None:
