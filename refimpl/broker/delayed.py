@@ -5,7 +5,7 @@ role that makes it pointless.
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
 from attrs import define, field
@@ -21,6 +21,12 @@ from refimpl.broker.partition import Partition
 from refimpl.broker.sessions import FetchSession, SessionPartition
 from refimpl.machines.messages import FetchRequest
 from refimpl.machines.replica_log import Appended, Batch
+
+PURGE_INTERVAL = 1000
+"""So many operations are added before completed ones are looked for, as Kafka does by default:
+producer.purgatory.purge.interval.requests."""
+ANSWERED = Request(-1, -1, 0, None)
+"""Stands for a request of which nothing is needed any more, its records least of all."""
 
 
 @define(eq=False)
@@ -135,20 +141,34 @@ Deadline: TypeAlias = tuple[int, int, Callable[[Any], None], Any]
 
 @define(eq=False)
 class Deadlines:
-    """Delayed operations by the time at which they end."""
+    """Delayed operations by the time at which they end.
+
+    Most are completed long before that: they are taken out when they may be half of all, so that
+    30 s of acknowledged requests are not kept.
+    """
 
     heap: list[Deadline] = field(factory=list[Deadline])
     count: int = 0
     armed_at: int = -1
+    #: How many there may be before the next purge
+    most: int = PURGE_INTERVAL
 
     def add(self, at_ms: int, expire: Callable[[Any], None], delayed: Any) -> bool:
         """Have this expired at this time; answers whether a timer has to be set for it."""
         self.count += 1
+        if len(self.heap) >= self.most:
+            self._purge()
         heappush(self.heap, (at_ms, self.count, expire, delayed))
         if 0 <= self.armed_at <= at_ms:
             return False
         self.armed_at = at_ms
         return True
+
+    def _purge(self) -> None:
+        """Take out what is completed. A timer that was set for it finds nothing to do."""
+        self.heap[:] = [one for one in self.heap if not one[3].completed]
+        heapify(self.heap)
+        self.most = max(PURGE_INTERVAL, 2 * len(self.heap))
 
     def expire(self, now: int) -> int | None:
         """Expire what is due; answers when to come again, unless a timer is set for that."""

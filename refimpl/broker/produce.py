@@ -5,7 +5,7 @@ from collections import deque
 from attrs import define
 
 from refimpl.broker.context import Context
-from refimpl.broker.delayed import DelayedProduce, WaitingBatch
+from refimpl.broker.delayed import ANSWERED, DelayedProduce, WaitingBatch
 from refimpl.broker.errors import InvalidRequiredAcks, NotLeader
 from refimpl.broker.messages import (
     ProducedPartition,
@@ -110,9 +110,10 @@ class Produces:
         delayed.results[result.partition] = result
         if len(delayed.results) == delayed.missing:
             delayed.completed = True
-            if delayed.request.body.acks != 0:
+            request, delayed.request = delayed.request, ANSWERED
+            if request.body.acks != 0:
                 response = ProduceResponse(tuple(delayed.results.values()))
-                self.context.respond(delayed.request, response)
+                self.context.respond(request, response)
 
 
 def _last(waiting: WaitingBatch) -> int:
