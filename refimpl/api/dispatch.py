@@ -9,7 +9,7 @@ from refimpl.api.call import Answer, Call, Handling, Served, Spent
 from refimpl.api.table import APIS, Api
 from refimpl.wire.errors import UnsupportedVersion
 from refimpl.wire.framing import Buffer, frame
-from refimpl.wire.headers import read_api, read_request_header, response_header
+from refimpl.wire.headers import read_api, read_client_id, response_header
 from refimpl.wire.messages import API_VERSIONS, is_flexible, read_request, write_response
 
 THROTTLE_TIME = "throttle_time"
@@ -49,13 +49,13 @@ def dispatch(
         respond(_from_the_future(correlation_id))
         return
     flexible = is_flexible(key, version)
-    header = read_request_header(data, flexible=flexible)
+    client_id, body = read_client_id(data, flexible=flexible)
     codec = api.codec
     if codec is None:
-        request = read_request(key, version, data, header.size)
+        request = read_request(key, version, data, body)
     else:
-        request = codec(data, header.size, version)
-    call = Call(broker, key, version, request, header.client_id, client_host, len(data))
+        request = codec(data, body, version)
+    call = Call(broker, key, version, request, client_id, client_host, len(data))
     if broker.node.metadata.quotas:
         call.spent = Spent(broker.elapsed_ns)
         call.spent.begin()

@@ -1,6 +1,6 @@
 """Numbers of errors, and what an answer says of leaders to who asked somebody else (KIP-951)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from functools import cache
 
 from refimpl.api.call import Served
@@ -25,8 +25,10 @@ def leader_of(broker: Served, name: TopicPartition) -> tuple[int, int] | None:
     return known.decision.leader, known.decision.leader_epoch
 
 
-def endpoints_of(broker: Served, leaders: Iterable[tuple[int, int] | None]) -> list[Endpoint]:
+def endpoints_of(broker: Served, leaders: Collection[tuple[int, int] | None]) -> Sequence[Endpoint]:
     """Where these leaders are."""
+    if not leaders:
+        return ()
     brokers = broker.node.metadata.brokers
     ids = sorted({leader[0] for leader in leaders if leader is not None} & brokers.keys())
     return [

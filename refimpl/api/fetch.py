@@ -126,7 +126,7 @@ def _answer(
         throttle_ms=call.throttle_ms,
         error_code=code(response.error),
         session_id=response.session_id,
-        endpoints=endpoints_of(broker, leaders) if leaders else (),
+        endpoints=endpoints_of(broker, leaders),
     )
 
 

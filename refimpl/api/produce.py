@@ -10,6 +10,7 @@ from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
 from refimpl.broker.client_quotas import PRODUCE
 from refimpl.broker.cluster import INTERNAL_TOPICS
 from refimpl.broker.messages import ProducedPartition, ProduceRequest, TopicPartition
+from refimpl.named import named
 from refimpl.wire import produce as wire
 from refimpl.wire.framing import Buffer
 
@@ -28,25 +29,25 @@ def handle(call: Call) -> Handling:
     names = broker.node.metadata.topic_names
     # Of a partition that is named twice the last batch counts, as in Kafka's broker.
     known: dict[TopicPartition, memoryview] = {}
-    unknown: list[ProducedPartition] = []
+    refused: dict[TopicPartition, ProducedPartition] = {}
     ids: dict[str, bytes] = {}
     for topic, number, records in request.data:
         if isinstance(topic, bytes):
             name = names.get(topic)
-            if name is None:
-                # An id stands in for the name, which nobody knows.
-                name = topic.hex()
-                unknown.append(ProducedPartition(TopicPartition(name, number), "UNKNOWN_TOPIC_ID"))
-            else:
-                known[TopicPartition(name, number)] = records
-            ids[name] = topic
+            ids[name or topic.hex()] = topic
         else:
-            known[TopicPartition(topic, number)] = records
-    for partition in [one for one in known if one.topic in INTERNAL_TOPICS]:
-        if call.client_id != ADMIN_CLIENT:
-            del known[partition]
-            why = f"Cannot append to internal topic {partition.topic}"
-            unknown.append(ProducedPartition(partition, "INVALID_TOPIC_EXCEPTION", message=why))
+            name = topic
+        if name is None:  # its id stands in for the name, which nobody knows
+            partition = TopicPartition(topic.hex(), number)
+            refused[partition] = ProducedPartition(partition, "UNKNOWN_TOPIC_ID")
+            continue
+        partition = named(TopicPartition, (name, number))
+        if name in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT:
+            why = f"Cannot append to internal topic {name}"
+            error = "INVALID_TOPIC_EXCEPTION"
+            refused[partition] = ProducedPartition(partition, error, message=why)
+        else:
+            known[partition] = records
     call.throttle_ms = broker.node.client_quotas.throttle_ms(
         PRODUCE, call.client_id, call.size, broker.now()
     )
@@ -58,29 +59,23 @@ def handle(call: Call) -> Handling:
     if known:
         produced = (yield body).partitions
     call.count_request()
-    return _answer(call, [*produced, *unknown], ids)
+    return _answer(call, [*produced, *refused.values()], ids)
 
 
 def _answer(
     call: Call, produced: Sequence[ProducedPartition], ids: dict[str, bytes]
 ) -> list[Buffer]:
-    leaders: list[tuple[int, int] | None] = []
+    leaders: list[tuple[int, int]] = []
     topics: dict[str, list[wire.ProducedData]] = {}
-    for one in produced:
-        leader = leader_of(call.broker, one.partition) if one.error in MOVED else None
-        leaders.append(leader)
-        topics.setdefault(one.partition.topic, []).append(
-            wire.ProducedData(
-                one.partition.partition,
-                code(one.error),
-                one.base_offset,
-                one.log_append_time_ms,
-                one.log_start_offset,
-                one.message,
-                leader,
-            )
-        )
-    named = [(ids.get(name, name), many) for name, many in topics.items()]
-    endpoints = endpoints_of(call.broker, leaders) if any(leaders) else ()
+    for partition, error, *offsets_and_time, message in produced:
+        leader = leader_of(call.broker, partition) if error in MOVED else None
+        if leader is not None:
+            leaders.append(leader)
+        told = partition.partition, code(error), *offsets_and_time, message, leader
+        topics.setdefault(partition.topic, []).append(named(wire.ProducedData, told))
+    by_topic = [(ids.get(name, name), many) for name, many in topics.items()]
+    endpoints = endpoints_of(call.broker, leaders)
     throttle_ms = call.throttle_ms
-    return [wire.write_produced(call.version, named, throttle_ms=throttle_ms, endpoints=endpoints)]
+    return [
+        wire.write_produced(call.version, by_topic, throttle_ms=throttle_ms, endpoints=endpoints)
+    ]

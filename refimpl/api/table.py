@@ -5,7 +5,7 @@ Modules are imported with the first request for them, so that a start costs litt
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
@@ -22,12 +22,12 @@ class Api:
     last: int
     module: str
 
-    @property
+    @cached_property
     def handle(self) -> Callable[..., Any]:
         """The module's `handle`."""
         return _module(self.module).handle
 
-    @property
+    @cached_property
     def codec(self) -> Any | None:
         """The module's own `read(data, position, version)`, where records are in the message."""
         return getattr(_module(self.module), "read", None)

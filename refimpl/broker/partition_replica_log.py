@@ -61,8 +61,7 @@ class PartitionReplicaLog:
 
     def append(self, epoch: int, batch: Buffer) -> Appended:
         """Append a producer's batches as the leader of this epoch."""
-        went = self.log.append_as_leader(batch, epoch, self.now_ms())
-        return Appended(went.first_offset, went.last_offset, went.append_time_ms, went.duplicate)
+        return Appended._make(self.log.append_as_leader(batch, epoch, self.now_ms()))
 
     def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
         """Append what a leader answered, offsets and epochs and all; a leader in this process

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from attrs import define, field
 
 from refimpl.wire.errors import WireError
-from refimpl.wire.headers import read_request_header
+from refimpl.wire.headers import read_client_id
 from refimpl.wire.messages import is_flexible
 
 if TYPE_CHECKING:
@@ -118,6 +118,6 @@ def client_of(received: "Received") -> str | None:
     try:
         if not api.first <= version <= api.last:
             return None
-        return read_request_header(frame, flexible=is_flexible(api.key, version)).client_id
+        return read_client_id(frame, flexible=is_flexible(api.key, version))[0]
     except WireError:
         return None

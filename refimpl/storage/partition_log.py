@@ -5,8 +5,9 @@ machine knows no clock: whoever calls says what time it is.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from refimpl.storage.batch import (
     MAGIC,
@@ -33,8 +34,7 @@ from refimpl.storage.txn_index import AbortedTxn
 from refimpl.storage.validation import from_leader, from_producer, with_codec
 
 
-@frozen
-class Appended:
+class Appended(NamedTuple):
     """Where records went; a repeated batch is told where it went the first time."""
 
     first_offset: int

@@ -1,7 +1,6 @@
 """Request and response headers (KIP-482: flexible ones have tagged fields)."""
 
 from struct import Struct, error
-from typing import NamedTuple
 
 from refimpl.wire.errors import MalformedRequest
 from refimpl.wire.framing import Buffer
@@ -9,17 +8,6 @@ from refimpl.wire.reader import Reader
 
 _HEADER = Struct(">hhi")
 _CORRELATION, _FLEXIBLE_CORRELATION = Struct(">i"), Struct(">ib")
-
-
-class RequestHeader(NamedTuple):
-    """Which API in which version, the client's number of the request, and its client.id."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    #: Where the body begins
-    size: int
 
 
 def read_api(data: Buffer) -> tuple[int, int, int]:
@@ -30,14 +18,14 @@ def read_api(data: Buffer) -> tuple[int, int, int]:
         raise MalformedRequest(f"{len(data)} bytes, less than any request header has") from None
 
 
-def read_request_header(data: Buffer, *, flexible: bool) -> RequestHeader:
-    """The header of a request; of a flexible one its tagged fields are skipped."""
-    api_key, version, correlation_id = read_api(data)
+def read_client_id(data: Buffer, *, flexible: bool) -> tuple[str | None, int]:
+    """The client.id, which stands behind what `read_api` reads, and where the body begins; tagged
+    fields of a flexible header are skipped."""
     reader = Reader(data, _HEADER.size)
     client_id = reader.nullable_string()
     if flexible:
         reader.skip_tagged_fields()
-    return RequestHeader(api_key, version, correlation_id, client_id, reader.position)
+    return client_id, reader.position
 
 
 def response_header(correlation_id: int, *, flexible: bool) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from refimpl.named import named
 from refimpl.wire.errors import MalformedRequest
 from refimpl.wire.framing import Buffer
 from refimpl.wire.reader import UUID_SIZE, Reader
@@ -26,6 +27,8 @@ FIRST_FLEXIBLE, FIRST_WITH_LEADERS, FIRST_WITH_IDS = 9, 10, 13
 _FIRST_WITH_LOG_START, _FIRST_WITH_MESSAGES = 5, 8
 
 _PARTITION_3, _PARTITION_5, _INT32 = Struct(">ihqq"), Struct(">ihqqq"), Struct(">i")
+#: Neither errors of records nor a message, nor tagged fields
+_ALL_WELL, _ALL_WELL_FLEXIBLE = b"\0\0\0\0\xff\xff", b"\x01\0" + NO_TAGS
 
 
 class ProduceData(NamedTuple):
@@ -76,7 +79,7 @@ def _flexible(reader: Reader, *, with_ids: bool) -> ProduceRequest:
             topic = _named(reader.compact_nullable_string())
         for _ in range(reader.compact_array()):
             index, size = reader.int32(), reader.unsigned_varint() - 1
-            found.append(ProduceData(topic, index, reader.view(max(size, 0))))
+            found.append(named(ProduceData, (topic, index, reader.view(max(size, 0)))))
             reader.skip_tagged_fields()
         reader.skip_tagged_fields()
     reader.skip_tagged_fields()
@@ -131,6 +134,8 @@ def _produced(version: int, one: ProducedData) -> bytes:
     if version < _FIRST_WITH_MESSAGES:
         return head
     flexible = version >= FIRST_FLEXIBLE
+    if one.message is None and one.leader is None:
+        return head + (_ALL_WELL_FLEXIBLE if flexible else _ALL_WELL)
     head += count_of(0, flexible)
     if one.message is not None:
         head += string_of(one.message, flexible)

@@ -72,7 +72,10 @@ class Reader:
 
     def view(self, count: int) -> memoryview:
         """So many bytes, not copied."""
-        start = self.skip(count)
+        start = self.position
+        if count < 0 or count > len(self.data) - start:
+            raise self._too_short(count)
+        self.position = start + count
         return memoryview(self.data)[start : start + count]
 
     def _string(self, count: int) -> str | None:

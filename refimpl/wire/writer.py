@@ -18,10 +18,14 @@ class Endpoint(NamedTuple):
     rack: str | None
 
 
+#: Most numbers are of one byte
+_SHORT = [bytes((value,)) for value in range(0x80)]
+
+
 def unsigned_varint(value: int) -> bytes:
     """A number of up to 32 bits, seven to a byte."""
     if value < 0x80:
-        return bytes((value,))
+        return _SHORT[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
