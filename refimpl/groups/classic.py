@@ -147,7 +147,7 @@ class ClassicGroups:
 
     def _group(self, group_id: str, member: str) -> ClassicGroup:
         group = self.store.groups.get(group_id)
-        if not self.owns(group):
+        if not isinstance(group, ClassicGroup):
             raise UnknownGroupMember(group_id, member)
         return group
 
