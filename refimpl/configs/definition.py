@@ -19,12 +19,14 @@ from refimpl.configs.values import (
     each_of,
     gzip_level,
     one_of,
+    one_of_any_case,
     parse,
     throttled_replicas,
 )
 
 INTERNAL = "internal"
 READ_ONLY = "read-only"
+ANY_CASE = "(case insensitive) "
 PER_BROKER = "per-broker"
 NOT_EMPTY = ", not empty"
 
@@ -83,6 +85,8 @@ def _valid(name: str, text: str, type: Type) -> Valid:
         return throttled_replicas
     if found := _RANGE.fullmatch(text):
         return _in_range(*found.groups())
+    if text.startswith(ANY_CASE):
+        return one_of_any_case(*text.removeprefix(ANY_CASE).strip("[]").split(", "))
     choices, _, _ = text.removeprefix("[").partition("]")
     if type is Type.LIST and text:
         listed = choices.split(", ") if text.startswith("[") else ()

@@ -99,6 +99,11 @@ def one_of(*texts: str) -> Valid:
     return _OneOf(texts)
 
 
+def one_of_any_case(*texts: str) -> Valid:
+    """One text of several, in capitals or not."""
+    return _OneOfAnyCase(texts)
+
+
 def each_of(*texts: str, empty: bool = True) -> Valid:
     """A list without duplicates, each element one of several texts, if there are any."""
     return _EachOf(texts, empty)
@@ -163,6 +168,17 @@ class _OneOf:
 
     def __str__(self) -> str:
         return f"[{', '.join(self.texts)}]"
+
+
+@frozen
+class _OneOfAnyCase(_OneOf):
+    def __call__(self, name: str, value: Value) -> None:
+        if value is None or str(value).upper() not in self.texts:
+            reason = f"String must be one of (case insensitive): {', '.join(self.texts)}"
+            raise ConfigError.of(name, show(value), reason)
+
+    def __str__(self) -> str:
+        return f"(case insensitive) {super().__str__()}"
 
 
 @frozen

@@ -21,7 +21,7 @@ from refimpl.groups.classic_records import (
     tombstone_of,
 )
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.errors import InvalidSessionTimeout, OtherGroupType, UnknownGroupMember
+from refimpl.groups.errors import InvalidSessionTimeout, UnknownGroupMember
 from refimpl.groups.operation import (
     NOTHING,
     Answer,
@@ -83,23 +83,22 @@ class ClassicGroups:
 
     def join(self, now: int, token: Token, request: m.JoinGroupRequest) -> Outcome:
         """A group begins with its first member, or where a group of another type has none left."""
-        least, most = self.config.min_session_timeout_ms, self.config.max_session_timeout_ms
-        if not least <= request.session_timeout_ms <= most:
-            raise InvalidSessionTimeout(request.session_timeout_ms, least, most)
+        asked = self.asked(token, request)
         group_id = request.group_id
         there = self.store.groups.get(group_id)
         before: Sequence[CoordinatorRecord] = ()
         if there is not None and not self.owns(there):
-            logic = self.store.logic_of(there)
-            if not logic.is_empty(there):
-                raise OtherGroupType(group_id, logic.group_type)
-            before, there = logic.deletion(group_id, there), None
+            before, there = self.store.logic_of(there).deletion(group_id, there), None
         if there is None and request.member_id:
             raise UnknownGroupMember(group_id, request.member_id)
-        step = operations.join(there or ClassicGroup(), self._asked(token, request), self.rules)
-        return self._outcome(now, group_id, there, step, before)
+        step = operations.join(there or ClassicGroup(), asked, self.rules)
+        return self.outcome(now, group_id, there, step, before)
 
-    def _asked(self, token: Token, request: m.JoinGroupRequest) -> JoinRequest:
+    def asked(self, token: Token, request: m.JoinGroupRequest) -> JoinRequest:
+        """The request, refused where its session is longer or shorter than the broker allows."""
+        least, most = self.config.min_session_timeout_ms, self.config.max_session_timeout_ms
+        if not least <= request.session_timeout_ms <= most:
+            raise InvalidSessionTimeout(request.session_timeout_ms, least, most)
         instance = request.group_instance_id
         return JoinRequest(
             token=token,
@@ -128,14 +127,14 @@ class ClassicGroups:
             protocol=request.protocol_name,
             assignments=tuple(request.assignments),
         )
-        return self._outcome(now, request.group_id, group, operations.sync(group, asked))
+        return self.outcome(now, request.group_id, group, operations.sync(group, asked))
 
     def heartbeat(self, now: int, token: Token, request: m.HeartbeatRequest) -> Outcome:
         """A member lives."""
         member, generation = request.member_id, request.generation_id
         group = self._group(request.group_id, member)
         step = operations.heartbeat(group, token, member, generation, request.group_instance_id)
-        return self._outcome(now, request.group_id, group, step)
+        return self.outcome(now, request.group_id, group, step)
 
     def leave(self, now: int, token: Token, request: m.LeaveGroupRequest) -> Outcome:
         """Members leave, each answered by itself."""
@@ -143,7 +142,7 @@ class ClassicGroups:
         group = self._group(request.group_id, first)
         leaving = [(one.member_id, one.group_instance_id) for one in request.members]
         step = operations.leave(group, token, leaving)
-        return self._outcome(now, request.group_id, group, step)
+        return self.outcome(now, request.group_id, group, step)
 
     def _group(self, group_id: str, member: str) -> ClassicGroup:
         group = self.store.groups.get(group_id)
@@ -166,13 +165,13 @@ class ClassicGroups:
         """A timer of what is over meanwhile changes nothing."""
         try:
             group = self._group(key.group_id, key.member_id)
-            return self._outcome(now, key.group_id, group, expire(group))
+            return self.outcome(now, key.group_id, group, expire(group))
         except Refusal:
             return NOTHING
 
     # What comes of a step
 
-    def _outcome(
+    def outcome(
         self,
         now: int,
         group_id: str,
@@ -180,7 +179,10 @@ class ClassicGroups:
         step: Step,
         records: Sequence[CoordinatorRecord] = (),
     ) -> Outcome:
-        """A new group is written down at once, though it has no members yet."""
+        """The records, answers and timers of a step, behind the records of what was there before.
+
+        A new group is written down at once, though it has no members yet.
+        """
         group = step.group
         if before is None or group.state != before.state:
             group = evolve(group, since=now)
@@ -191,7 +193,7 @@ class ClassicGroups:
             changes.append(Soft(group_id, group))
         return Outcome(
             changes,
-            [Answer(token, _response(one)) for token, one in step.answers],
+            [Answer(token, response_of(one)) for token, one in step.answers],
             {
                 TimerKey(kind, group_id, member): None if ms is None else now + ms
                 for (kind, member), ms in step.timers.items()
@@ -213,7 +215,7 @@ class ClassicGroups:
 
     def loaded(self, now: int, group_id: str, group: Group) -> Outcome:
         """All sessions begin afresh."""
-        return self._outcome(now, group_id, group, operations.loaded(group, self.rules))
+        return self.outcome(now, group_id, group, operations.loaded(group, self.rules))
 
     def check_commit(
         self, now: int, group: Group, by: CommitBy, request: m.OffsetCommitRequest
@@ -290,7 +292,8 @@ def _told(member: Member, protocol: str | None) -> m.JoinGroupMember:
     return m.JoinGroupMember(member.id, member.instance, member.metadata(protocol))
 
 
-def _response(response: Response) -> object:
+def response_of(response: Response) -> object:
+    """An answer of the machine under Kafka's names."""
     match response:
         case JoinResponse():
             protocol = response.protocol

@@ -37,6 +37,7 @@ class GroupConfig:
     consumer_max_heartbeat_interval_ms: int = _broker("group.consumer.max.heartbeat.interval.ms")
     consumer_min_assignment_interval_ms: int = _broker("group.consumer.min.assignment.interval.ms")
     consumer_max_assignment_interval_ms: int = _broker("group.consumer.max.assignment.interval.ms")
+    consumer_migration_policy: str = _broker("group.consumer.migration.policy")
     consumer_max_size: int = _broker("group.consumer.max.size")
     consumer_assignors: tuple[str, ...] = _broker("group.consumer.assignors")
     consumer_regex_refresh_interval_ms: int = _broker("group.consumer.regex.refresh.interval.ms")

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker import group_messages as m
+from refimpl.groups.classic_members import ClassicMembers
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer_assignment import assign
 from refimpl.groups.consumer_description import by_topic, describe
@@ -19,6 +20,7 @@ from refimpl.groups.consumer_errors import (
     UnsupportedAssignor,
 )
 from refimpl.groups.consumer_topics import TopicView, compiled
+from refimpl.groups.migration import MEMBER_TIMERS, REBALANCE, REGEX, SESSION, Migration
 from refimpl.groups.operation import (
     NOTHING,
     Answer,
@@ -32,6 +34,7 @@ from refimpl.groups.operation import (
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
 from refimpl.machines import consumer_group_errors as errors
+from refimpl.machines.consumer_classic_member import session_ms_of
 from refimpl.machines.consumer_draft import Decision
 from refimpl.machines.consumer_group import (
     CURRENT,
@@ -57,7 +60,6 @@ from refimpl.storage.consumer_group_records import RegularExpression
 from refimpl.storage.coordinator_records import CoordinatorRecord
 from refimpl.storage.schema import NO_ID, Uuid
 
-SESSION, REBALANCE, REGEX = "consumer session", "consumer rebalance", "consumer regex"
 #: What may be configured of each group
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
     *("consumer_session_timeout_ms", "consumer_heartbeat_interval_ms"),
@@ -78,6 +80,7 @@ class ConsumerGroups:
     topics: Topics
     new_id: Callable[[], str]
     view: TopicView = field(init=False)
+    migration: Migration = field(init=False)
     group_type: str = m.CONSUMER
     record_types: frozenset[int] = RECORD_TYPES
     handlers: Mapping[type, Handler] = field(init=False)
@@ -90,8 +93,11 @@ class ConsumerGroups:
     def __attrs_post_init__(self) -> None:
         """Look up once who handles what."""
         self.view = TopicView(self.topics)
-        self.handlers = {m.ConsumerGroupHeartbeatRequest: self.heartbeat}
+        self.migration = Migration(self.store, self.config, self.view)
+        members = ClassicMembers(self, self.migration)
+        self.handlers = {m.ConsumerGroupHeartbeatRequest: self.heartbeat, **members.handlers}
         self.timers = {
+            **members.timers,
             SESSION: self.session_is_over,
             REBALANCE: self.rebalance_is_over,
             REGEX: self.match_topics,
@@ -105,23 +111,30 @@ class ConsumerGroups:
         """A member joins, lives or leaves."""
         self._check(request)
         group_id, epoch = request.group_id, request.member_epoch
-        group, before = self._group(group_id, may_be_new=epoch == 0)
-        rules = self._rules(now, group)
+        group, before = self._group(now, group_id, may_be_new=epoch == 0)
+        rules = self.rules(now, group)
         said = _heartbeat(request, self.new_id)
         if epoch in (LEAVE, LEAVE_FOR_A_WHILE):
             decision = leave(group, said, rules)
             body = m.ConsumerGroupHeartbeatResponse(None, None, said.member_id, epoch)
-            timers = self._timers(now, decision)
-        else:
-            decision = heartbeat(group, said, rules)
-            self._compared[group_id] = self.topics.version, decision.group.epoch
-            body = self._response(decision)
-            timers = self._timers(now, decision)
-            key = TimerKey(SESSION, group_id, said.member_id)
-            timers[key] = now + self.config.own(group_id, SESSION_TIMEOUT)
-            if self._must_match(now, decision.group):
-                timers[TimerKey(REGEX, group_id)] = now
-        return Outcome([*before, *decision.records], (Answer(token, body),), timers)
+            return self.without(now, group, decision, (Answer(token, body),))
+        decision = heartbeat(group, said, rules)
+        self.compared(decision.group)
+        timers = {**before.timers, **self.timers_of(now, decision)}
+        key = TimerKey(SESSION, group_id, said.member_id)
+        timers[key] = now + self.config.own(group_id, SESSION_TIMEOUT)
+        if self._must_match(now, decision.group):
+            timers[TimerKey(REGEX, group_id)] = now
+        answers = (*before.answers, Answer(token, self._response(decision)))
+        return Outcome([*before.changes, *decision.records], answers, timers)
+
+    def without(
+        self, now: int, group: ConsumerGroup, decision: Decision, answers: tuple[Answer, ...] = ()
+    ) -> Outcome:
+        """What comes of a decision by which members leave: perhaps a classic group is left."""
+        gone = group.members.keys() - decision.group.members.keys()
+        downgraded = self.migration.without(now, group, gone, answers) if gone else None
+        return downgraded or Outcome(decision.records, answers, self.timers_of(now, decision))
 
     def _check(self, request: m.ConsumerGroupHeartbeatRequest) -> None:
         """Refuse what no group takes."""
@@ -134,23 +147,25 @@ class ConsumerGroups:
         if request.subscribed_topic_regex:
             compiled(request.subscribed_topic_regex)
 
-    def _group(
-        self, group_id: str, *, may_be_new: bool
-    ) -> tuple[ConsumerGroup, Sequence[CoordinatorRecord]]:
-        """The group, and the end of an empty one of another type that was there before."""
-        group = self.store.groups.get(group_id)
+    def _group(self, now: int, group_id: str, *, may_be_new: bool) -> tuple[ConsumerGroup, Outcome]:
+        """The group, and what comes of a classic one that was there before."""
+        group, new = self.store.groups.get(group_id), ConsumerGroup(group_id)
         if isinstance(group, ConsumerGroup):
-            return group, ()
+            return group, NOTHING
         if not may_be_new:
             raise ConsumerGroupNotFound(group_id)
         if group is None:
-            return ConsumerGroup(group_id), ()
-        logic = self.store.logic_of(group)
-        if not logic.is_empty(group):
-            raise ConsumerGroupNotFound(group_id)
-        return ConsumerGroup(group_id), logic.deletion(group_id, group)
+            return new, NOTHING
+        if group.members:
+            return self.migration.upgraded(now, group_id, group, self.rules(now, new))
+        return new, Outcome(self.store.logic_of(group).deletion(group_id, group))
 
-    def _rules(self, now: int, group: ConsumerGroup) -> Rules:
+    def compared(self, group: ConsumerGroup) -> None:
+        """The group was compared with the topics as they are now."""
+        self._compared[group.group_id] = self.topics.version, group.epoch
+
+    def rules(self, now: int, group: ConsumerGroup) -> Rules:
+        """What a machine needs to know beside the group."""
         version, epoch = self._compared.get(group.group_id, (-1, 0))
         return Rules(
             topics=self.view,
@@ -176,7 +191,7 @@ class ConsumerGroups:
 
     # Time
 
-    def _timers(self, now: int, decision: Decision) -> Timers:
+    def timers_of(self, now: int, decision: Decision) -> Timers:
         """Whoever is gone has none; who has something to give up has so long as it says."""
         timers: Timers = {}
         for record in decision.records:
@@ -188,36 +203,40 @@ class ConsumerGroups:
         return timers
 
     def _none(self, group_id: str, member_id: str) -> Timers:
-        return {TimerKey(kind, group_id, member_id): None for kind in (SESSION, REBALANCE)}
+        return {TimerKey(kind, group_id, member_id): None for kind in MEMBER_TIMERS}
 
     def _rebalance(self, now: int, group_id: str, member: ConsumerMember) -> Timers:
+        if member.is_classic:  # it has the time to join instead
+            return {}
         patience = member.said.rebalance_timeout_ms
         at_ms = now + patience if member.state == UNREVOKED else None
         return {TimerKey(REBALANCE, group_id, member.member_id): at_ms}
 
     def session_is_over(self, now: int, key: TimerKey) -> Outcome:
         """A member was not heard of for the group's `consumer.session.timeout.ms`."""
-        return self._fence(now, key, lambda _: True)
+        return self.fence(now, key, lambda _: True)
 
     def rebalance_is_over(self, now: int, key: TimerKey) -> Outcome:
         """A member has not given up what it was told to, in the time that it asked for."""
-        return self._fence(now, key, lambda member: member.state == UNREVOKED)
+        return self.fence(now, key, lambda member: member.state == UNREVOKED)
 
-    def _fence(self, now: int, key: TimerKey, due: Callable[[ConsumerMember], bool]) -> Outcome:
+    def fence(self, now: int, key: TimerKey, due: Callable[[ConsumerMember], bool]) -> Outcome:
+        """A member is out of time, if that is `due` of it."""
         group = self.store.groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup) or key.member_id not in group.members:
             return NOTHING
         if not due(group.members[key.member_id]):
             return NOTHING
-        decision = fence(group, [key.member_id], self._rules(now, group))
-        return Outcome(decision.records, (), self._timers(now, decision))
+        decision = fence(group, [key.member_id], self.rules(now, group))
+        return self.without(now, group, decision)
 
     def loaded(self, now: int, group_id: str, group: Group) -> Outcome:
         """Sessions start afresh, and so does the time to give something up."""
         timers: Timers = {}
         for member_id, member in group.members.items():
             session = TimerKey(SESSION, group_id, member_id)
-            timers[session] = now + self.config.own(group_id, SESSION_TIMEOUT)
+            own = session_ms_of(member) if member.is_classic else None
+            timers[session] = now + (own or self.config.own(group_id, SESSION_TIMEOUT))
             if member.state == UNREVOKED:
                 timers |= self._rebalance(now, group_id, member)
         return Outcome(timers=timers)
@@ -251,7 +270,7 @@ class ConsumerGroups:
             regex: RegularExpression(self.view.matching(regex), version, now) for regex in regexes
         }
         self._matched[key.group_id] = self.view.names()
-        return Outcome(resolve(group, found, self._rules(now, group)).records)
+        return Outcome(resolve(group, found, self.rules(now, group)).records)
 
     # What a coordinator asks of any group
 
@@ -269,7 +288,8 @@ class ConsumerGroups:
         self, now: int, group: Group, by: CommitBy, request: Any
     ) -> Mapping[TimerKey, int | None]:
         """Refuse a commit of who does not have these partitions since that epoch."""
-        if by.member_id in group.members and not by.knows_member_epochs:
+        member = group.members.get(by.member_id)
+        if member is not None and not member.is_classic and not by.knows_member_epochs:
             raise errors.OlderClient(by.member_id)
         partitions = [self._partition(one) for one in request.partitions]
         group.check_commit(by.member_id, by.generation_id, partitions)

@@ -85,6 +85,16 @@ class TopicView:
         pattern = compiled(regex)
         return tuple(sorted(name for name in self.names() if pattern.fullmatch(name)))
 
+    def id_of(self, name: str) -> Uuid | None:
+        """A topic's id; None where there is no such topic."""
+        topic = self.topic(name)
+        return None if topic is None else topic.topic_id
+
+    def name_of(self, topic_id: Uuid) -> str | None:
+        """A topic's name; None where there is no such topic."""
+        topic = self.topics.by_id(topic_id)
+        return None if topic is None else topic.name
+
     def topic(self, name: str) -> TopicDescription | None:
         """A topic by its name."""
         self._renew()

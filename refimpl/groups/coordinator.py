@@ -107,7 +107,7 @@ class GroupCoordinator:
         self._handlers = {
             **self.offsets.handlers,
             **self.operators.handlers,
-            **{kind: handle for one in self.logics for kind, handle in one.handlers.items()},
+            **{kind: self._by_type for one in self.logics for kind in one.handlers},
         }
 
     # Loading
@@ -153,6 +153,15 @@ class GroupCoordinator:
             self._refuse(now, token, request, refusal)
         return self._take_outputs()
 
+    def _by_type(self, now: int, token: Token, request: Any) -> Outcome:
+        """The logic of the group that is there and has members, if it takes such requests, or else
+        the first that does: a classic member may be one of a consumer group (KIP-848)."""
+        kind, group = request.__class__, self.store.groups.get(request.group_id)
+        logics = [one for one in self.logics if kind in one.handlers]
+        if group is not None:
+            logics.sort(key=lambda one: not one.owns(group) or one.is_empty(group))
+        return logics[0].handlers[kind](now, token, request)
+
     def _not_active(self) -> Refusal:
         if self.state is State.LOADING:
             return CoordinatorLoadInProgress(self.partition, self.position, self.written)
@@ -168,7 +177,7 @@ class GroupCoordinator:
         else:
             body = m.refused(request, error, str(refusal).partition(": ")[2])
         active = self.state is State.ACTIVE
-        if active:
+        if active and request.__class__ in m.REQUESTS:
             group = self.store.groups.get(request.group_id)
             self._outputs.append(Performed(request, error, group, group, (), self.written))
         self._answer(now, (Answer(token, body),), waits=active)

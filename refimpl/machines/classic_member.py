@@ -37,6 +37,11 @@ class JoinRequest:
     knows: bool = True
     can_skip: bool = True
 
+    @property
+    def needs_id(self) -> bool:
+        """Whether it is given an id, and has to come again with it (KIP-394)."""
+        return not self.member and self.instance is None and self.knows
+
 
 @frozen
 class SyncRequest:

@@ -88,6 +88,20 @@ def sync_expired(group: ClassicGroup) -> Step:
     return turn.step()
 
 
+def downgraded(
+    group: ClassicGroup, config: Config, successor: JoinRequest | None, *, stale: bool
+) -> Step:
+    """A group that was a consumer group until now (`group_migration`): who is to take a static
+    member over does, and where the assignment is `stale` all members join anew."""
+    turn = Turn(group, config)
+    turn.loaded()
+    if stale and turn.group.state == "Stable":
+        turn.prepare()
+    if successor is not None:
+        turn.join(successor)
+    return turn.step()
+
+
 def loaded(group: ClassicGroup, config: Config) -> Step:
     """A group as it was written down: all sessions begin afresh, and nothing else is known."""
     turn = Turn(group, config)

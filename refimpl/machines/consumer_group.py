@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from attrs import evolve, field, frozen
 
+from refimpl.errors import Refusal
 from refimpl.machines import consumer_group_errors as errors
 from refimpl.storage import consumer_group_records as r
 from refimpl.storage.coordinator_records import GROUP_RECORDS, CoordinatorRecord, RecordType
@@ -61,6 +62,11 @@ class ConsumerMember:
     def regex(self) -> str:
         """The regular expression that it subscribes to, "" if none."""
         return self.said.subscribed_topic_regex or ""
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol, in a group that is on its way to this one."""
+        return self.said.classic_member_metadata is not None
 
     def holds(self, partition: Partition) -> bool:
         """Whether it may own a partition."""
@@ -139,19 +145,20 @@ class ConsumerGroup:
             return
         member = self.member(member_id)
         if epoch > member.epoch:
-            raise errors.StaleMemberEpoch(epoch, member.epoch)
+            raise _other_epoch(member, epoch)
         for partition in partitions:
             since = member.assigned.get(partition, member.pending.get(partition))
             if since is None or epoch < since:
-                raise errors.NotAssignedSince(epoch, since)
+                refused = errors.NotAssignedSince
+                raise (errors.NotInGenerationSince if member.is_classic else refused)(epoch, since)
 
     def check_fetch(self, member_id: str, epoch: int) -> None:
         """Refuse who reads offsets in another epoch than its own; who names none may."""
         if not member_id and epoch < 0:
             return
-        here = self.member(member_id).epoch
-        if epoch != here:
-            raise errors.StaleMemberEpoch(epoch, here)
+        member = self.member(member_id)
+        if epoch != member.epoch:
+            raise _other_epoch(member, epoch)
 
     def deletion(self) -> list[CoordinatorRecord]:
         """The tombstones of a group without members."""
@@ -164,6 +171,12 @@ class ConsumerGroup:
             *(CoordinatorRecord(REGEX, one) for one in regexes),
             CoordinatorRecord(GROUP, key),
         ]
+
+
+def _other_epoch(member: ConsumerMember, epoch: int) -> Refusal:
+    """Named as the member's protocol names it."""
+    named = errors.NotInGeneration if member.is_classic else errors.StaleMemberEpoch
+    return named(epoch, member.epoch)
 
 
 def replay(group: ConsumerGroup | None, record: CoordinatorRecord) -> ConsumerGroup | None:

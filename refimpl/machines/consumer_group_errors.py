@@ -108,6 +108,59 @@ class NotAssignedSince(Refusal):
 
 
 @frozen
+class NotInGeneration(StaleMemberEpoch):
+    """The same, of a member that speaks the classic protocol: its epoch is its generation."""
+
+    kafka_error = "ILLEGAL_GENERATION"
+
+
+@frozen
+class NotInGenerationSince(NotAssignedSince):
+    """The same, of a member that speaks the classic protocol."""
+
+    kafka_error = "ILLEGAL_GENERATION"
+
+
+@frozen
+class OtherProtocol(Refusal):
+    """A request of the classic protocol from a member that speaks the other one."""
+
+    kafka_error = "UNKNOWN_MEMBER_ID"
+    says = "Member {member} does not use the classic protocol."
+    member: str
+
+
+@frozen
+class ProtocolsNotSupported(Refusal):
+    """A member joins by the classic protocol, and shares no assignor with the others who do, or
+    says what nobody can read."""
+
+    kafka_error = "INCONSISTENT_GROUP_PROTOCOL"
+    says = "Member {member}'s protocols are not supported."
+    member: str
+
+
+@frozen
+class OtherAssignor(Refusal):
+    """A member asks for its assignment by another assignor than it was told to use."""
+
+    kafka_error = "INCONSISTENT_GROUP_PROTOCOL"
+    says = "{asked} is not {here}, which the answer to the join named."
+    asked: str
+    here: str
+
+
+@frozen
+class NotConvertible(Refusal):
+    """A classic group cannot go on as a consumer group with the members that it has."""
+
+    kafka_error = "GROUP_ID_NOT_FOUND"
+    says = "Cannot upgrade classic group {group} to consumer group because {why}."
+    group: str
+    why: str
+
+
+@frozen
 class OlderClient(Refusal):
     """The client cannot be told of member epochs: OffsetCommit before version 9."""
 

@@ -84,20 +84,38 @@ def heartbeat(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decisio
         raise errors.GroupMaxSizeReached(rules.max_size)
     draft = Draft(group)
     before = _sender(draft, request)
-    member = evolve(before, said=_said(before.said, request))
+    after = led(draft, before, _said(before.said, request), request.owned, rules)
+    news = request.epoch == 0 or request.is_full or after.assigned != before.assigned
+    return draft.decided(after.member_id, after.assigned if news else None)
+
+
+def led(
+    draft: Draft,
+    before: ConsumerMember,
+    said: r.ConsumerGroupMemberMetadata,
+    owned: Reported,
+    rules: Rules,
+) -> ConsumerMember:
+    """The member after it was heard of, by whichever protocol: what it says of itself is written
+    down, an epoch opened and a target computed where that is due, and it is led to its target."""
+    member = evolve(before, said=said)
     if member.member_id not in draft.group.members or member != before:
         draft.write(g.MEMBER, draft.key(member.member_id), member.said)
     regex = _regex_news(draft, before.regex, member.regex)
     names = set(member.said.subscribed_topic_names) != set(before.said.subscribed_topic_names)
-    if names or regex == "resolved" or rules.refresh:
-        _open_epoch(draft, rules, force=names or regex == "resolved")
-    if may_compute(draft.group, rules):
-        draft.write_target(rules.assign(draft.group), rules.now)
-    after = _reconciled(draft.group, member, request, rules, resubscribed=names or regex != "none")
+    target_due(draft, rules, resubscribed=names or regex == "resolved")
+    after = _reconciled(draft.group, member, owned, rules, resubscribed=names or regex != "none")
     if after != member:
         draft.write_current(after)
-    news = request.epoch == 0 or request.is_full or after.assigned != before.assigned
-    return draft.decided(after.member_id, after.assigned if news else None)
+    return after
+
+
+def target_due(draft: Draft, rules: Rules, *, resubscribed: bool = False) -> None:
+    """Open an epoch if members or topics have changed, and compute its target if it is time."""
+    if resubscribed or rules.refresh:
+        _open_epoch(draft, rules, force=resubscribed)
+    if may_compute(draft.group, rules):
+        draft.write_target(rules.assign(draft.group), rules.now)
 
 
 def leave(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decision:
@@ -105,7 +123,7 @@ def leave(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decision:
     if request.instance_id is None:
         member = group.member(request.member_id)
     else:
-        member = _static(group, request, request.instance_id)
+        member = static_member(group, request.member_id, request.instance_id)
         if request.epoch == g.LEAVE_FOR_A_WHILE:
             kept = dict.fromkeys(member.assigned, 0)
             draft = Draft(group)
@@ -164,25 +182,26 @@ def _sender(draft: Draft, request: Heartbeat) -> ConsumerMember:
         if instance_id is None:
             member = group.member(request.member_id)
         else:
-            member = _static(group, request, instance_id)
+            member = static_member(group, request.member_id, instance_id)
         _check_epoch(member, request)
         return member
     holder = group.instance(instance_id)
     if instance_id is None or holder is None:
         return group.members.get(request.member_id) or ConsumerMember(request.member_id)
-    if holder.epoch == g.LEAVE_FOR_A_WHILE:
-        return _replace(draft, holder, request.member_id)
+    if holder.epoch == g.LEAVE_FOR_A_WHILE or holder.is_classic:  # KAFKA-17228
+        return replace(draft, holder, request.member_id)
     if holder.member_id != request.member_id:
         raise errors.UnreleasedInstanceId(request.member_id, instance_id, holder.member_id)
     return holder
 
 
-def _static(group: ConsumerGroup, request: Heartbeat, instance_id: str) -> ConsumerMember:
+def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """The member of an instance id, refused where that is another's or nobody's."""
     holder = group.instance(instance_id)
     if holder is None:
         raise errors.UnknownInstance(instance_id)
-    if holder.member_id != request.member_id:
-        raise errors.FencedInstanceId(request.member_id, instance_id, holder.member_id)
+    if holder.member_id != member_id:
+        raise errors.FencedInstanceId(member_id, instance_id, holder.member_id)
     return holder
 
 
@@ -197,7 +216,7 @@ def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
         raise errors.FencedMemberEpoch(member.member_id, epoch, member.epoch)
 
 
-def _replace(draft: Draft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
+def replace(draft: Draft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
     """The next process of a static member takes over what was kept for it."""
     target = draft.group.target.get(holder.member_id, frozenset[Partition]())
     member = evolve(holder, member_id=member_id, epoch=0, previous_epoch=0)
@@ -254,7 +273,7 @@ def _open_epoch(draft: Draft, rules: Rules, *, force: bool) -> None:
 def _reconciled(
     group: ConsumerGroup,
     member: ConsumerMember,
-    request: Heartbeat,
+    owned: Reported,
     rules: Rules,
     *,
     resubscribed: bool,
@@ -265,8 +284,8 @@ def _reconciled(
     ids, member_id = rules.topics.ids(group.topic_names(member)), member.member_id
     target = frozenset(p for p in group.target.get(member_id, ()) if p[0] in ids)
     after = reconcile(
-        member, target, group.target_epoch, request.owned, lambda p: group.is_free(p, member_id)
+        member, target, group.target_epoch, owned, lambda p: group.is_free(p, member_id)
     )
     if after is member and resubscribed:
-        return drop_unsubscribed(member, lambda p: p[0] in ids, request.owned)
+        return drop_unsubscribed(member, lambda p: p[0] in ids, owned)
     return after

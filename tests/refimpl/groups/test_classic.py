@@ -160,9 +160,8 @@ def test_all_who_joined_are_told_of_their_generation_and_the_leader_of_everybody
     assert group_of(coordinator).since == told.now
 
 
-def test_a_consumer_group_with_members_takes_no_classic_ones() -> None:
+def test_who_speaks_the_consumer_protocol_is_no_classic_member() -> None:
     told, epoch = with_consumer_group()
-    assert told.ask(JOIN).error == "INCONSISTENT_GROUP_PROTOCOL"
     assert told.ask(m.HeartbeatRequest("g", epoch, "c")).error == "UNKNOWN_MEMBER_ID"
     assert told.ask(m.SyncGroupRequest("g", epoch, "c")).error == "UNKNOWN_MEMBER_ID"
 

@@ -287,6 +287,8 @@ def test_a_refusal_is_said_with_the_group_as_it_is_and_not_while_it_is_loaded() 
     stranger = m.HeartbeatRequest("g", 1, "a")
     (refused,) = performed(coordinator.handle(NOW, 1, stranger))
     assert refused == Performed(stranger, "UNKNOWN_MEMBER_ID", None, None, (), 0)
+    (answer,) = coordinator.handle(NOW, 2, m.ListGroupsRequest())
+    assert answer == Answer(2, m.ListGroupsResponse("UNSUPPORTED_VERSION"))
     loading = elected(log_of(1, 2, 3, 4, high_watermark=0))
     assert performed(loading.handle(NOW, 1, stranger)) == []
 

@@ -1,0 +1,167 @@
+"""Members of consumer groups that speak the classic protocol, at their coordinator.
+
+The rules are those of `refimpl.machines.consumer_classic_member`; here requests become records,
+timers and responses under Kafka's names.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from attrs import define, field
+
+from refimpl.broker import group_messages as m
+from refimpl.groups.classic import response_of
+from refimpl.groups.errors import OtherGroupType
+from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, SESSION, Migration
+from refimpl.groups.operation import Answer, Handler, Outcome, TimerKey, Token
+from refimpl.machines import consumer_classic_member as machine
+from refimpl.machines.classic_member import SyncRequest
+from refimpl.machines.consumer_draft import Decision
+from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember
+from refimpl.machines.consumer_heartbeat import Rules, fence
+from refimpl.machines.group_migration import Policy
+
+Timers = dict[TimerKey, int | None]
+
+
+class ConsumerLogic(Protocol):
+    """What members of both protocols share: the logic of consumer groups."""
+
+    def rules(self, now: int, group: ConsumerGroup) -> Rules:
+        """What a machine needs to know beside the group."""
+        ...
+
+    def compared(self, group: ConsumerGroup) -> None:
+        """The group was compared with the topics as they are now."""
+        ...
+
+    def timers_of(self, now: int, decision: Decision) -> Timers:
+        """The timers that a decision sets and cancels."""
+        ...
+
+    def without(
+        self, now: int, group: ConsumerGroup, decision: Decision, answers: tuple[Answer, ...]
+    ) -> Outcome:
+        """What comes of a decision by which members leave."""
+        ...
+
+    def fence(self, now: int, key: TimerKey, due: Callable[[ConsumerMember], bool]) -> Outcome:
+        """A member's time is over, if that is due."""
+        ...
+
+
+@define(eq=False)
+class ClassicMembers:
+    """The classic members of the consumer groups of one coordinator."""
+
+    consumer: ConsumerLogic
+    migration: Migration
+    handlers: Mapping[type, Handler] = field(init=False)
+    timers: Mapping[str, Any] = field(init=False)
+    #: Until when who was told to join again has to
+    _join_by: dict[TimerKey, int] = field(factory=dict[TimerKey, int], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look up once who handles what."""
+        self.handlers = {
+            m.JoinGroupRequest: self.join,
+            m.SyncGroupRequest: self.sync,
+            m.HeartbeatRequest: self.heartbeat,
+            m.LeaveGroupRequest: self.leave,
+        }
+        self.timers = {CLASSIC_JOIN: self.time_is_over, CLASSIC_SYNC: self.time_is_over}
+
+    def _group(self, group_id: str) -> ConsumerGroup:
+        return self.migration.store.groups.current[group_id]
+
+    def join(self, now: int, token: Token, request: m.JoinGroupRequest) -> Outcome:
+        """A member joins, or comes again: it is led on by one step, and answered at once."""
+        group = self._group(request.group_id)
+        if self.migration.policy is Policy.DISABLED:
+            raise OtherGroupType(request.group_id, m.CONSUMER)
+        asked = self.migration.classic.asked(token, request)
+        downgraded = self.migration.succeeded(now, group, asked)
+        if downgraded is not None:
+            return downgraded
+        decision = machine.join(group, asked, self.migration.view, self.consumer.rules(now, group))
+        if decision is None:
+            body = m.JoinGroupResponse("MEMBER_ID_REQUIRED", asked.new_id)
+            return Outcome(answers=(Answer(token, body),))
+        self.consumer.compared(decision.group)
+        member = decision.member
+        assert member is not None
+        timers = self.consumer.timers_of(now, decision) | self._lives(now, group, member)
+        timers |= self._joined(group, member.member_id)
+        timers[self._key(CLASSIC_SYNC, group, member)] = now + asked.rebalance_ms
+        body = m.JoinGroupResponse(
+            *(None, member.member_id, member.epoch, machine.CONSUMER, machine.protocol_of(member))
+        )
+        return Outcome(decision.records, (Answer(token, body),), timers)
+
+    def sync(self, now: int, token: Token, request: m.SyncGroupRequest) -> Outcome:
+        """A member asks for what it was given."""
+        group = self._group(request.group_id)
+        asked = SyncRequest(
+            token=token,
+            member=request.member_id,
+            generation=request.generation_id,
+            instance=request.group_instance_id,
+            protocol_type=request.protocol_type,
+            protocol=request.protocol_name,
+        )
+        response = machine.sync(group, asked, self.migration.view)
+        member = group.members[request.member_id]
+        if response.error is not None:
+            timers = self._must_join(now, group, member)
+        else:
+            timers = self._lives(now, group, member)
+            timers[self._key(CLASSIC_SYNC, group, member)] = None
+        return Outcome(answers=(Answer(token, response_of(response)),), timers=timers)
+
+    def heartbeat(self, now: int, token: Token, request: m.HeartbeatRequest) -> Outcome:
+        """A member lives."""
+        group = self._group(request.group_id)
+        decision, response = machine.heartbeat(
+            *(group, request.member_id, request.generation_id, request.group_instance_id),
+            self.consumer.rules(now, group),
+        )
+        self.consumer.compared(decision.group)
+        member = decision.group.members[request.member_id]
+        timers = self._lives(now, group, member)
+        if response.error is not None:
+            timers |= self._must_join(now, group, member)
+        return Outcome(decision.records, (Answer(token, response_of(response)),), timers)
+
+    def leave(self, now: int, token: Token, request: m.LeaveGroupRequest) -> Outcome:
+        """Members leave, each answered by itself."""
+        group = self._group(request.group_id)
+        leaving = [(one.member_id, one.group_instance_id) for one in request.members]
+        gone, response = machine.leave(group, leaving)
+        answers = (Answer(token, response_of(response)),)
+        if not gone:
+            return Outcome(answers=answers)
+        decision = fence(group, sorted(gone), self.consumer.rules(now, group))
+        return self.consumer.without(now, group, decision, answers)
+
+    # Time
+
+    def time_is_over(self, now: int, key: TimerKey) -> Outcome:
+        """A member has not joined when it had to, or has not asked for what it was given."""
+        self._join_by.pop(key, None)
+        return self.consumer.fence(now, key, lambda member: member.is_classic)
+
+    def _key(self, kind: str, group: ConsumerGroup, member: ConsumerMember) -> TimerKey:
+        return TimerKey(kind, group.group_id, member.member_id)
+
+    def _lives(self, now: int, group: ConsumerGroup, member: ConsumerMember) -> Timers:
+        return {self._key(SESSION, group, member): now + machine.session_ms_of(member)}
+
+    def _must_join(self, now: int, group: ConsumerGroup, member: ConsumerMember) -> Timers:
+        """From when it was told first."""
+        key = self._key(CLASSIC_JOIN, group, member)
+        return {key: self._join_by.setdefault(key, now + member.said.rebalance_timeout_ms)}
+
+    def _joined(self, group: ConsumerGroup, member_id: str) -> Timers:
+        key = TimerKey(CLASSIC_JOIN, group.group_id, member_id)
+        self._join_by.pop(key, None)
+        return {key: None}

@@ -1,0 +1,121 @@
+"""Groups with members that change their protocol, at their coordinator.
+
+The rules are those of `refimpl.machines.group_migration`; here the end of the one group and the
+beginning of the other become one batch of records, and timers of the one go for those of the other.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import define, evolve
+
+from refimpl.groups.classic import JOIN, SYNC, ClassicGroups, response_of
+from refimpl.groups.classic import SESSION as CLASSIC_SESSION
+from refimpl.groups.classic_records import record_of, tombstone_of
+from refimpl.groups.config import GroupConfig
+from refimpl.groups.consumer_errors import ConsumerGroupNotFound
+from refimpl.groups.consumer_topics import TopicView
+from refimpl.groups.operation import Answer, Outcome, TimerKey
+from refimpl.groups.store import GroupStore
+from refimpl.machines import classic_operations as operations
+from refimpl.machines.classic_group import ClassicGroup
+from refimpl.machines.classic_member import JoinRequest
+from refimpl.machines.consumer_classic_member import session_ms_of
+from refimpl.machines.consumer_group import ConsumerGroup
+from refimpl.machines.consumer_heartbeat import Rules
+from refimpl.machines.group_migration import (
+    Policy,
+    downgrade,
+    may_downgrade,
+    may_succeed,
+    tombstones,
+    upgrade,
+)
+
+SESSION, REBALANCE, REGEX = "consumer session", "consumer rebalance", "consumer regex"
+CLASSIC_JOIN, CLASSIC_SYNC = "consumer classic join", "consumer classic sync"
+"""Timers of a consumer group; the last two are of members that speak the classic protocol."""
+MEMBER_TIMERS = SESSION, REBALANCE, CLASSIC_JOIN, CLASSIC_SYNC
+
+
+@define(eq=False)
+class Migration:
+    """What a coordinator does to a group that goes from one protocol to the other."""
+
+    store: GroupStore
+    config: GroupConfig
+    view: TopicView
+
+    @property
+    def policy(self) -> Policy:
+        """Which ways are open."""
+        return Policy(self.config.consumer_migration_policy.lower())
+
+    @property
+    def classic(self) -> ClassicGroups:
+        """The logic of classic groups, of the same coordinator."""
+        return next(one for one in self.store.logics if isinstance(one, ClassicGroups))
+
+    def upgraded(
+        self, now: int, group_id: str, group: ClassicGroup, rules: Rules
+    ) -> tuple[ConsumerGroup, Outcome]:
+        """A classic group as a consumer group, which a first member of that protocol joins."""
+        if not self.policy.upgrades:
+            raise ConsumerGroupNotFound(group_id)
+        made = upgrade(group_id, group, self.view, rules)
+        timers: dict[TimerKey, int | None] = {
+            TimerKey(CLASSIC_SESSION, group_id, one): None
+            for one in (*group.members, *group.pending)
+        }
+        timers |= {TimerKey(JOIN, group_id): None, TimerKey(SYNC, group_id): None}
+        for member in made.decision.group.members.values():
+            key = TimerKey(SESSION, group_id, member.member_id)
+            timers[key] = now + session_ms_of(member)
+        answers = [Answer(token, response_of(one)) for token, one in made.answers]
+        changes = (tombstone_of(group_id), *made.decision.records)
+        return made.decision.group, Outcome(changes, answers, timers)
+
+    def without(
+        self, now: int, group: ConsumerGroup, gone: Iterable[str], answers: Sequence[Answer] = ()
+    ) -> Outcome | None:
+        """A group that these leave as a classic one, if that is what they leave behind."""
+        if not may_downgrade(group, gone, self.policy, self.config.max_size):
+            return None
+        return self._downgraded(now, group, downgrade(group, gone, self.view), answers)
+
+    def succeeded(self, now: int, group: ConsumerGroup, request: JoinRequest) -> Outcome | None:
+        """A group whose last member of the consumer protocol is taken over by a process that speaks
+        the classic one."""
+        if not may_succeed(group, request, self.policy, self.config.max_size):
+            return None
+        made = downgrade(group, (), self.view, request)
+        return self._downgraded(now, group, made, (), request)
+
+    def _downgraded(
+        self,
+        now: int,
+        group: ConsumerGroup,
+        made: ClassicGroup,
+        answers: Sequence[Answer],
+        successor: JoinRequest | None = None,
+    ) -> Outcome:
+        """Where members are to join anew, the group is written down with the next generation, in
+        which nobody is: whoever loads it has them join, too. Kafka writes the one that they are in,
+        and after a failover what nobody has yet stays without an owner."""
+        before = evolve(made, since=now)
+        stale = successor is None or group.target_epoch < group.epoch
+        rules = self.classic.rules
+        step = operations.downgraded(before, rules, successor, stale=stale)
+        records = list(tombstones(group).records)
+        if not step.writes:
+            records.append(
+                record_of(group.group_id, evolve(before, generation=before.generation + 1))
+            )
+        outcome = self.classic.outcome(now, group.group_id, before, step, records)
+        timers: dict[TimerKey, int | None] = {
+            TimerKey(kind, group.group_id, one): None
+            for one in group.members
+            for kind in MEMBER_TIMERS
+        }
+        return evolve(
+            outcome, answers=[*answers, *outcome.answers], timers={**timers, **outcome.timers}
+        )

@@ -1,0 +1,235 @@
+"""A group with members goes from one group protocol to the other (KIP-848, "Online migration").
+
+The first member of the consumer protocol makes a consumer group of a classic one, whose members
+live on in it (`consumer_classic_member`); when the last one goes, those that are left are a classic
+group again. Which way may be gone says `group.consumer.migration.policy`.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from attrs import evolve, frozen
+
+from refimpl.machines import consumer_group as g
+from refimpl.machines import consumer_group_errors as errors
+from refimpl.machines.classic_group import ClassicGroup
+from refimpl.machines.classic_member import (
+    JoinRequest,
+    JoinResponse,
+    Member,
+    Response,
+    SyncResponse,
+    Token,
+    select_protocol,
+)
+from refimpl.machines.consumer_classic_member import (
+    CONSUMER,
+    TopicNames,
+    assignment,
+    metadata_of,
+    partitions,
+    protocols_of,
+    session_ms_of,
+)
+from refimpl.machines.consumer_draft import Decision, Draft
+from refimpl.machines.consumer_group import (
+    STABLE,
+    UNREVOKED,
+    ConsumerGroup,
+    ConsumerMember,
+    Partition,
+)
+from refimpl.machines.consumer_heartbeat import Rules
+from refimpl.storage import consumer_group_records as r
+from refimpl.storage.consumer_protocol import Assignment, Subscription, read_versioned
+from refimpl.storage.errors import CorruptBatch
+
+
+class Policy(Enum):
+    """`group.consumer.migration.policy`: which way a group with members may go."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group becomes a consumer group."""
+        return self in (Policy.BIDIRECTIONAL, Policy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group becomes a classic group."""
+        return self in (Policy.BIDIRECTIONAL, Policy.DOWNGRADE)
+
+
+# To the consumer protocol
+
+
+@frozen
+class Upgrade:
+    """A classic group as a consumer group: what is written down of it, and what its members are
+    told that wait for an answer."""
+
+    decision: Decision
+    answers: tuple[tuple[Token, Response], ...]
+
+
+def upgrade(group_id: str, group: ClassicGroup, names: TopicNames, rules: Rules) -> Upgrade:
+    """Every member is in the epoch of its generation, and has what it was assigned last.
+
+    What a member said when it joined that it owns, and was not given again, it may own until it
+    joins once more: cooperative members give it up only after they were told. It is pending, and
+    nobody else gets it. Kafka counts it as free, and a new member has it at once, while the old one
+    still processes it and may commit it.
+
+    Refused: a group of another type, too large, or whose members say what nobody can read.
+    """
+    if group.protocol_type != CONSUMER:
+        raise errors.NotConvertible(group_id, "it does not use the consumer embedded protocol")
+    if len(group.members) > rules.max_size:
+        raise errors.NotConvertible(group_id, f"it has more than {rules.max_size} members")
+    members = [_consumer(group_id, one, group, names) for one in group.members.values()]
+    given = frozenset(p for one in members for p in one.assigned)
+    draft = Draft(ConsumerGroup(group_id))
+    for member in members:
+        draft.write(g.MEMBER, draft.key(member.member_id), member.said)
+    key, epoch = r.GroupKey(group_id), group.generation
+    topics = rules.topics.metadata_hash(draft.group.subscribed_topics())
+    draft.write(g.GROUP, key, r.ConsumerGroupMetadata(epoch=epoch, metadata_hash=topics))
+    for member in members:
+        draft.write_target_of(member.member_id, member.assigned)
+    draft.write(g.TARGET, key, r.TargetAssignmentMetadata(assignment_epoch=epoch))
+    for member in members:
+        draft.write_current(_without(member, given))
+    return Upgrade(draft.decided(), tuple(_told_to_rejoin(group)))
+
+
+def _consumer(
+    group_id: str, member: Member, group: ClassicGroup, names: TopicNames
+) -> ConsumerMember:
+    """The member, with all that it may own beside what it was given as pending."""
+    metadata = member.metadata(group.protocol) or member.protocols[0][1]
+    try:
+        subscribed, _ = read_versioned(Subscription, metadata)
+        given = Assignment(assigned_partitions=())
+        if member.assignment:
+            given, _ = read_versioned(Assignment, member.assignment)
+    except CorruptBatch:
+        raise errors.NotConvertible(
+            group_id, "the embedded consumer protocol is malformed"
+        ) from None
+    if given.user_data:
+        raise errors.NotConvertible(group_id, "an unsupported custom assignor is in use")
+    said = evolve(
+        g.NEW_MEMBER,
+        instance_id=member.instance,
+        rack_id=subscribed.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(subscribed.topics)),
+        rebalance_timeout_ms=member.rebalance_ms,
+        classic_member_metadata=metadata_of(member.session_ms, member.protocols),
+    )
+    epoch = group.generation
+    return ConsumerMember(
+        *(member.id, said, epoch, epoch),
+        assigned=dict.fromkeys(partitions(given.assigned_partitions, names), epoch),
+        pending=dict.fromkeys(partitions(subscribed.owned_partitions, names), epoch),
+    )
+
+
+def _without(member: ConsumerMember, given: frozenset[Partition]) -> ConsumerMember:
+    """Pending is only what nobody was given."""
+    pending = {p: since for p, since in member.pending.items() if p not in given}
+    return evolve(member, pending=pending, state=UNREVOKED if pending else STABLE)
+
+
+def _told_to_rejoin(group: ClassicGroup) -> Iterable[tuple[Token, Response]]:
+    for member in group.members.values():
+        if member.join is not None:
+            yield member.join, JoinResponse("REBALANCE_IN_PROGRESS", member.id)
+        if member.sync is not None:
+            yield member.sync, SyncResponse("REBALANCE_IN_PROGRESS")
+
+
+# To the classic protocol
+
+
+def may_downgrade(
+    group: ConsumerGroup, leaving: Iterable[str], policy: Policy, max_size: int
+) -> bool:
+    """Whether those that stay when these leave are a classic group: all speak its protocol, there
+    are any, and not too many."""
+    left = [group.members[id] for id in group.members.keys() - set(leaving)]
+    classic = all(one.is_classic for one in left)
+    return policy.downgrades and classic and 0 < len(left) <= max_size
+
+
+def may_succeed(group: ConsumerGroup, request: JoinRequest, policy: Policy, max_size: int) -> bool:
+    """Whether a join makes a group a classic one: a new process of a static member that is the last
+    of the consumer protocol."""
+    holder = None if request.member else group.instance(request.instance)
+    if holder is None or holder.is_classic or not policy.downgrades:
+        return False
+    others = [one for one in group.members.values() if one is not holder]
+    return all(one.is_classic for one in others) and len(group.members) <= max_size
+
+
+def downgrade(
+    group: ConsumerGroup,
+    leaving: Iterable[str],
+    names: TopicNames,
+    successor: JoinRequest | None = None,
+) -> ClassicGroup:
+    """The members that stay as a classic group: its generation is the group's epoch, and each is
+    assigned what it shall have.
+
+    With a `successor` the static member stays whose instance id it names, as one that supports what
+    the successor does: it is about to take over.
+    """
+    gone = set(leaving)
+    members = {
+        one.member_id: _classic(one, successor)
+        for one in group.members.values()
+        if one.member_id not in gone
+    }
+    protocol = select_protocol(members.values())
+    told = {
+        id: evolve(one, assignment=_assigned(one, protocol, group, names))
+        for id, one in members.items()
+    }
+    return ClassicGroup(
+        state="Stable",
+        generation=group.epoch,
+        protocol_type=CONSUMER,
+        protocol=protocol,
+        leader=min(told),
+        members=told,
+    )
+
+
+def _classic(member: ConsumerMember, successor: JoinRequest | None) -> Member:
+    said = member.said
+    if successor is not None and said.instance_id == successor.instance:
+        protocols, session_ms = successor.protocols, successor.session_ms
+    else:
+        protocols, session_ms = protocols_of(member), session_ms_of(member)
+    return Member(
+        *(member.member_id, protocols, said.instance_id, session_ms, said.rebalance_timeout_ms),
+        *(said.client_id, said.client_host),
+    )
+
+
+def _assigned(member: Member, protocol: str, group: ConsumerGroup, names: TopicNames) -> bytes:
+    _, version = read_versioned(Subscription, member.metadata(protocol))
+    return assignment(group.target.get(member.id, ()), names, version)
+
+
+def tombstones(group: ConsumerGroup) -> Decision:
+    """The end of a consumer group with its members."""
+    draft = Draft(group)
+    for member_id in group.members:
+        draft.remove(member_id)
+    return evolve(draft.decided(), records=(*draft.records, *draft.group.deletion()))
