@@ -275,9 +275,10 @@ def test_what_classic_members_are_refused() -> None:
     assert one.commits("a", epoch, 0) is None
     assert one.commits("a", epoch + 1, 0) == "ILLEGAL_GENERATION"
     assert one.commits("z", epoch, 3) == "UNSUPPORTED_VERSION"
-    assert one.ask(
-        m.SyncGroupRequest(GROUP, epoch, "a", group_instance_id="i")
-    ).error == "UNKNOWN_MEMBER_ID"
+    assert (
+        one.ask(m.SyncGroupRequest(GROUP, epoch, "a", group_instance_id="i")).error
+        == "UNKNOWN_MEMBER_ID"
+    )
 
 
 def test_who_has_not_joined_for_the_newest_target_gets_nothing() -> None:
