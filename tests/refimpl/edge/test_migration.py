@@ -14,7 +14,6 @@ from tests.refimpl.edge.members import Member, until
 from tests.refimpl.edge.test_classic_groups import KafkaPython, fill, shared
 from tests.refimpl.edge.test_consumer_groups import QUICK
 
-confluent: Any = import_module("confluent_kafka")
 admin: Any = import_module("confluent_kafka.admin")
 
 NewMember = Callable[[Any, str], Any]
@@ -29,12 +28,6 @@ def cluster() -> Iterator[Any]:
 
 def eager(cluster: Any, topic: str) -> Any:
     return Member(cluster, topic, topic, session_timeout_ms=6000, heartbeat_interval_ms=300)
-
-
-def cooperative(cluster: Any, topic: str) -> Any:
-    configs: dict[str, Any] = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
-    assignor = "cooperative-sticky"
-    return Member(cluster, topic, topic, partition_assignment_strategy=assignor, **configs)
 
 
 def consumer(cluster: Any, topic: str) -> Any:
@@ -80,25 +73,3 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(
         assert not read_by(members), "what was committed came again"
     for one in members:
         one.close()
-
-
-def test_bytes_of_an_assignor_of_its_own_are_not_lost(cluster: Any) -> None:
-    """As in Kafka: librdkafka's `cooperative-sticky` puts its own bytes in assignments."""
-    topic = "stays"
-    cluster.create_topic(topic, partitions=4, replicas=3)
-    members: list[Any] = [cooperative(cluster, topic), cooperative(cluster, topic)]
-    until(members, lambda: shared(members))
-    members.append(consumer(cluster, topic))
-    refused: list[Any] = []
-
-    def poll() -> None:
-        message = members[2].client.poll(0.05)
-        if message is not None and message.error() is not None:
-            refused.append(message.error().code())
-
-    members[2].poll = poll
-    until(members, lambda: bool(refused))
-    for one in members:
-        one.close()
-    assert refused[0] in (confluent.KafkaError._FATAL, confluent.KafkaError.GROUP_ID_NOT_FOUND)
-    assert type_of(cluster, topic) == "CLASSIC"
