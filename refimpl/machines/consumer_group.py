@@ -122,7 +122,7 @@ class ConsumerGroup:
     def topic_names(self, member: ConsumerMember) -> frozenset[str]:
         """The topics that a member subscribes to; what is not resolved yet names none."""
         names = frozenset(member.said.subscribed_topic_names)
-        resolved = self.regexes.get(member.regex) if member.regex else None
+        resolved = self.regexes.get(member.regex)
         return names if resolved is None else names | frozenset(resolved.topics)
 
     def subscribed_topics(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from refimpl.errors import Refusal
 from refimpl.machines import classic_operations as operations
 from refimpl.machines.classic_consumer import ClassicConsumer, check_assignment
 from refimpl.machines.classic_group import JOIN, SYNC, ClassicGroup, Config, Step, session
-from refimpl.machines.classic_member import JoinRequest, SyncRequest, SyncResponse
+from refimpl.machines.classic_member import JoinRequest, Member, SyncRequest, SyncResponse
 
 RANGE = (("range", b"r"),)
 BOTH = (("range", b"r"), ("sticky", b"s"))
@@ -632,6 +632,7 @@ def test_while_members_join_those_count_that_are_there() -> None:
     assert again not in talk.answers, "who has joined has room"
     talk.add("c")
     assert talk.group.state == "PreparingRebalance"
+    assert talk.join("a") not in talk.answers, "nor is it turned away when all room is taken"
     assert talk.error(talk.join("b")) == "GROUP_MAX_SIZE_REACHED"
     assert refused(talk.join, new_id="d") == "GROUP_MAX_SIZE_REACHED"
 
@@ -716,6 +717,20 @@ def test_who_says_anything_of_itself_must_be_a_member() -> None:
     group.check_commit("", -1, None, transactional=True)
 
 
+def test_a_stranger_that_leaves_an_empty_group_begins_no_generation() -> None:
+    talk = stable("a")
+    talk.leave(("a", None))
+    before = talk.group
+    assert talk.leave(("x", None)) == ["UNKNOWN_MEMBER_ID"]
+    assert talk.group == before
+
+
+def test_a_member_says_something_else_to_each_assignor() -> None:
+    member = Member("a", (("range", b"r"), ("sticky", b"s")))
+    said = [member.metadata(name) for name in ("range", "sticky", "other", None)]
+    assert said == [b"r", b"s", b"", b""]
+
+
 def test_an_empty_group_takes_commits_by_hand() -> None:
     ClassicGroup().check_commit("anybody", -1, None)
     assert refused(ClassicGroup().check_commit, "a", 0, None) == "UNKNOWN_MEMBER_ID"
@@ -758,6 +773,20 @@ def test_who_missed_a_generation_gives_up_what_it_owned_in_it() -> None:
     consumer.joined(3)
     assert consumer.owned == frozenset()
     consumer.lost()
+    assert refused(consumer.commit, "p") == "INVALID_REQUEST"
+
+
+def test_who_leaves_owns_nothing_and_who_is_lost_is_in_no_generation() -> None:
+    consumer = ClassicConsumer(cooperative=True, generation=4, owned=frozenset({"p"}))
+    consumer.leave()
+    assert consumer == ClassicConsumer(cooperative=True, generation=4)
+    consumer.assigned({"p"})
+    consumer.lost()
+    assert consumer == ClassicConsumer(cooperative=True)
+
+
+def test_without_a_generation_nothing_is_committed_whatever_is_owned() -> None:
+    consumer = ClassicConsumer(owned=frozenset({"p"}))
     assert refused(consumer.commit, "p") == "INVALID_REQUEST"
 
 

@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refimpl.machines import consumer_group_errors as errors
+from refimpl.machines.consumer_draft import Decision
 from refimpl.machines.consumer_group import (
+    CURRENT,
+    NEW_MEMBER,
+    REGEX,
     STABLE,
+    TARGET,
     UNRELEASED,
     UNREVOKED,
     ConsumerGroup,
@@ -18,9 +23,10 @@ from refimpl.machines.consumer_group import (
     Partition,
     replay,
 )
-from refimpl.machines.consumer_heartbeat import Heartbeat, Rules, fence, heartbeat, leave
+from refimpl.machines.consumer_heartbeat import Heartbeat, Rules, fence, heartbeat, leave, resolve
 from refimpl.machines.consumer_membership import Membership
 from refimpl.machines.consumer_reconciliation import drop_unsubscribed, reconcile
+from refimpl.storage import consumer_group_records as r
 from refimpl.storage.coordinator_records import CoordinatorRecord
 from refimpl.storage.schema import Uuid
 
@@ -166,6 +172,176 @@ def test_a_commit_of_nobody_is_taken_while_there_is_nobody() -> None:
     group.check_fetch("", -1)
     with pytest.raises(errors.NonEmptyGroup):
         group.deletion()
+
+
+def test_nobody_commits_in_the_epoch_of_who_joins() -> None:
+    with pytest.raises(errors.UnknownMember):
+        ConsumerGroup("g").check_commit("", 0, [T0])
+
+
+# What a group is
+
+
+def test_a_group_is_what_its_members_and_its_target_make_it() -> None:
+    group = ConsumerGroup("g", epoch=3, target_epoch=3)
+    assert group.state == "Empty"
+    there = evolve(group, members={"a": ConsumerMember("a", epoch=3)})
+    assert there.state == "Stable"
+    assert evolve(there, epoch=4).state == "Assigning"
+    for unsettled in (ConsumerMember("b", epoch=2), ConsumerMember("b", epoch=3, state=UNREVOKED)):
+        members = {**there.members, "b": unsettled}
+        assert evolve(there, members=members).state == "Reconciling"
+
+
+def test_a_member_subscribes_to_what_it_names_and_to_what_its_expression_matches() -> None:
+    said = evolve(NEW_MEMBER, subscribed_topic_names=("t",), subscribed_topic_regex="u.*")
+    member = ConsumerMember("a", said)
+    group = ConsumerGroup("g", members={"a": member})
+    assert (member.regex, group.topic_names(member)) == ("u.*", {"t"}), "it is not resolved yet"
+    group = evolve(group, regexes={"u.*": resolved("u", "uu")})
+    assert group.topic_names(member) == group.subscribed_topics() == {"t", "u", "uu"}
+    without = ConsumerMember("b", evolve(said, subscribed_topic_regex=None))
+    assert (without.regex, group.topic_names(without)) == ("", {"t"})
+
+
+def test_tombstones_leave_what_was_there_before_the_record() -> None:
+    group = heartbeat(ConsumerGroup("g"), joins("a", instance_id="i"), RULES).group
+    joined = group.members["a"]
+    cut = replay(group, CoordinatorRecord(CURRENT, r.MemberKey("g", "a")))
+    assert cut is not None
+    assert cut.members == {"a": ConsumerMember("a", joined.said)}
+    new, fresh = replay(group, CoordinatorRecord(TARGET, r.GroupKey("g"))), ConsumerGroup("g")
+    assert new is not None
+    assert (new.target_epoch, new.target_timestamp) == (fresh.target_epoch, fresh.target_timestamp)
+
+
+# What is written
+
+
+def test_a_heartbeat_without_news_writes_nothing() -> None:
+    group = group_of("a")
+    again = heartbeat(group, Heartbeat(member_id="a", epoch=2), RULES)
+    assert (again.records, again.group, again.assignment) == ((), group, None)
+
+
+def test_the_next_process_of_a_static_member_has_all_that_the_one_before_said() -> None:
+    group = heartbeat(ConsumerGroup("g"), joins("a", instance_id="i"), RULES).group
+    said = group.members["a"].said
+    away = leave(group, Heartbeat(member_id="a", epoch=-2, instance_id="i"), RULES).group
+    back = heartbeat(away, joins("b", instance_id="i"), RULES)
+    assert {name: one.said for name, one in back.group.members.items()} == {"b": said}
+    current = [one.value for one in back.records if one.kind is CURRENT and one.value is not None]
+    assert (current[0].member_epoch, current[0].previous_member_epoch) == (0, 0)
+
+
+def test_a_static_member_that_leaves_for_good_is_gone() -> None:
+    group = heartbeat(ConsumerGroup("g"), joins("a", instance_id="i"), RULES).group
+    left = leave(group, Heartbeat(member_id="a", epoch=-1, instance_id="i"), RULES)
+    assert left.group.members == {}
+
+
+# Regular expressions
+
+
+def resolved(*topics: str) -> r.RegularExpression:
+    return r.RegularExpression(topics=topics, version=1, timestamp=0)
+
+
+def matching(*members: str) -> ConsumerGroup:
+    """Members that subscribe to the expression `x`, which matches `t`."""
+    group = ConsumerGroup("g")
+    for member in members:
+        group = heartbeat(group, joins(member, names="", topic_regex="x"), RULES).group
+    return resolve(group, {"x": resolved("t")}, RULES).group
+
+
+def dropped(decision: Decision) -> list[str]:
+    """The regular expressions that go."""
+    gone = [one for one in decision.records if one.kind is REGEX and one.value is None]
+    return [one.key.regular_expression for one in gone]
+
+
+def test_topics_that_an_expression_matches_are_news_when_they_have_changed() -> None:
+    group = matching("a")
+    again = resolve(group, {"x": resolved("t")}, RULES)
+    assert again.group.epoch == group.epoch
+    more = resolve(group, {"x": resolved("t", "u")}, RULES)
+    assert more.group.epoch == group.epoch + 1
+    nobodys = resolve(group, {"y": resolved("u")}, RULES)
+    assert (nobodys.records, nobodys.group) == ((), group)
+
+
+def test_an_expression_goes_with_the_last_who_subscribes_to_it() -> None:
+    group = matching("a", "b")
+    assert dropped(fence(group, ["a"], RULES)) == []
+    assert dropped(fence(group, ["a", "b"], RULES)) == ["x"]
+    assert dropped(fence(group_of("a"), ["a"], RULES)) == []
+    changed = Heartbeat(member_id="b", epoch=group.members["b"].epoch, topic_regex="y")
+    assert dropped(heartbeat(group, changed, RULES)) == []
+    alone = fence(group, ["a"], RULES).group
+    assert dropped(heartbeat(alone, changed, RULES)) == ["x"]
+
+
+def test_an_expression_that_was_never_resolved_leaves_nothing_behind() -> None:
+    group = heartbeat(ConsumerGroup("g"), joins("a", names="", topic_regex="x"), RULES).group
+    epoch = group.members["a"].epoch
+    other = heartbeat(group, Heartbeat(member_id="a", epoch=epoch, topic_regex="y"), RULES)
+    assert dropped(other) == []
+    first = heartbeat(group_of("a"), Heartbeat(member_id="a", epoch=2, topic_regex="x"), RULES)
+    assert dropped(first) == []
+
+
+def test_another_expression_opens_an_epoch_if_its_topics_are_known_or_it_is_none() -> None:
+    group, quiet = matching("a"), evolve(RULES, refresh=False)
+    both = heartbeat(group, joins("b", names=""), RULES).group
+
+    def opened(member: str, regex: str) -> int:
+        epoch = both.members[member].epoch
+        asked = Heartbeat(member_id=member, epoch=epoch, topic_regex=regex)
+        return heartbeat(both, asked, quiet).group.epoch - both.epoch
+
+    assert opened("b", "x") == 1
+    assert opened("b", "y") == 0, "it waits until somebody has looked"
+    assert opened("a", "") == 1
+
+
+# Being led to a target
+
+
+def test_who_is_where_it_should_be_stays_as_it_is() -> None:
+    member = ConsumerMember("a", epoch=3, previous_epoch=1, assigned={T0: 2})
+    assert reconcile(member, frozenset((T0, T1)), 3, None, all_free) is member
+    assert drop_unsubscribed(member, lambda _: True, None) is member
+
+
+def test_who_has_something_to_give_up_waits_until_it_has_said_so() -> None:
+    member = ConsumerMember("a", epoch=3, state=UNREVOKED, assigned={T0: 2}, pending={T1: 2})
+    target = frozenset((T0, T2))
+    for reported in (None, frozenset((T0, T1))):
+        assert reconcile(member, target, 4, reported, all_free) is member
+    done = reconcile(member, target, 4, frozenset((T0,)), all_free)
+    assert (done.epoch, done.state, done.assigned, done.pending) == (
+        *(4, STABLE),
+        *({T0: 2, T2: 4}, {}),
+    )
+
+
+def test_who_has_lost_what_it_never_had_need_not_give_it_up() -> None:
+    member = ConsumerMember("a", epoch=3, assigned={T0: 2, T1: 3})
+    told = reconcile(member, frozenset((T0,)), 4, frozenset((T0, T1)), all_free)
+    assert (told.epoch, told.state, told.pending) == (3, UNREVOKED, {T1: 3})
+    never_had = reconcile(member, frozenset((T0,)), 4, frozenset((T0,)), all_free)
+    assert (never_had.epoch, never_had.state, never_had.assigned) == (4, STABLE, {T0: 2})
+
+
+def test_who_subscribes_to_less_gives_it_up_though_the_target_rests() -> None:
+    group = heartbeat(ConsumerGroup("g"), joins("a", names="tu"), RULES).group
+    assert set(group.members["a"].assigned) == {T0, T1, T2, U0}
+    slow = evolve(RULES, assignment_interval_ms=500)
+    less = heartbeat(group, Heartbeat(member_id="a", epoch=2, topic_names=frozenset("t")), slow)
+    assert less.group.target_epoch == group.target_epoch
+    member = less.group.members["a"]
+    assert (set(member.assigned), set(member.pending)) == ({T0, T1, T2}, {U0})
 
 
 STEPS = st.lists(
