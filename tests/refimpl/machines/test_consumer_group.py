@@ -13,6 +13,7 @@ from refimpl.machines.consumer_draft import Decision
 from refimpl.machines.consumer_group import (
     CURRENT,
     NEW_MEMBER,
+    PARTITION_METADATA,
     REGEX,
     STABLE,
     TARGET,
@@ -213,6 +214,12 @@ def test_tombstones_leave_what_was_there_before_the_record() -> None:
     new, fresh = replay(group, CoordinatorRecord(TARGET, r.GroupKey("g"))), ConsumerGroup("g")
     assert new is not None
     assert (new.target_epoch, new.target_timestamp) == (fresh.target_epoch, fresh.target_timestamp)
+
+
+def test_a_record_that_nobody_reads_any_more_changes_nothing() -> None:
+    group = group_of("a")
+    old = CoordinatorRecord(PARTITION_METADATA, r.GroupKey("g"))
+    assert replay(group, old) is group
 
 
 # What is written
