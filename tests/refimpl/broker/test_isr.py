@@ -1,0 +1,146 @@
+"""How a leader keeps its ISR: who lags is taken out by request, and who has caught up is let in."""
+
+from typing import Any
+
+from refimpl.broker import messages as m
+from refimpl.broker.context import CONTROLLER
+from refimpl.broker.control_messages import AlterPartitionRequest, AlterPartitionResponse
+from refimpl.broker.node import ISR
+from refimpl.broker.observations import Refused
+from refimpl.machines.messages import AlterPartitionResponse as Outcome
+from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of, leading
+
+
+def isrs(outputs: list[Any]) -> list[set[int]]:
+    """Which ISRs the controller is asked for."""
+    asked = [one.body for one in outputs if isinstance(one, m.Request)]
+    return [set(one.change.isr) for one in asked if isinstance(one, AlterPartitionRequest)]
+
+
+def tick(cluster: Cluster, ms: int) -> list[set[int]]:
+    """The leader looks, so much later, who lags; what it asks for."""
+    cluster.now += ms
+    outputs = [*cluster.node.handle(cluster.now, m.Timer(cluster.now, ISR))]
+    cluster.told += outputs
+    return isrs(outputs)
+
+
+def answered(cluster: Cluster, error: str | None, *isr: int) -> list[Any]:
+    """The controller answers what was asked last."""
+    (*_, asked) = [
+        one
+        for one in cluster.told
+        if isinstance(one, m.Request) and isinstance(one.body, AlterPartitionRequest)
+    ]
+    here = cluster.partition.replica
+    outcome = Outcome(error, 1, here.epoch, frozenset(isr), here.partition_epoch + 1)
+    body = AlterPartitionResponse(ORDERS, outcome)
+    return [
+        *cluster.node.handle(cluster.now, m.Response(CONTROLLER, 1, asked.correlation_id, body))
+    ]
+
+
+def lag(cluster: Cluster) -> int:
+    return cluster.config.replica_lag_time_max_ms
+
+
+def test_who_is_not_heard_of_for_the_lag_time_is_asked_out_one_at_a_time() -> None:
+    cluster = leading()
+    assert tick(cluster, lag(cluster)) == []
+    assert tick(cluster, 1) == [{1, 3}]
+    assert tick(cluster, 1) == [], "there is no answer yet"
+    answered(cluster, None, 1, 3)
+    assert cluster.partition.replica.isr == {1, 3}
+    assert tick(cluster, 1) == [{1}]
+
+
+def test_who_is_at_the_end_of_the_log_stays() -> None:
+    cluster = leading()
+    cluster.now += lag(cluster)
+    cluster.catch_up()
+    assert tick(cluster, lag(cluster)) == []
+
+
+def test_who_has_what_was_the_end_at_its_last_fetch_keeps_up_though_writes_go_on() -> None:
+    """KAFKA-1546."""
+    cluster = leading()
+    began = cluster.now
+    for _ in range(3):
+        cluster.now += 100
+        cluster.produce(batch_of(b"a"))
+        cluster.follow(2, max(cluster.partition.log.end - 1, 0))
+        cluster.follow(3, 0)
+    assert cluster.partition.caught_up[2] == began + 200, "when its last fetch but one was heard"
+    assert cluster.partition.caught_up[3] == began
+    assert tick(cluster, lag(cluster) - 300) == []
+    assert tick(cluster, 1) == [{1, 2}], "follower 3 has always been behind"
+
+
+def test_the_clocks_of_followers_start_with_the_leaders_epoch() -> None:
+    cluster = leading()
+    cluster.decide(2, 2)
+    cluster.now += 10 * lag(cluster)
+    cluster.decide(1, 3)
+    assert tick(cluster, lag(cluster)) == []
+    assert tick(cluster, 1) == [{1, 3}]
+
+
+def test_a_change_without_an_answer_is_asked_for_again() -> None:
+    cluster = leading()
+    again = cluster.config.broker_heartbeat_interval_ms
+    assert tick(cluster, lag(cluster) + 1) == [{1, 3}]
+    assert tick(cluster, again) == []
+    assert tick(cluster, 1) == [{1, 3}]
+    assert tick(cluster, again) == [], "it counts from the last time"
+
+
+def test_who_leaves_the_isr_is_not_waited_for() -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a"), acks=-1, timeout_ms=10**6)
+    cluster.follow(3, 1)
+    assert cluster.partition.replica.high_watermark == 0
+    assert tick(cluster, lag(cluster) + 1) == [{1, 3}]
+    cluster.follow(3, 1)
+    responses = [one for one in answered(cluster, None, 1, 3) if isinstance(one, m.Response)]
+    assert cluster.partition.replica.high_watermark == 1
+    (told,) = [one for one in responses if isinstance(one.body, m.ProduceResponse)]
+    assert told.body.partitions[0].error is None
+
+
+def test_a_refusal_is_told_and_changes_nothing() -> None:
+    cluster = leading()
+    assert tick(cluster, lag(cluster) + 1) == [{1, 3}]
+    outputs = answered(cluster, "FENCED_LEADER_EPOCH", 1, 2, 3)
+    assert [one for one in outputs if isinstance(one, Refused)] == [
+        Refused("AlterPartition", "FENCED_LEADER_EPOCH")
+    ]
+    assert cluster.partition.replica.isr == {1, 2, 3}
+    assert cluster.partition.replica.pending is not None, "it may have been accepted before"
+
+
+def test_who_has_caught_up_is_let_in_unless_its_log_starts_before_ours() -> None:
+    cluster = Cluster()
+    cluster.decide(1, 1, (1, 3))
+    cluster.partition.replica.log.advance_start(0)
+    cluster.follow(2, 0)
+    (asked,) = isrs(cluster.told)
+    assert asked == {1, 2, 3}
+    cluster.follow(2, 0)
+    assert isrs(cluster.told) == [{1, 2, 3}], "it is asked for once"
+    answered(cluster, None, 1, 2, 3)
+    assert cluster.partition.replica.isr == {1, 2, 3}
+
+
+def test_a_fetch_that_waits_is_answered_when_there_are_records() -> None:
+    cluster = leading()
+    asked = m.FetchPartition(ORDERS, 0, 1, -1, 1)
+    first = m.FetchRequest((asked,), 500, replica_id=2, replica_epoch=EPOCH, session_epoch=0)
+    (begun,) = cluster.ask(first, 2)
+    waiting = first._replace(partitions=(), session_id=begun.session_id, session_epoch=1)
+    assert cluster.ask(waiting, 2) == []
+    known = len(cluster.told)
+    cluster.produce(batch_of(b"a"))
+    served = [
+        one.body for one in cluster.told[known:] if isinstance(one, m.Response) and one.target == 2
+    ]
+    assert [len(one.partitions[0].records) for one in served] == [1]
