@@ -1,5 +1,6 @@
 """What clients and followers get from a node on Kafka's files."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -8,8 +9,8 @@ from attrs import define
 from refimpl.broker import messages as m
 from refimpl.broker.control_messages import BrokerHeartbeatRequest, StorageFailed
 from refimpl.broker.file_logs import FileLogs
-from refimpl.broker.node import HEARTBEAT
-from refimpl.broker.observations import WentOffline
+from refimpl.broker.node import FETCH, HEARTBEAT
+from refimpl.broker.observations import Ignored, WentOffline
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.storage.batch import batches
 from refimpl.storage.config import LogConfig
@@ -254,9 +255,15 @@ def following() -> tuple[Cluster, m.Request]:
 
 
 def answer(cluster: Cluster, asked: m.Request, *fetched: m.FetchedPartition) -> list[m.Request]:
-    response = m.Response(2, 1, asked.correlation_id, m.FetchResponse(fetched, 1))
-    outputs = cluster.node.handle(cluster.now, response)
+    outputs = answer_outputs(cluster, asked, *fetched)
     return [one for one in outputs if isinstance(one, m.Request)]
+
+
+def answer_outputs(
+    cluster: Cluster, asked: m.Request, *fetched: m.FetchedPartition
+) -> Sequence[Any]:
+    response = m.Response(2, 1, asked.correlation_id, m.FetchResponse(fetched, 1))
+    return cluster.node.handle(cluster.now, response)
 
 
 def test_a_follower_deletes_what_its_leader_has_deleted() -> None:
@@ -281,6 +288,66 @@ def test_a_follower_behind_its_leaders_log_start_begins_anew_there() -> None:
     assert (log.start, log.end, replica.high_watermark) == (40, 40, 40)
     cluster.node.handle(cluster.now, m.Response(2, 1, asked.correlation_id, found))
     assert log.end == 40
+
+
+def test_in_a_session_a_follower_names_what_has_changed_alone() -> None:
+    cluster, asked = following()
+    assert [one.partition for one in asked.body.partitions] == [ORDERS]
+    empty = m.FetchedPartition(ORDERS, None, 0, 0, 0)
+    (asked,) = answer(cluster, asked, empty)
+    assert (asked.body.session_epoch, tuple(asked.body.partitions)) == (1, ())
+    (whole,) = committed(3).fetch(0)[0].partitions
+    (asked,) = answer(cluster, asked, whole)
+    assert [one.fetch_offset for one in asked.body.partitions] == [cluster.partition.log.end]
+
+
+def test_a_partition_that_was_refused_is_left_alone_for_the_backoff() -> None:
+    cluster, asked = following()
+    assert answer(cluster, asked, m.FetchedPartition(ORDERS, "NOT_LEADER_OR_FOLLOWER")) == []
+    again = cluster.now + cluster.config.replica_fetch_backoff_ms
+
+    def asks(now: int) -> list[int]:
+        outputs = cluster.node.handle(now, m.Timer(now, FETCH))
+        return [one.target for one in outputs if isinstance(one, m.Request)]
+
+    assert asks(again - 1) == []
+    assert asks(again) == [2]
+
+
+def test_a_lost_connection_ends_the_session_and_another_ones_does_not() -> None:
+    cluster, asked = following()
+    (asked,) = answer(cluster, asked, m.FetchedPartition(ORDERS, None, 0, 0, 0))
+    cluster.node.disconnected(3)
+    fetcher = cluster.node.fetchers.fetchers[2]
+    assert (fetcher.in_flight, fetcher.session.epoch) == (asked.correlation_id, 1)
+    cluster.node.disconnected(2)
+    assert (fetcher.in_flight, fetcher.session.epoch) == (0, m.NEW_SESSION)
+    (late,) = [one for one in answer_outputs(cluster, asked) if isinstance(one, Ignored)]
+    assert late.what == "answers nobody waits for"
+
+
+def test_a_leader_that_cannot_tell_its_log_start_changes_nothing() -> None:
+    cluster, asked = following()
+    (asked,) = answer(cluster, asked, m.FetchedPartition(ORDERS, "OFFSET_OUT_OF_RANGE"))
+    failed = m.ListOffsetsResponse((m.ListedOffset(ORDERS, "NOT_LEADER_OR_FOLLOWER", 40),))
+    cluster.node.handle(cluster.now, m.Response(2, 1, asked.correlation_id, failed))
+    assert (cluster.partition.log.start, cluster.partition.log.end) == (0, 0)
+
+
+def test_a_follower_that_waits_hears_of_a_log_start_that_moved() -> None:
+    cluster = committed(3)
+    end = cluster.partition.log.end
+    one = m.FetchPartition(ORDERS, end, 1, cluster.partition.log.epoch_at(end - 1), 50)
+    first = m.FetchRequest((one,), 500, replica_id=2, replica_epoch=2, session_epoch=0)
+    (begun,) = cluster.ask(first, 2)
+    waiting = first._replace(partitions=(), session_id=begun.session_id, session_epoch=1)
+    assert cluster.ask(waiting, 2) == []
+    known = len(cluster.told)
+    delete(cluster, 1)
+    (told,) = [
+        one.body for one in cluster.told[known:] if isinstance(one, m.Response) and one.target == 2
+    ]
+    assert [one.log_start_offset for one in told.partitions] == [1]
 
 
 # Storage
