@@ -48,7 +48,7 @@ class AlterPartition(Replicated):
         "NewerOnly": True,
         "OnlyResent": False,
         "GiveUp": False,
-        "FenceRaisesEpoch": True,
+        "FenceRaisesEpoch": False,
         "Dropped": "none",
     }
 
@@ -115,7 +115,7 @@ class AlterPartition(Replicated):
 
     def fence(self, b: int, r: int) -> None:
         if b in self.state.isr:
-            self._bounded(1)
+            self._bounded(int(r != self.state.leader))
             self.state.fence(b, r)
             self.leaders[self.state.leader_epoch] = r
         elif b != r:

@@ -50,6 +50,8 @@ class Truncation(Replicated):
         "Unclean": False,
         "ResetFollowers": "always",
         "NumberFetches": True,
+        "FenceRaisesEpoch": False,
+        "Dropped": "none",
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
@@ -69,7 +71,10 @@ class Truncation(Replicated):
 
     def shrink_isr(self, l: int, f: int) -> None:
         leader = self.replicas[l - 1]
-        self.state.check(leader.isr_without(f))
+        request = leader.isr_without(f)
+        self.state.check(request)
+        if request.isr == self.state.isr:
+            raise OtherAction  # in force already: an answer tells what AdoptIsr does
         self._alter_partition(leader, leader.shrink_isr(f))
 
     def expand_isr(self, l: int, f: int) -> None:
@@ -146,17 +151,21 @@ class Truncation(Replicated):
         self.replicas[r - 1].become_follower(decision)
         self.late |= left_behind
 
+    def adopt_isr(self, l: int) -> None:
+        leader = self.replicas[l - 1]
+        leader.adopt_isr(self.decisions[leader.epoch])
+
     # The controller
 
     def _record(self) -> None:
         self.decisions[self.state.leader_epoch] = self.state.decision
 
-    def _decide(self) -> None:
+    def _new_epoch(self) -> None:
         if self.state.leader_epoch >= self.max_epoch:
             raise Bound
 
     def elect(self, r: int) -> None:
-        self._decide()
+        self._new_epoch()
         if self.state.leader is None:
             self.state.elect(r)
         else:
@@ -165,20 +174,21 @@ class Truncation(Replicated):
 
     def fence(self, b: int, r: int) -> None:
         """The broker is heard of again at once: the spec knows no sessions."""
-        self._decide()
+        if b == self.state.leader and r in self.state.isr - {b}:
+            self._new_epoch()
         if not self.state.fence(b, r):
             raise OtherAction  # it was not in the ISR: nothing to decide
         self._record()
 
     def go_offline(self, b: int) -> None:
-        self._decide()
+        self._new_epoch()
         if self.max_restarts == 0:
             raise Environment
         self.state.go_offline(b)
         self._record()
 
     def elect_unclean(self, r: int) -> None:
-        self._decide()
+        self._new_epoch()
         self.state.elect_unclean(r)
         self._record()
 
@@ -221,8 +231,10 @@ class Truncation(Replicated):
 
     def _loaded(self, state: Mapping[str, Value], r: int) -> Replica:
         epoch, up = state["epoch"][r - 1], r in state["up"]
+        decision, isr = self.decisions[epoch], state["isr"][r - 1]
+        untold = up and decision.leader == r and isr != decision.isr
         log = log_of(state["log"][r - 1])
-        if up and self.decisions[epoch].leader == r:
+        if up and decision.leader == r:
             log.assign_epoch(epoch)
         ends = {f: end for f, end in enumerate(state["ends"][r - 1], start=1) if end >= 0}
         return Replica(
@@ -230,9 +242,9 @@ class Truncation(Replicated):
             log=log,
             high_watermark=state["highWatermark"][r - 1],
             epoch=epoch,
-            partition_epoch=epoch,
-            leader=self.decisions[epoch].leader if up else None,
-            isr=state["isr"][r - 1],
+            partition_epoch=decision.partition_epoch - untold,
+            leader=decision.leader if up else None,
+            isr=isr,
             ends=ends,
             seen={f: state["seen"][r - 1][f - 1] for f in ends},
             incarnation=state["incarnation"][r - 1],
@@ -243,9 +255,10 @@ class Truncation(Replicated):
 
 @cache
 def _decisions(made: tuple[Rec, ...]) -> Mapping[int, LeaderAndIsr]:
-    """The spec has no partition epochs; one that grows with the leader epoch fits."""
+    """The spec has no partition epochs; one that grows by two with the leader epoch fits, and is
+    one less at a leader that has not heard of the ISR that is in force."""
     return {
-        e: LeaderAndIsr(e, one["leader"] or None, one["isr"], e)
+        e: LeaderAndIsr(e, one["leader"] or None, one["isr"], 2 * e)
         for e, one in enumerate(made, start=1)
     }
 

@@ -258,16 +258,20 @@ def updated(function: Value, path: Sequence[Value], change: Callable[[Value], Va
         )
     if isinstance(function, Seq):
         cells = [
-            if_then_else(equal(at, index), updated(cell, rest, change), cell)
+            _updated_if(equal(at, index), cell, rest, change)
             for index, cell in enumerate(function.cells, 1)
         ]
         return Seq(cells, function.length)
     return Fun(
-        {
-            key: if_then_else(equal(at, key), updated(item, rest, change), item)
-            for key, item in function.of.items()
-        }
+        {key: _updated_if(equal(at, key), item, rest, change) for key, item in function.of.items()}
     )
+
+
+def _updated_if(
+    here: Bool, item: Value, path: Sequence[Value], change: Callable[[Value], Value]
+) -> Value:
+    """Another field of a record may be of a kind that the change has no meaning for."""
+    return item if here is False else if_then_else(here, updated(item, path, change), item)
 
 
 def subsequence(value: Value, first: Number, last: Number) -> Seq:

@@ -22,9 +22,10 @@ from refimpl.machines.messages import (
 class PartitionState:
     """One partition at the controller.
 
-    Every change raises the partition epoch. Every change of the leader, and every broker taken
-    out, is a new leader epoch as well. `elr` holds, with KIP-966, who left the ISR while it was
-    below min.insync.replicas: they have everything that was acknowledged, unless they crashed.
+    Every change raises the partition epoch. Every change of the leader, and a reassignment that
+    takes replicas away, is a new leader epoch as well; a follower that leaves the ISR is none,
+    since Kafka 3.6 (KAFKA-15021). `elr` holds, with KIP-966, who left the ISR while it was below
+    min.insync.replicas: they have everything that was acknowledged, unless they crashed.
     Who is alive, the registry of brokers knows, which all partitions share; `offline` are the
     replicas whose log has failed while their broker lives (KIP-112). `last_known` is who
     led last, while nobody leads and `last_known_leader` allows its election (Kafka 4.x).
@@ -190,7 +191,8 @@ class PartitionState:
     def fence(self, broker: int, successor: int) -> bool:
         """A broker is gone: take it out of the ISR, and let `successor` lead.
 
-        Whether that was a decision. A leader that is not the one who is gone goes on leading.
+        Whether that was a decision. A leader that is not the one who is gone goes on leading, in
+        its leader epoch: of the ISR it hears by the partition epoch (KAFKA-15021).
         """
         if self.leader is None:
             raise errors.NoLeaderToReplace(successor)
@@ -201,7 +203,7 @@ class PartitionState:
             raise errors.NotEligible(successor, self.isr - {broker}, frozenset(), others)
         if broker not in self.isr:
             return False
-        self._decide(successor, *self._without(broker))
+        self._let_lead(successor, *self._without(broker))
         return True
 
     def go_offline(self, broker: int) -> None:
@@ -227,7 +229,7 @@ class PartitionState:
         leader = None if self.leader == broker else self.leader
         if (leader, isr, elr) == (self.leader, self.isr, self.elr):
             return False
-        self._decide(leader, isr, elr)
+        self._let_lead(leader, isr, elr)
         return True
 
     def reassign(self, replicas: frozenset[int], successor: int | None) -> None:
@@ -278,6 +280,14 @@ class PartitionState:
     def _alter(self, isr: frozenset[int]) -> None:
         self.isr, self.elr = isr, self._elr_with(isr)
         self.partition_epoch += 1
+
+    def _let_lead(self, leader: int | None, isr: frozenset[int], elr: frozenset[int]) -> None:
+        """A new leader is a new leader epoch; the same one leads on in its own."""
+        if leader != self.leader:
+            self._decide(leader, isr, elr)
+        else:
+            self.isr, self.elr = isr, elr
+            self.partition_epoch += 1
 
     def _decide(self, leader: int | None, isr: frozenset[int], elr: frozenset[int]) -> None:
         self.leader_epoch += 1

@@ -40,12 +40,13 @@ heard ==
 
 T(n) == INSTANCE Truncation WITH
     MaxFetch <- n, Rule <- "kip320", CheckEpochStart <- TRUE, CheckIncarnation <- TRUE,
-    ResetFollowers <- "always", LateAnswers <- FALSE, NumberFetches <- TRUE, answers <- {}
+    ResetFollowers <- "always", LateAnswers <- FALSE, NumberFetches <- TRUE,
+    FenceRaisesEpoch <- FALSE, Dropped <- "none", answers <- {}
 
 A == INSTANCE AlterPartition WITH
     OnePending <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- TRUE,
     CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- TRUE, OnlyResent <- FALSE,
-    KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- TRUE, Dropped <- "none",
+    KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- FALSE, Dropped <- "none",
     answers <- replies, resent <- {}, seen <- heard
 
 Init ==
@@ -111,11 +112,12 @@ RoleStarts(r, e) ==
     /\ pending' = [pending EXCEPT ![r] = NoRequest]
     /\ UNCHANGED <<state, decisions, dialogue>>
 
+(* The ISR may have changed in that epoch since.                            *)
 BecomeLeader(r, e) ==
-    /\ T(1)!BecomeLeader(r, e)
+    /\ e <= T(1)!Current
     /\ \E s \in decisions :
-        /\ s.epoch = e /\ s.isr = isr'[r]
-        /\ RoleStarts(r, s.partitionEpoch)
+        /\ s.epoch = e
+        /\ T(1)!Lead(r, e, s.isr) /\ RoleStarts(r, s.partitionEpoch)
     /\ UNCHANGED brokers
 
 BecomeFollower(r, e) == T(1)!BecomeFollower(r, e) /\ RoleStarts(r, 0) /\ UNCHANGED brokers
@@ -130,8 +132,9 @@ InForce(leader, e, new) ==
     /\ decisions' = decisions \cup {state'}
     /\ UNCHANGED <<partitionEpoch, pending, brokers, dialogue>>
 
+(* In a new leader epoch, or in the same one with another ISR.              *)
 Decides ==
-    LET now == T(1)!Current + 1
+    LET now == Len(leaderAndIsr')
     IN  InForce(leaderAndIsr'[now].leader, now, leaderAndIsr'[now].isr)
 
 Fence(b, r) == T(1)!Fence(b, r) /\ Decides

@@ -8,7 +8,8 @@
 (* record; more about a record need not be known here.                      *)
 (*                                                                          *)
 (* The controller's decisions reach replicas late, or never, but none is    *)
-(* taken back: leaderAndIsr holds one decision per leader epoch. A fetch is *)
+(* taken back: leaderAndIsr holds one decision per leader epoch, with the   *)
+(* ISR as it is now, or was at the end of that epoch. A fetch is            *)
 (* one step at the time the leader answers it. That is exact although       *)
 (* messages travel: between asking and learning the answer a follower does  *)
 (* nothing that others could see, unless it gives up and asks again, or     *)
@@ -31,7 +32,9 @@ CONSTANTS
     LateFetches,      \* requests may arrive after their sender has moved on
     ResetFollowers,   \* when a leader forgets what it knew of its followers, see below
     LateAnswers,      \* answers may arrive again, at any later step
-    NumberFetches     \* a follower takes the answer to its newest fetch only, and once
+    NumberFetches,    \* a follower takes the answer to its newest fetch only, and once
+    FenceRaisesEpoch, \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
+    Dropped           \* the rule that is left out, "none" as it should be, see below
 
 (* Rule, in the order of history:                                           *)
 (*   "hw"            cut to the own high watermark (KAFKA-1211)             *)
@@ -50,6 +53,13 @@ ASSUME Lossy \in {"none", "outside", "any"}
 (*   "newLeader" unless it has led until now: Kafka since 0.10, 4.3 as well *)
 (*   "missed"    the same, but also if it has missed an epoch: the mend     *)
 ASSUME ResetFollowers \in {"always", "newLeader", "missed"}
+
+(* Dropped: "leader", a leader may take itself out of the ISR; "cut", the   *)
+(* high watermark stays where the log is cut; "news", a decision of an older*)
+(* epoch is obeyed; "resigned", who restarts leads again in its old epoch;  *)
+(* "compare", the leader does not compare logs; "conditional", an ISR that  *)
+(* the leader has not heard of is overwritten.                              *)
+ASSUME Dropped \in {"none", "leader", "cut", "news", "resigned", "compare", "conditional"}
 
 Replicas == 1..N
 None == 0
@@ -116,7 +126,7 @@ EpochStart(l) == EndOf(l, epoch[l] - 1)
 (* The leader compares the end and the last epoch of a fetch with its log.  *)
 Agrees(l, end, last) ==
     end = 0 \/ (EpochAtOrBelow(l, last) = last /\ EndOf(l, last) >= end)
-Diverges(f, l) == ~Agrees(l, LogEnd(f), LastEpoch(f))
+Diverges(f, l) == Dropped # "compare" /\ ~Agrees(l, LogEnd(f), LastEpoch(f))
 
 (* One round of truncation: the leader names the largest epoch that it has, *)
 (* not above the follower's last, and its end; the follower cuts there.     *)
@@ -137,7 +147,7 @@ CutWhenTold(f, l) ==
 
 Cut(f, n) ==
     /\ log' = [log EXCEPT ![f] = Take(@, n)]
-    /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({@, n})]
+    /\ highWatermark' = [highWatermark EXCEPT ![f] = IF Dropped = "cut" THEN @ ELSE Min({@, n})]
 
 (* What f asked for last, if it moves on now, may still reach its leader.   *)
 LeavesBehind(f) ==
@@ -175,7 +185,10 @@ AdvanceHighWatermark(l) ==
         /\ UNCHANGED <<log, epoch, isr, ends, leaderAndIsr, up, late, answers, incarnation, seen>>
 
 (* A leader changes the ISR with the controller, or not at all: the         *)
-(* conditional update fails when a newer epoch has begun.                   *)
+(* conditional update fails when a newer epoch has begun, or the ISR is not *)
+(* the one that the leader knows.                                           *)
+Conditional(l) == epoch[l] = Current /\ (Dropped # "conditional" => isr[l] = Decided.isr)
+
 AlterIsr(l, new) ==
     /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![Current].isr = new]
     /\ isr' = [isr EXCEPT ![l] = new]
@@ -183,14 +196,15 @@ AlterIsr(l, new) ==
 
 (* Lagging is a matter of time (replica.lag.time.max.ms): any follower may. *)
 ShrinkIsr(l, f) ==
-    /\ Leads(l) /\ epoch[l] = Current /\ f # l /\ f \in isr[l]
+    /\ Leads(l) /\ Conditional(l) /\ f \in isr[l]
+    /\ Dropped # "leader" => f # l
     /\ AlterIsr(l, isr[l] \ {f})
 
 (* A follower returns when it has reached the high watermark and, as this   *)
 (* may trail after an election, the start of the leader's epoch. It shows   *)
 (* that by a fetch in this epoch that agrees with the leader's log.         *)
 ExpandIsr(l, f) ==
-    /\ Leads(l) /\ epoch[l] = Current /\ f \notin isr[l]
+    /\ Leads(l) /\ Conditional(l) /\ f \notin isr[l]
     /\ ends[l][f] >= highWatermark[l]
     /\ CheckEpochStart => ends[l][f] >= EpochStart(l)
     /\ CheckIncarnation => seen[l][f] = incarnation[f]
@@ -263,7 +277,7 @@ LateAnswer(f) ==
 (* A decision is news if its epoch is newer. A restarted replica may follow *)
 (* again in its old epoch, but not lead: its high watermark fell back, and  *)
 (* the start of an epoch says nothing about records that it committed in it.*)
-IsNews(r, e) == e <= Current /\ e > epoch[r]
+IsNews(r, e) == e <= Current /\ (e > epoch[r] \/ (Dropped = "news" /\ e # epoch[r]))
 IsReminder(r, e) == e = epoch[r] /\ r \notin up
 
 (* What a leader knew of its followers ends with its epoch: in an epoch     *)
@@ -288,10 +302,13 @@ Adopt(r, e, knownIsr) ==
 
 (* The high watermark stays where it was. It may trail the last leader's:   *)
 (* a follower learns of progress one fetch late.                            *)
-BecomeLeader(r, e) ==
-    /\ IsNews(r, e) /\ leaderAndIsr[e].leader = r
-    /\ Adopt(r, e, leaderAndIsr[e].isr)
+Lead(r, e, knownIsr) ==
+    /\ IsNews(r, e) \/ (Dropped = "resigned" /\ IsReminder(r, e))
+    /\ leaderAndIsr[e].leader = r
+    /\ Adopt(r, e, knownIsr)
     /\ UNCHANGED <<log, highWatermark, leaderAndIsr, answers, incarnation, committed>>
+
+BecomeLeader(r, e) == e <= Current /\ Lead(r, e, leaderAndIsr[e].isr)
 
 BecomeFollower(r, e) ==
     /\ IsNews(r, e) \/ IsReminder(r, e)
@@ -299,6 +316,12 @@ BecomeFollower(r, e) ==
     /\ Cut(r, CutWhenTold(r, leaderAndIsr[e].leader))
     /\ Adopt(r, e, {})
     /\ UNCHANGED <<leaderAndIsr, answers, incarnation, committed>>
+
+(* The ISR of its own epoch has changed, and the leader hears of it.        *)
+AdoptIsr(l) ==
+    /\ Leads(l) /\ isr[l] # leaderAndIsr[epoch[l]].isr
+    /\ isr' = [isr EXCEPT ![l] = leaderAndIsr[epoch[l]].isr]
+    /\ UNCHANGED <<log, highWatermark, epoch, ends, leaderAndIsr, up, late, answers, incarnation, seen, committed>>
 
 -----------------------------------------------------------------------------
 (* The controller *)
@@ -313,11 +336,16 @@ Elect(r) ==
     /\ r \in Decided.isr
     /\ Decide(r, Decided.isr)
 
-(* Broker b is gone: out of the ISR; if it led, r of the ISR leads.         *)
+(* Broker b is gone: out of the ISR; if it led, r of the ISR leads. Else    *)
+(* the leader leads on, in its epoch since Kafka 3.6 (KAFKA-15021), and     *)
+(* waits for b until it hears of it.                                        *)
 Fence(b, r) ==
     /\ b \in Decided.isr /\ r \in Decided.isr \ {b}
     /\ Decided.leader # b => r = Decided.leader
-    /\ Decide(r, Decided.isr \ {b})
+    /\ IF r # Decided.leader \/ FenceRaisesEpoch
+       THEN Decide(r, Decided.isr \ {b})
+       ELSE /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![Current].isr = @ \ {b}]
+            /\ UNCHANGED <<log, highWatermark, epoch, isr, ends, up, late, answers, incarnation, seen, committed>>
 
 (* The last of the ISR is gone: nobody leads, and it alone may again.       *)
 GoOffline(b) ==
@@ -361,6 +389,7 @@ Next ==
     \/ \E f \in Replicas : LateAnswer(f)
     \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeLeader(r, e)
     \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeFollower(r, e)
+    \/ \E l \in Replicas : AdoptIsr(l)
     \/ \E r \in Replicas : Elect(r)
     \/ \E b, r \in Replicas : Fence(b, r)
     \/ \E b \in Replicas : GoOffline(b)
@@ -372,7 +401,7 @@ Spec == Init /\ [][Next]_vars
 (* Whoever is told acts, in the end. Nothing need be written, nobody need   *)
 (* be elected, and the ISR may change for ever.                             *)
 Told == \A r \in Replicas, e \in 1..MaxEpoch :
-    WF_vars(BecomeLeader(r, e)) /\ WF_vars(BecomeFollower(r, e))
+    WF_vars(BecomeLeader(r, e)) /\ WF_vars(BecomeFollower(r, e)) /\ WF_vars(AdoptIsr(r))
 Replicating == \A f, l \in Replicas :
     WF_vars(Fetch(f, l)) /\ WF_vars(Truncate(f, l)) /\ WF_vars(AdvanceHighWatermark(l))
 Live == Spec /\ Told /\ Replicating
@@ -388,6 +417,7 @@ TypeOK ==
     /\ isr \in [Replicas -> SUBSET Replicas]
     /\ ends \in [Replicas -> [Replicas -> Nothing..MaxRecords]]
     /\ \A e \in 1..Current : leaderAndIsr[e].leader \in Replicas \cup {None}
+    /\ Decided.leader \in Decided.isr \cup {None}
     /\ up \subseteq Replicas
 
 HighWatermarkInLog == \A r \in Replicas : highWatermark[r] <= LogEnd(r)
@@ -412,6 +442,7 @@ Abs == INSTANCE AbsLog WITH
 
 ViewsArePrefixes == Abs!ViewsArePrefixes
 AppendOnly == Abs!AppendOnly
+Refines == Abs!Spec
 
 (* Liveness: bounds stop writes and elections, and then all logs are one.   *)
 Converges ==

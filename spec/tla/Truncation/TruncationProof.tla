@@ -36,7 +36,8 @@ InRange ==
 
 EpochsDecided == \A r \in Replicas : epoch[r] <= Current
 LeaderInIsr == \A e \in Passed : Leader(e) \in Isr(e)
-LeaderKnowsIsr == \A l \in Replicas : Leads(l) => isr[l] = Isr(epoch[l])
+(* A leader may not have heard yet who was fenced in its epoch.             *)
+LeaderKnowsIsr == \A l \in Replicas : Leads(l) => Isr(epoch[l]) \subseteq isr[l]
 NobodyRestarts == up = Replicas /\ late = {} /\ answers = {}
 
 -----------------------------------------------------------------------------
@@ -60,7 +61,7 @@ NoFutureRecords == \A r \in Replicas : \A i \in 1..LogEnd(r) : log[r][i] <= Curr
 (* What a leader was told of a follower is so while the follower stays.     *)
 EndsAreTrue ==
     \A l, f \in Replicas :
-        (Leads(l) /\ f # l /\ ends[l][f] > 0) =>
+        (Leads(l) /\ f # l /\ ends[l][f] >= 0) =>
             /\ epoch[l] <= epoch[f]
             /\ ends[l][f] <= LogEnd(l)
             /\ epoch[f] = epoch[l] => (/\ ends[l][f] <= LogEnd(f)
@@ -71,25 +72,23 @@ EndsAreTrue ==
 
 (* What l may still commit: members who moved on have told it all they will.*)
 Reach(l) ==
-    Min({LogEnd(l)} \cup {ends[l][m] : m \in {x \in isr[l] \ {l} : epoch[x] > epoch[l]}})
+    Min({LogEnd(l)} \cup {ends[l][m] : m \in {x \in Isr(epoch[l]) \ {l} : epoch[x] > epoch[l]}})
 
 (* A later ISR has new members only after somebody of the older moved on.   *)
 SomebodyMovedOn ==
     \A e \in Passed : \A d \in 1..(e - 1) :
         Isr(e) \subseteq Isr(d) \/ \E m \in Isr(d) : epoch[m] > d
 
-(* Nobody joins unheard, unless there is nothing to have missed.            *)
+(* Nobody joins unheard: who is new to an ISR has left the older epochs.    *)
 JoinedLater ==
-    \A e \in Passed : \A d \in 1..(e - 1) : \A r \in Isr(e) \ Isr(d) :
-        epoch[r] <= d =>
-            \A l \in Replicas : (Leads(l) /\ epoch[l] <= d) => Reach(l) <= 0
+    \A e \in Passed : \A d \in 1..(e - 1) : \A r \in Isr(e) \ Isr(d) : epoch[r] > d
 
 (* A deposed leader commits nothing that its successors lack.               *)
 SuccessorsHaveReach ==
     \A l \in Replicas : Leads(l) =>
         \A e \in Passed : e > epoch[l] =>
             \A r \in Isr(e) : epoch[r] <= e =>
-                \/ r \in isr[l] /\ epoch[r] <= epoch[l]
+                \/ r \in Isr(epoch[l]) /\ epoch[r] <= epoch[l]
                 \/ IsPrefix(Take(log[l], Reach(l)), log[r])
 
 -----------------------------------------------------------------------------
@@ -102,10 +101,6 @@ Idle(e) == \A d \in Passed : d > e => \E r \in Isr(d) : epoch[r] < d
 CommittedInEachIsr ==
     \A e \in Passed : Idle(e) =>
         \A r \in Isr(e) : epoch[r] <= e => IsPrefix(committed, log[r])
-
-NothingMissed ==
-    \A e \in Passed : Idle(e) =>
-        \A d \in 1..(e - 1) : \A r \in Isr(e) \ Isr(d) : epoch[r] <= d => committed = <<>>
 
 (* The leader knows how far commits went: by its high watermark in its own  *)
 (* epoch, and by its epoch's start before (KAFKA-7128).                     *)

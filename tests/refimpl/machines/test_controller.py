@@ -164,6 +164,13 @@ def test_a_successor_is_of_the_isr_and_alive_and_a_leader_that_is_there_stays() 
         state.fence(2, 1)
 
 
+def test_a_follower_that_is_gone_leaves_the_isr_within_the_leader_epoch() -> None:
+    state = partition()
+    assert state.fence(3, 1)
+    assert state.remove(2)
+    assert (state.leader, state.leader_epoch, state.partition_epoch, state.isr) == (1, 1, 3, {1})
+
+
 def test_an_election_is_for_a_vacancy_and_a_move_is_not() -> None:
     state = partition()
     with pytest.raises(errors.ElectionNotNeeded, match="1 leads"):
