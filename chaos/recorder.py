@@ -69,6 +69,8 @@ class Replication:
         if not first:
             params = {"r": who, "e": epoch}
             self.trace.add(now, action, params, **self.changes(who, *variables))
+        elif self.replicas[who].leads and self.replicas[who].partition_epoch > 1:
+            self.isr_adopted(now, who)  # somebody left the ISR before its leader knew that it leads
 
     def heard(self, now: int, who: int, seen: o.FetchHeard) -> None:
         """Whoever asked may have moved on in the meantime, which the leader cannot know."""
