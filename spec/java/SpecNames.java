@@ -44,7 +44,7 @@ public class SpecNames {
     ByteArrayOutputStream said = new ByteArrayOutputStream();
     ToolIO.out = new PrintStream(said, true);
     SpecObj spec = new SpecObj(args[0], new SimpleFilenameToStream());
-    SANY.frontEndInitialize(spec, ToolIO.out);
+    initialize(spec);
     SANY.frontEndParse(spec, ToolIO.out);
     if (spec.getParseErrors().isSuccess()) SANY.frontEndSemanticAnalysis(spec, ToolIO.out, true);
     if (!spec.getParseErrors().isSuccess() || !spec.getSemanticErrors().isSuccess()) {
@@ -59,6 +59,17 @@ public class SpecNames {
     SpecNames names = new SpecNames();
     names.descend(next.getBody(), next);
     names.actions.forEach((name, formals) -> out.println(("action " + name + " " + formals).trim()));
+  }
+
+  /** What SANY of 2020 has to be told first, and SANY of 2026 does by itself. */
+  private static void initialize(SpecObj spec) throws ReflectiveOperationException {
+    try {
+      SANY.class
+          .getMethod("frontEndInitialize", SpecObj.class, PrintStream.class)
+          .invoke(null, spec, ToolIO.out);
+    } catch (NoSuchMethodException gone) {
+      return;
+    }
   }
 
   /** SANY hands declarations out in any order; here they come as they stand in the module. */

@@ -30,4 +30,8 @@ def test_the_exhaustive_check_finds_what_kafka_had_or_has(name: str) -> None:
 
 def test_the_machines_stand_for_every_rule_of_the_spec() -> None:
     knobs = module("AlterPartition").binding.knobs
-    assert [name for name, value in knobs.items() if value is False] == ["OnlyResent", "GiveUp"]
+    assert [name for name, value in knobs.items() if value is False] == [
+        "OnlyResent",
+        "GiveUp",
+        "FenceRaisesEpoch",
+    ]
