@@ -110,7 +110,7 @@ def test_a_failure_exits_with_1_tells_its_story_and_can_be_shown_again(
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
     monkeypatch.setattr(cli, "shrink", partial(shrink, budget=10, cpu_s=inf))
     with PARKED_KEPT:
-        result = call("--seeds", "6..125", "--jobs", "1")
+        result = call("--seeds", "101..125", "--jobs", "1")
         assert result.exit_code == 1
         assert "breaks AckedSurvives" in result.output
         assert "show it again: highwater chaos --seed" in result.output
@@ -158,11 +158,11 @@ def test_a_campaign_goes_on_where_it_was_and_names_every_seed_that_failed(
 def test_a_campaign_runs_on_behind_a_seed_that_fails(tmp_path: Path) -> None:
     ledger = tmp_path / "campaign.json"
     with PARKED_KEPT:
-        found = call("--seeds", "6..7", "--jobs", "1", "--ledger", str(ledger))
+        found = call("--seeds", "101..102", "--jobs", "1", "--ledger", str(ledger))
     assert found.exit_code == 1
     assert "2 seeds, 1 failed" in found.output
-    assert "seed 6 breaks AckedSurvives" in found.output
-    assert orjson.loads(ledger.read_bytes())["following"] == 8
+    assert "seed 101 breaks AckedSurvives" in found.output
+    assert orjson.loads(ledger.read_bytes())["following"] == 103
 
 
 def test_a_ledger_of_another_campaign_is_refused(tmp_path: Path) -> None:
