@@ -73,6 +73,8 @@ class PartitionOracle:
     #: The last in-sync replica that came back from a crash alone, and since which epoch the log is
     #: what it had kept
     alone: tuple[int, int] = (0, 0)
+    #: What was committed before each loss that is permitted
+    lost: list[list[object]] = field(factory=list[list[object]])
     leaders: dict[int, int] = field(factory=dict[int, int])
     #: By epoch and offset: the record, and the epoch of the one before, None if that was deleted
     written: dict[tuple[int, int], tuple[Record, int | None]] = field(
@@ -276,8 +278,17 @@ class PartitionOracle:
 
     def read(self, replica: Replica, offset: int, records: Sequence[Record]) -> None:
         """A consumer is given records: committed ones, in their places."""
-        if self._judges(replica.epoch) and not self.log.agrees(offset, records):
+        if not self._judges(replica.epoch) or self.log.agrees(offset, records):
+            return
+        if not self._shows_what_is_lost(replica, offset, records):
             raise self._broken("ViewsArePrefixes", f"replica {replica.id} serves {offset} wrongly")
+        self.counts["records read at followers after they were lost"] += 1
+
+    def _shows_what_is_lost(self, replica: Replica, offset: int, records: Sequence[Record]) -> bool:
+        """Whether a follower shows what was committed before a loss that is permitted: it hears of
+        that with its next fetch."""
+        end = offset + len(records)
+        return not replica.leads and any(one[offset:end] == list(records) for one in self.lost)
 
     def unavailable(self) -> bool:
         """Whether nobody is left who may lead: with ELR, once all of it has crashed.
@@ -327,6 +338,7 @@ class PartitionOracle:
             common += 1
         if common < len(committed):
             self.counts["allowed losses"] += len(committed) - common
+            self.lost.append([*committed])
             self.log.lose(common)
         for record in records[common : leader.high_watermark]:
             self.log.commit(record)

@@ -14,6 +14,7 @@ from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
+from refimpl.broker import observations as o
 from refimpl.machines.log import Record
 from tests.chaos import control_plane_cases as control
 from tests.chaos import group_bugs
@@ -92,6 +93,21 @@ def commits_what_a_third_replica_lacks(c: Cluster) -> None:
     c.commits_alone(EVERYBODY)
 
 
+def follower_shows_what_is_lost(c: Cluster) -> None:
+    c.oracle.lost.append([Record(1, "lost")])
+    c.observe(2, o.RecordsRead, 0, (Record(1, "lost"),))
+
+
+def leader_shows_what_is_lost(c: Cluster) -> None:
+    c.oracle.lost.append([Record(1, "lost")])
+    c.observe(1, o.RecordsRead, 0, (Record(1, "lost"),))
+
+
+def follower_shows_what_never_was(c: Cluster) -> None:
+    c.oracle.lost.append([Record(1, "lost")])
+    c.observe(2, o.RecordsRead, 0, (Record(1, "other"),))
+
+
 ELR = {"elr": True, "min_isr": 1}
 L, LOSSY = f"{P}._commits_what_is_lost", {"lossy": True}
 # In a function, what has to hold for an excuse, and a bug that only this keeps from being excused
@@ -136,6 +152,11 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         *(L, "_records(replica, new - 1, new) != _records(leader, new - 1, new)", True),
         Case(commits_what_a_third_replica_lacks, LOSSY),
     ),
+    (f"{P}._shows_what_is_lost", "not replica.leads", True, Case(leader_shows_what_is_lost)),
+    (
+        *(f"{P}._shows_what_is_lost", "one[offset:end] == list(records)", True),
+        Case(follower_shows_what_never_was),
+    ),
     (
         *(f"{E}._find", "not oracle.log.loss_allowed", False),
         Case(loses_an_acknowledged_record_in_a_later_era),
@@ -173,6 +194,7 @@ def test_a_wider_excuse_lets_a_bug_pass(where: str, old: str, new: bool, case: C
 def test_what_is_excused_passes() -> None:
     assert Case(nobody_leads_and_nobody_may, ELR).violation() is None
     assert Case(commits_what_the_last_replica_lost, LOSSY).violation() is None
+    assert Case(follower_shows_what_is_lost).violation() is None
 
 
 def test_every_condition_of_an_excuse_is_there() -> None:
