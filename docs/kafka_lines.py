@@ -18,6 +18,7 @@ PAGE = Path(__file__).with_name("kafka-diff.md")
 ROOMS = {
     "kafka_2.13": "core",
     "kafka-clients": "clients",
+    "kafka-coordinator-common": "coordinator-common",
     "kafka-group-coordinator": "group-coordinator",
     "kafka-metadata": "metadata",
     "kafka-server": "server",
