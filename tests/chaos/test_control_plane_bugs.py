@@ -131,7 +131,7 @@ BUGS = [
         f"{STORED}._written",
         "isinstance(answer, store.MultiDone)",
         "isinstance(answer, store.MultiDone | MultiFailed)",
-        ("OneLeaderPerEpoch", "CommittedInIsr", "NeverBack", "AcknowledgedIsStored", "Progress"),
+        ("OneLeaderPerEpoch", "CommittedInIsr", "NeverBack", "AcknowledgedIsStored"),
     ),
     Bug(
         "an_old_registration_is_ours",

@@ -57,10 +57,11 @@ def test_acknowledging_what_waited_before_a_demotion_is_found() -> None:
 
 
 def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None:
+    short = {"events": 60_000, "files": False, "fault_ms": 3000, "partitions": 1}
     with applied(catalogue()["truncates_to_high_watermark"]):
-        found = first_failing_seed(range(33, 153), events=60_000, files=False)
+        found = first_failing_seed(range(24, 54), **short)
         assert found is not None
-        failed = build(Settings.draw(found.seed, events=60_000, files=False)).go()
+        failed = build(Settings.draw(found.seed, **short)).go()
         small = shrink(failed, budget=40, cpu_s=inf).run
         assert small.violation is not None
         assert small.violation.oracle == found.oracle
