@@ -292,11 +292,12 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
     bodies: dict[str, str] = {}
     for file in tree.closure(guard.module):
         text = blanked(file.read_text(encoding="utf-8"))
-        bodies |= {name: text[start:end] for name, (start, end) in definitions(text)}
+        read = {name: text[start:end] for name, (start, end) in definitions(text)}
+        bodies = {**read, **bodies}  # another module may have the name for something else
     found: set[str] = set()
     waiting = [guard.text]
     while waiting:
-        piece = waiting.pop()
+        piece = _bare(waiting.pop())
         call = re.match(r"(\w+)\([^()]*\)$", piece)
         body = bodies.get(call[1]) if call else None
         if body is None or re.match(r"\s*(LET|IF|CASE)\b", body):
@@ -304,6 +305,11 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
             continue
         waiting.extend(_parts(body))
     return frozenset(found)
+
+
+def _bare(piece: str) -> str:
+    """Without the parentheses around all of it, which no evaluator knows of."""
+    return _bare(piece[1:-1]) if re.fullmatch(r"\([^()]*\)", piece) else piece
 
 
 def _parts(body: str) -> list[str]:
