@@ -115,6 +115,7 @@ class GroupLog(Binding):
         "LoadToEnd": True,
         "KeepOnTimeOut": True,
         "ReadCommitted": True,
+        "HearWhileLoading": True,
         "TombstonesStay": True,
         "ReplayIsTotal": True,
     }

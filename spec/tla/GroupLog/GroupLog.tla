@@ -19,6 +19,7 @@ CONSTANTS
     LoadToEnd,       \* loading goes to the log's end, not to the high watermark
     KeepOnTimeOut,   \* who is told that it took too long is told nothing else: the record stays
     ReadCommitted,   \* readers see what is committed
+    HearWhileLoading, \* a high watermark that advances during a load is heard of
     TombstonesStay,  \* a tombstone goes after what it deletes, and not before a load that saw that
     ReplayIsTotal    \* a partition that is held when it is given away is no reason to stop (KAFKA-19862)
 
@@ -49,6 +50,13 @@ Init ==
 (* What the first n records say of each key, compacted or not.              *)
 Replay(n) ==
     LET Last(k) == {i \in 1..n : log[i][1] = k}
+    IN [k \in Key |->
+            IF Last(k) = {} THEN 0
+            ELSE log[CHOOSE i \in Last(k) : \A j \in Last(k) : j <= i][2]]
+
+(* What they say as long as the cleaner has left them.                      *)
+Left(n) ==
+    LET Last(k) == {i \in 1..n : i \notin gone /\ log[i][1] = k}
     IN [k \in Key |->
             IF Last(k) = {} THEN 0
             ELSE log[CHOOSE i \in Last(k) : \A j \in Last(k) : j <= i][2]]
@@ -105,6 +113,8 @@ TimeOut ==
 
 (* One more record is read, if the cleaner has left it. A partition that    *)
 (* seems to be held already was given up in a record that is gone.          *)
+(* Who hears of no high watermark meanwhile asks for it behind each record, *)
+(* and answers a step after the last.                                       *)
 LoadNext ==
     /\ role = "loading"
     /\ LET end == IF LoadToEnd THEN Len(log) ELSE hw
@@ -114,10 +124,13 @@ LoadNext ==
            v == log[next][2]
        IN /\ position' = IF next <= end THEN next ELSE position
           /\ state' = IF there THEN [state EXCEPT ![k] = v] ELSE state
-          /\ stable' = IF there /\ (next <= hw \/ ~ReadCommitted)
+          /\ stable' = IF ~HearWhileLoading /\ next <= end
+                       THEN Left(IF next <= hw THEN next ELSE hw)
+                       ELSE IF there /\ (next <= hw \/ ~ReadCommitted)
                        THEN [stable EXCEPT ![k] = v] ELSE stable
           /\ role' = IF ~ReplayIsTotal /\ there /\ Held(k, v) THEN "failed"
-                     ELSE IF position' >= end THEN "active" ELSE "loading"
+                     ELSE IF position' >= end /\ (HearWhileLoading \/ next > end)
+                     THEN "active" ELSE "loading"
     /\ UNCHANGED <<log, gone, hw, waiting, told>>
 
 -----------------------------------------------------------------------------
@@ -131,7 +144,7 @@ Advance(n) ==
     /\ LET free == {m \in waiting : m <= n}
        IN told' = IF free = {} THEN told
                   ELSE Longer(told, Prefix(CHOOSE m \in free : \A o \in free : o <= m))
-    /\ stable' = IF ~ReadCommitted THEN stable
+    /\ stable' = IF ~ReadCommitted \/ (role = "loading" /\ ~HearWhileLoading) THEN stable
                  ELSE [k \in Key |->
                     LET seen == {i \in (hw + 1)..n : i \notin gone /\ log[i][1] = k
                                                      /\ (role = "active" \/ i <= position)}
