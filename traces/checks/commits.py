@@ -15,8 +15,14 @@ from traces.sorting import order_by
 
 def answered(p: Rows) -> Ints:
     """Commits of a group that were answered with success; share groups do not commit."""
+    rows = _perhaps_taken(p)
+    return rows[p.outcome[rows] == Outcome.OK]
+
+
+def _perhaps_taken(p: Rows) -> Ints:
+    """Commits of a group that count, or may: of one without an answer nobody knows."""
     rows = p.where(Op.COMMIT)
-    rows = rows[(p.outcome[rows] == Outcome.OK) & (p.group[rows] != NONE)]
+    rows = rows[(p.outcome[rows] != Outcome.FAIL) & (p.group[rows] != NONE)]
     return rows[(p.offset[rows] != NONE) & ~np.isin(p.group[rows], share_groups(p))]
 
 
@@ -183,12 +189,13 @@ def _asked(p: Partition, first: Ints) -> tuple[Ints, Ints]:
 
 
 def _commits_before(p: Partition, first: Ints) -> Ints:
-    """For each of these reads, the highest commit of the group that began before it returned.
+    """For each of these reads, the highest commit of the group that began before it returned; one
+    that nobody answered may have counted, as that of a member that was killed.
 
     A poll may have begun before the rebalance in which the last owner made its commit.
     """
     out = np.full(len(first), NONE)
-    commits = answered(p)
+    commits = _perhaps_taken(p)
     commits = commits[p.inv[commits] != NONE]
     commits = commits[order_by(p.inv[commits])]
     for group in distinct(p.group[first]):

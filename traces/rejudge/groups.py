@@ -167,7 +167,8 @@ def _could_start_at(h: History, read: Row) -> list[int]:
     place, found = read.place, list[int]()
     for row in h.rows(place, "commit"):
         own = row.process == read.process and row.line["seq"] >= read.line["seq"]
-        if row.group != read.group or not row.ok or own or before(read, row):
+        failed = row.line["outcome"] == "fail"
+        if row.group != read.group or failed or own or before(read, row):
             continue
         if row.offset is not None:
             found.append(row.offset)
