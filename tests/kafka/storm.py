@@ -171,10 +171,10 @@ class Storm:
         try:
             until(self._is_whole)
         except TimeoutError:
-            self.happens(f"not whole: {self._told()}")
+            self.happens(f"not whole: {self._state()}")
             raise
 
-    def _told(self) -> str:
+    def _state(self) -> str:
         """What ZooKeeper has of brokers and partitions."""
         there = self.stored.zk.get_children(f"{ROOT}/brokers/ids")
         states = [self.stored.state(TOPIC, number) for number in range(PARTITIONS)]
@@ -190,8 +190,8 @@ class Storm:
         those = [(TOPIC, number) for number in range(PARTITIONS)] + [OFFSETS]
         return all(len(self.stored.state(*one)["isr"]) == 3 for one in those)
 
-    def rage(self, seconds: float) -> None:
-        """Until so many seconds are over, and the fault that is then under way."""
+    def inject_faults(self, seconds: float) -> None:
+        """One fault after the other for so many seconds; the last one to its end."""
         ends = time.monotonic() + seconds
         kinds: tuple[Callable[[], None], ...] = (
             *(self.kill_member, self.kill_member, self.kill_member, self.member_leaves),
@@ -217,7 +217,7 @@ def play(protocol: str, when: str, seconds: float, seed: int, folder: Path) -> d
             members.start(number)
         try:
             until(lambda: bool(_committed(stored.bootstrap)))
-            storm.rage(seconds)
+            storm.inject_faults(seconds)
             writer.end()
             until(lambda: _committed(stored.bootstrap) == _ends(stored.bootstrap))
         except TimeoutError:

@@ -84,6 +84,7 @@ class Coordinator:
     timers: dict[TimerKey, int | None] = field(factory=dict[TimerKey, int | None])
     now: int = 1_000_000
     asked: int = 0
+    new_id: Callable[[], str] = lambda: "made-here"
 
     def __attrs_post_init__(self) -> None:
         self.topics.has("t", T, 4)
@@ -91,7 +92,7 @@ class Coordinator:
 
     def start(self) -> None:
         self.timers.clear()
-        self.here = new_coordinator(0, self.log, self.config, self.topics, lambda: "made-here")
+        self.here = new_coordinator(0, self.log, self.config, self.topics, self.new_id)
         self.took(self.here.load(self.now))
 
     def took(self, outputs: Sequence[Any]) -> Any:
