@@ -1,4 +1,5 @@
-"""G10: a commit that nobody answered may have counted, as the last one of a member that is killed."""
+"""G10: a commit that nobody answered may have counted, as the last one of a member that was
+killed."""
 
 from pathlib import Path
 

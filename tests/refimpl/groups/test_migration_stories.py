@@ -75,7 +75,10 @@ def pending_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_target_by_classic_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka 4.3.1: only joins and heartbeats of the other protocol compute a target."""
-    monkeypatch.setattr(consumer_classic_member, "target_due", lambda draft, rules: None)
+
+    def target_due(draft: object, rules: object) -> None: ...
+
+    monkeypatch.setattr(consumer_classic_member, "target_due", target_due)
 
 
 def stable_when_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +102,11 @@ def rejoins_only_for_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def owns_nothing_when_it_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a classic member says that it owns is not listened to."""
-    monkeypatch.setattr(consumer_classic_member, "partitions", lambda topics, names: ())
+
+    def partitions(topics: object, names: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(consumer_classic_member, "partitions", partitions)
 
 
 def acts(*turns: tuple[int, int]) -> list[tuple[str, int]]:
