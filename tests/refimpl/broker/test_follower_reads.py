@@ -52,6 +52,23 @@ def test_without_a_selector_nobody_is() -> None:
     assert preferred(led(BrokerConfig()), 0, "b") == (-1, 1)
 
 
+def test_a_leader_of_the_past_sends_nobody_away() -> None:
+    cluster = led()
+    cluster.decide(2, 2, racks=RACKS)
+    assert preferred(cluster, 0, "b") == (-1, 1)
+
+
+def test_who_knows_another_leader_epoch_is_told_so_and_not_sent_away() -> None:
+    cluster = led()
+    cluster.decide(1, 2, racks=RACKS)
+    for epoch, error in ((1, "FENCED_LEADER_EPOCH"), (9, "UNKNOWN_LEADER_EPOCH")):
+        asked = (m.FetchPartition(ORDERS, 0, epoch),)
+        (answer,) = cluster.ask(m.FetchRequest(asked, 0, rack_id="b"))
+        assert [(one.error, one.preferred_read_replica) for one in answer.partitions] == [
+            (error, -1)
+        ]
+
+
 def test_who_lacks_the_offset_is_not_preferred() -> None:
     cluster = led()
     cluster.produce(batch_of(b"b"))

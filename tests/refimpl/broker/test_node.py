@@ -1,6 +1,6 @@
 """What clients and followers get from a node on Kafka's files."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -10,7 +10,7 @@ from refimpl.broker import messages as m
 from refimpl.broker.control_messages import BrokerHeartbeatRequest, StorageFailed
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import FETCH, HEARTBEAT
-from refimpl.broker.observations import Ignored, WentOffline
+from refimpl.broker.observations import FetchAnswered, Ignored, WentOffline
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.storage.batch import batches
 from refimpl.storage.config import LogConfig
@@ -37,6 +37,16 @@ def test_a_batch_of_several_records_is_acknowledged_when_its_last_is_committed()
     assert cluster.partition.replica.high_watermark == 0
     (produced,) = of_kind(m.ProduceResponse, cluster.follow(3, 3))
     assert produced.partitions == (m.ProducedPartition(ORDERS, None, 0, -1, 0),)
+
+
+def test_what_is_not_committed_in_time_is_told_once_and_may_be_committed_later() -> None:
+    cluster = leading()
+    assert cluster.produce(batch_of(b"a"), acks=-1, timeout_ms=100) == []
+    assert of_kind(m.ProduceResponse, cluster.later(99)) == []
+    (told,) = of_kind(m.ProduceResponse, cluster.later(1))
+    assert told.partitions == (m.ProducedPartition(ORDERS, "REQUEST_TIMED_OUT"),)
+    assert of_kind(m.ProduceResponse, [one.body for one in cluster.catch_up()]) == []
+    assert cluster.partition.replica.high_watermark == 1
 
 
 def test_a_repeated_batch_is_told_where_it_went() -> None:
@@ -159,6 +169,19 @@ def test_who_reads_committed_records_waits_for_the_end_of_a_transaction() -> Non
 
 
 # ListOffsets
+
+
+def test_it_is_told_of_followers_alone_that_they_were_answered() -> None:
+    cluster = committed(3)
+
+    def answered(ask: Callable[[], object]) -> list[m.TopicPartition]:
+        known = len(cluster.told)
+        ask()
+        return [one.partition for one in of_kind(FetchAnswered, cluster.told[known:])]
+
+    assert answered(lambda: cluster.follow(2, 0)) == [ORDERS]
+    assert answered(lambda: cluster.follow(2, 0, epoch=9)) == []
+    assert answered(lambda: cluster.fetch(0)) == []
 
 
 def listed(cluster: Cluster, timestamp: int, **of: int) -> tuple[int, int, int]:
