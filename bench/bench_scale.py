@@ -32,6 +32,7 @@ from traces.generate.write import Generated, context_in, truth_in, write_parquet
 from traces.kernel import CORE, chosen, columns_of
 from traces.session import session
 from traces.spark import find, read_ops
+from traces.stored import stored
 
 UNCUT = Limits(rows=10**12)  # what a partition costs that is never cut
 WORDS = (
@@ -105,9 +106,7 @@ def works(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
                 pass
 
     def here(checks: tuple[str, ...] | None) -> dict[str, int]:
-        names = list({n for s, c in chosen(checks).items() for n in columns_of(s, c, contexts)})
-        table = pq.read_table(ops, columns=names, use_threads=False)
-        return counted(local.find(table, contexts, checks), checks or truth)
+        return counted(local.find(stored([ops]), contexts, checks), checks or truth)
 
     def by_spark(
         given: Any, checks: tuple[str, ...] | None, limits: Limits = LIMITS

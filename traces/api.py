@@ -106,7 +106,7 @@ def check(
         raise ValueError(f"mode: expected one of {', '.join(MODES)}, found {mode!r}")
     quick, contexts = is_quick(mode, run.rows) and not run.jepsen, {0: run.context}
     found = (
-        find_here(run.table(0), contexts, quick)
+        find_here(run.table(0) if quick else run.lazily(0), contexts, quick)
         if spark is None
         else find_in_spark(_in_session(run, spark), contexts, quick)
     )

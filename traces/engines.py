@@ -60,7 +60,8 @@ def _here(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
     for number, one in enumerate(judged):
         assert one.run is not None
         exactly = one.run.jepsen or not quick
-        found += find_here(one.table(number), {number: one.run.context}, not exactly)
+        ops = one.lazily(number) if exactly else one.table(number)
+        found += find_here(ops, {number: one.run.context}, not exactly)
     return found
 
 
@@ -81,10 +82,11 @@ def _in_spark(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="highwater-", dir=cache()) as folder:
         for number in few:
-            table = judged[number].table(number)
             if number in histories:
-                found += find_here(table, {number: few[number]}, quick=False)
+                ops = judged[number].lazily(number)
+                found += find_here(ops, {number: few[number]}, quick=False)
             else:
+                table = judged[number].table(number)
                 pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
         with _refusals(PySparkException), session() as spark:
             if few.keys() - histories:

@@ -215,14 +215,19 @@ def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[st
     if not len(found.rows):
         return
     if found.kind.startswith("#"):  # a fact for a later step, not a finding: all of it
-        yield from (blank | {"events": _events(rows, line)} for line in found.rows)
+        yield from (blank | {"events": events} for events in _events(rows, found.rows))
         return
     for clause in np.unique(found.clause):
         mine = found.rows[found.clause == clause]
         base = blank | {"clause": int(clause)}
         yield base | {"found": len(mine)}
-        yield from (base | {"events": _events(rows, line)} for line in mine[:WITNESSES])
+        yield from (base | {"events": events} for events in _events(rows, mine[:WITNESSES]))
 
 
-def _events(rows: Rows, line: Ints) -> list[dict[str, int]]:
-    return [{name: int(getattr(rows, name)[row]) for name in EVENT} for row in line if row >= 0]
+def _events(rows: Rows, lines: Ints) -> Iterator[list[dict[str, int]]]:
+    """The rows of each witness, as they are shown."""
+    shown = lines[lines >= 0]
+    columns = [rows.few(name, shown).tolist() for name in EVENT]
+    events = (dict(zip(EVENT, values, strict=True)) for values in zip(*columns, strict=True))
+    for line in lines:
+        yield [next(events) for row in line if row >= 0]

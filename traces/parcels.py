@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from traces.arrow import pa, pc
 from traces.blocks import Cuts, Unit
-from traces.columns import Bools, Column, Columns
+from traces.columns import Column, Columns
 from traces.context import Ints
 from traces.scopes import SCOPES
 from traces.sorting import DIGIT, digits_of
@@ -45,23 +45,23 @@ class Packer:
             yield from self._pack(columns)
 
     def _pack(self, columns: Columns) -> Iterator[Any]:
-        narrow = Narrow.of(columns)
+        narrow, names = Narrow.of(columns), list(SCOPES)
+        for scope, buckets, rows in self.sorted(columns):
+            parcel = narrow.pack(rows, self.columns[names[scope]])
+            for bucket in buckets:
+                yield _parcel(bucket, scope, len(rows), parcel)
+
+    def sorted(self, columns: Columns) -> Iterator[tuple[int, Iterable[int], Ints]]:
+        """Rows, each time with their scope by number and the buckets that they go to."""
         for number, (name, scope) in enumerate(SCOPES.items()):
             if name in self.columns:
-                wanted, names = scope.wanted(columns), self.columns[name]
+                wanted = scope.wanted(columns)
                 if name == "partition" and len(self.cuts):
-                    yield from self._pack_units(narrow, columns, wanted, number)
+                    for units, rows in self.cuts.parts(columns, wanted):
+                        yield number, [self.buckets + unit for unit in units], rows
                     wanted &= ~self.cuts.cut(columns)
                 for bucket, rows in by_bucket(columns, scope, self.buckets, wanted):
-                    yield _parcel(bucket, number, len(rows), narrow.pack(rows, names))
-
-    def _pack_units(
-        self, narrow: "Narrow", columns: Columns, wanted: Bools, scope: int
-    ) -> Iterator[Any]:
-        for units, rows in self.cuts.parts(columns, wanted):
-            parcel = narrow.pack(rows, self.columns["partition"])
-            for unit in units:
-                yield _parcel(self.buckets + unit, scope, len(rows), parcel)
+                    yield number, [bucket], rows
 
     def unit(self, bucket: int) -> Unit | None:
         """What a bucket holds of a partition that is cut, if it does."""

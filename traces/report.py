@@ -17,6 +17,7 @@ from traces.problems import BadInput
 from traces.rejudge import Confirmed, Opinion, Refuted
 from traces.schema import NONE, Op, Outcome
 from traces.sentences import sentences
+from traces.table import Lazy
 from traces.verdict import (
     ALLOWED,
     HOLDS,
@@ -69,6 +70,13 @@ class Judged:
         table = self.run.table(number)
         self.run.columns = {}
         return table
+
+    def lazily(self, number: int) -> Lazy:
+        """As `table`, of each column what is asked for."""
+        assert self.run is not None
+        rows = self.run.lazily(number)
+        self.run.columns = {}
+        return rows
 
     def settle(
         self, findings: list[dict[str, Any]], strict: bool, asked: Collection[str] | None = None

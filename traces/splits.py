@@ -104,7 +104,7 @@ def read(
 ) -> Iterator[Columns]:
     """These columns of these row groups, piece by piece; of those only that hold such calls."""
     for uri, several in groupby(splits, key=lambda split: split.uri):
-        with pq.ParquetFile(_open(uri)) as file:
+        with pq.ParquetFile(opened(uri)) as file:
             for split in several:
                 if ops is None or _holds(file, split.group, ops):
                     yield from _read(file, split, names)
@@ -117,7 +117,7 @@ def _holds(file: Any, group: int, ops: Collection[int]) -> bool:
 
 
 def _read(file: Any, split: Split, names: Sequence[str]) -> Iterator[Columns]:
-    group, same = split.group, _constants(file.metadata, split.group, names)
+    group, same = split.group, constants(file.metadata, split.group, names)
     if split.run is not None and "run" in names:
         same["run"] = split.run
     varied = [name for name in names if name not in same] or ["op"]
@@ -128,7 +128,7 @@ def _read(file: Any, split: Split, names: Sequence[str]) -> Iterator[Columns]:
         yield from_arrow(batch, varied) | columns
 
 
-def _constants(metadata: Any, group: int, names: Sequence[str]) -> dict[str, int]:
+def constants(metadata: Any, group: int, names: Sequence[str]) -> dict[str, int]:
     """Columns that need not be read: not in the file, or the same value in every row."""
     found: dict[str, int] = dict.fromkeys(names, NONE)
     for number, name in enumerate(metadata.schema.names):
@@ -184,10 +184,10 @@ def _shown(name: str, folder: str) -> bool:
 
 def _row_groups(uri: str) -> list[Split]:
     try:
-        opened = pq.ParquetFile(_open(uri))
+        found = pq.ParquetFile(opened(uri))
     except (ArrowException, UnicodeDecodeError) as error:
         raise BadInput([Problem(uri, None, "", f"expected Parquet: {error}")], 1) from error
-    with opened as file:
+    with found as file:
         problems = Problems()
         for name, message in wrong_columns(file.schema_arrow):
             problems.add(uri, None, name, message)
@@ -196,7 +196,8 @@ def _row_groups(uri: str) -> list[Split]:
         return [Split(uri, n, file.metadata.row_group(n).num_rows) for n in groups]
 
 
-def _open(uri: str) -> Any:
+def opened(uri: str) -> Any:
+    """A file to read from, by path or URI."""
     system, inside = _system(uri)
     return system.open_input_file(inside)
 

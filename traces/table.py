@@ -30,6 +30,7 @@ class Lazy(Mapping[str, Ints]):
     load: Callable[[str], Ints]
     keep: bool = True
     known: dict[str, Ints] = field(factory=dict[str, Ints])
+    few: Callable[[str, Ints], Ints] | None = None  # some rows of a column that is not there yet
 
     def __getitem__(self, name: str) -> Ints:
         if name not in COLUMNS:
@@ -40,6 +41,12 @@ class Lazy(Mapping[str, Ints]):
         if self.keep:
             self.known[name] = column
         return column
+
+    def pick(self, name: str, rows: Ints) -> Ints:
+        """Some rows of a column, which for their sake alone is not brought forth."""
+        if name in self.known or self.few is None:
+            return self[name][rows]
+        return self.few(name, rows)
 
     def __iter__(self) -> Iterator[str]:
         return iter(COLUMNS)
@@ -148,18 +155,48 @@ def by_key(columns: Columns, scope: Keyed) -> tuple[Lazy, list[tuple[int, int]]]
 
 def part(whole: Lazy, start: int, end: int) -> Lazy:
     """The rows of one key."""
-    return Lazy(end - start, lambda name: whole[name][start:end])
+    return Lazy(
+        end - start,
+        lambda name: whole[name][start:end],
+        few=lambda name, rows: whole.pick(name, rows + start),
+    )
+
+
+def held(ops: Any) -> Lazy:
+    """The columns of an Arrow table, each brought together when it is first asked for.
+
+    What is lazy already stays as it is.
+    """
+    if isinstance(ops, Lazy):
+        return ops
+    names = set(ops.schema.names)
+
+    def load(name: str) -> Ints:
+        if name not in names:
+            return constant(NONE, ops.num_rows)
+        column: Any = _numpy(ops.column(name))
+        return constant(int(column[0]), len(column)) if _is_one_value(column) else column
+
+    return Lazy(ops.num_rows, load)
+
+
+def _is_one_value(column: Column) -> bool:
+    return len(column) > 0 and column[0] == column[-1] and bool((column == column[0]).all())
 
 
 def _in_order(columns: Columns, order: Ints) -> Lazy:
     there = bool(np.all(order[1:] > order[:-1]))
+    table = columns if isinstance(columns, Lazy) and columns.few is not None else None
 
     def load(name: str) -> Ints:
         column = columns[name]
         column = (column if there else take(column, order)).astype(np.int64, copy=False)
         return _in_file(column) if len(order) > LARGE and not is_constant(column) else column
 
-    return Lazy(len(order), load)
+    def few(name: str, rows: Ints) -> Ints:
+        return table.pick(name, order[rows]) if table else load(name)[rows]
+
+    return Lazy(len(order), load, few=few if table else None)
 
 
 def _in_file(column: Ints) -> Ints:

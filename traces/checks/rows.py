@@ -14,6 +14,7 @@ from attrs import define
 from traces.columns import Bools
 from traces.context import Context, Ints
 from traces.schema import Op, Outcome, Txn
+from traces.table import Lazy
 
 Answer = TypeVar("Answer")
 
@@ -35,6 +36,14 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.columns["op"])
+
+    def few(self, name: str, rows: Ints) -> Ints:
+        """These rows of a column, which for their sake alone is not brought forth."""
+        if name == "unit":
+            txn = self.few("txn", rows)
+            return np.where(txn >= 0, -2 - txn, self.few("seq", rows))
+        columns = self.columns
+        return columns.pick(name, rows) if isinstance(columns, Lazy) else columns[name][rows]
 
     @cached_property
     def _rows_of(self) -> dict[tuple[Op, ...], Ints]:

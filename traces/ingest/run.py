@@ -20,6 +20,8 @@ from traces.meta import Meta, read_meta
 from traces.names import Names
 from traces.problems import SHOWN, BadInput, Problem, Problems
 from traces.schema import NONE, Op
+from traces.stored import stored
+from traces.table import Lazy, constant
 
 
 @frozen
@@ -62,6 +64,21 @@ class Run:
         rows = pa.concat_tables(pq.ParquetFile(part).read() for part in self.parts)
         columns = {name: rows[name].to_numpy() for name in rows.column_names}
         return evolve(self, columns=columns, parts=())
+
+    def lazily(self, number: int) -> Lazy:
+        """The rows, with the run's number on each; of files, each column when it is asked for."""
+        size, columns = self.rows, self.columns
+        files = stored(self.parts) if self.parts else None
+
+        def load(name: str) -> Ints:
+            if name == "run":
+                return constant(number, size)
+            return columns[name] if files is None else files[name]
+
+        def few(name: str, rows: Ints) -> Ints:
+            return files.pick(name, rows) if files and name != "run" else load(name)[rows]
+
+        return Lazy(size, load, few=few)
 
     def table(self, number: int) -> Any:
         """The `ops` table, with the run's number on each row."""
