@@ -133,7 +133,7 @@ def constants(metadata: Any, group: int, names: Sequence[str]) -> dict[str, int]
     found: dict[str, int] = dict.fromkeys(names, NONE)
     for number, name in enumerate(metadata.schema.names):
         if name in found:
-            value = _constant(metadata.row_group(group).column(number).statistics)
+            value = constant_of(metadata.row_group(group).column(number).statistics)
             if value is None:
                 del found[name]
             else:
@@ -141,7 +141,7 @@ def constants(metadata: Any, group: int, names: Sequence[str]) -> dict[str, int]
     return found
 
 
-def _constant(says: Any) -> int | None:
+def constant_of(says: Any) -> int | None:
     """The one value of a column of a row group, if its statistics know that there is but one."""
     if says is None or not says.has_min_max or not says.has_null_count or says.null_count:
         return None

@@ -4,17 +4,17 @@ Who asks for a few rows of a column is given them without the rest: only their r
 What the statistics of a file say to be one value is not read at all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from traces.arrow import pq
 from traces.columns import Column
 from traces.context import Ints
-from traces.schema import COLUMNS
-from traces.splits import Split, constants, opened, splits_of
+from traces.schema import COLUMNS, NONE
+from traces.splits import Split, constant_of, opened, splits_of
 from traces.table import Lazy, constant, from_arrow
 
 
@@ -27,13 +27,44 @@ def stored(paths: Iterable[str]) -> Lazy:
     return Lazy(groups.rows, groups.column, few=groups.few)
 
 
+@frozen
+class _File:
+    """What the end of a file says of its row groups; the file itself is not kept open."""
+
+    uri: str
+    metadata: Any
+    kinds: Mapping[str, Any]  # as what numpy holds each of its columns
+    place: Mapping[str, int]
+
+    @classmethod
+    def of(cls, uri: str) -> "_File":
+        """The file of this path or URI."""
+        with pq.ParquetFile(opened(uri)) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+        kinds = {name: schema.field(name).type.to_pandas_dtype() for name in schema.names}
+        place = {name: number for number, name in enumerate(metadata.schema.names)}
+        return cls(uri, metadata, kinds, place)
+
+    def constant(self, group: int, name: str) -> int | None:
+        """The one value of a column that need not be read; NONE where the file has none such."""
+        if name not in self.place:
+            return NONE
+        return constant_of(self.metadata.row_group(group).column(self.place[name]).statistics)
+
+    def decoded(self, group: int, name: str) -> Column:
+        """A column of a row group."""
+        with pq.ParquetFile(opened(self.uri), metadata=self.metadata) as file:
+            held = file.read_row_group(group, columns=[name], use_threads=False)
+        return from_arrow(held, [name])[name]
+
+
 @define
 class _Groups:
     """Row groups one behind the other."""
 
     splits: Sequence[Split]
     starts: Ints = field(init=False)  # the first row of each, and how many rows there are
-    _files: dict[str, Any] = field(factory=dict[str, Any])
+    _files: dict[str, _File] = field(factory=dict[str, _File])
     _read: dict[tuple[int, str], Column] = field(factory=dict[tuple[int, str], Column])
 
     def __attrs_post_init__(self) -> None:
@@ -46,12 +77,14 @@ class _Groups:
 
     def column(self, name: str) -> Ints:
         """All rows of a column, as wide as the files hold them."""
-        same = [self._constant(number, name) for number in range(len(self.splits))]
-        if len(set(same)) == 1 and same[0] is not None:
-            return constant(same[0], self.rows)
-        kinds = [self._kind(number, name) for number in range(len(self.splits))]
+        numbers = [number for number, split in enumerate(self.splits) if split.rows]
+        same = {number: self._constant(number, name) for number in numbers}
+        values = set(same.values())
+        if len(values) == 1 and (value := values.pop()) is not None:
+            return constant(value, self.rows)
+        kinds = {self._kind(number, name) for number in numbers}
         out = np.empty(self.rows, np.result_type(np.int8, *kinds))
-        for number, value in enumerate(same):
+        for number, value in same.items():
             here = slice(self.starts[number], self.starts[number + 1])
             out[here] = self._decoded(number, name) if value is None else value
         return out
@@ -76,22 +109,19 @@ class _Groups:
         split = self.splits[number]
         if name == "run" and split.run is not None:
             return split.run
-        return constants(self._file(number).metadata, split.group, [name]).get(name)
+        return self._file(split).constant(split.group, name)
 
     def _kind(self, number: int, name: str) -> Any:
-        """As what numpy holds the column of a row group."""
-        schema = self._file(number).schema_arrow
-        if name in schema.names and not (name == "run" and self.splits[number].run is not None):
-            return schema.field(name).type.to_pandas_dtype()
-        return COLUMNS[name].to_pandas_dtype()
+        split = self.splits[number]
+        if name == "run" and split.run is not None:
+            return COLUMNS[name].to_pandas_dtype()
+        return self._file(split).kinds.get(name, COLUMNS[name].to_pandas_dtype())
 
     def _decoded(self, number: int, name: str) -> Column:
-        group = self.splits[number].group
-        held = self._file(number).read_row_group(group, columns=[name], use_threads=False)
-        return from_arrow(held, [name])[name]
+        split = self.splits[number]
+        return self._file(split).decoded(split.group, name)
 
-    def _file(self, number: int) -> Any:
-        uri = self.splits[number].uri
-        if uri not in self._files:
-            self._files[uri] = pq.ParquetFile(opened(uri))
-        return self._files[uri]
+    def _file(self, split: Split) -> _File:
+        if split.uri not in self._files:
+            self._files[split.uri] = _File.of(split.uri)
+        return self._files[split.uri]

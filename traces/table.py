@@ -82,7 +82,10 @@ def from_arrow(batch: Any, names: Iterable[str] = COLUMNS) -> dict[str, Column]:
 def _numpy(array: Any) -> Column:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    return (array.fill_null(NONE) if array.null_count else array).to_numpy(zero_copy_only=False)
+    if array.null_count:
+        unsigned = pa.types.is_unsigned_integer(array.type)  # NONE is below all that it holds
+        array = (array.cast(pa.int64()) if unsigned else array).fill_null(NONE)
+    return array.to_numpy(zero_copy_only=False)
 
 
 def joined(pieces: Sequence[Columns]) -> dict[str, Column]:
