@@ -6,11 +6,19 @@ import numpy as np
 
 from traces.context import Ints
 from traces.generate.chunk import Chunk
-from traces.generate.plan import PRODUCERS, TICK, TOPIC_PARTITIONS, epochs, payload, topic_partition
+from traces.generate.plan import (
+    LEADER,
+    PRODUCERS,
+    TICK,
+    TOPIC_PARTITIONS,
+    epochs,
+    payload,
+    topic_partition,
+)
 from traces.generate.rows import Block
 from traces.schema import Isolation, Op
 
-_READ = {"isolation": int(Isolation.READ_COMMITTED)}
+_READ = {"isolation": int(Isolation.READ_COMMITTED), "node": LEADER}
 
 
 def consuming(chunk: Chunk) -> list[Block]:
@@ -51,7 +59,7 @@ def membered(chunk: Chunk, tp: Ints) -> dict[str, Any]:
 
 
 def _rounds(chunk: Chunk) -> list[Block]:
-    """Commits and high watermarks."""
+    """Commits, and what each poll tells of the partitions that it brings records of."""
     commits, marks = chunk.commits, chunk.marks
     tp = commits["tp"]
     commit = membered(chunk, tp) | {"op": int(Op.COMMIT), "offset": commits["offset"]}
@@ -65,7 +73,7 @@ def _rounds(chunk: Chunk) -> list[Block]:
     mark["epoch"] = epochs(chunk.number)[marks["tp"]]
     mark["inv"] = chunk.at(marks["window"], 0)
     mark["ret"] = mark["inv"] + 8_000
-    return [commit, mark]
+    return [commit, mark, mark | {"op": int(Op.LOG_START), "offset": 0}]
 
 
 def _hand_over(chunk: Chunk) -> list[Block]:
@@ -79,14 +87,7 @@ def _hand_over(chunk: Chunk) -> list[Block]:
     return [
         call(Op.ASSIGNED, 0, 0),
         call(Op.COMMITTED, 0, 4, offset=chunk.carried.committed),
-        call(Op.MARK, last, 0, offset=end_marks(chunk), epoch=epochs(chunk.number), **_READ),
+        call(Op.MARK, last, 0, offset=chunk.carried.offset, epoch=epochs(chunk.number), **_READ),
         call(Op.LOG_START, last, 0, offset=0, epoch=epochs(chunk.number), **_READ),
         call(Op.REVOKED, last, 12),
     ]
-
-
-def end_marks(chunk: Chunk) -> Ints:
-    """The high watermark at the end of the chunk, as the last, empty poll tells it."""
-    if "end" not in chunk.marks:
-        chunk.marks["end"] = chunk.carried.offset.copy()
-    return chunk.marks["end"]

@@ -23,6 +23,7 @@ MEMBERS = 4  # of each group
 SCANNERS = 8
 TICK = 10_000  # ns from one message to the next
 START = 1_700_000_000_000_000_000
+LEADER = 1  # the broker that leads all partitions, in epoch after epoch
 LARGEST = 500_000  # messages of a chunk
 FEWEST = 6  # chunks
 ROWS_PER_MESSAGE = 4.0

@@ -41,11 +41,15 @@ def commits(log: Mapping[str, Any], owner: Ints, committed: Ints, last: int) -> 
 
 
 def marks(log: Mapping[str, Any], last: int) -> dict[str, Ints]:
-    """Every eighth round a poll tells the high watermark of the partitions it brings."""
-    with_mark = (log["window"] % EVERY == 3) & (log["window"] < last - 4)
-    rows = np.flatnonzero(log["polled"] & with_mark)
-    next_one = firsts(log["tp"][rows], log["window"][rows])
-    rows = rows[np.r_[np.flatnonzero(next_one)[1:] - 1, len(rows) - 1]] if len(rows) else rows
-    return {name: log[name][rows] for name in ("tp", "window")} | {
-        "offset": log["offset"][rows] + 1
-    }
+    """The high watermark that each poll tells of the partitions of which it brings records.
+
+    That of the last poll, which is empty, is told for all partitions together.
+    """
+    rows = np.flatnonzero(log["polled"] & (log["window"] < last))
+    rows = rows[np.lexsort((log["offset"][rows], log["window"][rows], log["tp"][rows]))]
+    first = firsts(log["tp"][rows], log["window"][rows])
+    rows = rows[np.r_[first[1:], True][: len(rows)]]
+    tp, window, offset = (log[name][rows] for name in ("tp", "window", "offset"))
+    span = int(offset.max(initial=0)) + 1  # a record that is given late lowers no high watermark
+    highest = np.maximum.accumulate(tp * span + offset) - tp * span
+    return {"tp": tp, "window": window, "offset": highest + 1}

@@ -4,33 +4,34 @@ import numpy as np
 
 from traces.generate.anomalies.registry import anomaly
 from traces.generate.anomalies.slot import Slot
-from traces.generate.members import end_marks
 from traces.generate.plan import TICK
 from traces.schema import NONE, Op, Outcome, Txn
 
 
 @anomaly("L11", stage="ready")
 def watermark_back(s: Slot) -> bool:
-    """A member is told a lower high watermark than before."""
+    """A member is told a higher high watermark than afterwards."""
     marks = s.chunk.marks
     mine = np.flatnonzero(marks["tp"] == s.tp)
-    if len(mine) < 2 or marks["offset"][mine[0]] < 2:
+    if len(mine) < 2:
         return False
-    marks["offset"][mine[1]] = marks["offset"][mine[0]] - 1
-    s.witness["offset"] = int(marks["offset"][mine[1]])
+    later = int(marks["offset"][mine[1]])
+    marks["offset"][mine[0]] = later + 1
+    s.witness["offset"] = later
     return True
 
 
 @anomaly("C7", stage="ready")
 def stale(s: Slot) -> bool:
-    """An empty poll at the end tells a high watermark below what was acknowledged."""
+    """An empty poll of somebody else tells a high watermark below what was acknowledged."""
     mine = s.rows[s.m["written"][s.rows] & (s.m["outcome"][s.rows] == Outcome.OK)]
     mine = mine[s.m["txn_state"][mine] != Txn.ABORTED]
-    marks = s.chunk.marks["offset"][s.chunk.marks["tp"] == s.tp]
     last = int(s.m["offset"][mine].max(initial=NONE))
-    if last < marks.max(initial=0):
+    if last == NONE:
         return False
-    end_marks(s.chunk)[s.tp] = last
+    process = s.chunk.clients.reader(f"late-{s.chunk.number}-{s.number}#0")
+    inv = int(s.chunk.at(s.chunk.plan.windows, 2))
+    s.told({"process": process, "inv": inv, "ret": inv + 500} | s.here, last)
     s.witness["offset"] = last
     return True
 

@@ -1,6 +1,6 @@
 """One partition in one generation: what an anomaly changes, and how."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,17 @@ from traces.columns import Bools
 from traces.context import Ints
 from traces.generate.chunk import Chunk
 from traces.generate.members import membered
-from traces.generate.plan import PRODUCERS, TOPIC_PARTITIONS, payload, topic_partition
-from traces.schema import NONE, Op, Outcome, Txn
+from traces.generate.plan import (
+    LEADER,
+    PRODUCERS,
+    TOPIC_PARTITIONS,
+    epochs,
+    payload,
+    topic_partition,
+)
+from traces.schema import NONE, Isolation, Op, Outcome, Txn
+
+_OF_A_RECORD = ("id", "hash", "offset", "flags")
 
 
 @define
@@ -141,7 +150,7 @@ class Slot:
         """A further row."""
         times = {"inv": int(inv), "ret": int(inv) + 500}
         if op is Op.POLL:
-            fields = fields | {"hash": int(payload(fields["id"]))}
+            fields = fields | {"hash": int(payload(fields["id"])), "node": LEADER}
         self.chunk.lines.append({"process": process, "op": int(op)} | times | fields)
 
     def member_row(self, op: Op, inv: int, **fields: int) -> None:
@@ -149,6 +158,19 @@ class Slot:
         tp = np.array([self.tp])
         mine = {name: int(np.ravel(v)[0]) for name, v in membered(self.chunk, tp).items()}
         self.row(op=op, inv=inv, **(mine | fields))
+
+    def told(self, poll: Mapping[str, int], mark: int) -> None:
+        """What a poll, of the same call, is told of the partition besides its records."""
+        fields = {name: value for name, value in poll.items() if name not in _OF_A_RECORD}
+        fields |= {"node": LEADER, "epoch": int(epochs(self.chunk.number)[self.tp])}
+        fields |= {"isolation": int(Isolation.READ_COMMITTED)} if "isolation" not in poll else {}
+        for op, offset in ((Op.MARK, mark), (Op.LOG_START, 0)):
+            self.chunk.lines.append(fields | {"op": int(op), "offset": offset, "order": 1 << 40})
+
+    def polls(self, process: int, inv: int, mark: int = 0, **record: int) -> None:
+        """A poll of its own is given this record, and told where the log begins and ends."""
+        self.row(process, Op.POLL, inv, **record)
+        self.told(self.chunk.lines[-1], max(mark, record["offset"] + 1))
 
     def taken_over(self, message: int, name: str, tid: str, end: int, epoch: int = 0) -> int:
         """Let a process of its own send it, in a transaction of its own that is committed."""

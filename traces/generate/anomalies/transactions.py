@@ -59,7 +59,7 @@ def _reads(
 
     def act() -> None:
         at = {"offset": int(s.m["offset"][what]), "id": int(s.m["id"][what])}
-        s.row(process, Op.POLL, inv, **mine, **s.here, **at, flags=Flag.MIXED)
+        s.polls(process, inv, **mine, **s.here, **at, flags=Flag.MIXED)
 
     s.chunk.stored.append(act)
 
@@ -102,7 +102,7 @@ def consumed_twice(s: Slot) -> bool:
             at = {"offset": int(s.m["offset"][v]), "id": int(s.m["id"][v]), "group": 2}
             isolation = int(Isolation.READ_COMMITTED)
             poll = mine | s.here | at | {"isolation": isolation}
-            s.row(process, Op.POLL, begin + 2 * TICK, **poll)
+            s.polls(process, begin + 2 * TICK, **poll)
 
         chunk.stored.append(act)
     return s.note(v)

@@ -75,6 +75,7 @@ class Deleted(Scenario):
         self.poll("late", 6, me, self.records(self.nth >= middle), (start, end))
         fields = {"isolation": COMMITTED, "epoch": 1, "offset": start}
         self.call("low", Op.LOG_START, 8, me | fields)
+        self.call("high", Op.MARK, 8, me | fields, offset=end)
         janitor = {"process": self.process("janitor"), "partition": self.partitions}
         self.call("deletes", Op.DELETE_RECORDS, 4, janitor, offset=start)
         surveyor = {"process": self.process("surveyor"), "partition": self.partitions}

@@ -53,6 +53,8 @@ class Positions(Scenario):
         }
         fields = {"isolation": COMMITTED, "offset": self.end, "inv": self.afterwards(0, 60)}
         self.call("late", Op.LAST_STABLE, 0, me, **fields)
+        self.call("late-end", Op.MARK, 0, me, **fields)
+        self.call("late-start", Op.LOG_START, 0, me, **(fields | {"offset": 0}))
 
     def _lost(self) -> None:
         me: dict[str, Any] = self.member("fresh", "fresh")

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from traces.columns import Bools
 from traces.context import Ints
-from traces.generate.plan import START, TICK, Clients, Plan, payload
+from traces.generate.plan import LEADER, START, TICK, Clients, Plan, payload
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 SCENARIO_PARTITIONS = 4  # partitions of each scenario's topic
@@ -105,7 +105,7 @@ class Scenario:
         self, name: str, phase: int, who: Mapping[str, Any], records: Columns, log: tuple[int, int]
     ) -> None:
         """Somebody is given records, and fields where the log begins and ends."""
-        fields = dict(who) | {"isolation": COMMITTED, "epoch": 1}
+        fields = {"node": LEADER} | dict(who) | {"isolation": COMMITTED, "epoch": 1}
         self.call(name, Op.POLL, phase, fields | records)
         fields |= {"partition": self.partitions, "order": 1 << 40}
         for what, op, offset in zip(("start", "end"), (Op.LOG_START, Op.MARK), log, strict=True):
