@@ -7,7 +7,7 @@ away never turns one answer into its opposite. So absence is counted here, at in
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from traces.columns import Bools, calls, firsts
 from traces.context import Ints
@@ -18,22 +18,17 @@ from traces.schema import NONE, Flag, Op, Outcome
 Columns = Mapping[str, Ints]
 
 
-def _ops(columns: Columns, *ops: Op) -> Bools:
-    return calls(columns, *ops)
+def _all(columns: Columns) -> Bools:
+    return np.ones(len(columns["op"]), bool)
 
 
-def _sends(columns: Columns) -> Bools:
-    return _ops(columns, Op.SEND)
-
-
-def _acked(columns: Columns) -> Bools:
-    """Sends that were answered; with acks=0 nobody waits for an answer, and there is no offset."""
-    return _ops(columns, Op.SEND) & (columns["outcome"] == Outcome.OK)
+def _ok(columns: Columns) -> Bools:
+    return columns["outcome"] == Outcome.OK
 
 
 def _pending(columns: Columns) -> Bools:
     """Sends of which only reads can tell where they were stored; a failed one may have been."""
-    return _ops(columns, Op.SEND) & (columns["offset"] == NONE)
+    return columns["offset"] == NONE
 
 
 def _unanswered(columns: Columns) -> Bools:
@@ -41,182 +36,86 @@ def _unanswered(columns: Columns) -> Bools:
     return _pending(columns) & (columns["outcome"] != Outcome.FAIL)
 
 
-def _transactional(columns: Columns) -> Bools:
-    return _ops(columns, Op.SEND) & (columns["tid"] >= 0)
-
-
-def _reads(columns: Columns) -> Bools:
-    return _ops(columns, Op.POLL, Op.SCAN)
-
-
-def _polls(columns: Columns) -> Bools:
-    return _ops(columns, Op.POLL)
-
-
-def _scans(columns: Columns) -> Bools:
-    return _ops(columns, Op.SCAN)
-
-
-def _scan_ends(columns: Columns) -> Bools:
-    return _ops(columns, Op.SCAN_END)
-
-
-def _commits(columns: Columns) -> Bools:
-    return _ops(columns, Op.COMMIT) & (columns["outcome"] == Outcome.OK)
-
-
-def _processed(columns: Columns) -> Bools:
-    return _ops(columns, Op.PROCESS)
-
-
-def _members(columns: Columns) -> Bools:
-    """Polls and processing by members of a group."""
-    return _ops(columns, Op.POLL, Op.PROCESS)
-
-
-def _assigned(columns: Columns) -> Bools:
-    return _ops(columns, Op.ASSIGNED)
-
-
-def _rebalanced(columns: Columns) -> Bools:
-    return _ops(columns, Op.ASSIGNED, Op.REVOKED, Op.LOST)
-
-
-def _inits(columns: Columns) -> Bools:
-    return _ops(columns, Op.INIT_PRODUCER) & (columns["outcome"] == Outcome.OK)
-
-
-def _begun(columns: Columns) -> Bools:
-    return _ops(columns, Op.TXN_BEGIN) & (columns["outcome"] == Outcome.OK)
-
-
-def _ended(columns: Columns) -> Bools:
-    return _ops(columns, Op.TXN_COMMIT, Op.TXN_ABORT)
-
-
-def _assigns(columns: Columns) -> Bools:
-    return _ops(columns, Op.ASSIGN, Op.SEEK) & (columns["outcome"] == Outcome.OK)
-
-
-def _fetched(columns: Columns) -> Bools:
-    return _ops(columns, Op.COMMITTED) & (columns["outcome"] == Outcome.OK)
-
-
-def _asked(columns: Columns) -> Bools:
-    return _ops(columns, Op.LIST_OFFSETS)
-
-
-def _earliest(columns: Columns) -> Bools:
-    return _ops(columns, Op.EARLIEST) & (columns["outcome"] == Outcome.OK)
-
-
-def _listed(columns: Columns) -> Bools:
-    return _ops(columns, Op.LIST_OFFSETS, Op.EARLIEST, Op.LATEST)
-
-
-def _numbered(columns: Columns) -> Bools:
+def _of_producers(columns: Columns) -> Bools:
     """Sends of producers that ever tell their producer id, but for those that have none."""
-    return _ops(columns, Op.SEND) & ((columns["flags"] & Flag.NO_PRODUCER) == 0)
-
-
-def _sent_offsets(columns: Columns) -> Bools:
-    return _ops(columns, Op.TXN_OFFSETS) & (columns["outcome"] == Outcome.OK)
-
-
-def _resets(columns: Columns) -> Bools:
-    return _ops(columns, Op.RESET)
-
-
-def _paused(columns: Columns) -> Bools:
-    return _ops(columns, Op.PAUSE, Op.RESUME)
-
-
-def _marks(columns: Columns) -> Bools:
-    return _ops(columns, Op.MARK)
-
-
-def _stable(columns: Columns) -> Bools:
-    return _ops(columns, Op.LAST_STABLE)
+    return (columns["flags"] & Flag.NO_PRODUCER) == 0
 
 
 def _answered(columns: Columns) -> Bools:
     """Polls that returned, with records or with nothing but what brokers report."""
-    rows = _ops(columns, Op.POLL, Op.MARK, Op.LOG_START, Op.LAST_STABLE)
-    dumps = columns["process"][_ops(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)]
-    return rows & (columns["outcome"] == Outcome.OK) & ~np.isin(columns["process"], dumps)
-
-
-def _log_starts(columns: Columns) -> Bools:
-    return _ops(columns, Op.LOG_START)
+    dumps = columns["process"][calls(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)]
+    return _ok(columns) & ~np.isin(columns["process"], dumps)
 
 
 def _given(columns: Columns) -> Bools:
     """Records that polls returned."""
-    return _ops(columns, Op.POLL) & (columns["topic"] != NONE)
+    return columns["topic"] != NONE
 
 
-def _committed_txns(columns: Columns) -> Bools:
-    return _ops(columns, Op.TXN_COMMIT) & (columns["outcome"] == Outcome.OK)
+@frozen
+class Kind:
+    """Rows that must carry these fields: of these calls all, or those that `which` picks."""
+
+    ops: frozenset[Op]
+    fields: tuple[str, ...]
+    which: Callable[[Columns], Bools] = _all
+
+    def chosen(self, columns: Columns) -> Bools:
+        """The rows."""
+        return calls(columns, *self.ops) & self.which(columns)
 
 
-def _subscribed(columns: Columns) -> Bools:
-    return _ops(columns, Op.SUBSCRIBE)
+def _kind(ops: str, fields: str, which: Callable[[Columns], Bools] = _all) -> Kind:
+    return Kind(frozenset(Op[op] for op in ops.split()), tuple(fields.split()), which)
 
 
-def _static(columns: Columns) -> Bools:
-    """Joins and commits of members that ever tell their instance."""
-    return _ops(columns, Op.ASSIGNED, Op.COMMIT)
-
-
-def _shared(columns: Columns) -> Bools:
-    return _ops(columns, Op.ACQUIRE, Op.ACKNOWLEDGE)
-
-
-_REBALANCE = ("topic", "partition", "inv", "ret", "group", "generation", "partitions")
-_SENT = ("topic", "partition", "offset", "group", "member", "generation", "txn", "inv", "ret")
-# Which rows must carry which fields. `acked` are the sends that were answered: others may
-# lack an offset and a return by their nature.
-FIELDS: Mapping[str, tuple[Callable[[Columns], Bools], tuple[str, ...]]] = {
-    "send": (_sends, ("topic", "partition", "id", "inv")),
-    "pending": (_pending, ("offset",)),
-    "unanswered": (_unanswered, ("offset",)),
-    "stamped": (_sends, ("timestamp",)),
-    "transactional": (_transactional, ("txn",)),
-    "acked": (_acked, ("partition", "offset", "ret")),
-    "read": (_reads, ("topic", "partition", "offset", "id", "inv", "ret", "isolation")),
-    "poll": (_polls, ("inv", "ret")),
-    "scan": (_scans, ("topic", "partition", "offset", "id", "epoch")),
-    "scan_end": (_scan_ends, ("offset",)),
-    "commit": (_commits, ("topic", "partition", "offset", "group", "generation", "inv", "ret")),
-    "process": (_processed, ("topic", "partition", "offset", "id", "inv")),
-    "member": (_members, ("group",)),
-    "assigned": (_assigned, ("topic", "partition", "group", "member", "generation", "inv", "ret")),
-    "assign": (_assigns, ("topic", "offset", "partitions")),
-    "rebalance": (_rebalanced, _REBALANCE),
-    "fetched": (_fetched, ("topic", "inv", "ret", "group", "partitions")),
-    "init_producer": (_inits, ("tid", "pid", "pepoch", "inv", "ret")),
-    "begin": (_begun, ("txn", "inv", "ret", "tid")),
-    "ending": (_ended, ("txn", "inv", "tid")),
-    "committing": (_committed_txns, ("ret",)),
-    "list_offsets": (_listed, ("topic", "partition", "offset", "inv", "ret")),
-    "asked": (_asked, ("timestamp",)),
-    "earliest": (_earliest, ("topic", "offset")),
-    "numbered": (_numbered, ("pid", "pepoch")),
-    "sent_offsets": (_sent_offsets, _SENT),
-    "reset": (_resets, ("topic", "partition", "offset", "inv", "ret")),
-    "pause": (_paused, ("topic", "partition", "partitions")),
-    "mark": (_marks, ("topic", "partition", "offset", "inv")),
-    "stable": (_stable, ("inv",)),
-    "placed_poll": (_given, ("node", "high_watermark")),
-    "watched_poll": (_given, ("high_watermark",)),
-    "watching": (_answered, ("high_watermark",)),
-    "starting": (_answered, ("log_start",)),
-    "placed_mark": (_marks, ("node",)),
-    "placed_start": (_log_starts, ("node",)),
-    "stable_poll": (_given, ("last_stable",)),
-    "subscribe": (_subscribed, ("topic", "group")),
-    "static": (_static, ("instance", "group", "inv", "ret")),
-    "shared": (_shared, ("topic", "partition", "offset", "group", "detail", "inv", "ret")),
+_POLLED = "POLL MARK LOG_START LAST_STABLE"
+_SENT = "topic partition offset group member generation txn inv ret"
+# `acked` are the sends that were answered: others may lack an offset and a return by their nature,
+# and with acks=0 nobody waits for an answer, and there is no offset.
+FIELDS: Mapping[str, Kind] = {
+    "send": _kind("SEND", "topic partition id inv"),
+    "pending": _kind("SEND", "offset", _pending),
+    "unanswered": _kind("SEND", "offset", _unanswered),
+    "stamped": _kind("SEND", "timestamp"),
+    "transactional": _kind("SEND", "txn", lambda columns: columns["tid"] >= 0),
+    "acked": _kind("SEND", "partition offset ret", _ok),
+    "read": _kind("POLL SCAN", "topic partition offset id inv ret isolation"),
+    "poll": _kind("POLL", "inv ret"),
+    "scan": _kind("SCAN", "topic partition offset id epoch"),
+    "scan_end": _kind("SCAN_END", "offset"),
+    "commit": _kind("COMMIT", "topic partition offset group generation inv ret", _ok),
+    "process": _kind("PROCESS", "topic partition offset id inv"),
+    "member": _kind("POLL PROCESS", "group"),
+    "assigned": _kind("ASSIGNED", "topic partition group member generation inv ret"),
+    "assign": _kind("ASSIGN SEEK", "topic offset partitions", _ok),
+    "rebalance": _kind(
+        "ASSIGNED REVOKED LOST", "topic partition inv ret group generation partitions"
+    ),
+    "fetched": _kind("COMMITTED", "topic inv ret group partitions", _ok),
+    "init_producer": _kind("INIT_PRODUCER", "tid pid pepoch inv ret", _ok),
+    "begin": _kind("TXN_BEGIN", "txn inv ret tid", _ok),
+    "ending": _kind("TXN_COMMIT TXN_ABORT", "txn inv tid"),
+    "committing": _kind("TXN_COMMIT", "ret", _ok),
+    "list_offsets": _kind("LIST_OFFSETS EARLIEST LATEST", "topic partition offset inv ret"),
+    "asked": _kind("LIST_OFFSETS", "timestamp"),
+    "earliest": _kind("EARLIEST", "topic offset", _ok),
+    "numbered": _kind("SEND", "pid pepoch", _of_producers),
+    "sent_offsets": _kind("TXN_OFFSETS", _SENT, _ok),
+    "reset": _kind("RESET", "topic partition offset inv ret"),
+    "pause": _kind("PAUSE RESUME", "topic partition partitions"),
+    "mark": _kind("MARK", "topic partition offset inv"),
+    "stable": _kind("LAST_STABLE", "inv"),
+    "placed_poll": _kind("POLL", "node high_watermark", _given),
+    "watched_poll": _kind("POLL", "high_watermark", _given),
+    "watching": _kind(_POLLED, "high_watermark", _answered),
+    "starting": _kind(_POLLED, "log_start", _answered),
+    "placed_mark": _kind("MARK", "node"),
+    "placed_start": _kind("LOG_START", "node"),
+    "stable_poll": _kind("POLL", "last_stable", _given),
+    "subscribe": _kind("SUBSCRIBE", "topic group"),
+    "static": _kind("ASSIGNED COMMIT", "instance group inv ret"),
+    "shared": _kind("ACQUIRE ACKNOWLEDGE", "topic partition offset group detail inv ret"),
 }
 # Kinds of which a call that concerns nothing is one, too.
 BARE = frozenset(("watching", "starting"))
@@ -237,12 +136,12 @@ MARKED: Mapping[str, str] = {
 }
 TELLING: Mapping[str, Callable[[Columns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
-    "numbers": lambda c: _ops(c, Op.SEND) & (c["pid"] != NONE),
-    "static": lambda c: _ops(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
-    "places": lambda c: _ops(c, Op.POLL, Op.MARK, Op.LOG_START) & (c["node"] != NONE),
-    "watches": lambda c: _ops(c, Op.MARK),
-    "starts": lambda c: _ops(c, Op.LOG_START),
-    "stability": lambda c: _ops(c, Op.LAST_STABLE),
+    "numbers": lambda c: calls(c, Op.SEND) & (c["pid"] != NONE),
+    "static": lambda c: calls(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
+    "places": lambda c: calls(c, Op.POLL, Op.MARK, Op.LOG_START) & (c["node"] != NONE),
+    "watches": lambda c: calls(c, Op.MARK),
+    "starts": lambda c: calls(c, Op.LOG_START),
+    "stability": lambda c: calls(c, Op.LAST_STABLE),
 }
 # What is missing if a producer may have sent what nobody tells.
 SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
@@ -338,12 +237,18 @@ def count(
     counts: dict[str, tuple[int, int]] = {}
     listed = np.where((columns["flags"] & Flag.UNLISTED) != 0, NONE, 0)
     columns = {**columns, **_reports(columns), "partitions": listed}
-    for kind, (select, names) in FIELDS.items():
-        chosen = select(columns) & (((columns["flags"] & Flag.EMPTY) == 0) | (kind in BARE))
+    concerned = (columns["flags"] & Flag.EMPTY) == 0
+    present = set(np.unique(columns["op"]).tolist())
+    for kind, one in FIELDS.items():
+        if present.isdisjoint(one.ops):
+            continue
+        chosen = one.chosen(columns)
+        if kind not in BARE:
+            chosen &= concerned
         if marked is not None and kind in MARKED:
             chosen &= marked[MARKED[kind]]
         total = int(np.count_nonzero(chosen))
-        for name in names if total else ():
+        for name in one.fields if total else ():
             absent = int(np.count_nonzero(columns[name][chosen] == NONE))
             counts[f"{kind}.{name}"] = absent, total
     return counts

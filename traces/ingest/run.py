@@ -11,7 +11,7 @@ from traces.arrow import pa, pq
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import SENDERS, Evidence
-from traces.ingest.files import Read, first_process, read
+from traces.ingest.files import Read, first_process, read, uncollected
 from traces.ingest.lines import END, SUFFIXES, pieces_of
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.summary import Summary
@@ -158,12 +158,13 @@ def read_pieces(folder: Path, size: int) -> Run:
     """As `read_trace`, in pieces of this many bytes: whatever they are, it is the same run."""
     of = source(folder)
     names = Names.seeded(of.known)
-    parts = [
-        one
-        for file, process in of.processes.items()
-        for piece in pieces_of(folder / file, size)
-        for one in read(folder / file, piece, size, process, of.meta, names)
-    ]
+    with uncollected():
+        parts = [
+            one
+            for file, process in of.processes.items()
+            for piece in pieces_of(folder / file, size)
+            for one in read(folder / file, piece, size, process, of.meta, names)
+        ]
     summaries, store = [one.summary for one in parts], _Memory()
     files = files_of(of, summaries, size)
     for one in parts:

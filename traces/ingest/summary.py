@@ -138,11 +138,13 @@ def distinct(*columns: Ints) -> tuple[Ints, Ints]:
         if size * len(known) > _SMALL:
             used, key = np.unique(key, return_inverse=True)
             values, size = [of[used] for of in values], len(used)
+        if len(known) == 1:
+            values.append(np.repeat(known, size))
+            continue
         values = [np.repeat(of, len(known)) for of in values]
         values.append(np.tile(known, size))
         size *= len(known)
-        if len(known) > 1:
-            key = key * len(known) + codes
+        key = key * len(known) + codes
     there = np.zeros(size, bool)
     there[key] = True
     used = np.flatnonzero(there)
@@ -155,6 +157,8 @@ def _codes(column: Ints) -> tuple[Ints, Ints]:
     if not len(column):
         return np.empty(0, np.int64), column.astype(np.int64)
     low, high = int(column.min()), int(column.max())
+    if low == high:
+        return np.array([low]), np.zeros(len(column), np.int64)
     if high - low >= _SMALL:
         return np.unique(column.astype(np.int64), return_inverse=True)
     above = column.astype(np.int64) - low
