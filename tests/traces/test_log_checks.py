@@ -259,6 +259,16 @@ def test_another_leader_or_replica_may_be_behind(tmp_path: Path, field: str) -> 
     assert said(tmp_path, lines, meta, "L11").verdict == "holds"
 
 
+def test_nobody_who_tells_no_log_start_says_that_what_was_deleted_is_gone(tmp_path: Path) -> None:
+    """A log start below what was deleted would be the breach, whatever is read and asked."""
+    lines, meta = the_truth()
+    assert said(tmp_path, lines, meta, "A2").verdict == "holds"
+    for line in (line for mine in lines.values() for line in mine if line["op"] == "poll"):
+        line.pop("log_start", None)
+    verdict = said(tmp_path, lines, meta, "A2")
+    assert (verdict.verdict, verdict.reason) == ("not checked", "the polls tell no log start")
+
+
 def test_what_a_consumer_had_fetched_before_may_be_read_after(tmp_path: Path) -> None:
     """Only a position that was set after the deletion shows that the record was still there."""
     lines, meta = the_truth()

@@ -141,7 +141,7 @@ def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
     "deleted records are gone",
     formula="DeleteRecords up to o answered ≺ a log start is told or a record read ⇒ it is ≥ o",
     needs="deleted.offset deleted.ret GIVEN scan read.inv list_offsets.inv list_offsets.offset "
-    "log_starts starting.log_start one_clock",
+    "log_starts log_starts.any starting.log_start one_clock",
     closed="deleted.topic moved.topic moved.inv",
     unless="topics.unclean_leader_election is true, or a crash loses what was not flushed "
     "(topics.flush_loses)",

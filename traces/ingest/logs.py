@@ -140,6 +140,8 @@ def _look_for_silence(evidence: Evidence, columns: Columns, names: Names, meta: 
         ("log_starts", Op.LOG_START, "no log start"),
     ):
         telling = _processes(columns, op) & polling
+        if polling and not telling:
+            evidence.missing[f"{need}.any"] = f"the polls tell {words}"
         _look_among(evidence, need, telling, polling - telling, names, words)
     parts = {part for part in _parts(columns, Op.LOG_START) if part[0] in polling}
     telling = {part[0] for part in parts if part[1] != NONE}
