@@ -6,9 +6,10 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from zlib import crc32
 
 import pytest
-from hypothesis import Phase, assume, example, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.evidence import KEPT, Lines, removals, without
@@ -44,22 +45,40 @@ def turned(before: Said, after: Said) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", [None, *MUTATIONS])
-@given(seed=st.integers(0, 10**9))
-@example(seed=373)  # a poll that tells watermarks, and not whether it returned records
-@example(seed=45)  # a send that may have been the last of a key of a compacted topic
-@example(seed=12762)  # answers about committed offsets that do not list what was asked for
-@settings(max_examples=max(2, settings().max_examples // 100), phases=SEEDED)
-def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None, seed: int) -> None:
+def turns(name: str | None, seed: int, some: int) -> dict[str, Any]:
+    """What so many removals turn round in the trace of this seed."""
     w = world(seed, steps=12)
     try:
         trace = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
     except NotHere:
         assume(False)
-        return
     before, random = judge(trace), Random(seed)
-    for what, remove in random.sample(list(removals(trace, random)), 8):
-        assert not turned(before, judge(without(trace, remove))), what
+    found = {
+        what: turned(before, judge(without(trace, remove)))
+        for what, remove in random.sample(list(removals(trace, random)), some)
+    }
+    return {what: one for what, one in found.items() if one}
+
+
+@pytest.mark.parametrize("name", [None, *MUTATIONS])
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=max(1, settings().max_examples // 100), phases=SEEDED)
+def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None, seed: int) -> None:
+    seed += crc32(str(name).encode())  # Hypothesis begins with 0 for each of them
+    assert not turns(name, seed, 8), (name, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        (None, 373),  # a poll that tells watermarks, and not whether it returned records
+        (None, 45),  # a send that may have been the last of a key of a compacted topic
+        # answers about committed offsets that do not list what was asked for
+        ("hide_what_was_committed", 12762),
+    ],
+)
+def test_nor_did_it_where_it_once_had(name: str | None, seed: int) -> None:
+    assert not turns(name, seed, 40)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
