@@ -37,10 +37,10 @@ Built by `make docs` from the checks themselves.
 stands, and where nothing is found the check answers *not checked*. *Cannot do without* are those
 whose absence could make a finding up: without them nothing is said. `producers` and `consumers`
 stand for their files, `producers.whole` and `consumers.whole` for files that end with `close` or
-`crash`, `log_starts any` for polls that tell log starts at all, `one_clock` for times of one clock, `complete` and `scan` for the final reading, `lives`
-for topic ids where a topic was made again. How to record them is said
-[at the end](#how-to-record-what-a-check-needs), in the [format](traces.md), and of our
-[recorder](recorder.md). Below each check stands what it shows for an injected fault.
+`crash`, `log_starts any` for polls that tell log starts at all, `one_clock` for times of one clock,
+`complete` and `scan` for the final reading, `lives` for topic ids where a topic was made again. How
+to record them is said [at the end](#how-to-record-what-a-check-needs), in the [format](traces.md),
+and of our [recorder](recorder.md). Below each check stands what it shows for an injected fault.
 """
 _TAIL = """
 ## How to record what a check needs
