@@ -229,7 +229,7 @@ SEEN = [
     ("commits_by_majority", 0, f"{P}._isr_holds_committed: CommittedInIsr"),
     ("processes_before_the_answer", 10, f"{G}.did: AtMostOnce"),
     ("commits_before_processing", 0, f"{G}.must_be_done: AtLeastOnce"),
-    ("never_elects_from_the_elr", 20, f"{E}.handle: Progress"),
+    ("never_elects_from_the_elr", 7, f"{E}.handle: Progress"),
 ]
 
 
