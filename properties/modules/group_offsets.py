@@ -18,6 +18,7 @@ from refimpl.broker.messages import TopicPartition
 from refimpl.errors import Refusal
 from refimpl.groups.classic_records import record_of
 from refimpl.groups.config import GroupConfig
+from refimpl.groups.consumer_topics import TopicView
 from refimpl.groups.coordinator import EXPIRE, GroupCoordinator
 from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import LOGICS, new_coordinator
@@ -103,7 +104,7 @@ class GroupOffsets(Binding):
         "CountFromCommit": True,
         "SameTopic": True,
     }
-    shared_on_purpose: ClassVar = (GroupStore, CommittedLog, *LOGICS)
+    shared_on_purpose: ClassVar = (GroupStore, CommittedLog, TopicView, *LOGICS)
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.max_generation: int = constants["MaxGeneration"]
