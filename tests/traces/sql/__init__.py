@@ -1,0 +1,256 @@
+"""Promises asked in SQL: one query for each check, which is broken where it answers with a row.
+
+Written from the formulas and the page of the format alone, for traces in which acks are all,
+elections clean, producers idempotent, files whole and settings known; what is undecided there is
+no answer. The tables are made of the lines here and by nobody else's reader.
+"""
+
+from collections.abc import Callable, Iterator, Set
+from importlib import import_module
+from typing import Any, cast
+
+import duckdb
+import pyarrow as pa
+
+from tests.traces.sql import consumers, groups, logs, producers
+from tests.traces.world import Line
+
+QUERIES = logs.QUERIES | producers.QUERIES | consumers.QUERIES | groups.QUERIES
+
+_COLUMNS = {
+    **dict.fromkeys(
+        ("n", "i", "inv", "ret", "off", "generation", "txn", "pid", "epoch"), pa.int64()
+    ),
+    **dict.fromkeys(("seqno", "cnt", "replica", "lepoch", "stamp", "hash"), pa.int64()),
+    **dict.fromkeys(("process", "op", "outcome", "clock", "place", "topic", "id"), pa.string()),
+    **dict.fromkeys(("key", "grp", "iso", "ack", "control", "life", "instance"), pa.string()),
+    **dict.fromkeys(("tid", "reason", "member"), pa.string()),
+    **dict.fromkeys(("auto", "tombstone"), pa.bool_()),
+}
+_PARTS = "topic varchar, partition int, compact bool, retention bigint, lag bigint, stamped bool"
+_REPORTS = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
+
+
+def rows(lines: dict[str, list[Line]]) -> Iterator[dict[str, Any]]:
+    """A row for each record of a call, each partition that it names or reports of, and itself."""
+    for process, mine in lines.items():
+        for n, line in enumerate(mine):
+            get = line.get
+            call = {
+                "process": process,
+                "n": n,
+                "outcome": line["outcome"],
+                "tid": get("transactional_id"),
+            }
+            call |= {
+                "inv": get("invoked_ns"),
+                "ret": get("returned_ns"),
+                "clock": get("clock", "host"),
+            }
+            call |= {"grp": get("group"), "generation": get("generation"), "txn": get("txn")}
+            call |= {
+                "pid": get("producer_id"),
+                "epoch": get("producer_epoch"),
+                "iso": get("isolation"),
+            }
+            call |= {"replica": get("replica"), "control": get("control"), "reason": get("reason")}
+            call |= {
+                "member": get("member"),
+                "instance": get("instance"),
+                "auto": bool(get("auto")),
+            }
+            for i, (op, place, off, more) in enumerate(_told(line)):
+                topic = place and place.rpartition(":")[0]
+                life = line.get("topic_ids", {}).get(topic)
+                yield (
+                    call
+                    | {"i": i, "op": op, "place": place, "off": off, "topic": topic, "life": life}
+                    | more
+                )
+
+
+def _told(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[str, Any]]]:
+    op: str = line["op"]
+    yield "call " + op, None, None, {}
+    if op == "subscribe":
+        for topic in line.get("topics", ()):
+            yield op, f"{topic}:", None, {}
+        return
+    for r in line.get("records", ()):
+        more = {"id": str(r["id"]) if "id" in r else None, "key": r.get("key"), "ack": r.get("ack")}
+        more |= {
+            "cnt": r.get("delivery_count"),
+            "seqno": r.get("sequence"),
+            "lepoch": r.get("epoch"),
+        }
+        more |= {
+            "stamp": r.get("timestamp"),
+            "hash": r.get("hash"),
+            "tombstone": r.get("tombstone"),
+        }
+        word = "marker" if "control" in line else op
+        yield word, f"{r['topic']}:{r['partition']}", r.get("offset"), more
+    word = "scan_end" if op == "scan" else "dump_end" if op == "dump" else op
+    if op == "list_offsets" and isinstance(line.get("query"), str):
+        word = line["query"]
+    asked = {"stamp": line["query"]} if isinstance(line.get("query"), int) else {}
+    places = {**dict.fromkeys(line.get("partitions", ())), **line.get("offsets", {})}
+    if op not in ("send", "poll", "process", "acquire", "acknowledge"):
+        for place, off in places.items():
+            yield word, place, off, asked
+    for name, report in _REPORTS.items():
+        for place, off in line.get(name, {}).items():
+            yield report, place, off, {"lepoch": line.get("leader_epochs", {}).get(place)}
+
+
+VIEWS = """
+create view units as select process, txn,
+    bool_or(op = 'call txn_commit' and outcome = 'ok') as answered,
+    bool_or(op = 'call txn_abort' and outcome = 'ok') as aborted,
+    min(case when op = 'call txn_commit' then inv end) as asked
+  from r where txn is not null group by process, txn;
+create view proved as select distinct s.process, s.txn from r s join r d on d.id = s.id
+    and d.place = s.place and d.op in ('poll', 'scan') and d.iso = 'read_committed'
+    and d.outcome = 'ok' where s.op = 'send' and s.txn is not null;
+create table sends as select r.*, case when r.txn is null and r.tid is null then 'none'
+    when u.answered then 'committed' when u.aborted then 'aborted'
+    when p.txn is not null then 'committed' else 'unknown' end as state, u.asked
+  from r left join units u using (process, txn) left join proved p using (process, txn)
+  where r.op = 'send';
+alter table sends add column done bool;
+alter table sends add column kept bool;
+update sends set done = outcome = 'ok' or (outcome = 'info' and state = 'committed'),
+    kept = state in ('none', 'committed');
+create table reads as select * from r where op in ('poll', 'scan') and off is not null;
+create table final as select * from reads where op = 'scan' and outcome = 'ok';
+create table acked as select * from sends where done and off is not null;
+create table placed as select s.*, case when s.done and s.off is not null then s.off
+    when (select count(*) from sends o where o.place = s.place and o.id = s.id
+          and (o.outcome <> 'fail' or s.outcome = 'fail')) = 1
+    then (select min(d.off) from reads d where d.place = s.place and d.id = s.id) end as at
+  from sends s;
+create view moves as select *, lead(op) over own as nxt, lead(ret) over own as nret,
+    lead(n) over own as nn, lead(generation) over own as ngen
+  from r where op in ('assigned', 'revoked', 'lost') and outcome = 'ok' and place is not null
+  window own as (partition by process, place order by n, i);
+create view known as select place, off, id from acked union all by name
+  select place, off, id from reads;
+create view answers as select * from r where op in ('mark', 'log_start', 'last_stable')
+  and outcome = 'ok' and off is not null and process not in (
+  select process from r where op in ('dump', 'dump_end', 'marker'));
+create table visible as from (select place, off, iso from reads where outcome = 'ok'
+  union select s.place, s.at, 'read_committed' from placed s where kept and outcome <> 'fail') v
+  where off >= head(v.place) and not exists (from parts p where p.compact
+    and v.place = p.topic || ':' || p.partition and not exists (from final f
+    where f.place = v.place and f.off = v.off));
+create macro passed(x, low, high, rc) as exists (from visible v where v.place = x
+  and v.off >= low and v.off < high and (v.iso = 'read_committed' or not rc));
+create table moved as select *, row_number() over (order by process, n, i) as nth from r
+  where outcome = 'ok' and place is not null
+  and op in ('poll', 'seek', 'assign', 'reset', 'assigned', 'revoked', 'lost', 'committed');
+create view starts as select * from r
+  where op in ('earliest', 'log_start', 'delete_records') and outcome = 'ok' and off is not null;
+create view offered as select c.*, c.outcome = 'ok' as sure from r c
+    where c.op = 'commit' and c.outcome <> 'fail'
+  union all by name select t.* replace (e.ret as ret), u.answered as sure
+    from r t join units u using (process, txn)
+    join r e on e.process = t.process and e.txn = t.txn and e.op = 'call txn_commit'
+    where t.op = 'txn_offsets' and t.outcome <> 'fail' and not u.aborted;
+create view copies as select process, place, replica, max(off) filter (op = 'log_start') as low,
+    max(off) filter (op = 'mark') as high
+  from r group by process, place, replica having bool_or(op in ('dump', 'marker', 'dump_end'));
+create view ended as select process, max(ret) as at from r
+  where op in ('call close', 'call crash') group by process;
+"""
+
+
+def broken(
+    lines: dict[str, list[Line]], meta: dict[str, Any], asked: Set[str] = QUERIES.keys()
+) -> set[str]:
+    """The checks, of those asked, whose query answers with a row."""
+    with duckdb.connect(config={"threads": 1}) as db:
+        cast("Any", db).create_function("key_partition", _partition)
+        table = pa.Table.from_pylist(list(rows(lines)), pa.schema(list(_COLUMNS.items())))
+        db.register("told", table)
+        db.execute("create table r as select * from told")
+        _settings(db, meta)
+        db.execute(VIEWS)
+        return {id for id in asked & QUERIES.keys() if _answers(db, id, QUERIES[id])}
+
+
+def _partition(partitioner: str, key: str, partitions: int) -> int:
+    """Where a producer with this partitioner puts a key, as another library has it."""
+    assert partitioner == "murmur2_random"
+    murmur2: Callable[[bytes], int] = import_module("aiokafka.partitioner").murmur2
+    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def _answers(db: duckdb.DuckDBPyConnection, id: str, query: str) -> bool:
+    try:
+        return db.execute(f"select count(*) from ({query})").fetchone() != (0,)
+    except duckdb.Error as wrong:
+        raise AssertionError(f"{id}: {wrong}") from wrong
+
+
+def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
+    topics = [
+        (
+            topic,
+            p,
+            "compact" in s["cleanup_policy"],
+            s.get("delete_retention_ms"),
+            s.get("min_compaction_lag_ms"),
+            s.get("message_timestamp_type") == "LogAppendTime",
+        )
+        for topic, s in meta.get("topics", {}).items()
+        for p in range(s["partitions"])
+    ]
+    consumers = [
+        (c, s["group"], s.get("session_timeout_ms"), s["group_protocol"])
+        for c, s in meta.get("consumers", {}).items()
+    ]
+    shares = [
+        (g, s["delivery_limit"], s["isolation"], s["lock_ms"])
+        for g, s in meta.get("share_groups", {}).items()
+    ]
+    timeouts = [
+        (p, s["transaction_timeout_ms"])
+        for p, s in meta.get("producers", {}).items()
+        if "transaction_timeout_ms" in s
+    ]
+    placers = [
+        (p, s["partitioner"]) for p, s in meta.get("producers", {}).items() if "partitioner" in s
+    ]
+    for name, columns, values in (
+        ("parts", _PARTS, topics),
+        ("members", "name varchar, grp varchar, ms bigint, protocol varchar", consumers),
+        ("timeouts", "name varchar, ms bigint", timeouts),
+        ("placers", "name varchar, partitioner varchar", placers),
+        ("shares", "grp varchar, most int, iso varchar, ms bigint", shares),
+    ):
+        db.execute(f"create table {name} ({columns})")
+        if values:
+            db.executemany(f"insert into {name} values ({', '.join('?' * len(values[0]))})", values)
+    db.execute("""
+        create macro compacted(x) as exists (from parts p where p.topic = x and p.compact);
+        create macro expired(x, y, gone, since) as gone and (select max(e.ret) from r e
+            where e.place = y and e.op = 'scan_end') - since >= (select max(p.retention) * 1000000
+            from parts p where p.topic = x);
+        create macro append_time(x) as exists (from parts p where p.topic = x and p.stamped);
+        create macro compaction_lag(x) as (select max(p.lag) * 1000000 from parts p
+            where p.topic = x);
+        create macro lock(g) as (select max(ms) * 1000000 from shares h where h.grp = g);
+        create macro hanging_after(c) as (select max(ms) * 1000000 + 20000000000 from timeouts t
+            where t.name = split_part(c, '#', 1));
+        create macro head(x) as coalesce((select max(off) from r e where e.place = x
+            and e.op = 'earliest' and e.outcome = 'ok'), 0);
+        create macro placed_by(c) as (select max(partitioner) from placers p
+            where p.name = split_part(c, '#', 1));
+        create macro timed(c) as exists (from members m where m.name = split_part(c, '#', 1)
+            and m.ms is not null and m.protocol = 'classic');
+        create macro timeout(g) as (select case when count(m.ms) = count(*) and bool_and(m.protocol
+            = 'classic') then max(m.ms) * 1000000 end from members m where m.grp = g);
+        create macro delivery_limit(g) as (select max(most) from shares h where h.grp = g);
+        create macro committed_only(g) as exists (from shares s where s.grp = g
+            and s.iso = 'read_committed');
+    """)
