@@ -58,13 +58,23 @@ QUERIES = {
         where v.place = c.place and v.off < c.upto and v.iso = 'read_committed'
         and exists (from r x where x.op = 'process' and x.grp = c.grp)
         and not exists (from r x where x.op = 'process' and x.grp = c.grp and x.place = v.place
-            and x.off = v.off)""",
+            and x.off = v.off and x.id = v.id)""",
     "G9": """from reads select 1 where op = 'poll' and outcome = 'ok' and grp is not null
         group by grp, place, off, id having count(*) > 1""",
-    "G10": """from (from moved select *, lag(op) over w as prior, lag(off) over w as base,
-              lag(op, 2) over w as before window w as (partition by process, place order by nth)) d
-        where op = 'poll' and prior = 'committed' and before = 'assigned' and base is not null
-        and passed(d.place, d.base, d.off, d.iso = 'read_committed')""",
+    "G10": """from reads d where d.op = 'poll' and d.outcome = 'ok' and d.grp is not null
+        and not exists (from reads e where e.op = 'poll' and e.process = d.process
+            and e.place = d.place and (e.n, e.i) < (d.n, d.i) and e.n > coalesce((select max(g.n)
+                from r g where g.process = d.process and g.place = d.place and g.n < d.n
+                and g.op in ('assigned', 'revoked', 'lost', 'seek', 'assign')), -1))
+        and coalesce((select arg_max(g.op, (g.n, g.i)) from r g where g.process = d.process
+            and g.place = d.place and g.n < d.n and g.op in ('committed', 'assigned', 'seek',
+            'assign', 'reset')), '') not in ('seek', 'assign', 'reset')
+        and passed(d.place, greatest((select arg_max_null(case when g.op = 'committed' then g.off
+            end, (g.n, g.i)) from r g where g.process = d.process and g.place = d.place
+            and g.n < d.n and g.op in ('committed', 'assigned')),
+            (select max(c.off) from offered c where c.grp = d.grp and c.place = d.place
+            and c.inv <= d.ret and not (c.process = d.process and c.n >= d.n))),
+            d.off, d.iso = 'read_committed')""",
     "G11": """from moves a, moves b, r c where a.op = 'assigned' and b.op = 'assigned'
         and c.op = 'commit' and c.outcome = 'ok' and not c.auto and c.process = a.process
         and a.instance = b.instance and c.instance = a.instance and a.process <> b.process
