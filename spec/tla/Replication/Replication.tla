@@ -212,4 +212,10 @@ OneLeaderPerEpoch == A!OneLeaderPerEpoch
 PartitionEpochBehind == A!PartitionEpochBehind
 OneDecision == state = [leader |-> T(1)!Decided.leader, epoch |-> T(1)!Current,
                         partitionEpoch |-> state.partitionEpoch, isr |-> T(1)!Decided.isr]
+
+-----------------------------------------------------------------------------
+(* Probes: each must be violated, or the model never gets there.            *)
+
+(* Who starts again does not lead again in its leader epoch.                *)
+NeverLeadsUnderAnother == \A r \in Replicas : T(1)!Leads(r) => incarnation[r] = 0
 =============================================================================
