@@ -22,6 +22,7 @@ KAFKA, SCALA = "4.3.1", "2.13.18"
 CORE, METADATA = "kafka_2.13", "kafka-metadata"
 COMPILER = ("scala-compiler", "scala-library", "scala-reflect")
 CONTROL_MANAGER = "org/apache/kafka/controller/ReplicationControlManager.java"
+HEARD = "HighWatermarkListener highWatermarklistener; long heardWhileLoading = -1L;"
 
 
 @frozen
@@ -103,6 +104,42 @@ FIXES = {
             original.removeAll(Replicas.toList(part.addingReplicas));
             adding.removeAll(original);
             builder.setTargetAdding(adding);""",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-group-stale-after-load.md: listen before the load, apply it behind.
+    "group-stale-after-load": Fix(
+        "kafka-coordinator-common",
+        "org/apache/kafka/coordinator/common/runtime/CoordinatorRuntime.java",
+        (
+            Edit(
+                "class CoordinatorContext {", "HighWatermarkListener highWatermarklistener;", HEARD
+            ),
+            Edit(
+                "private void transitionTo(",
+                "highWatermarklistener = new HighWatermarkListener();",
+                """if (heardWhileLoading > coordinator.lastCommittedOffset())
+                        coordinator.updateLastCommittedOffset(
+                            Math.min(heardWhileLoading, coordinator.lastWrittenOffset()));""",
+            ),
+            Edit(
+                "private void transitionTo(",
+                "partitionWriter.registerListener(tp, highWatermarklistener);",
+                "",
+            ),
+            Edit(
+                "private void transitionTo(",
+                "load();",
+                """heardWhileLoading = -1L;
+                    highWatermarklistener = new HighWatermarkListener();
+                    partitionWriter.registerListener(tp, highWatermarklistener);
+                    load();""",
+            ),
+            Edit(
+                "public void onHighWatermarkUpdated(",
+                'log.debug("Ignored high watermark',
+                """context.heardWhileLoading = newHighWatermark;
+                                log.debug("Ignored high watermark""",
             ),
         ),
     ),
