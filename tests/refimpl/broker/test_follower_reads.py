@@ -61,11 +61,16 @@ def test_a_leader_of_the_past_sends_nobody_away() -> None:
 def test_who_knows_another_leader_epoch_is_told_so_and_not_sent_away() -> None:
     cluster = led()
     cluster.decide(1, 2, racks=RACKS)
-    for epoch, error in ((1, "FENCED_LEADER_EPOCH"), (9, "UNKNOWN_LEADER_EPOCH")):
+    for epoch, error, preferred_replica in (
+        (1, "FENCED_LEADER_EPOCH", -1),
+        (2, None, 2),
+        (9, "UNKNOWN_LEADER_EPOCH", -1),
+    ):
+        cluster.follow(2, 1, epoch=2)
         asked = (m.FetchPartition(ORDERS, 0, epoch),)
         (answer,) = cluster.ask(m.FetchRequest(asked, 0, rack_id="b"))
         assert [(one.error, one.preferred_read_replica) for one in answer.partitions] == [
-            (error, -1)
+            (error, preferred_replica)
         ]
 
 

@@ -6,7 +6,7 @@ from refimpl.broker import messages as m
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.control_messages import AlterPartitionRequest, AlterPartitionResponse
 from refimpl.broker.node import ISR
-from refimpl.broker.observations import Refused
+from refimpl.broker.observations import IsrAsked, Refused
 from refimpl.machines.messages import AlterPartitionResponse as Outcome
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of, leading
 
@@ -78,9 +78,11 @@ def test_who_has_what_was_the_end_at_its_last_fetch_keeps_up_though_writes_go_on
 
 def test_the_clocks_of_followers_start_with_the_leaders_epoch() -> None:
     cluster = leading()
+    cluster.catch_up()
     cluster.decide(2, 2)
     cluster.now += 10 * lag(cluster)
     cluster.decide(1, 3)
+    assert (cluster.partition.last_fetch, cluster.partition.log_starts) == ({}, {})
     assert tick(cluster, lag(cluster)) == []
     assert tick(cluster, 1) == [{1, 3}]
 
@@ -91,6 +93,7 @@ def test_a_change_without_an_answer_is_asked_for_again() -> None:
     assert tick(cluster, lag(cluster) + 1) == [{1, 3}]
     assert tick(cluster, again) == []
     assert tick(cluster, 1) == [{1, 3}]
+    assert [one.again for one in cluster.told if isinstance(one, IsrAsked)] == [False, True]
     assert tick(cluster, again) == [], "it counts from the last time"
 
 
@@ -144,3 +147,29 @@ def test_a_fetch_that_waits_is_answered_when_there_are_records() -> None:
         one.body for one in cluster.told[known:] if isinstance(one, m.Response) and one.target == 2
     ]
     assert [len(one.partitions[0].records) for one in served] == [1]
+
+
+def test_a_leader_alone_in_its_isr_commits_what_it_appends() -> None:
+    alone, accompanied = Cluster(), Cluster()
+    alone.decide(1, 1, (1,))
+    accompanied.decide(1, 1, (1, 2))
+    for cluster in (alone, accompanied):
+        cluster.produce(batch_of(b"a"))
+    assert alone.partition.replica.high_watermark == 1
+    assert accompanied.partition.replica.high_watermark == 0
+
+
+def test_a_follower_that_waits_hears_of_a_high_watermark_that_moved() -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a"))
+    asked = m.FetchPartition(ORDERS, 1, 1, 1, 1)
+    first = m.FetchRequest((asked,), 500, replica_id=2, replica_epoch=EPOCH, session_epoch=0)
+    (begun,) = cluster.ask(first, 2)
+    waiting = first._replace(partitions=(), session_id=begun.session_id, session_epoch=1)
+    assert cluster.ask(waiting, 2) == []
+    known = len(cluster.told)
+    cluster.follow(3, 1)
+    (told,) = [
+        one.body for one in cluster.told[known:] if isinstance(one, m.Response) and one.target == 2
+    ]
+    assert [(one.high_watermark, len(one.records)) for one in told.partitions] == [(1, 0)]

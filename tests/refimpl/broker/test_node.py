@@ -10,7 +10,7 @@ from refimpl.broker import messages as m
 from refimpl.broker.control_messages import BrokerHeartbeatRequest, StorageFailed
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import FETCH, HEARTBEAT
-from refimpl.broker.observations import FetchAnswered, Ignored, WentOffline
+from refimpl.broker.observations import FetchAnswered, Ignored, Refused, WentOffline
 from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.storage.batch import batches
 from refimpl.storage.config import LogConfig
@@ -45,8 +45,16 @@ def test_what_is_not_committed_in_time_is_told_once_and_may_be_committed_later()
     assert of_kind(m.ProduceResponse, cluster.later(99)) == []
     (told,) = of_kind(m.ProduceResponse, cluster.later(1))
     assert told.partitions == (m.ProducedPartition(ORDERS, "REQUEST_TIMED_OUT"),)
+    assert Refused("Produce", "REQUEST_TIMED_OUT") in cluster.told
     assert of_kind(m.ProduceResponse, [one.body for one in cluster.catch_up()]) == []
     assert cluster.partition.replica.high_watermark == 1
+
+
+def test_who_was_told_of_a_time_out_is_told_nothing_when_the_leader_goes() -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a"), acks=-1, timeout_ms=100)
+    assert len(of_kind(m.ProduceResponse, cluster.later(100))) == 1
+    assert of_kind(m.ProduceResponse, cluster.decide(2, 2)) == []
 
 
 def test_a_repeated_batch_is_told_where_it_went() -> None:
@@ -138,6 +146,21 @@ def test_a_fetch_waits_for_min_bytes() -> None:
     assert consumed(cluster.catch_up()) == []
     cluster.produce(batch_of(b"b"))
     assert consumed(cluster.catch_up()) == [2 * ONE]
+
+
+def test_a_fetch_of_no_bytes_waits_for_nothing() -> None:
+    cluster = committed(1)
+    (answer,) = cluster.fetch(2, max_wait_ms=50, min_bytes=0)
+    assert [(one.error, len(one.records)) for one in answer.partitions] == [(None, 0)]
+
+
+def test_a_fetch_is_answered_once() -> None:
+    cluster = committed(1)
+    end = cluster.partition.log.end
+    assert cluster.fetch(end, max_wait_ms=50) == []
+    assert len(of_kind(m.FetchResponse, cluster.later(50))) == 1
+    cluster.produce(batch_of(b"a"))
+    assert consumed(cluster.catch_up()) == []
 
 
 def consumed(answers: list[m.Response]) -> list[int]:
@@ -354,6 +377,20 @@ def test_a_lost_connection_ends_the_session_and_another_ones_does_not() -> None:
     assert (fetcher.in_flight, fetcher.session.epoch) == (0, m.NEW_SESSION)
     (late,) = [one for one in answer_outputs(cluster, asked) if isinstance(one, Ignored)]
     assert late.what == "answers nobody waits for"
+
+
+def test_who_gets_no_answer_asks_again_in_a_new_session() -> None:
+    cluster, asked = following()
+    (asked,) = answer(cluster, asked, m.FetchedPartition(ORDERS, None, 0, 0, 0))
+    assert asked.body.session_epoch == 1
+    patience = cluster.config.replica_socket_timeout_ms
+
+    def asks(now: int) -> list[int]:
+        outputs = cluster.node.handle(now, m.Timer(now, FETCH))
+        return [one.body.session_epoch for one in outputs if isinstance(one, m.Request)]
+
+    assert asks(cluster.now + patience) == []
+    assert asks(cluster.now + patience + 1) == [m.NEW_SESSION]
 
 
 def test_a_leader_that_cannot_tell_its_log_start_changes_nothing() -> None:
