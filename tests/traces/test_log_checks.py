@@ -108,7 +108,15 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         "not checked",
         "meta.json does not tell",
     ),
-    ("compact_early", "L19", COMPACTED, {"min_compaction_lag_ms": None}, "holds", ""),
+    ("compact_early", "L19", COMPACTED, {"min_compaction_lag_ms": 0}, "holds", ""),
+    (
+        "compact_early",
+        "L19",
+        COMPACTED,
+        {"min_compaction_lag_ms": None},
+        "not checked",
+        "meta.json does not tell",
+    ),
     ("read_what_was_deleted", "A2", DELETED, {}, "violated", "flush_loses"),
     (
         "read_what_was_deleted",
@@ -129,7 +137,14 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         "meta.json does not tell",
     ),
     ("send_a_key_elsewhere", "P6", KEYED, {}, "violated", "never allowed"),
-    ("send_a_key_elsewhere", "P6", KEYED, {"partitions": None}, "holds", ""),
+    (
+        "send_a_key_elsewhere",
+        "P6",
+        KEYED,
+        {"partitions": None},
+        "not checked",
+        "partitions is miss",
+    ),
 ]
 
 

@@ -170,8 +170,8 @@ def _may_be_followed(p: Partition, last: Ints) -> Bools:
     needs="ACKS TXNS ENDS send.inv read.ret one_clock",
     closed=f"complete final READS SENDS TXNS {HIDDEN}",
     unless="producers.idempotence is false or the application sent the id more than once (it was "
-    "stored twice), or a sender that stamps its records itself (topics.message_timestamp_type) "
-    "made them old",
+    "stored twice), topics.min_compaction_lag_ms is shorter, or a sender that stamps its records "
+    "itself (topics.message_timestamp_type) made them old",
     kinds="compaction-moved compaction-too-early",
     looks_at="records of compacted topics and a final scan",
     uses="compacted.key",
@@ -181,15 +181,15 @@ def moved_or_early(p: Partition) -> list[Found]:
 
     Only the lag of replaced records is judged here: that nothing else goes is L18 for the last
     record of a key. Kafka measures the lag by the record's timestamp, which an application may set;
-    the lag is certain only where the leader stamps.
+    the lag is certain only where the leader stamps, and where the lag itself is told.
     """
     if not compacted(p):
         return [Found(0)]
     known = stored(p)
     moved = _moved(p, known)
     early = _too_early(p, known)
-    stamped = int(p.context.append_time[p.t]) == 1
-    clauses = np.full(len(early), 0 if stamped else clause(Clause.UNKNOWN, np.int64(p.t)))
+    certain = int(p.context.append_time[p.t]) == 1 and int(p.context.compaction_lag[p.t]) >= 0
+    clauses = np.full(len(early), 0 if certain else clause(Clause.UNKNOWN, np.int64(p.t)))
     return [
         Found(len(known), moved, _copied(p, moved), "compaction-moved"),
         Found(0, early, clauses, "compaction-too-early"),
@@ -234,13 +234,16 @@ def _copied(p: Partition, moved: Ints) -> Ints:
 
 
 def _too_early(p: Partition, known: Ints) -> Ints:
-    """Pairs: a send whose record is gone before its time, and the one that replaced it."""
+    """Pairs: a send whose record is gone before its time, and the one that replaced it.
+
+    Of a lag that is not told any may be before its time.
+    """
     lag = int(p.context.compaction_lag[p.t])
-    if lag <= 0:
+    if lag == 0:
         return np.empty((0, 2), np.int64)
     end = scanned_until(p)
     last = last_of_key(p, known)
     by = last[lookup(p.key[last], p.key[known])] if len(known) else known
     gone = (by != known) & ~np.isin(p.id[known], p.id[p.final]) & (places(p, known) < end)
-    early = gone & (age_at_the_end(p, known) < lag)
+    early = gone & ((age_at_the_end(p, known) < lag) | (lag < 0))
     return witness(known[early], by[early])

@@ -87,14 +87,16 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
     "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
     "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone", "inv")),
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
-    "keyed": (lambda of: of.calls(Op.SEND) & of.placed & of.ok, ("key", "partition")),
+    "keyed": (lambda of: of.calls(Op.SEND) & of.placed & of.ok, ("key", "partition", "partitions")),
 }
 
 
 def count_fields(evidence: Evidence, columns: Columns, context: Context) -> None:
     """Count what is absent; counts of several pieces of a trace add up."""
     valued = (columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED)) != 0
-    of = Of({**columns, "tombstone": np.where(valued, 1, NONE)}, context)
+    sizes = np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
+    told = {"tombstone": np.where(valued, 1, NONE), "partitions": sizes}
+    of = Of({**columns, **told}, context)
     for kind, (which, names) in FIELDS.items():
         chosen = which(of)
         total = int(np.count_nonzero(chosen))
