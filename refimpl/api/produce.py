@@ -67,12 +67,12 @@ def _answer(
 ) -> list[Buffer]:
     leaders: list[tuple[int, int]] = []
     topics: dict[str, list[wire.ProducedData]] = {}
-    for partition, error, *offsets_and_time, message in produced:
+    for partition, error, *told, records in produced:
         leader = leader_of(call.broker, partition) if error in MOVED else None
         if leader is not None:
             leaders.append(leader)
-        told = partition.partition, code(error), *offsets_and_time, message, leader
-        topics.setdefault(partition.topic, []).append(named(wire.ProducedData, told))
+        data = partition.partition, code(error), *told, records, leader
+        topics.setdefault(partition.topic, []).append(named(wire.ProducedData, data))
     by_topic = [(ids.get(name, name), many) for name, many in topics.items()]
     endpoints = endpoints_of(call.broker, leaders)
     throttle_ms = call.throttle_ms

@@ -85,7 +85,10 @@ class ProduceRequest(NamedTuple):
 
 
 class ProducedPartition(NamedTuple):
-    """What became of one batch; `log_append_time_ms` is -1 where the producer stamped it."""
+    """What became of one batch; `log_append_time_ms` is -1 where the producer stamped it.
+
+    Where some records are why it was refused, `records` says which, and why (KIP-467).
+    """
 
     partition: TopicPartition
     error: str | None
@@ -93,6 +96,7 @@ class ProducedPartition(NamedTuple):
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     message: str | None = None
+    records: Sequence[tuple[int, str]] = ()
 
 
 class ProduceResponse(NamedTuple):

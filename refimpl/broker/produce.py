@@ -18,6 +18,7 @@ from refimpl.broker.observations import Acknowledged, Ignored, Refused, Written
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
 from refimpl.machines.replica_log import Appended, Batch
+from refimpl.storage.errors import InvalidRecords
 
 ALL = -1
 
@@ -39,9 +40,9 @@ class Produces:
                 appended = self._append(partition, batch, body.acks)
             except Refusal as refusal:
                 self.context.refused("Produce", refusal)
-                self._result(
-                    delayed, ProducedPartition(name, refusal.kafka_error, message=str(refusal))
-                )
+                records = refusal.records if isinstance(refusal, InvalidRecords) else ()
+                why = refusal.kafka_error, -1, -1, -1, str(refusal), records
+                self._result(delayed, ProducedPartition(name, *why))
                 continue
             if not appended.duplicate:
                 grown.append(partition)

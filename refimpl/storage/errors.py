@@ -34,6 +34,13 @@ class InvalidRecord(RefusedBatch):
     kafka_error = "INVALID_RECORD"
 
 
+@frozen
+class InvalidRecords(InvalidRecord):
+    """Some records of a batch are not accepted: which, counted from 0, and why (KIP-467)."""
+
+    records: tuple[tuple[int, str], ...]
+
+
 class InvalidTimestamp(RefusedBatch):
     """The producer's clock is too far from the broker's (KIP-937)."""
 

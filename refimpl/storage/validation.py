@@ -1,9 +1,9 @@
 """What a log accepts, from a producer and from a leader.
 
 KIP-32 and KIP-937 (timestamps), KIP-74, KIP-98, KIP-724 (old formats are read and no longer
-written), KAFKA-18723. Everything is decided from the 61 bytes of the header and the CRC. Kafka also
-opens each batch and looks at every record; here a batch that lies about its records is found by its
-reader.
+written), KAFKA-18723. Everything is decided from the 61 bytes of the header and the CRC, but for
+keys where a topic is compacted. Kafka opens each batch and looks at every record; here a batch that
+lies about its records is found by its reader.
 """
 
 from refimpl.storage.batch import (
@@ -17,6 +17,7 @@ from refimpl.storage.batch import (
     batches,
     converted,
     crc_matches,
+    decode_records,
     read_header,
 )
 from refimpl.storage.compression import Codec
@@ -24,6 +25,7 @@ from refimpl.storage.config import LogConfig
 from refimpl.storage.errors import (
     CorruptBatch,
     InvalidRecord,
+    InvalidRecords,
     InvalidTimestamp,
     MessageTooLarge,
     UnexpectedOffset,
@@ -49,6 +51,8 @@ def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) 
         _check_claims(header, origin)
         if stamped_by_producer:
             _check_clock(header, config, now_ms)
+        if config.compacts and origin is Origin.CLIENT:
+            _check_keys(data, position)
     return found
 
 
@@ -121,6 +125,16 @@ def _check_claims(header: BatchHeader, origin: Origin) -> None:
             raise InvalidRecord("a transactional batch without producer id")
     if header.delete_horizon_ms is not None:
         raise InvalidRecord("a delete horizon, which only compaction sets")
+
+
+def _check_keys(data: Buffer, position: int) -> None:
+    """Compaction keeps the newest value of each key: a record without one has no place there."""
+    without = [n for n, record in enumerate(decode_records(data, position)) if record.key is None]
+    if without:
+        why = "a compacted topic takes no record without a key"
+        raise InvalidRecords(
+            f"{why}, and {len(without)} have none", tuple((n, why) for n in without)
+        )
 
 
 def _check_clock(header: BatchHeader, config: LogConfig, now_ms: int) -> None:

@@ -93,7 +93,11 @@ def _named(topic: str | None) -> str:
 
 
 class ProducedData(NamedTuple):
-    """What became of one batch; `leader` is (id, epoch), for who has asked somebody else."""
+    """What became of one batch.
+
+    `records` are those that it was refused for, (index in the batch, why) each (KIP-467); `leader`
+    is (id, epoch), for who has asked somebody else.
+    """
 
     partition: int
     error_code: int
@@ -101,6 +105,7 @@ class ProducedData(NamedTuple):
     log_append_time_ms: int
     log_start_offset: int
     message: str | None = None
+    records: Sequence[tuple[int, str]] = ()
     leader: tuple[int, int] | None = None
 
 
@@ -134,9 +139,11 @@ def _produced(version: int, one: ProducedData) -> bytes:
     if version < _FIRST_WITH_MESSAGES:
         return head
     flexible = version >= FIRST_FLEXIBLE
-    if one.message is None and one.leader is None:
+    if one.message is None and one.leader is None and not one.records:
         return head + (_ALL_WELL_FLEXIBLE if flexible else _ALL_WELL)
-    head += count_of(0, flexible)
+    head += count_of(len(one.records), flexible)
+    for index, why in one.records:
+        head += _INT32.pack(index) + string_of(why, flexible) + (NO_TAGS if flexible else b"")
     if one.message is not None:
         head += string_of(one.message, flexible)
     else:

@@ -24,8 +24,15 @@ def create(ask: Ask, *topics: Mapping[str, Any], version: int = 7, **more: Any) 
 def produce(
     ask: Ask, name: str, count: int, *, producer: tuple[int, int, int] = (-1, -1, -1), **more: Any
 ) -> dict[str, Any]:
-    """Records, 1 ms apart, to partition 0; `producer` is an id, an epoch and a sequence number."""
-    made = [Record(index, NOW + index, b"key", b"value") for index in range(count)]
+    """Records, 1 ms apart, to partition 0; `producer` is an id, an epoch and a sequence number.
+
+    Those that `without_key` numbers have none.
+    """
+    without_key = more.pop("without_key", ())
+    made = [
+        Record(index, NOW + index, None if index in without_key else b"key", b"value")
+        for index in range(count)
+    ]
     id, epoch, sequence = producer
     batch = encode_batch(
         made, base_offset=0, producer_id=id, producer_epoch=epoch, base_sequence=sequence

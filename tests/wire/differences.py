@@ -82,6 +82,12 @@ ROWS: tuple[Row, ...] = (
         "a batch out of sequence: Kafka gives no reason; we name both numbers, and no log start",
     ),
     Row(
+        "Produce",
+        r"record_errors\[\d\]\.batch_index_error_message$",
+        "`batch_index_error_message`",
+        "a record without a key for a compacted topic: in our own words",
+    ),
+    Row(
         "ConsumerGroupHeartbeat",
         r"error_message$",
         "`error_message`",

@@ -348,6 +348,9 @@ def producers(ask: Ask) -> None:
     for epoch, sequence in ((0, 0), (0, 0), (0, 5), (0, 9), (1, 0), (0, 5), (1, 7), (3, 0)):
         produce(ask, "t", 5, producer=(id, epoch, sequence))
     produce(ask, "t", 5, producer=(id + 7, 0, 3))
+    create(ask, topic("compacted", configs=configs(cleanup_policy="compact")))
+    produce(ask, "compacted", 5, without_key=(0, 3))
+    produce(ask, "compacted", 5)
     asked = [
         {"name": "t", "partition_indexes": [0, 7]},
         {"name": "missing", "partition_indexes": [0]},

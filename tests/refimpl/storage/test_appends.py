@@ -22,6 +22,7 @@ from refimpl.storage.errors import (
     CorruptBatch,
     InvalidProducerEpoch,
     InvalidRecord,
+    InvalidRecords,
     InvalidTimestamp,
     InvalidTxnState,
     MessageTooLarge,
@@ -338,6 +339,20 @@ def test_a_compacted_segment_is_closed_in_time_to_be_compacted() -> None:
     for at in (0, 50, 51):
         log.append_as_leader(batch(at_ms=NOW_MS + at), 0, NOW_MS)
     assert [segment.base_offset for segment in log.local.segments] == [0, 2]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_compacted_topic_takes_no_record_without_a_key(codec: Codec) -> None:
+    records = [Record(n, NOW_MS, None if n in (1, 3) else b"k", b"v") for n in range(5)]
+    data = encode_batch(records, codec=codec)
+    for policy in ("compact", "compact,delete"):
+        log = new_log(evolve(CONFIG, cleanup_policy=frozenset(policy.split(","))))
+        with pytest.raises(InvalidRecords) as refused:
+            log.append_as_leader(data, 0, NOW_MS)
+        assert [number for number, _ in refused.value.records] == [1, 3]
+        assert log.end_offset == 0
+        log.append_as_leader(encode_batch(records[:1], codec=codec), 0, NOW_MS)
+    assert new_log(CONFIG).append_as_leader(data, 0, NOW_MS).last_offset == 4
 
 
 @pytest.mark.parametrize("wanted", Codec)

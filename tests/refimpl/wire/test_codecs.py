@@ -174,6 +174,7 @@ def answered(draw: st.DrawFn) -> tuple[int, int, list[Endpoint], Any]:
         st.integers(-1, 2**41),
         INT64 if version >= 5 else st.just(-1),
         st.none() | NAMES if version >= 8 else st.none(),
+        st.lists(st.tuples(INT32, NAMES), max_size=2) if version >= 8 else st.just(()),
         leaders,
     )
     names = IDS if version >= FIRST_WITH_IDS else NAMES
@@ -194,6 +195,10 @@ def test_produce_is_answered_as_kio_writes_it(response: Any) -> None:
             "base_offset": one.base_offset,
             "log_append_time": one.log_append_time_ms,
             "log_start_offset": one.log_start_offset,
+            "record_errors": [
+                {"batch_index": index, "batch_index_error_message": why}
+                for index, why in one.records
+            ],
             "error_message": one.message,
             "current_leader": {"leader_id": leader, "leader_epoch": epoch},
         }
