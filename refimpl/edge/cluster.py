@@ -20,6 +20,7 @@ from refimpl.broker.context import CONTROLLER
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.partition import Partition
 from refimpl.configs import Configs
+from refimpl.edge.addresses import advertised_of
 from refimpl.edge.controller_host import ControllerHost
 from refimpl.edge.controller_log import ControllerLog
 from refimpl.edge.faults import Rule, What
@@ -100,6 +101,7 @@ class Cluster:
         configs = Configs(static)
         limits = limits_of(configs)
         budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))
+        advertised = advertised_of(self.configs)
         cluster_id = self._cluster_id()
         log = self._controller_log(cluster_id)
         self.controller = ControllerHost(
@@ -118,6 +120,7 @@ class Cluster:
                     self.host,
                     self.port + number - 1 if self.port else 0,
                     rack=self.racks.get(number, static.get("broker.rack")),
+                    advertised=advertised and (advertised[0], advertised[1] + number - 1),
                     observe=self.observe,
                 )
                 await self.hosts[number].start()

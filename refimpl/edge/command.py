@@ -117,11 +117,13 @@ def _served_at(
 ) -> tuple[str, int, Path | None]:
     """Where to listen and where logs are: as the options say, then as the file does."""
     from refimpl.configs import ConfigError
-    from refimpl.edge.properties import directory_of, listener_of
+    from refimpl.edge.addresses import advertised_of, listener_of
+    from refimpl.edge.properties import directory_of
 
     given = click.get_current_context().get_parameter_source
     try:
         listener, directory = listener_of(values), directory_of(values)
+        advertised_of(values)
     except ConfigError as mistake:
         raise click.UsageError(str(mistake)) from None
     if listener is not None and given("host") is ParameterSource.DEFAULT:

@@ -1,6 +1,5 @@
 """A broker's settings from a file in Java's `.properties` syntax; mistakes are named by line."""
 
-import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
@@ -11,7 +10,6 @@ from refimpl.configs.definition import BROKER
 from refimpl.configs.values import ConfigError
 
 # What follows is for one listener, for a plug-in, or for a client inside Kafka's broker.
-_LISTENER = re.compile(r"PLAINTEXT://(.*):([0-9]{1,5})")
 PREFIXES = ("listener.name.", "remote.log.", "rsm.config.", "rlmm.config.", "zookeeper.")
 
 
@@ -70,22 +68,6 @@ def setting(text: str) -> tuple[str, str]:
     if reason := _mistake(name, value):
         raise ConfigError(reason)
     return name, value
-
-
-def listener_of(values: Mapping[str, str]) -> tuple[str, int] | None:
-    """Host and port of `listeners`, if it is set; the host is empty where none is named.
-
-    Raises ConfigError for anything but one listener without encryption.
-    """
-    if "listeners" not in values:
-        return None
-    listeners = BROKER["listeners"].value(values["listeners"])
-    found = _LISTENER.fullmatch(listeners[0]) if len(listeners) == 1 else None
-    if found is None or int(found[2]) >= 1 << 16:
-        raise ConfigError.of(
-            "listeners", values["listeners"], "One listener is served, PLAINTEXT://HOST:PORT"
-        )
-    return found[1].strip("[]"), int(found[2])
 
 
 def directory_of(values: Mapping[str, str]) -> str | None:

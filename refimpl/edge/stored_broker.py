@@ -12,6 +12,7 @@ import orjson
 from attrs import define, field
 
 from refimpl.configs import Configs
+from refimpl.edge.addresses import advertised_of
 from refimpl.edge.cluster import QUICK, limits_of
 from refimpl.edge.log_directory import FileDirectory, MemoryDirectory, random_id
 from refimpl.edge.memory import Budget
@@ -93,6 +94,7 @@ class StoredBroker:
             Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes)),
             *(limits, self.host, self.port),
             rack=static.get("broker.rack"),
+            advertised=advertised_of(self.configs),
             new_store=lambda: ZooKeeperStore(hosts, session_ms, root),
             peer_port=peer_port,
             seed=self.seed,

@@ -182,3 +182,16 @@ def test_aiokafka_writes_and_reads() -> None:
             return found
 
     assert asyncio.run(both()) == [b"%d" % number for number in range(20)]
+
+
+def test_clients_are_told_what_is_advertised() -> None:
+    told: dict[int, tuple[Any, ...]] = {}
+
+    async def run() -> None:
+        proxy = {"advertised.listeners": "PLAINTEXT://proxy:19092"}
+        async with Cluster(brokers=2, configs=proxy) as cluster:
+            for id, one in cluster.hosts[1].node.metadata.brokers.items():
+                told[id] = one.endpoints[0][1:3]
+
+    asyncio.run(run())
+    assert told == {1: ("proxy", 19092), 2: ("proxy", 19093)}

@@ -3,10 +3,10 @@
 import pytest
 
 from refimpl.configs import BROKER, ConfigError
+from refimpl.edge.addresses import advertised_of, listener_of
 from refimpl.edge.properties import (
     PropertiesError,
     directory_of,
-    listener_of,
     read_properties,
     setting,
 )
@@ -84,6 +84,11 @@ def test_where_the_file_says_to_listen_and_to_keep_logs() -> None:
     for wrong in ("SSL://a:1", "PLAINTEXT://a:1,SSL://b:2", "PLAINTEXT://a", "PLAINTEXT://a:99999"):
         with pytest.raises(ConfigError, match="PLAINTEXT://HOST:PORT"):
             listener_of({"listeners": wrong})
+    assert advertised_of({"listeners": "PLAINTEXT://localhost:9093"}) is None
+    assert advertised_of({"advertised.listeners": "PLAINTEXT://proxy:1"}) == ("proxy", 1)
+    for wrong in ("SSL://a:1", "PLAINTEXT://:9093", "PLAINTEXT://0.0.0.0:9093"):
+        with pytest.raises(ConfigError, match=r"advertised\.listeners"):
+            advertised_of({"advertised.listeners": wrong})
     assert directory_of({"log.dir": "/a", "log.dirs": "/b"}) == "/b"
     assert directory_of({"log.dir": "/a"}) == "/a"
     with pytest.raises(ConfigError, match="One directory is served"):
