@@ -1,12 +1,14 @@
 """The suites, and why a test may fail here that passes on Kafka."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 from attrs import frozen
 
-from tests.suites.suite import FOLDER, Results, Suite, run_go, run_pytest
+from tests.kafka.judge import java
+from tests.suites.suite import FOLDER, Results, Suite, run_go, run_librdkafka, run_pytest
 
 #: What the suites' own containers set, for both systems
 SETTINGS = {
@@ -59,6 +61,35 @@ def _franz_go(suite: Suite, folder: Path, address: str) -> Results:
     return run_go(folder / "pkg" / "kgo", binary, environment, skip="TestShare.*")
 
 
+#: Of librdkafka's tests those of transactions, share groups, TLS, logins and ACLs, and one that is
+#: a measurement
+_LIBRDKAFKA_SKIPPED = (
+    *("0038", "0097", "0098", "0103", "0105", "0115", "0119", "0126", "0129", "0135", "0142"),
+    *("0170", "0171", "0172", "0173", "0174", "0175", "0176", "0177", "0178", "0179", "0180"),
+    *("0181", "0184", "0185", "0190"),
+)
+#: Parts of its test of administration, which as a whole wants an authorizer
+_LIBRDKAFKA_ADMIN = (
+    *("AlterConfigs", "AlterConsumerGroupOffsets", "CreatePartitions", "CreateTopics"),
+    *("DeleteConsumerGroupOffsets", "DeleteGroups", "DeleteRecords", "DeleteTopics"),
+    *("DescribeCluster", "DescribeConfigs", "DescribeConfigs_groups", "DescribeConsumerGroups"),
+    *("DescribeTopics", "IncrementalAlterConfigs", "ListConsumerGroupOffsets"),
+    *("ListConsumerGroups", "ListOffsets", "unclean_destroy"),
+)
+
+
+def _librdkafka(suite: Suite, folder: Path, address: str) -> Results:
+    tools = folder / "kafka" / "bin"
+    tools.mkdir(parents=True, exist_ok=True)
+    command = shlex.join(java("org.apache.kafka.tools.TopicCommand"))
+    topics = tools / "kafka-topics.sh"
+    topics.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    topics.chmod(0o755)
+    environment = {"KAFKA_PATH": str(tools.parent), "TEST_KAFKA_VERSION": "4.3.1"}
+    apart = [("0081", f"do_test_{part}") for part in _LIBRDKAFKA_ADMIN]
+    return run_librdkafka(folder, address, environment, _LIBRDKAFKA_SKIPPED, apart)
+
+
 SUITES = {
     one.name: one
     for one in (
@@ -82,6 +113,15 @@ SUITES = {
         ),
         Suite("kafka-go", "0.4.51", ("github.com/segmentio/kafka-go", "v0.4.51"), _kafka_go),
         Suite("franz-go", "1.22.2", ("github.com/twmb/franz-go", "v1.22.2"), _franz_go),
+        Suite(
+            "librdkafka",
+            "2.15.0",
+            (
+                "https://github.com/confluentinc/librdkafka",
+                "9a94e11452cdeb0a844db44ee5dd01ccbe17d3ab",
+            ),
+            _librdkafka,
+        ),
     )
 }
 

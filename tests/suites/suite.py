@@ -5,11 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 from xml.etree import ElementTree
 
+import orjson
 from attrs import frozen
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +103,59 @@ def run_pytest(folder: Path, environment: Mapping[str, str], *arguments: str) ->
         if found.get(name) != "failed":  # an error behind a failure is a second case
             found[name] = outcome
     return found
+
+
+_STATES = {"PASSED": "passed", "FAILED": "failed", "RUNNING": "failed"}
+
+
+def run_librdkafka(
+    folder: Path,
+    address: str,
+    environment: Mapping[str, str],
+    skip: Sequence[str],
+    apart: Sequence[tuple[str, str]],
+) -> Results:
+    """Build librdkafka, and run its tests that need a broker, in quick mode and several at once.
+
+    Without those that begin with a number of `skip`; of a test that is `apart` parts run by
+    themselves, so that one of them takes no other along.
+    """
+    tests = folder / "tests"
+    if not (tests / "test-runner").exists():
+        command = ["./configure", "--disable-curl", "--disable-gssapi", "--disable-zstd"]
+        for one in (command, ["make", "libs"], ["make", "-C", "tests", "build"]):
+            subprocess.run(one, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    settings = {"metadata.broker.list": address, "test.topic.random": "true"}
+    settings["test.timeout.multiplier"] = "3"
+    (tests / "test.conf").write_text("".join(f"{name}={settings[name]}\n" for name in settings))
+    libraries = f"{folder / 'src'}{os.pathsep}{folder / 'src-cpp'}"
+    common = {**os.environ, **environment, "BROKERS": address, "LD_LIBRARY_PATH": libraries}
+    left_out = ",".join([*skip, *dict.fromkeys(number for number, _ in apart)])
+    found = _librdkafka_report(tests, {**common, "TESTS_SKIP": left_out})
+    for number, part in apart:
+        ran = _librdkafka_report(tests, {**common, "TESTS": number, "SUBTESTS": f"{part}:"})
+        found |= {f"{name}/{part}": outcome for name, outcome in ran.items()}
+    return found
+
+
+def _librdkafka_report(tests: Path, environment: Mapping[str, str]) -> Results:
+    """What its runner says of each test; it ends with an abort, its report written, where a test
+    that failed has left a client."""
+    report = tests / "report.json"
+    report.unlink(missing_ok=True)
+    with (tests / "output.txt").open("a") as output:
+        subprocess.run(
+            ["./test-runner", "-L", "-K", "-Q", "-p4"],
+            cwd=tests,
+            env={**environment, "TEST_REPORT": str(report)},
+            timeout=SUITE_S,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    listed = orjson.loads(report.read_bytes())["tests"]
+    del listed["<MAIN>"]
+    states = {name: one["state"] for name, one in listed.items()}
+    return {name: _STATES[state] for name, state in states.items() if state in _STATES}
 
 
 _GO_VERDICT = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+)", re.MULTILINE)
