@@ -10,39 +10,65 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from tests.kafka.judge import Broker, Judge, free_port
-from tests.suites.catalogue import SETTINGS, SUITES
+from tests.suites.catalogue import CLUSTER_SETTINGS, PROXY_PORT, SETTINGS, SUITES
 from tests.suites.results import everything, keep, unexplained
 
 
 @contextmanager
-def kafka() -> Generator[str]:
-    """Kafka 4.3.1, a broker of one node; answers its address."""
-    with tempfile.TemporaryDirectory() as name:
+def kafka(brokers: int) -> Generator[str]:
+    """Kafka 4.3.1, the first broker of which is the controller; answers the addresses."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         tools = Judge.start()
-        broker = Broker(Path(name), {**SETTINGS, "log.cleaner.enable": "false"})
-        broker.settings["advertised.listeners"] = f"PLAINTEXT://{broker.address}"
-        broker.format(tools)
+        nodes = [Broker(Path(name, str(number + 1))) for number in range(brokers)]
+        for number, node in enumerate(nodes):
+            node.folder.mkdir()
+            node.settings.update({**SETTINGS, "log.cleaner.enable": "false"})
+            if brokers > 1:
+                node.settings.update(_member(nodes, number))
+            node.format(tools)
         tools.stop()
-        with broker.running():
-            yield broker.address
+        for node in nodes:
+            stack.enter_context(node.running())
+        yield ",".join(node.address for node in nodes)
+
+
+def _member(nodes: Sequence[Broker], number: int) -> dict[str, str]:
+    """One of several: a listener for the others, and one that clients reach by a proxy."""
+    node, first, own = nodes[number], nodes[0].controller, free_port()
+    listeners = f"INTERNAL://127.0.0.1:{own},PLAINTEXT://{node.address}"
+    advertised = f"INTERNAL://127.0.0.1:{own},PLAINTEXT://127.0.0.1:{PROXY_PORT + number}"
+    if number == 0:
+        listeners += f",CONTROLLER://127.0.0.1:{first}"
+    protocols = ",".join(f"{one}:PLAINTEXT" for one in ("INTERNAL", "PLAINTEXT", "CONTROLLER"))
+    return {
+        **CLUSTER_SETTINGS,
+        "node.id": str(number + 1),
+        "process.roles": "broker,controller" if number == 0 else "broker",
+        "controller.quorum.voters": f"1@127.0.0.1:{first}",
+        "listeners": listeners,
+        "advertised.listeners": advertised,
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.security.protocol.map": protocols,
+    }
 
 
 @contextmanager
-def ours() -> Generator[str]:
-    """`highwater broker`, with its logs in files; answers its address."""
+def ours(brokers: int) -> Generator[str]:
+    """`highwater broker`, with its logs in files; answers the addresses."""
     highwater = Path(sys.executable).with_name("highwater")
-    port = free_port()
     settings = {**SETTINGS, "offsets.topic.num.partitions": "2"}
-    settings["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
+    if brokers > 1:
+        settings |= CLUSTER_SETTINGS
+        settings["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{PROXY_PORT}"
     given = [f"--set={name}={value}" for name, value in settings.items()]
     with tempfile.TemporaryDirectory() as name:
-        command = [highwater, "broker", "--port", str(port), "--data", name, *given]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command = [highwater, "broker", "--brokers", str(brokers), "--port", "0", "--data", name]
+        process = subprocess.Popen([*command, *given], stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
             yield process.stdout.readline().split()[1]
@@ -51,7 +77,7 @@ def ours() -> Generator[str]:
             process.wait(60)
 
 
-SYSTEMS: Mapping[str, Callable[[], AbstractContextManager[str]]] = {"kafka": kafka, "ours": ours}
+SYSTEMS: Mapping[str, Callable[[int], AbstractContextManager[str]]] = {"kafka": kafka, "ours": ours}
 
 
 def main() -> int:
@@ -66,7 +92,7 @@ def main() -> int:
         suite = SUITES[name]
         for system in given.on:
             folder = suite.folder(given.sources)
-            with SYSTEMS[system]() as address:
+            with SYSTEMS[system](suite.brokers) as address:
                 found = dict(sorted(suite.run(suite, folder, address).items()))
             print(
                 f"{name} {suite.version} on {system}: {dict(Counter(found.values()))}", flush=True

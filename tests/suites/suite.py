@@ -31,6 +31,8 @@ class Suite:
     version: str
     source: tuple[str, str]
     run: Callable[["Suite", Path, str], Results]
+    #: How many brokers it wants; more than one are told of at the ports of proxies
+    brokers: int = 1
 
     def folder(self, given: Path | None) -> Path:
         """A copy of its source that may be written to; `given` holds checkouts by name."""
@@ -45,13 +47,13 @@ class Suite:
             subprocess.run(["git", "clone", "--quiet", repository, folder], check=True)
             subprocess.run(["git", "-C", folder, "checkout", "--quiet", commit], check=True)
         else:
-            shutil.copytree(_go_module(*self.source), folder)
+            shutil.copytree(go_module(*self.source), folder)
         for path in [folder, *folder.rglob("*")]:
             path.chmod(path.stat().st_mode | 0o200)
         return folder
 
 
-def _go_module(module: str, version: str) -> Path:
+def go_module(module: str, version: str) -> Path:
     """Where Go keeps a module."""
     scratch = FOLDER / "module"
     scratch.mkdir(parents=True, exist_ok=True)
@@ -117,8 +119,9 @@ def run_librdkafka(
 ) -> Results:
     """Build librdkafka, and run its tests that need a broker, in quick mode and several at once.
 
-    Without those that begin with a number of `skip`; of a test that is `apart` parts run by
-    themselves, so that one of them takes no other along.
+    Without those that begin with a number of `skip`, and those that break sockets beneath the
+    client, for they meet its other tests, too; of a test that is `apart` parts run by themselves,
+    so that one of them takes no other along.
     """
     tests = folder / "tests"
     if not (tests / "test-runner").exists():
@@ -145,7 +148,7 @@ def _librdkafka_report(tests: Path, environment: Mapping[str, str]) -> Results:
     report.unlink(missing_ok=True)
     with (tests / "output.txt").open("a") as output:
         subprocess.run(
-            ["./test-runner", "-L", "-K", "-Q", "-p4"],
+            ["./test-runner", "-L", "-K", "-E", "-Q", "-p4"],
             cwd=tests,
             env={**environment, "TEST_REPORT": str(report)},
             timeout=SUITE_S,
@@ -162,32 +165,58 @@ _GO_VERDICT = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+)", re.MULTILINE)
 _GO_OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 
-def run_go(folder: Path, binary: Path, environment: Mapping[str, str], skip: str) -> Results:
-    """Run each test of a Go package by itself; a test that does not end has failed."""
-    names = subprocess.run(
-        [binary, "-test.list", "^Test"],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+def run_go_together(
+    folder: Path, binary: Path, environment: Mapping[str, str], names: Sequence[str]
+) -> Results:
+    """Run tests of a Go package in one process, for what all of them need takes long to make; one
+    that ends the process has failed, and the others go on in the next."""
     found: Results = {}
     with (folder / "output.txt").open("w") as output:
-        for name in names.stdout.split():
+        while left := [name for name in names if name not in found]:
+            chosen = ["-test.run", f"^({'|'.join(left)})$", f"-test.timeout={SUITE_S}s"]
+            ran = _go_run(folder, [str(binary), "-test.v", *chosen], environment)
+            output.write(ran)
+            verdicts = _GO_VERDICT.findall(ran)
+            found |= {test: _GO_OUTCOMES[verdict] for verdict, test in verdicts}
+            begun = re.findall(r"^=== RUN +(\w+)$", ran, re.MULTILINE)
+            ended = [name for name in begun if name not in found]
+            found |= dict.fromkeys(ended if begun else left, "failed")
+    return found
+
+
+def _go_tests(folder: Path, binary: Path) -> list[str]:
+    names = subprocess.run(
+        [binary, "-test.list", "^Test"], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return names.stdout.split()
+
+
+def _go_run(folder: Path, command: Sequence[str], environment: Mapping[str, str]) -> str:
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return ran.stdout
+
+
+def run_go(folder: Path, binary: Path, environment: Mapping[str, str], skip: str) -> Results:
+    """Run each test of a Go package by itself; a test that does not end has failed."""
+    found: Results = {}
+    with (folder / "output.txt").open("w") as output:
+        for name in _go_tests(folder, binary):
             if re.fullmatch(skip, name):
                 continue
             limit = f"-test.timeout={GO_TEST_S}s"
-            ran = subprocess.run(
-                [binary, "-test.v", "-test.run", f"^{name}$", limit],
-                cwd=folder,
-                env={**os.environ, **environment},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
+            ran = _go_run(
+                folder, [str(binary), "-test.v", "-test.run", f"^{name}$", limit], environment
             )
-            output.write(ran.stdout)
-            verdicts = _GO_VERDICT.findall(ran.stdout)
+            output.write(ran)
+            verdicts = _GO_VERDICT.findall(ran)
             found |= {test: _GO_OUTCOMES[verdict] for verdict, test in verdicts}
             if name not in found:
                 found[name] = "failed"
