@@ -1,4 +1,5 @@
-"""A broker process that writes its steps down: `python -m tests.kafka.observed_broker TOPIC FILE`.
+"""A broker process that writes its steps down: `python -m tests.kafka.observed_broker TOPIC FILE`,
+where the file may be a pipe.
 
 Behind those it takes arguments of `highwater broker`.
 """

@@ -2,8 +2,7 @@
 
 Processes of one machine share a clock, and each writes before it sends anything, so in the order of
 their times no effect comes before its cause. A process that is killed may have appended and not
-written that down: what it finds when it starts again says so. A process whose session has ended and
-that registers again is in the spec one that restarts, loses nothing, and is told what it knew.
+written that down: what it finds when it starts again says so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.recorder import Replication, partition_trace, partition_watchers
+from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
 from refimpl.events import Header, Json
@@ -29,8 +28,7 @@ class Merge:
     )
     #: What was appended by a process that was killed before it said so
     inferred: int = field(default=0, init=False)
-    #: How often a process registered again. Its last fetches may still count for the leader then,
-    #: which the spec does not know: a trace with such a step that is refused shows nothing
+    #: How often a process registered again that lived on when its session had ended
     registered_again: int = field(default=0, init=False)
     _now_ms: int = field(default=0, init=False)
     _replicas: dict[TopicPartition, dict[int, Any]] = field(
@@ -40,19 +38,22 @@ class Merge:
     _begun: dict[int, dict[TopicPartition, State]] = field(
         factory=dict[int, dict[TopicPartition, State]], init=False
     )
-    #: Leaders that have registered again and believe that they lead: their new epoch and what they
-    #: had then
-    _deposed_later: dict[tuple[TopicPartition, int], tuple[int, State]] = field(
-        factory=dict[tuple[TopicPartition, int], tuple[int, State]], init=False
-    )
-    _known: set[int] = field(factory=set[int], init=False)
+    #: By broker: which of its processes this is, and the broker epoch that it acts in
+    _processes: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]], init=False)
+    _registrations: Registrations = field(init=False)
     _watchers: Mapping[type, Any] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Know what each observation is in the words of the spec."""
-        self._watchers = partition_watchers(
-            lambda: self._now_ms, self.partitions, lambda who, name: self._replicas[name][who]
-        )
+        at = self.partitions, self._replica
+        self._registrations = Registrations(lambda: self._now_ms, *at)
+        self._watchers = {
+            **partition_watchers(lambda: self._now_ms, *at),
+            **self._registrations.watchers(),
+        }
+
+    def _replica(self, broker: int, name: TopicPartition) -> Any:
+        return self._replicas[name][broker]
 
     @classmethod
     def of(cls, files: Iterable[Path]) -> "Merge":
@@ -79,57 +80,40 @@ class Merge:
                 yield event.line()
 
     def _take_states(self, line: Line) -> None:
+        """What a process has; before it has a broker epoch it does nothing, and that it has found
+        what its last process left is seen when it has one."""
         broker = line.broker
-        if line.started and broker in self._known:
-            self._begun[broker] = {}
-        begun = self._begun.get(broker)
+        process, acting = self._processes.get(broker, (0, -1))
+        if line.started:
+            process, self._begun[broker] = process + 1, {}
         for name, state in line.states.items():
             if name not in self.partitions:
                 self._replicas[name] = {one: _replica(NOTHING) for one in (1, 2, 3)}
                 self.partitions[name] = Replication(partition_trace(name), self._replicas[name])
-            if begun is not None:
-                begun[name] = state
+                self._registrations.join(self.partitions[name])
+            if broker in self._begun:
+                self._begun[broker][name] = state
             else:
                 _have(self._replicas[name][broker], state)
+        epoch = max((one.incarnation for one in line.states.values()), default=acting)
+        if epoch > acting:
+            self._acts(broker, process, epoch)
+        self._processes[broker] = process, max(epoch, acting)
+
+    def _acts(self, broker: int, process: int, epoch: int) -> None:
+        """A process has a broker epoch that it did not have before."""
+        for name, state in self._begun.pop(broker, {}).items():
+            replica = self._replicas[name][broker]
+            if self._processes.get(broker, (0, -1))[1] >= 0:  # there was one before it
+                self._infer(self.partitions[name], broker, state.end - replica.log.end)
+            _have(replica, state)
+        last = self._registrations.taken.get(broker)
+        self.registered_again += last is not None and last.incarnation_id == process
+        self._observe(broker, o.BrokerEpochTaken(broker, process, epoch))
 
     def _observe(self, who: int, seen: Any) -> None:
-        if isinstance(seen, o.Registered):
-            self._registered(seen)
-            return
-        if isinstance(seen, o.BecameLeader | o.BecameFollower):
-            self._deposed(seen.partition, who)
         if (watcher := self._watchers.get(seen.__class__)) is not None:
             watcher(who, seen)
-
-    def _registered(self, seen: o.Registered) -> None:
-        broker = seen.broker
-        begun = self._begun.pop(broker, {})
-        if broker in self._known:
-            self.registered_again += not begun
-            for name, one in self.partitions.items():
-                replica = self._replicas[name][broker]
-                if name in begun:
-                    self._infer(one, broker, begun[name].end - replica.log.end)
-                    _have(replica, begun[name])
-                elif replica.leads:
-                    self._deposed_later[name, broker] = seen.broker_epoch, _state(replica)
-                    continue
-                replica.incarnation = seen.broker_epoch
-                one.registered(self._now_ms, broker)
-                if name not in begun and replica.epoch:
-                    one.told(self._now_ms, broker, "BecomeFollower", *FOLLOWER)
-        self._known.add(broker)
-
-    def _deposed(self, name: TopicPartition, broker: int) -> None:
-        """A former leader that has registered again is told what is so, and is a leader no more."""
-        broker_epoch, before = self._deposed_later.pop((name, broker), (0, None))
-        if before is None:
-            return
-        replica = self._replicas[name][broker]
-        now = _state(replica)
-        _have(replica, before._replace(incarnation=broker_epoch))
-        self.partitions[name].registered(self._now_ms, broker)
-        _have(replica, now._replace(incarnation=broker_epoch))
 
     def _infer(self, one: Replication, broker: int, more: int) -> None:
         """A process was killed behind an append: as leader it wrote, as follower it fetched."""
@@ -147,8 +131,8 @@ class Merge:
 
 
 def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
-    """Which intended writes the store has applied: by its answer; without one, by whether the same
-    was decided anew."""
+    """Which intended writes the store has applied: by its answer; without one, by whether another
+    of the same is known to be, or the same was decided anew."""
     places: list[tuple[tuple[int, int], tuple[int, int, int], Intended]] = []
     answers: dict[tuple[int, int, int], bool] = {}
     processes: dict[int, int] = {}
@@ -159,10 +143,11 @@ def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
                 places.append(((at, number), (line.broker, process, seen.number), seen))
             elif isinstance(seen, Answered):
                 answers[line.broker, process, seen.number] = seen.applied
+    known = {key for _, asked, seen in places if answers.get(asked) for key in _keys(seen)}
     applied: set[tuple[int, int]] = set()
     for index, (place, asked, seen) in enumerate(places):
         later = {key for _, _, other in places[index + 1 :] for key in _keys(other)}
-        if answers.get(asked, not _keys(seen) & later):
+        if answers.get(asked, not _keys(seen) & (known | later)):
             applied.add(place)
     return applied
 
@@ -180,17 +165,11 @@ def _keys(intended: Intended) -> set[Any]:
     return found
 
 
-FOLLOWER = "epoch", "isr", "highWatermark", "partitionEpoch"
 NOTHING = State(0, frozenset(), 0, False, 0, -1, 0)
 
 
 def _replica(state: State) -> Any:
     return _have(SimpleNamespace(log=SimpleNamespace(end=0)), state)
-
-
-def _state(replica: Any) -> State:
-    values = {one: getattr(replica, one) for one in State._fields[:-1]}
-    return State(**values, end=replica.log.end)
 
 
 def _have(replica: Any, state: State) -> Any:
