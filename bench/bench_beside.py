@@ -35,7 +35,7 @@ from confluent_kafka import KafkaException, Producer
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from bench_broker import consume, create, produce, single_sends  # noqa: E402
+from bench_broker import consume, create, produce, single_sends, small_produces  # noqa: E402
 
 MANY_PARTITIONS, MANY_CLIENTS, SMALL_REQUESTS = 1000, 200, 20_000
 KEPT = ROOT / "build" / "beside.json"
@@ -156,28 +156,12 @@ class Late(Exception):
     """A measurement took longer than it may."""
 
 
-def small_produces(system: System, count: int, limit_s: float) -> float:
+def small_requests(system: System, limit_s: float) -> float:
     """Produce requests a second, of one record of 100 B each, many in flight."""
-    producer: Any = Producer(
-        {
-            "bootstrap.servers": system.bootstrap,
-            "acks": "all",
-            "linger.ms": 0,
-            "batch.num.messages": 1,
-            "max.in.flight.requests.per.connection": 100,
-            "queue.buffering.max.messages": 1_000_000,
-            "log_level": 0,
-        }
-    )
-    start = time.perf_counter()
-    for number in range(count):
-        producer.produce("small", b"x" * 100, partition=0)
-        if number % 1000 == 0:
-            producer.poll(0)
-    if producer.flush(limit_s):
-        producer.purge()
+    spent_s = small_produces(system.bootstrap, "small", SMALL_REQUESTS, limit_s)
+    if spent_s is None:
         raise Late
-    return count / (time.perf_counter() - start)
+    return SMALL_REQUESTS / spent_s
 
 
 def many_partitions(system: System, replicas: int, limit_s: float) -> float:
@@ -265,7 +249,7 @@ def groups(replicas: int, records: int, limit_s: float) -> list[list[Row]]:
             Row(
                 "small produce requests",
                 "requests/s",
-                lambda one: small_produces(one, SMALL_REQUESTS, limit_s),
+                lambda one: small_requests(one, limit_s),
                 more_is_better=True,
             )
         ],

@@ -125,6 +125,31 @@ def single_sends(bootstrap: str, topic: str, count: int) -> list[float]:
     return spent
 
 
+def small_produces(bootstrap: str, topic: str, count: int, limit_s: float) -> float | None:
+    """Seconds for so many Produce requests of one record of 100 B, many in flight; None for longer
+    than the limit."""
+    producer: Any = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "linger.ms": 0,
+            "batch.num.messages": 1,
+            "max.in.flight.requests.per.connection": 100,
+            "queue.buffering.max.messages": 1_000_000,
+            "log_level": 0,
+        }
+    )
+    start = time.perf_counter()
+    for number in range(count):
+        producer.produce(topic, b"x" * 100, partition=0)
+        if number % 1000 == 0:
+            producer.poll(0)
+    if producer.flush(limit_s):
+        producer.purge()
+        return None
+    return time.perf_counter() - start
+
+
 def measure_start(brokers: int) -> None:
     """From nothing to the first acknowledgement, topic made on the way."""
     with broker(brokers) as one:
@@ -165,6 +190,16 @@ def measure(brokers: int, records: int) -> None:
         cuts = statistics.quantiles(spent, n=100)
         print(
             f"single sends: p50 {cuts[49]:.2f} ms, p99 {cuts[98]:.2f} ms;"
+            f" {cpu * 1e6:.0f} us of the broker's CPU each"
+        )
+        create(one.bootstrap, "small", brokers)
+        small_produces(one.bootstrap, "small", 2000, 60)
+        cpu, count = one.cpu(), 20_000
+        wall = small_produces(one.bootstrap, "small", count, 120)
+        cpu = (one.cpu() - cpu) / count
+        assert wall is not None, "over 120 s"
+        print(
+            f"small produces: {count / wall / 1e3:.1f} k requests/s;"
             f" {cpu * 1e6:.0f} us of the broker's CPU each"
         )
         print(f"memory afterwards: {one.memory() / 1e6:.0f} MB")
