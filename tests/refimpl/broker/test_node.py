@@ -292,7 +292,8 @@ def test_only_what_is_committed_can_be_deleted(offset: int) -> None:
 
 
 def test_a_compacted_topic_does_not_delete_records() -> None:
-    cluster = committed(1, logs=LogConfig(cleanup_policy=frozenset({"compact"})))
+    cluster = committed(1)
+    cluster.partition.log.configure(LogConfig(cleanup_policy=frozenset({"compact"})))
     assert delete(cluster, 1) == [m.DeletedPartition(ORDERS, "POLICY_VIOLATION")]
 
 

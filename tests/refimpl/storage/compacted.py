@@ -63,7 +63,10 @@ class Compacted:
         producer: int = -1,
         transactional: bool = False,
     ) -> None:
-        """A batch of keys and values; in a transaction, it is undecided for now."""
+        """A batch of keys and values; in a transaction, it is undecided for now.
+
+        Records without a key were written before the topic was compacted.
+        """
         end = self.log.end_offset
         records = [Record(n, self.now_ms, key, value) for n, (key, value) in enumerate(contents)]
         first = self.sequences.get(producer, 0)
@@ -75,7 +78,11 @@ class Compacted:
             base_sequence=-1 if producer < 0 else first,
             transactional=transactional,
         )
+        if any(record.key is None for record in records):
+            before = evolve(self.config, cleanup_policy=frozenset({"delete"}))
+            self.log.local.configure(before)
         self.log.append_as_leader(data, 0, self.now_ms)
+        self.log.local.configure(self.config)
         self.log.advance_high_watermark(self.log.end_offset)
         if producer >= 0:
             self.sequences[producer] = first + len(records)
