@@ -138,9 +138,11 @@ create view known as select place, off, id from acked union all by name
 create view answers as select * from r where op in ('mark', 'log_start', 'last_stable')
   and outcome = 'ok' and off is not null and process not in (
   select process from r where op in ('dump', 'dump_end', 'marker'));
-create table visible as from (select place, off, id, iso from reads where outcome = 'ok'
-  union select s.place, s.at, s.id, 'read_committed' from placed s
-  where kept and outcome <> 'fail') v
+create table visible as from (select place, off, id, iso from reads r where outcome = 'ok'
+    and not (iso = 'read_committed' and exists (from sends s where s.place = r.place
+    and s.id = r.id and not s.kept))
+  union select d.place, d.off, d.id, 'read_committed' from reads d join sends s using (place, id)
+  where d.outcome = 'ok' and s.kept and s.outcome <> 'fail') v
   where off >= head(v.place) and not exists (from parts p where p.compact
     and v.place = p.topic || ':' || p.partition and not exists (from final f
     where f.place = v.place and f.off = v.off));

@@ -64,7 +64,7 @@ QUERIES = {
         and (exists (from sends s, reads d where s.place = q.place and d.place = q.place
             and d.id = s.id and d.off < q.off and s.stamp >= q.stamp and s.kept
             and s.outcome = 'ok' and s.ret < q.inv and d.off >= head(q.place))
-        or exists (from sends s, known d where s.place = q.place and d.place = q.place
+        or exists (from sends s, reads d where s.place = q.place and d.place = q.place
             and d.id = s.id and d.off = q.off and s.stamp < q.stamp))""",
     "L17": """from r a, r b where a.place = b.place and append_time(a.topic) and a.lepoch = b.lepoch
         and a.op in ('poll', 'scan', 'dump') and b.op in ('poll', 'scan', 'dump')
