@@ -80,6 +80,7 @@ def _franz_go(suite: Suite, folder: Path, address: str) -> Results:
 
 
 #: Its tests look for proxies of five brokers on these ports
+LOOPBACK = "127.0.0.1"
 PROXY_PORT, SARAMA_BROKERS = 29091, 5
 _TOXIPROXY = ("github.com/Shopify/toxiproxy/v2", "v2.12.0")
 
@@ -95,7 +96,7 @@ def _sarama(suite: Suite, folder: Path, address: str) -> Results:
     proxies = [
         {
             "name": f"kafka{number + 1}",
-            "listen": f"127.0.0.1:{PROXY_PORT + number}",
+            "listen": f"{LOOPBACK}:{PROXY_PORT + number}",
             "upstream": one,
             "enabled": True,
         }
@@ -106,13 +107,14 @@ def _sarama(suite: Suite, folder: Path, address: str) -> Results:
     port = free_port()
     with (folder / "toxiproxy.txt").open("w") as output:
         serving = subprocess.Popen(
-            [proxy, "-host", "127.0.0.1", "-port", str(port), "-config", configured],
+            [proxy, "-host", LOOPBACK, "-port", str(port), "-config", configured],
             stdout=output,
             stderr=subprocess.STDOUT,
         )
     try:
         _wait_for(port)
-        environment = {"TOXIPROXY_ADDR": f"http://127.0.0.1:{port}", "KAFKA_VERSION": "4.3.1"}
+        controlled = f"http://{LOOPBACK}:{port}"
+        environment = {"TOXIPROXY_ADDR": controlled, "KAFKA_VERSION": "4.3.1"}
         left_out = ("TestMain", "TestFuncTxn", "TestJava", "TestConsumerFetchFollower")
         chosen = [name for name in names if not name.startswith(left_out)]
         return run_go_together(folder, binary, environment, chosen)
@@ -126,7 +128,7 @@ def _wait_for(port: int) -> None:
     until = time.monotonic() + SECONDS_TO_START
     while time.monotonic() < until:
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            socket.create_connection((LOOPBACK, port), 1).close()
             return
         except OSError:
             time.sleep(0.05)
