@@ -45,10 +45,15 @@ class MemoryLogs:
         """Nothing is to be done for logs in memory."""
 
     def open(self, partition: TopicPartition) -> Found:
-        """The log, and a high watermark that is in it: what was deleted was committed."""
+        """The log, and a high watermark that is in it: what was deleted was committed.
+
+        It is written down, as files have it when they are recovered: one over records that are lost
+        would be over others after the next crash.
+        """
         log = self.logs.setdefault(partition, CachedLog())
-        known = max(self.high_watermarks.get(partition, 0), log.start)
-        return Found(log, min(known, log.end))
+        known = min(max(self.high_watermarks.get(partition, 0), log.start), log.end)
+        self.high_watermarks[partition] = known
+        return Found(log, known)
 
     def delete(self, partition: TopicPartition) -> None:
         """Forget the log."""

@@ -110,6 +110,17 @@ def test_a_restart_finds_no_high_watermark_above_its_log() -> None:
     assert logs.crashed(0.0).open(ORDERS).high_watermark == 0
 
 
+def test_a_high_watermark_over_lost_records_does_not_come_back_by_another_restart() -> None:
+    """Seed 2923 in memory: a follower showed what was never committed."""
+    logs = MemoryLogs({ORDERS: cached(9)})
+    logs.checkpoint({ORDERS: 8})
+    logs = logs.crashed(0.0)
+    logs.open(ORDERS).log.append(2, RecordBatch(tuple(range(6))))
+    logs.flush()
+    found = logs.crashed(1.0).open(ORDERS)
+    assert (found.log.end, found.high_watermark) == (6, 0)
+
+
 def test_a_fault_reads_as_a_sentence() -> None:
     crash = Fault(10, "crash", for_ms=50, part=0.5, partition=1)
     assert str(crash) == "crash leader of orders:1 for 50 ms, 50% of its page cache survives"
