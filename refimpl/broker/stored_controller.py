@@ -151,7 +151,7 @@ class StoredController:
             yield from self._register()
         elif stat.ephemeral_owner == self.election.session:
             self.registered = True
-            self.broker_epoch = self.previous_broker_epoch = stat.czxid
+            self.broker_epoch = stat.czxid
 
     def _suspended(self) -> None:
         """Stop deciding: others may have taken over. What is under way is settled by reading."""
