@@ -140,6 +140,10 @@ off |
 | silence | `connections.max.idle.ms`; TCP asks whether the host is still there | \
 `max.connections` |
 
+One thing is not bounded: a compressed batch for a topic that is compacted, or that has a \
+`compression.type` of its own, is decompressed as a whole, to look at its keys or to compress it \
+anew. Kafka reads it as a stream.
+
 `make fuzz` feeds a million mutated frames to a broker, guided by coverage, and asks after \
 each: no \
 bug of ours met, at most one answer, which its own version can read, other clients served, all \
