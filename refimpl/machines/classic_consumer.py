@@ -24,6 +24,8 @@ class ClassicConsumer:
     cooperative: bool = False
     generation: int = NO_GENERATION
     owned: frozenset[Partition] = frozenset()
+    #: What it gave up when it heard of its generation, and the leader still takes for its own
+    missed: frozenset[Partition] = frozenset()
 
     def prepare_join(self) -> None:
         """A rebalance begins, and the consumer joins it."""
@@ -38,15 +40,17 @@ class ClassicConsumer:
         kept its word has given nothing away in a generation that the consumer was in. (Kafka's
         clients keep it until they hear of their assignment.)
         """
+        self.missed = frozenset()
         if generation not in (self.generation, self.generation + 1):
-            self.owned = frozenset()
+            self.owned, self.missed = frozenset(), self.owned
         self.generation = generation
 
     def assigned(self, partitions: Iterable[Partition]) -> bool:
-        """It is told what is assigned to it; whether it must join again for what it gives up."""
+        """It is told what is assigned to it; whether it must join again for what it gives up, or
+        gave up before: the leader has left it out for this round."""
         now = frozenset(partitions)
-        gives_up = bool(self.owned - now)
-        self.owned = now
+        gives_up = bool((self.owned | self.missed) - now)
+        self.owned, self.missed = now, frozenset()
         return gives_up
 
     def leave(self) -> None:

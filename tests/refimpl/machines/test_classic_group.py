@@ -776,6 +776,16 @@ def test_who_missed_a_generation_gives_up_what_it_owned_in_it() -> None:
     assert refused(consumer.commit, "p") == "INVALID_REQUEST"
 
 
+def test_who_gave_something_up_with_a_missed_generation_joins_again_where_it_is_left_out() -> None:
+    """The leader was told that it owns it, and waits for it to be free (seed 77737)."""
+    consumer = ClassicConsumer(cooperative=True, generation=1, owned=frozenset({"p", "q"}))
+    consumer.joined(3)
+    assert consumer.owned == frozenset()
+    assert consumer.assigned(["q"])
+    consumer.joined(4)
+    assert not consumer.assigned(["q"])
+
+
 def test_who_leaves_owns_nothing_and_who_is_lost_is_in_no_generation() -> None:
     consumer = ClassicConsumer(cooperative=True, generation=4, owned=frozenset({"p"}))
     consumer.leave()
