@@ -107,6 +107,11 @@ def test_who_has_read_more_than_an_unclean_election_left_begins_anew() -> None:
     assert run.simulation.counts["readers reset to the start of the log"] > 0
 
 
+def test_what_a_member_gave_up_with_a_missed_generation_is_somebodys_again() -> None:
+    """Its leader left it out for a round, and nobody joined again."""
+    assert build(Settings.draw(77737, **STORE)).go().violation is None
+
+
 def test_a_group_that_is_slow_and_goes_on_is_no_lack_of_progress() -> None:
     """Who commits before it processes commits record by record, and may have a long way to go."""
     slow: dict[str, Any] = {"commit_when": "before", "produce_ms": 3, "faults": (), "calm_ms": 600}
