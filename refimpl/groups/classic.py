@@ -118,16 +118,8 @@ class ClassicGroups:
     def sync(self, now: int, token: Token, request: m.SyncGroupRequest) -> Outcome:
         """Give a member its assignment, now or when the leader has made it."""
         group = self._group(request.group_id, request.member_id)
-        asked = SyncRequest(
-            token=token,
-            member=request.member_id,
-            generation=request.generation_id,
-            instance=request.group_instance_id,
-            protocol_type=request.protocol_type,
-            protocol=request.protocol_name,
-            assignments=tuple(request.assignments),
-        )
-        return self.outcome(now, request.group_id, group, operations.sync(group, asked))
+        step = operations.sync(group, sync_of(token, request))
+        return self.outcome(now, request.group_id, group, step)
 
     def heartbeat(self, now: int, token: Token, request: m.HeartbeatRequest) -> Outcome:
         """A member lives."""
@@ -290,6 +282,19 @@ class ClassicGroups:
 
 def _told(member: Member, protocol: str | None) -> m.JoinGroupMember:
     return m.JoinGroupMember(member.id, member.instance, member.metadata(protocol))
+
+
+def sync_of(token: Token, request: m.SyncGroupRequest) -> SyncRequest:
+    """A SyncGroup request as the machines take it."""
+    return SyncRequest(
+        token=token,
+        member=request.member_id,
+        generation=request.generation_id,
+        instance=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments=tuple(request.assignments),
+    )
 
 
 def response_of(response: Response) -> object:

@@ -10,12 +10,11 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from refimpl.broker import group_messages as m
-from refimpl.groups.classic import response_of
+from refimpl.groups.classic import response_of, sync_of
 from refimpl.groups.errors import OtherGroupType
 from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, SESSION, Migration
 from refimpl.groups.operation import Answer, Handler, Outcome, TimerKey, Token
 from refimpl.machines import consumer_classic_member as machine
-from refimpl.machines.classic_member import SyncRequest
 from refimpl.machines.consumer_draft import Decision
 from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember
 from refimpl.machines.consumer_heartbeat import Rules, fence
@@ -101,15 +100,7 @@ class ClassicMembers:
     def sync(self, now: int, token: Token, request: m.SyncGroupRequest) -> Outcome:
         """A member asks for what it was given."""
         group = self._group(request.group_id)
-        asked = SyncRequest(
-            token=token,
-            member=request.member_id,
-            generation=request.generation_id,
-            instance=request.group_instance_id,
-            protocol_type=request.protocol_type,
-            protocol=request.protocol_name,
-        )
-        response = machine.sync(group, asked, self.migration.view)
+        response = machine.sync(group, sync_of(token, request), self.migration.view)
         member = group.members[request.member_id]
         if response.error is not None:
             timers = self._must_join(now, group, member)
