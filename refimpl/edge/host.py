@@ -52,6 +52,8 @@ class BrokerHost:
     port: int
     rack: str | None = None
     advertised: tuple[str, int] | None = None
+    #: Whether clients may come before the broker was told of the cluster's metadata
+    accepts_at_once: bool = True
     observe: Observe | None = None
     clock: Clock = field(factory=Clock)
     faults: Faults = field(factory=Faults)
@@ -89,7 +91,8 @@ class BrokerHost:
         disk = self.directory.open()
         listener = Listener(self, self.limits, self.budget, self.faults)
         try:
-            self.port = await listener.listen(self.host, self.port)
+            accepts = self.accepts_at_once
+            self.port = await listener.listen(self.host, self.port, accepts=accepts)
         except OSError:
             self.directory.release()
             raise

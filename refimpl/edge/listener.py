@@ -54,12 +54,22 @@ class Listener:
         """As much for requests in flight as for large frames."""
         self.in_flight = Budget(self.limits.queued_max_request_bytes)
 
-    async def listen(self, host: str, port: int) -> int:
-        """Open the port, or any for 0; answers which. Raises OSError if it is taken."""
+    async def listen(self, host: str, port: int, *, accepts: bool = True) -> int:
+        """Take the port, or any for 0; answers which. Raises OSError if it is taken.
+
+        Unless it `accepts` at once, clients are refused until it shall.
+        """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        self._server = await loop.create_server(
+            lambda: Connection(self), host, port, backlog=1024, start_serving=accepts
+        )
         self._sweep()
         return self._server.sockets[0].getsockname()[1]
+
+    async def accept(self) -> None:
+        """Accept clients from now on. Raises OSError if somebody else does, on this port."""
+        if self._server is not None:
+            await self._server.start_serving()
 
     def close(self) -> None:
         """Close the port and cut off all clients, and who is being accepted."""

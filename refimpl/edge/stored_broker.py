@@ -97,11 +97,13 @@ class StoredBroker:
             advertised=advertised_of(self.configs),
             new_store=lambda: ZooKeeperStore(hosts, session_ms, root),
             peer_port=peer_port,
+            accepts_at_once=False,
             seed=self.seed,
         )
         try:
             await self.broker.start()
             await self._registered(int(str(configs["initial.broker.registration.timeout.ms"])))
+            await self.broker.accept()
         except BaseException:
             self.broker.kill()
             self.network.close()

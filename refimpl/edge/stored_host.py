@@ -57,6 +57,12 @@ class StoredBrokerHost(BrokerHost):
         await BrokerHost.start(self)
         self.store.start(self._delivered)
 
+    async def accept(self) -> None:
+        """Let clients in: before the broker was told of the cluster, it would say of every topic
+        that there is none. Raises OSError for a port in use."""
+        assert self.listener is not None
+        await self.listener.accept()
+
     @property
     def registered(self) -> bool:
         """Whether the broker is part of the cluster, and has been told of it."""
