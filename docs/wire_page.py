@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from refimpl.api.table import APIS
+from refimpl.storage.compression import MOST_BYTES, MOST_TIMES
+from refimpl.storage.validation import MOST_NAMED
 from tests.suites.catalogue import REASONS, SUITES
 from tests.suites.results import compared as compared_suites
 from tests.suites.results import kept as results_of
@@ -108,6 +110,11 @@ Kafka has `num.io.threads` and `num.network.threads` of them |
 mutes the client, who asks again; we answer with them, and mute it for as long |
 | CreatePartitions | more than 10,000 at once | both refuse the request with `POLICY_VIOLATION`; \
 Kafka counts what it has placed by then, we count before anything is placed |
+| Produce, ListOffsets | a batch that would decompress to more than {most_mib} MiB | where it has \
+to be opened we answer `MESSAGE_TOO_LARGE`. Kafka reads it as a stream, and has all of it in \
+memory where it compresses it anew |
+| Produce | more than {most_named:,} records of a batch without a key, for a compacted topic | \
+Kafka names each of them in its answer, we the first {most_named:,} |
 """
 _BEHAVIOUR = """\
 
@@ -140,9 +147,12 @@ off |
 | silence | `connections.max.idle.ms`; TCP asks whether the host is still there | \
 `max.connections` |
 
-One thing is not bounded: a compressed batch for a topic that is compacted, or that has a \
-`compression.type` of its own, is decompressed as a whole, to look at its keys or to compress it \
-anew. Kafka reads it as a stream.
+A compressed batch is opened for its keys where the topic is compacted, for another codec where it \
+has a `compression.type` of its own, by compaction, and to find a time. It is decompressed as a \
+whole then, one at a time, to {most_mib} MiB at most, or to {most_times} times its size if that is \
+more; nobody opens what is larger. Produce and ListOffsets answer `MESSAGE_TOO_LARGE`, at which \
+Kafka's own producer splits its batch, and the cleaner leaves that partition alone. `make test` \
+has a [bomb](../tests/refimpl/storage/bombs.py) for each codec.
 
 `make fuzz` feeds a million mutated frames to a broker, guided by coverage, and asks after \
 each: no \
@@ -202,6 +212,7 @@ folder (counted by `strace -e fsync,fdatasync` from their creation to a record i
 replicates nothing and keeps nothing.
 """
 _FIGURES = Path(__file__).parent / "wire_figures.md"
+_LIMITS = {"most_mib": MOST_BYTES >> 20, "most_times": MOST_TIMES, "most_named": MOST_NAMED}
 
 
 def page() -> str:
@@ -217,8 +228,10 @@ def page() -> str:
         f"| {row.api.replace('|', ', ')} | {row.where} | {row.reason} |\n" for row in ROWS
     )
     suites = "".join(map(_suite, compared_suites()))
-    behaviour = _BEHAVIOUR.format(figures=_FIGURES.read_text(), suites=suites)
-    return _HEAD.format(steps=steps) + rows + _ABSENT + differences + _ALSO + behaviour
+    behaviour = _BEHAVIOUR.format(figures=_FIGURES.read_text(), suites=suites, **_LIMITS)
+    return "".join(
+        (_HEAD.format(steps=steps), rows, _ABSENT, differences, _ALSO.format(**_LIMITS), behaviour)
+    )
 
 
 def _suite(name: str) -> str:

@@ -17,7 +17,7 @@ from crc32c import crc32c
 from refimpl.storage.compression import Codec, compress, decompress
 from refimpl.storage.errors import CorruptBatch, UnsupportedForMessageFormat
 from refimpl.storage.record import Header, Record
-from refimpl.storage.record_library import WORTH_IT, decoded
+from refimpl.storage.record_library import WORTH_IT, Unread, decoded
 from refimpl.storage.varint import decode_varint, encode_varint
 
 Buffer = bytes | bytearray | memoryview
@@ -269,15 +269,21 @@ def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
     header = read_header(data, position)
     payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
     body = decompress(header.codec, payload)
+    read = 0
     if header.record_count >= WORTH_IT:
-        records = decoded(_uncompressed(header, body))
-        if records is not None:
-            yield from records
+        try:
+            for record in decoded(_uncompressed(header, body)):
+                read += 1
+                yield record
+        except Unread:
+            pass
+        else:
             return
     place = 0
-    for _ in range(header.record_count):
+    for number in range(header.record_count):
         record, place = _decode_record(body, place, header)
-        yield record
+        if number >= read:
+            yield record
     if place != len(body):
         raise CorruptBatch(f"{len(body) - place} bytes behind {header.record_count} records")
 

@@ -3,7 +3,7 @@
 Its import costs a quarter of a second, so it is put off until the first batch that is worth it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from refimpl.storage.record import Record
@@ -13,26 +13,34 @@ WORTH_IT = 64
 
 
 @cache
-def _reader() -> Callable[[bytes], list[Record]]:
+def _reader() -> Callable[[bytes], Iterator[Record]]:
     from aiokafka.record.default_records import (  # pyright: ignore[reportMissingTypeStubs]
         DefaultRecordBatch,
     )
 
-    def read(batch: bytes) -> list[Record]:
-        return [
-            Record(one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
-            for one in DefaultRecordBatch(batch)
-        ]
+    def read(batch: bytes) -> Iterator[Record]:
+        for one in DefaultRecordBatch(batch):
+            yield Record(one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
 
     return read
 
 
-def decoded(batch: bytes) -> list[Record] | None:
-    """The records of a whole, uncompressed batch of format v2; None where ours must say why not.
+class Unread(Exception):
+    """The library has met a record that it does not read; ours says why, or reads it."""
 
-    It refuses what we refuse, and header names that are no UTF-8, which we show as far as they are.
+
+def decoded(batch: bytes) -> Iterator[Record]:
+    """The records of a whole, uncompressed batch of format v2, one by one.
+
+    Raises Unread at the first that we refuse, and at header names that are no UTF-8, which we show
+    as far as they are.
     """
-    try:
-        return _reader()(batch)
-    except Exception:
-        return None
+    records = _reader()(batch)
+    while True:
+        try:
+            record = next(records)
+        except StopIteration:
+            return
+        except Exception:
+            raise Unread from None
+        yield record

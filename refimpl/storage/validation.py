@@ -35,6 +35,10 @@ from refimpl.storage.producer_state import Origin
 
 Found = list[tuple[int, BatchHeader]]
 
+MOST_NAMED = 10_000
+"""So many records of a batch are named that are not accepted: who sends more of them, compressed to
+next to nothing, shall not be answered with more."""
+
 
 def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Found:
     """The batches that a producer or a coordinator sent, all of them acceptable or none."""
@@ -129,12 +133,15 @@ def _check_claims(header: BatchHeader, origin: Origin) -> None:
 
 def _check_keys(data: Buffer, position: int) -> None:
     """Compaction keeps the newest value of each key: a record without one has no place there."""
-    without = [n for n, record in enumerate(decode_records(data, position)) if record.key is None]
+    without, why = 0, "a compacted topic takes no record without a key"
+    named: list[tuple[int, str]] = []
+    for number, record in enumerate(decode_records(data, position)):
+        if record.key is None:
+            without += 1
+            if without <= MOST_NAMED:
+                named.append((number, why))
     if without:
-        why = "a compacted topic takes no record without a key"
-        raise InvalidRecords(
-            f"{why}, and {len(without)} have none", tuple((n, why) for n in without)
-        )
+        raise InvalidRecords(f"{why}, and {without} have none", tuple(named))
 
 
 def _check_clock(header: BatchHeader, config: LogConfig, now_ms: int) -> None:

@@ -38,6 +38,8 @@ from refimpl.storage.log_dir import LogDir
 from refimpl.storage.partition_log import PartitionLog
 from refimpl.storage.producer_state import Origin
 from refimpl.storage.txn_index import AbortedTxn
+from refimpl.storage.validation import MOST_NAMED
+from tests.refimpl.storage.bombs import BOMBS, bomb_batch
 
 NOW_MS = 1_000_000
 CONFIG = LogConfig(max_message_bytes=500, segment_bytes=2_000)
@@ -377,6 +379,34 @@ def test_what_another_codec_makes_too_large_is_refused() -> None:
     with pytest.raises(MessageTooLarge, match="above 500"):
         log.append_as_leader(batch(size=600, codec=Codec.GZIP), 0, NOW_MS)
     assert log.end_offset == 0
+
+
+@pytest.mark.parametrize("codec", BOMBS)
+def test_nobody_opens_a_bomb(codec: Codec) -> None:
+    """Whether for its keys, for another codec or for a time, which costs an answer alone."""
+    data = bomb_batch(codec, NOW_MS)
+    large = LogConfig(max_message_bytes=len(data))
+    other = Codec.GZIP if codec is Codec.ZSTD else Codec.ZSTD
+    for config in (
+        evolve(large, cleanup_policy=frozenset({"compact"})),
+        evolve(large, compression_type=other),
+    ):
+        log = new_log(config)
+        with pytest.raises(MessageTooLarge, match="when they are decompressed"):
+            log.append_as_leader(data, 0, NOW_MS)
+        assert log.end_offset == 0
+    log = new_log(large)
+    assert log.append_as_leader(data, 0, NOW_MS).last_offset == 0
+    with pytest.raises(MessageTooLarge, match="when they are decompressed"):
+        log.offset_for_timestamp(NOW_MS)
+
+
+def test_of_many_records_without_a_key_the_first_ones_are_named() -> None:
+    records = [Record(n, NOW_MS, None, b"") for n in range(MOST_NAMED + 3)]
+    log = new_log(LogConfig(cleanup_policy=frozenset({"compact"})))
+    with pytest.raises(InvalidRecords, match=f"{MOST_NAMED + 3} have none") as refused:
+        log.append_as_leader(encode_batch(records, codec=Codec.ZSTD), 0, NOW_MS)
+    assert [number for number, _ in refused.value.records] == list(range(MOST_NAMED))
 
 
 def marked(log: PartitionLog, epoch: int, version: int) -> None:

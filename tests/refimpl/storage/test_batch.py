@@ -1,5 +1,7 @@
 """Batches: every record comes back, and what is damaged is noticed."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +20,16 @@ from refimpl.storage.batch import (
     read_header,
     stamped,
 )
-from refimpl.storage.compression import Codec, compress, decompress
+from refimpl.storage.compression import MOST_BYTES, Codec, compress, decompress
 from refimpl.storage.control import EndTxnMarker, encode_leader_change, encode_marker, read_marker
-from refimpl.storage.errors import CorruptBatch, RefusedBatch, UnsupportedForMessageFormat
+from refimpl.storage.errors import (
+    CorruptBatch,
+    MessageTooLarge,
+    RefusedBatch,
+    UnsupportedForMessageFormat,
+)
 from refimpl.storage.varint import decode_varint, encode_varint
+from tests.refimpl.storage.bombs import BOMBS, bomb
 
 longs = st.integers(-(2**63), 2**63 - 1)
 blobs = st.none() | st.binary(max_size=40)
@@ -81,6 +89,33 @@ def test_damaged_compressed_data_are_a_corrupt_batch(codec: Codec) -> None:
     for data in (whole[: len(whole) // 2], b"\xff" + whole[1:], b"nonsense"):
         with pytest.raises(CorruptBatch):
             decompress(codec, data)
+
+
+@pytest.mark.parametrize("codec", BOMBS)
+def test_a_bomb_is_refused_before_it_is_in_memory(codec: Codec) -> None:
+    data = bomb(codec)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MessageTooLarge, match="when they are decompressed"):
+            decompress(codec, data)
+        assert tracemalloc.get_traced_memory()[1] < 3 * MOST_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_block_of_snappy_that_lies_about_its_size_takes_no_memory() -> None:
+    with pytest.raises(MessageTooLarge):
+        decompress(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(10))
+
+
+@pytest.mark.parametrize("codec", BOMBS)
+def test_what_is_just_not_too_large_is_decompressed(codec: Codec) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("refimpl.storage.compression.MOST_BYTES", 100_000)
+        patch.setattr("refimpl.storage.compression.MOST_TIMES", 0)
+        assert len(decompress(codec, compress(codec, bytes(100_000)))) == 100_000
+        with pytest.raises(MessageTooLarge, match="more than 100000 bytes"):
+            decompress(codec, compress(codec, bytes(100_001)))
 
 
 def test_every_flipped_bit_under_the_crc_is_noticed() -> None:
