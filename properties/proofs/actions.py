@@ -10,7 +10,7 @@ from attrs import field, frozen
 from properties.proofs.evaluate import Env, Evaluator, State
 from properties.proofs.sany import Definition, Node
 from properties.proofs.terms import Bool, Num, conjunction, negation
-from properties.proofs.values import Fun, Value, equal, fresh_name, member
+from properties.proofs.values import EndlessSet, Fun, Value, equal, fresh_name, member
 from properties.tla.errors import InputError
 
 Branch: TypeAlias = tuple[Bool, State]
@@ -131,6 +131,11 @@ def _witnesses(
     r"""What \E may pick: each candidate, or any element where the set depends on the state."""
     ((name, *others), over), *more = node.bounds
     domain = ev.value(over, env, state, after)
+    if isinstance(domain, EndlessSet):
+        if others or more:
+            raise InputError("one element at a time can be picked from a set of any size")
+        _, inside, item = domain.some()
+        return [(inside, {**env, name: item})]
     constant = all(condition is True for condition, _ in domain.items)
     if constant or domain.element is None or others or more:
         return ev.bindings(node, env, state, after)

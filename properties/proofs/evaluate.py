@@ -24,7 +24,7 @@ from properties.proofs.terms import (
     subtract,
     z3,
 )
-from properties.proofs.values import Fun, Set, Value, equal, if_then_else, member
+from properties.proofs.values import EndlessSet, Fun, Set, Value, equal, if_then_else, member
 from properties.tla.errors import InputError
 
 State: TypeAlias = Mapping[str, Value]
@@ -152,7 +152,11 @@ def _quantified(
             if at == len(symbols):
                 return ev.value(node.args[0], bound, state, after)
             name, over = symbols[at]
-            domain: Set = ev.value(over, bound, state, after)
+            domain: Set | EndlessSet = ev.value(over, bound, state, after)
+            if isinstance(domain, EndlessSet):
+                variables, inside, item = domain.some()
+                body = guard(inside, over_symbol(at + 1, {**bound, name: item}))
+                return body if isinstance(body, bool) else getattr(z3, binder)(variables, body)
             body = join(
                 *(guard(c, over_symbol(at + 1, {**bound, name: i})) for c, i in domain.items)
             )
@@ -171,15 +175,11 @@ def _choose(ev: Evaluator, node: Node, env: Env, state: State, after: State | No
     return v.chosen(domain, lambda item: ev.value(node.args[0], {**env, name: item}, state, after))
 
 
-def _filtered(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Set:
+def _filtered(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
     ((name,), over) = node.bounds[0]
-    domain: Set = ev.value(over, env, state, after)
-    return Set(
-        [
-            (conjunction(c, ev.value(node.args[0], {**env, name: item}, state, after)), item)
-            for c, item in domain.items
-        ],
-        domain.element,
+    domain = ev.value(over, env, state, after)
+    return v.filtered(
+        domain, lambda item: ev.value(node.args[0], {**env, name: item}, state, after)
     )
 
 
@@ -274,6 +274,7 @@ def _greater(a: Number, b: Number) -> Bool:
 OPERATORS: dict[str, Callable[..., Any]] = {
     "TRUE": lambda: True,
     "FALSE": lambda: False,
+    "BOOLEAN": lambda: v.enumerated(False, True),
     "=": equal,
     "/=": _differs,
     "\\lnot": negation,

@@ -7,23 +7,27 @@ step must be shown to stay inside them before they are assumed of the state behi
 from collections.abc import Mapping
 from typing import Any
 
+from properties.proofs.endless import EndlessSequences, EndlessSubsets
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.sany import Definition, Node
 from properties.proofs.shapes import (
     Constants,
-    EndlessSequences,
     Flags,
     Mapped,
     Numbers,
     Sequences,
     Shape,
     Subsets,
+    Words,
+    size,
 )
 from properties.proofs.terms import UNBOUNDED, highest, lowest
 from properties.tla.errors import InputError
 
 # The operator of spec/tla/lib/Ranges.tla that stands for sequences of bounded length.
 SEQUENCES = "SeqOf"
+# Subsets of a larger set than this are predicates: one z3 Bool for each element costs more.
+LISTED = 200
 
 
 def shapes_of(ev: Evaluator, ranges: str) -> dict[str, Shape]:
@@ -49,7 +53,11 @@ def _shape(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
         return form(ev, node, env)
     if node.op == "call":
         return _called(ev, node, env)
-    return Constants(ev.value(node, env, {}, None))
+    constants = Constants(ev.value(node, env, {}, None))
+    words = tuple(constants.constants())
+    if len(words) > 1 and all(isinstance(one, str) for one in words):
+        return Words(words)
+    return constants
 
 
 def _called(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
@@ -82,8 +90,13 @@ def _records(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
     return Mapped({pair.args[0].ref: _shape(ev, pair.args[1], env) for pair in node.args})
 
 
+def _tuples(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    return Mapped({number: _shape(ev, one, env) for number, one in enumerate(node.args, 1)})
+
+
 def _subsets(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
-    return Subsets(_shape(ev, node.args[0], env))
+    of = _shape(ev, node.args[0], env)
+    return EndlessSubsets(of) if size(of) > LISTED else Subsets(of)
 
 
 def _either(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
@@ -98,6 +111,7 @@ _FORMS = {
     "BOOLEAN": _flags,
     "$SetOfFcns": _functions,
     "$SetOfRcds": _records,
+    "$CartesianProd": _tuples,
     "SUBSET": _subsets,
     "$IfThenElse": _either,
 }

@@ -5,7 +5,8 @@ model, and says what must be shown for a computed value to be of the shape (`fit
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any, Protocol, cast
 
 from attrs import frozen
@@ -14,23 +15,28 @@ from properties.proofs.terms import (
     UNBOUNDED,
     Bool,
     Num,
-    Term,
+    Word,
     at_most,
+    code,
     conjunction,
+    disjunction,
     highest,
     implication,
     is_number,
     lowest,
-    term,
     z3,
 )
-from properties.proofs.values import Endless, Fun, Seq, Set, Value, as_seq, if_then_else
+from properties.proofs.values import (
+    Fun,
+    Seq,
+    Set,
+    Value,
+    as_seq,
+    equal,
+)
 from properties.tla.errors import InputError
 from properties.tla.values import Rec
 from properties.tla.values import Value as Plain
-
-# How many elements of an endless sequence a story shows.
-SHOWN = 12
 
 
 class Shape(Protocol):
@@ -57,11 +63,13 @@ class Shape(Protocol):
         ...
 
 
-def _number_in(value: Any, model: Any) -> int:
+def number_in(value: Any, model: Any) -> int:
+    """A number in a z3 model."""
     return value if isinstance(value, int) else model.eval(value.term, True).as_long()
 
 
-def _holds_in(condition: Bool, model: Any) -> bool:
+def holds_in(condition: Bool, model: Any) -> bool:
+    """Whether a condition is true in a z3 model."""
     if isinstance(condition, bool):
         return condition
     return bool(z3.is_true(model.eval(condition, True)))
@@ -90,7 +98,7 @@ class Numbers:
         return iter(range(self.lowest, self.highest + 1))
 
     def plain(self, value: Value, model: Any) -> Plain:
-        return _number_in(value, model)
+        return number_in(value, model)
 
     def fit(self, value: Value, obligations: list[Bool]) -> Value:
         if lowest(value) >= self.lowest and highest(value) <= self.highest:
@@ -116,7 +124,7 @@ class Flags:
         return iter((False, True))
 
     def plain(self, value: Value, model: Any) -> Plain:
-        return _holds_in(value, model)
+        return holds_in(value, model)
 
     def fit(self, value: Value, obligations: list[Bool]) -> Value:
         return value
@@ -141,15 +149,16 @@ class Mapped:
             yield Fun(dict(zip(self.of, combined, strict=True)))
 
     def plain(self, value: Value, model: Any) -> Plain:
-        function = _as_function(value)
+        function = as_function(value)
         return Rec.function((key, one.plain(function[key], model)) for key, one in self.of.items())
 
     def fit(self, value: Value, obligations: list[Bool]) -> Value:
-        function = _as_function(value)
+        function = as_function(value)
         return Fun({key: one.fit(function[key], obligations) for key, one in self.of.items()})
 
 
-def _as_function(value: Value) -> Mapping[Any, Value]:
+def as_function(value: Value) -> Mapping[Any, Value]:
+    """A function's or a sequence's values by argument."""
     return dict(enumerate(value.cells, 1)) if isinstance(value, Seq) else value.of
 
 
@@ -189,6 +198,36 @@ class Constants:
 
 
 @frozen
+class Words:
+    """Strings, of which there are two at least."""
+
+    of: tuple[str, ...]
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        word = z3.Int(name)
+        given.append(disjunction(*(word == code(one) for one in self.of)))
+        return Word(word, frozenset(self.of))
+
+    def lift(self, plain: Plain) -> Value:
+        return plain
+
+    def constants(self) -> Iterator[Value]:
+        return iter(self.of)
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        if isinstance(value, str):
+            return value
+        number = model.eval(value.term, True).as_long()
+        return next((one for one in value.of if code(one) == number), "")
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        others = ({value} if isinstance(value, str) else value.of) - {*self.of}
+        if others:
+            obligations.append(disjunction(*(equal(value, one) for one in self.of)))
+        return value
+
+
+@frozen
 class Sequences:
     """Sequences of at least `least` and at most `most` elements."""
 
@@ -210,7 +249,7 @@ class Sequences:
 
     def plain(self, value: Value, model: Any) -> Plain:
         seq = as_seq(value)
-        count = _number_in(seq.length, model)
+        count = number_in(seq.length, model)
         return tuple(self.of.plain(cell, model) for cell in seq.cells[:count])
 
     def fit(self, value: Value, obligations: list[Bool]) -> Value:
@@ -232,7 +271,7 @@ class Subsets:
     of: Shape
 
     def fresh(self, name: str, given: list[Bool]) -> Value:
-        items = [(z3.Bool(f"{_name(item)} in {name}"), item) for item in self.of.constants()]
+        items = [(z3.Bool(f"{name_of(item)} in {name}"), item) for item in self.of.constants()]
         return Set(items, self.of)
 
     def lift(self, plain: Plain) -> Value:
@@ -248,7 +287,7 @@ class Subsets:
         return frozenset(
             self.of.plain(item, model)
             for condition, item in value.items
-            if _holds_in(condition, model)
+            if holds_in(condition, model)
         )
 
     def fit(self, value: Value, obligations: list[Bool]) -> Value:
@@ -261,56 +300,21 @@ class Subsets:
         return Set(items, self.of)
 
 
-@frozen
-class EndlessSequences:
-    """Sequences of any length: their elements are uninterpreted functions of the index."""
-
-    of: Shape
-
-    def fresh(self, name: str, given: list[Bool]) -> Value:
-        length = Numbers(1, UNBOUNDED).fresh(f"Len({name})", given)
-        return Endless(_reader(self.of, name), length)
-
-    def lift(self, plain: Plain) -> Value:
-        return Sequences(self.of, len(plain)).lift(plain)
-
-    def constants(self) -> Iterator[Value]:
-        raise NotImplementedError("sequences of any length cannot be counted")
-
-    def plain(self, value: Value, model: Any) -> Plain:
-        if isinstance(value, Seq):
-            return Sequences(self.of, len(value.cells)).plain(value, model)
-        count = min(_number_in(value.length, model), SHOWN)
-        return tuple(self.of.plain(value.at(index), model) for index in range(1, count + 1))
-
-    def fit(self, value: Value, obligations: list[Bool]) -> Value:
-        return value
-
-
-def _reader(shape: Shape, name: str) -> Callable[[Any], Value]:
-    return lambda index: _element(shape, name, term(index))
-
-
-def _element(shape: Shape, name: str, index: Term) -> Value:
-    """What an endless sequence holds at an index, by one uninterpreted function for each part."""
+def size(shape: Shape) -> int:
+    """How many values a shape has: UNBOUNDED where they cannot be counted."""
     if isinstance(shape, Mapped):
-        return Fun({key: _element(one, f"{name}.{key}", index) for key, one in shape.of.items()})
+        return min(UNBOUNDED, prod(size(one) for one in shape.of.values()))
+    if isinstance(shape, Numbers):
+        return shape.highest - shape.lowest + 1
     if isinstance(shape, Subsets):
-        return Set([(_predicate(f"{_name(i)} in {name}")(index), i) for i in shape.of.constants()])
-    if not isinstance(shape, Numbers):
-        raise NotImplementedError(f"an endless sequence of {shape}")
-    number = z3.Function(name, z3.IntSort(), z3.IntSort())(index)
-    found: Value = shape.highest  # a function into lowest..highest, and into nothing else
-    for value in reversed(range(shape.lowest, shape.highest)):
-        found = if_then_else(number == value, value, found)
-    return found
+        return 1 << size(shape.of)
+    if isinstance(shape, Flags):
+        return 2
+    return sum(1 for _ in shape.constants())
 
 
-def _predicate(name: str) -> Callable[[Term], Bool]:
-    return z3.Function(name, z3.IntSort(), z3.BoolSort())
-
-
-def _name(constant: Value) -> str:
+def name_of(constant: Value) -> str:
+    """A constant, in the name of a z3 term about it."""
     if isinstance(constant, Fun):
         return ",".join(str(item) for item in constant.of.values())
     return str(constant)

@@ -1,7 +1,8 @@
-"""Booleans and numbers that may be z3 terms.
+"""Booleans, numbers and strings that may be z3 terms.
 
-A boolean is a `bool` or a z3 Bool, a number an `int` or a `Num`: a z3 Int with known bounds. What
-the bounds decide is folded to a constant, so a step that the constants forbid costs nothing.
+A boolean is a `bool` or a z3 Bool, a number an `int` or a `Num`: a z3 Int with known bounds; a
+string is a `str` or a `Word`, one of known strings. What the bounds decide is folded to a constant,
+so a step that the constants forbid costs nothing.
 """
 
 from importlib import import_module
@@ -34,6 +35,17 @@ class Num:
 
 
 Number: TypeAlias = int | Num
+
+
+_codes: dict[str, int] = {}
+
+
+@frozen(eq=False)
+class Word:
+    """A string that is not known: a z3 Int with the code of one of these strings."""
+
+    term: Term
+    of: frozenset[str]
 
 
 def lowest(number: Number) -> int:
@@ -156,3 +168,36 @@ def choose_number(condition: Bool, a: Number, b: Number) -> Number:
         min(lowest(a), lowest(b)),
         max(highest(a), highest(b)),
     )
+
+
+def code(word: str) -> int:
+    """The number that stands for a string in z3 terms."""
+    return _codes.setdefault(word, len(_codes))
+
+
+def is_word(value: Any) -> bool:
+    """Whether a value is a string, constant or not."""
+    return isinstance(value, str | Word)
+
+
+def word_term(word: str | Word) -> Term:
+    """A string as z3 takes it."""
+    return z3.IntVal(code(word)) if isinstance(word, str) else word.term
+
+
+def same_word(a: str | Word, b: str | Word) -> Bool:
+    """a = b, of strings."""
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b
+    return word_term(a) == word_term(b) if _words(a) & _words(b) else False
+
+
+def choose_word(condition: Bool, a: str | Word, b: str | Word) -> str | Word:
+    """IF condition THEN a ELSE b, of strings."""
+    if isinstance(a, str) and a == b:
+        return a
+    return Word(z3.If(condition, word_term(a), word_term(b)), _words(a) | _words(b))
+
+
+def _words(word: str | Word) -> frozenset[str]:
+    return frozenset({word}) if isinstance(word, str) else word.of

@@ -19,6 +19,7 @@ from properties.proofs.terms import (
     at_most,
     choose_bool,
     choose_number,
+    choose_word,
     conjunction,
     disjunction,
     highest,
@@ -26,17 +27,19 @@ from properties.proofs.terms import (
     is_bool,
     is_number,
     is_unbounded,
+    is_word,
     lowest,
     negation,
     same_bool,
     same_number,
+    same_word,
     subtract,
     term,
     z3,
 )
 from properties.tla.errors import InputError
 
-# bool | z3 Bool | int | Num | str | Set | Fun | Seq | Endless
+# bool | z3 Bool | int | Num | str | Word | Set | EndlessSet | Fun | Seq | Endless
 Value: TypeAlias = Any
 Candidate: TypeAlias = tuple[Bool, Value]
 
@@ -67,6 +70,29 @@ class Set:
     items: list[Candidate] = field(converter=_possible)
     element: Any = None
     variable: Term = None
+
+
+@frozen(eq=False)
+class EndlessSet:
+    """A set of any size: the shape of its elements, and which of them are members.
+
+    `any_element` makes an element of z3 variables: these, what is known of them, and the element.
+    `added` are the elements that were put in since a shape was assumed of all of them.
+    """
+
+    shape: Any
+    any_element: Callable[[], tuple[list[Term], Bool, Value]]
+    has: Callable[[Value], Bool]
+    added: list[Candidate] = field(factory=list[Candidate])
+
+    @property
+    def items(self) -> list[Candidate]:
+        raise OutOfRangeError("a set of any size cannot be listed")
+
+    def some(self) -> tuple[list[Term], Bool, Value]:
+        """Fresh variables, the condition under which they are a member, and the element."""
+        variables, known, element = self.any_element()
+        return variables, conjunction(known, self.has(element)), element
 
 
 @frozen(eq=False)
@@ -103,6 +129,8 @@ def constant(value: Value) -> Any:
     """A hashable key for a value without terms, else None."""
     if isinstance(value, int | str):
         return value
+    if isinstance(value, Seq) and isinstance(value.length, int):
+        value = Fun(dict(enumerate(value.cells[: value.length], 1)))
     if isinstance(value, Fun):
         parts = [(key, constant(item)) for key, item in value.of.items()]
         return None if any(item is None for _, item in parts) else tuple(parts)
@@ -126,13 +154,18 @@ def merged(items: Iterable[Candidate], element: Any = None) -> Set:
     return Set([*known.values(), *rest], element)
 
 
-def member(value: Value, of: Set) -> Bool:
+def member(value: Value, of: Set | EndlessSet) -> Bool:
     r"""value \in of."""
+    if isinstance(of, EndlessSet):
+        return of.has(value)
     return disjunction(*(conjunction(c, equal(value, item)) for c, item in of.items))
 
 
-def subset(a: Set, b: Set) -> Bool:
+def subset(a: Set | EndlessSet, b: Set | EndlessSet) -> Bool:
     r"""a \subseteq b."""
+    if isinstance(a, EndlessSet):
+        variables, inside, element = a.some()
+        return z3.ForAll(variables, implication(inside, member(element, b)))
     return conjunction(*(implication(c, member(item, b)) for c, item in a.items))
 
 
@@ -140,12 +173,12 @@ def equal(a: Value, b: Value) -> Bool:
     """a = b, for two values of one kind."""
     if is_number(a):
         return same_number(a, b)
-    if isinstance(a, str):
-        return a == b
+    if is_word(a):
+        return same_word(a, b)
     if is_bool(a):
         return same_bool(a, b)
-    if isinstance(a, Set):
-        return conjunction(subset(a, b), subset(b, a))
+    if isinstance(a, Set | EndlessSet):
+        return a is b or conjunction(subset(a, b), subset(b, a))
     if isinstance(a, Endless):
         return _equal_endless(a, b)
     if isinstance(a, Seq) or isinstance(b, Seq):
@@ -183,6 +216,16 @@ def if_then_else(condition: Bool, a: Value, b: Value) -> Value:
         return choose_bool(condition, a, b)
     if is_number(a):
         return choose_number(condition, a, b)
+    if is_word(a):
+        return choose_word(condition, a, b)
+    if isinstance(a, EndlessSet) or isinstance(b, EndlessSet):
+        here = [(conjunction(condition, c), item) for c, item in _added(a)]
+        there = [(conjunction(negation(condition), c), item) for c, item in _added(b)]
+        return _endless(
+            (a, b),
+            lambda item: choose_bool(condition, member(item, a), member(item, b)),
+            here + there,
+        )
     if isinstance(a, Set):
         here = [(conjunction(condition, c), item) for c, item in a.items]
         there = [(conjunction(negation(condition), c), item) for c, item in b.items]
@@ -194,6 +237,21 @@ def if_then_else(condition: Bool, a: Value, b: Value) -> Value:
     if a == b:
         return a
     raise OutOfRangeError(f"IF with branches of two kinds: {a!r} and {b!r}")
+
+
+def _endless(
+    of: Sequence[Set | EndlessSet], has: Callable[[Value], Bool], added: list[Candidate]
+) -> EndlessSet:
+    """A set made of others, of which one at least is of any size."""
+    first, *more = (one for one in of if isinstance(one, EndlessSet))
+    if any(one.shape != first.shape for one in more):
+        raise OutOfRangeError("sets of any size, whose elements are of two shapes")
+    return EndlessSet(first.shape, first.any_element, has, added)
+
+
+def _added(of: Set | EndlessSet) -> list[Candidate]:
+    """What may be in a set that is of no shape that was assumed."""
+    return of.added if isinstance(of, EndlessSet) else of.items
 
 
 def _choose_seq(condition: Bool, a: Seq, b: Seq) -> Seq:
@@ -349,21 +407,29 @@ def chosen(of: Set, holds: Callable[[Value], Bool]) -> Value:
     return found
 
 
-def union(a: Set, b: Set) -> Set:
+def union(a: Set | EndlessSet, b: Set | EndlessSet) -> Set | EndlessSet:
     r"""a \union b."""
+    if isinstance(a, EndlessSet) or isinstance(b, EndlessSet):
+        either = [*_added(a), *_added(b)]
+        return _endless((a, b), lambda item: disjunction(member(item, a), member(item, b)), either)
     return merged([*a.items, *b.items], a.element or b.element)
 
 
-def intersection(a: Set, b: Set) -> Set:
+def filtered(of: Set | EndlessSet, holds: Callable[[Value], Bool]) -> Set | EndlessSet:
+    r"""{x \in of : holds(x)}."""
+    if isinstance(of, EndlessSet):
+        return _endless((of,), lambda item: conjunction(member(item, of), holds(item)), of.added)
+    return Set([(conjunction(c, holds(item)), item) for c, item in of.items], of.element)
+
+
+def intersection(a: Set | EndlessSet, b: Set | EndlessSet) -> Set | EndlessSet:
     r"""a \intersect b."""
-    return Set([(conjunction(c, member(item, b)), item) for c, item in a.items], a.element)
+    return filtered(a, lambda item: member(item, b))
 
 
-def difference(a: Set, b: Set) -> Set:
+def difference(a: Set | EndlessSet, b: Set | EndlessSet) -> Set | EndlessSet:
     r"""a \ b."""
-    return Set(
-        [(conjunction(c, negation(member(item, b))), item) for c, item in a.items], a.element
-    )
+    return filtered(a, lambda item: negation(member(item, b)))
 
 
 def enumerated(*items: Value) -> Set:

@@ -1,6 +1,6 @@
 """Inductive invariants: the evaluator is the spec, and what a proof claims can fail."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +8,30 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from properties.proofs import evaluate, sany, table
+from properties.proofs import evaluate, ranges, sany, table
 from properties.proofs.actions import steps_of_next, taken
 from properties.proofs.checking import Kind, Task, run, tasks
 from properties.proofs.command import prove
+from properties.proofs.endless import EndlessSubsets
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.faithful import Lifted, compare
 from properties.proofs.induct import PROMISE, Answer, Failure, Prover, Question
 from properties.proofs.ranges import shapes_of
-from properties.proofs.shapes import Shape
-from properties.proofs.values import difference
+from properties.proofs.shapes import Numbers, Shape
+from properties.proofs.terms import conjunction, negation, same_bool, z3
+from properties.proofs.values import (
+    EndlessSet,
+    Set,
+    difference,
+    enumerated,
+    equal,
+    filtered,
+    if_then_else,
+    intersection,
+    member,
+    subset,
+    union,
+)
 from properties.tla.errors import InputError
 from properties.tla.graph import load_graph
 from properties.tla.specs import SpecTree
@@ -118,6 +132,87 @@ def _is_counterexample(
         if condition is True
     ]
     assert failure.after in behind
+
+
+SMALL = Numbers(0, 3)
+PAIRED: dict[str, Callable[[Any, Any], Any]] = {
+    "union": union,
+    "intersection": intersection,
+    "difference": difference,
+    "filter": lambda a, b: filtered(a, lambda item: member(item, b)),
+    "if": lambda a, b: if_then_else(z3.Bool("condition"), a, b),
+}
+
+
+def two_forms(name: str, given: list[Any]) -> tuple[EndlessSet, Set]:
+    """One unknown set of small numbers: by its predicate, and listed."""
+    endless = EndlessSubsets(SMALL).fresh(name, given)
+    return endless, Set([(member(item, endless), item) for item in SMALL.constants()])
+
+
+def is_valid(formula: Any, given: list[Any]) -> bool:
+    """Whether z3 finds nothing against it."""
+    solver = z3.Solver()
+    solver.add(*given, negation(formula))
+    return solver.check() == z3.unsat
+
+
+@pytest.mark.parametrize("operation", PAIRED)
+def test_a_set_of_any_size_is_operated_on_as_a_listed_one(operation: str) -> None:
+    given: list[Any] = []
+    (a, listed_a), (b, listed_b) = two_forms("a", given), two_forms("b", given)
+    listed = PAIRED[operation](listed_a, listed_b)
+    for one, other in ((a, b), (a, listed_b), (listed_a, b)):
+        made = PAIRED[operation](one, other)
+        same = [same_bool(member(i, made), member(i, listed)) for i in SMALL.constants()]
+        assert is_valid(conjunction(*same), given)
+    other_way = PAIRED[operation](listed_b, listed_a)
+    differ = [same_bool(member(i, other_way), member(i, listed)) for i in SMALL.constants()]
+    assert is_valid(conjunction(*differ), given) == (operation not in ("difference", "if"))
+
+
+def test_sets_of_any_size_are_compared_as_listed_ones() -> None:
+    given: list[Any] = []
+    (a, listed_a), (b, listed_b) = two_forms("a", given), two_forms("b", given)
+    for one, other in ((a, b), (a, listed_b), (listed_a, b)):
+        assert is_valid(same_bool(subset(one, other), subset(listed_a, listed_b)), given)
+        assert is_valid(same_bool(equal(one, other), equal(listed_a, listed_b)), given)
+    assert not is_valid(subset(a, b), given)
+    assert not is_valid(equal(a, enumerated(1)), given)
+
+
+def test_what_leaves_the_range_of_a_set_of_any_size_is_an_obligation() -> None:
+    given: list[Any] = []
+    shape = EndlessSubsets(SMALL)
+    for item, fits in ((3, True), (4, False)):
+        obligations: list[Any] = []
+        shape.fit(union(shape.fresh("a", given), enumerated(item)), obligations)
+        assert is_valid(conjunction(*obligations), given) == fits
+
+
+def test_predicates_prove_and_refute_what_listed_sets_do(
+    proof: table.Proof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "LISTED", 0)
+    shape = shapes_of(evaluator(proof, TINY), proof.ranges)["requests"]
+    assert isinstance(shape, EndlessSubsets)
+    todo = tasks([(table.load("ConsumerCommit", TREE), {proof.name})])
+    asked_of_z3 = [task for task in todo if task.kind in (Kind.INDUCTIVE, Kind.CONTROL)]
+    assert len(asked_of_z3) > 3
+    for task in asked_of_z3:
+        result = run(task, TREE)
+        assert result.as_expected, result.differences
+
+
+def test_a_scope_without_bounds_can_fail(proof: table.Proof) -> None:
+    """And its counterexample shows the elements of a set of any size."""
+    scope = {**TINY, "LogEnd": 2, "MaxGeneration": "any", "Fence": False}
+    answer, ev = asked(proof, scope)
+    by_name = {one.name: one for one in answer.failures}
+    failed = by_name["ReceiveCommit: CommittedNeverFalls"]
+    assert not failed.unknown
+    assert (failed.before or {})["requests"]
+    _is_counterexample(failed, ev, shapes_of(ev, proof.ranges), proof)
 
 
 def test_a_step_that_leaves_the_ranges_is_found(proof: table.Proof, tmp_path: Path) -> None:
