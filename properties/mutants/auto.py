@@ -2,14 +2,14 @@
 
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from cProfile import Profile
 from itertools import groupby
 from pathlib import Path
 from pkgutil import walk_packages
 from random import Random
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from properties.modules.descriptor import modules
 from properties.mutants import forked, methods
@@ -22,11 +22,12 @@ from properties.tla.specs import CHECKOUT
 
 MACHINES, GROUPS, NODE = "refimpl.machines", "refimpl.groups", "refimpl.broker"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
-#: Whose tests are asked: the machines' own, guard by guard, without spec and binding; the node's.
+#: The tests that look at a package directly: the machines' own, guard by guard, without spec and
+#: binding; the node's, one node or controller at a time, without the simulator.
 TESTS = {
     MACHINES: ("tests/refimpl/machines",),
     GROUPS: ("tests/refimpl/groups",),
-    NODE: ("tests/refimpl/broker", "tests/refimpl/controller", "tests/chaos/test_control_plane.py"),
+    NODE: ("tests/refimpl/broker", "tests/refimpl/controller"),
 }
 _CONFORMS: Mapping[str, Gate] = {
     "first states": methods.by_first_states,
@@ -34,11 +35,15 @@ _CONFORMS: Mapping[str, Gate] = {
     "exhaustive": methods.by_small_scopes,
     "tour": methods.by_tour,
 }
+_SIMULATES: Mapping[str, Gate] = {
+    "chaos": methods.by_chaos,
+    "chaos on a store": methods.by_chaos_on_a_store,
+}
 #: The gates in the order in which they are asked, after the tests.
 GATES: dict[str, Mapping[str, Gate]] = {
     MACHINES: _CONFORMS,
     GROUPS: _CONFORMS,
-    NODE: {"chaos": methods.by_chaos},
+    NODE: _SIMULATES,
 }
 _SIMULATOR = CHECKOUT / "chaos" / "campaign.py"
 _MUTANTS = tuple(f"properties/mutants/{name}.py" for name in ("edits", "generated", "methods"))
@@ -58,9 +63,12 @@ class Job:
 
     def _asked(self, runners: "Runners") -> dict[str, Gate]:
         """The tests that run the function, and the other gates; no simulator that never does."""
-        function, gates = self.mutant.function, dict(self.gates)
-        if "chaos" in gates and function not in runners.chaos:
-            del gates["chaos"]
+        function = self.mutant.function
+        gates = {
+            name: gate
+            for name, gate in self.gates.items()
+            if name not in _SIMULATES or function in runners.simulated.get(name, ())
+        }
         tests = runners.tests(function)
         return {"tests": runners.gate(tests), **gates} if tests else gates
 
@@ -70,16 +78,15 @@ class Runners:
     """Who runs which function: what else cannot find a mutant of it."""
 
     suite: Suite | None = None
-    chaos: Collection[str] = frozenset()
+    simulated: Mapping[str, Collection[str]] = field(factory=dict[str, Collection[str]])
+    """What each gate of the simulator calls."""
 
     @classmethod
     def seen(cls, suite: Suite, todo: Sequence[Job]) -> "Runners":
         """The tests, and the simulator if it is asked of anything."""
-        asked = any("chaos" in job.gates for job in todo)
-        if not asked:
-            return cls(suite)
-        ran = learned("chaos", _ran_by_chaos, closure([_SIMULATOR]))
-        return cls(suite, ran.keys())
+        asked = [name for name in _SIMULATES if any(name in job.gates for job in todo)]
+        files = closure([_SIMULATOR]) if asked else []
+        return cls(suite, {name: learned(name, _ran_by(name), files).keys() for name in asked})
 
     def tests(self, function: str) -> list[str]:
         """The tests of the function's own package that call it, cheap ones first."""
@@ -94,12 +101,16 @@ class Runners:
         return lambda _: suite.fails(tests)
 
 
-def _ran_by_chaos() -> Iterator[tuple[str, Iterable[str]]]:
-    """What the seeds of the gate call, all in all."""
-    profile = Profile()
-    if profile.runcall(methods.by_chaos, ()):
-        raise InputError("a seed fails without any mutant")
-    return ((function, ()) for function in functions_in(profile))
+def _ran_by(name: str) -> Callable[[], Iterator[tuple[str, Iterable[str]]]]:
+    """What the seeds of a gate of the simulator call, all in all."""
+
+    def seen() -> Iterator[tuple[str, Iterable[str]]]:
+        profile = Profile()
+        if profile.runcall(_SIMULATES[name], ()):
+            raise InputError("a seed fails without any mutant")
+        return ((function, ()) for function in functions_in(profile))
+
+    return seen
 
 
 def jobs(wanted: Sequence[str] = ()) -> list[Job]:
@@ -153,7 +164,7 @@ def _rooms(gates: Iterable[str], tests: Iterable[str]) -> dict[str, tuple[str | 
     """What the answers of each gate depend on: itself, and all that it imports."""
     conformance = (*_sources("properties/conformance", "properties/modules"), "spec")
     simulator = closure([_SIMULATOR])
-    known = {"chaos": simulator, **dict.fromkeys(_CONFORMS, conformance)}
+    known = {**dict.fromkeys(_SIMULATES, simulator), **dict.fromkeys(_CONFORMS, conformance)}
     found = {"tests": _sources(*tests), **{gate: known.get(gate, ()) for gate in gates}}
     return {gate: (*files, *_MUTANTS) for gate, files in found.items()}
 

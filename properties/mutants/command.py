@@ -7,8 +7,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as Grid
 
+from properties.mutants import guards, spec_command
 from properties.mutants import matrix as matrices
-from properties.mutants import spec_command
 from properties.mutants.automatic import automatic, watched
 from properties.mutants.catalogue import Mutant, catalogue, stale
 from properties.mutants.matrix import COLUMNS, Matrix
@@ -152,9 +152,9 @@ def _recomputed(
         rows = matrices.machine_rows(chosen)
         found.machines.update(watched(rows, len(chosen), "mutants of the machines", console))
     if only == "guards" or not (only or names):
-        guards = matrices.all_guards(names)
-        rows = matrices.guard_rows(guards)
-        found.guards.update(watched(rows, len(guards), "guards of the specs", console))
+        dropped = matrices.all_guards(names)
+        rows = matrices.guard_rows(dropped)
+        found.guards.update(watched(rows, len(dropped), "guards of the specs", console))
     return found
 
 
@@ -170,7 +170,7 @@ def _show(found: Matrix, console: Console) -> None:
         totals = matrices.totals(found.machines)
         grid.add_row("killed", *(str(totals[column]) for column in COLUMNS))
         console.print(grid)
-    caught = sum(why is not None for why in found.guards.values())
+    caught = sum(map(guards.tells, found.guards.values()))
     if found.guards:
         console.print(f"{caught} of {len(found.guards)} dropped guards change a verdict")
 
@@ -183,9 +183,10 @@ def _keep(found: Matrix, console: Console) -> None:
         for name in known
         if name in kept.machines or name in found.machines
     }
-    guards = {**kept.guards, **found.guards}
+    judged = {n: why for n, why in found.guards.items() if why is None or guards.tells(why)}
+    of_guards = {**kept.guards, **judged}
     there = [guard.name for guard in matrices.all_guards()]
-    merged = Matrix(machines, {name: guards[name] for name in there if name in guards})
+    merged = Matrix(machines, {name: of_guards[name] for name in there if name in of_guards})
     merged.write()
     matrices.PAGE.write_text(matrices.page(merged), encoding="utf-8")
     console.print(f"written: verdicts.toml of each module and docs/{matrices.PAGE.name}")
@@ -209,7 +210,7 @@ def _judged(found: Matrix, console: Console, names: bool) -> bool:
         )
     asked = len(found.machines) + len(found.guards)
     killed = sum(any(row.values()) for row in found.machines.values())
-    killed += sum(why is not None for why in found.guards.values())
+    killed += sum(map(guards.tells, found.guards.values()))
     lives = len(found.survivors())
     console.print(
         f"{asked} mutants: {killed} killed, {asked - killed - lives} known to be equivalent, "

@@ -32,6 +32,8 @@ FEW = 2
 LIMIT_S = 40.0
 #: The machines' conformance is asked about the first of them: the last ones are large.
 FIRST_ASKED = 8
+#: How an answer begins where nothing tells and some configuration was not checked to its end.
+UNFINISHED = "not finished: "
 
 
 @frozen
@@ -58,6 +60,7 @@ class Guard:
 _DEFINITION = re.compile(r"^(\w+)(\([^)\n]*\))? ==", re.MULTILINE)
 _RULE = re.compile(r"^-{4,}|^={4,}", re.MULTILINE)
 _COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
+_INSTANCE = re.compile(r"\s*INSTANCE\b")
 _NO_GUARD = re.compile(r"^$|^LET |:$|^IF (?!.*\bELSE\b)")
 _BULLET = re.compile(r"(?:^|==|\bIN\b|\bTHEN\b|\bELSE\b|:)[ \t]*(/\\)", re.MULTILINE)
 _OPENS_A_LIST = re.compile(r"(?:==|\bIN|\bTHEN|\bELSE|:)\s*$")
@@ -71,9 +74,9 @@ def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
     text = blanked((tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8"))
     bodies = dict(definitions(text))
     texts = {name: text[start:end] for name, (start, end) in bodies.items()}
-    actions = acting(texts)
+    actions = acting({**_elsewhere(module, tree), **texts})
     found: list[Guard] = []
-    for action in sorted(actions, key=lambda name: bodies[name]):
+    for action in sorted(actions & texts.keys(), key=lambda name: bodies[name]):
         for start, end in conjuncts(text, *bodies[action]):
             piece = " ".join(text[start:end].split())
             if not acts(piece, actions) and not _NO_GUARD.search(piece):
@@ -84,6 +87,13 @@ def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
             piece = " ".join(text[left:right].split())
             found.append(Guard(module, operator, piece, left, right))
     return [*_numbered(found)]
+
+
+def _elsewhere(module: str, tree: SpecTree) -> dict[str, str]:
+    """The definitions of the modules that this one takes actions from: `T!Write(l)`."""
+    files = [file for file in tree.closure(module) if file.stem != module]
+    texts = [blanked(file.read_text(encoding="utf-8")) for file in files]
+    return {name: one[a:b] for one in texts for name, (a, b) in definitions(one)}
 
 
 def _numbered(found: Iterable[Guard]) -> Iterator[Guard]:
@@ -116,6 +126,8 @@ def definitions(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
     for head, following in pairwise(heads):
         if head[1] == "Next":
             return
+        if _INSTANCE.match(text, head.end()):
+            continue
         rule = _RULE.search(text, head.end(), following.start())
         yield head[1], (head.end(), rule.start() if rule else following.start())
 
@@ -192,20 +204,32 @@ def _joints(text: str, start: int, end: int) -> list[int]:
 def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
     """By what the guard is missed: a configuration, and what differs in it.
 
-    Where that is a count, or nothing, by the machines' conformance, or by a promise elsewhere.
+    Where that is a count, or nothing, by the machines' conformance, or by a promise elsewhere. A
+    configuration that was not checked to its end says nothing: which ones, after `UNFINISHED`.
     """
     tree = tree or SpecTree()
+    unfinished: list[str] = []
     for number, (cfg, different) in enumerate(_differences(guard, tree)):
-        for what in different:
+        if different is None:
+            unfinished.append(cfg)
+        for what in different or ():
             if what not in FIGURES:
                 return f"{cfg}: {what}"
         if number == 0 and (found := by_conformance(guard, tree)):
             return found
-    return None
+    return UNFINISHED + ", ".join(unfinished) if unfinished else None
+
+
+def tells(missed: str | None) -> bool:
+    """Whether something misses the guard."""
+    return missed is not None and not missed.startswith(UNFINISHED)
 
 
 def remembered(guard: Guard, tree: SpecTree | None = None) -> str | None:
-    """The same, read from the answers so far: an interrupted run goes on where it was."""
+    """The same, read from the answers so far: an interrupted run goes on where it was.
+
+    What was not checked to its end is asked again.
+    """
     tree = tree or SpecTree()
     table = load(guard.module, tree)
     asked = _asked(guard, table)
@@ -216,6 +240,8 @@ def remembered(guard: Guard, tree: SpecTree | None = None) -> str | None:
         if row | place == row:
             return row["missed"]
     missed = killer(guard, tree)
+    if missed is not None and not tells(missed):
+        return missed
     answers.parent.mkdir(parents=True, exist_ok=True)
     with answers.open("ab") as file:
         file.write(orjson.dumps(place | {"missed": missed}, option=orjson.OPT_APPEND_NEWLINE))
@@ -236,8 +262,11 @@ def _asked(guard: Guard, table: Table) -> tuple[str, ...]:
     return table.scopes.guards[:FEW] if few else table.scopes.guards
 
 
-def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, list[str]]]:
-    """The configurations that are asked, and what differs in the verdict of each without it."""
+def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, list[str] | None]]:
+    """The configurations that are asked, and what differs in the verdict of each without it.
+
+    None of one that was not checked to its end.
+    """
     scratch = Path(tempfile.mkdtemp(prefix="highwater-guard-"))
     try:
         mutated = SpecTree(scratch / "tla")
@@ -248,7 +277,7 @@ def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, list[str]]
             row = table.row(cfg)
             outcome = Tlc(mutated, quick=True).check(guard.module, cfg, LIMIT_S)
             answered = _is_an_answer(outcome, guard, cfg)
-            yield cfg, [one.what for one in compare(row, outcome)] if answered else []
+            yield cfg, [one.what for one in compare(row, outcome)] if answered else None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

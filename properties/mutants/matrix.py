@@ -15,8 +15,8 @@ from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.guards import Guard
 from properties.tla import InputError
 from properties.tla.processes import stop_all
-from properties.tla.specs import CHECKOUT
-from properties.tla.verdicts import pin_mutants
+from properties.tla.specs import CHECKOUT, SpecTree
+from properties.tla.verdicts import Table, load, pin_mutants
 
 PAGE = CHECKOUT / "docs" / "mutants.md"
 
@@ -45,7 +45,7 @@ class Matrix:
     @classmethod
     def read(cls) -> "Matrix":
         """What is expected: `[mutants]` and `[guards.missed]` of every `verdicts.toml`."""
-        tables = [module.table() for module in modules().values()]
+        tables = _tables()
         expected = {name: killers for table in tables for name, killers in table.mutants.items()}
         machines = {
             name: {column: column in expected[name] for column in COLUMNS}
@@ -61,18 +61,18 @@ class Matrix:
     def write(self) -> None:
         """Make this what is expected. A mutant of several modules is kept with the first."""
         known = catalogue()
-        for module in modules().values():
+        for table in _tables():
             killers = {
                 name: [column for column in COLUMNS if row[column]]
                 for name, row in self.machines.items()
-                if known[name].modules[0] == module.name
+                if known[name].modules[0] == table.module
             }
             missed = {
-                name.removeprefix(f"{module.name}."): why
+                name.removeprefix(f"{table.module}."): why
                 for name, why in self.guards.items()
-                if why and name.startswith(f"{module.name}.")
+                if why is not None and name.startswith(f"{table.module}.")
             }
-            pin_mutants(module.table(), killers, missed)
+            pin_mutants(table, killers, missed)
 
     def survivors(self) -> list[str]:
         """What lives through everything, and is not known to be equivalent."""
@@ -90,7 +90,11 @@ class Matrix:
             name
             for name, row in self.machines.items()
             if mutants[name].equivalent and any(row.values())
-        ] + [name for name, why in self.guards.items() if why and name in equivalent_guards()]
+        ] + [
+            name
+            for name, why in self.guards.items()
+            if guards.tells(why) and name in equivalent_guards()
+        ]
 
 
 def differences(expected: Matrix, found: Matrix) -> list[str]:
@@ -115,6 +119,8 @@ def _guards(expected: Matrix, found: Matrix) -> Iterator[str]:
     for name, why in found.guards.items():
         if name not in expected.guards:
             yield f"{name}: not in the matrix"
+        elif why is not None and not guards.tells(why) and name in equivalent_guards():
+            continue  # what is argued stays so
         elif expected.guards[name] != why:
             yield f"{name}: {expected.guards[name] or 'missed by nothing'} -> {why or 'nothing'}"
 
@@ -182,10 +188,9 @@ def all_guards(wanted: Sequence[str] = ()) -> list[Guard]:
 
     With `wanted` only those whose name begins with one of these. Raises `InputError` if none does.
     """
-    tables = [module.table() for module in modules().values()]
     known = [
         guard
-        for table in tables
+        for table in _tables()
         if table.scopes.guards
         for guard in guards.guards(table.module)
         if guard.text not in table.guards.bounds
@@ -196,11 +201,16 @@ def all_guards(wanted: Sequence[str] = ()) -> list[Guard]:
     return found
 
 
+def _tables() -> list[Table]:
+    """Of the modules that machines stand for, and of those that compose them."""
+    tree = SpecTree()
+    return [load(name, tree) for name in dict.fromkeys((*modules(), *tree.modules()))]
+
+
 def equivalent_guards() -> dict[str, str]:
     """The guards that may go, by their full name, and why."""
-    tables = [module.table() for module in modules().values()]
     return {
-        f"{t.module}.{place}": why for t in tables for place, why in t.guards.equivalent.items()
+        f"{t.module}.{place}": why for t in _tables() for place, why in t.guards.equivalent.items()
     }
 
 
@@ -211,7 +221,7 @@ def page(matrix: Matrix) -> str:
 
 def _head(matrix: Matrix) -> Iterator[str]:
     killed = sum(any(row.values()) for row in matrix.machines.values())
-    caught = sum(why is not None for why in matrix.guards.values())
+    caught = sum(map(guards.tells, matrix.guards.values()))
     yield "# Mutants: known bugs, and which check finds each"
     yield ""
     yield "Written by `highwater mutants --update`; the figures are held by `highwater mutants`."

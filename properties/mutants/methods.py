@@ -109,6 +109,11 @@ def by_chaos(names: Sequence[str]) -> object:
     return first_failing_seed(SEEDS, files=False)
 
 
+def by_chaos_on_a_store(names: Sequence[str]) -> object:
+    """The simulator with controllers that a store elects."""
+    return first_failing_seed(SEEDS, files=False, store=True)
+
+
 def by_traces(mutants: Iterable[Mutant]) -> set[str]:
     """TLC on recordings of the machines, alone and unwatched: the mutants whose traces it rejects.
 

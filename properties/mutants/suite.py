@@ -8,7 +8,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from cProfile import Profile
-from functools import cache
+from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -130,25 +131,31 @@ def _failed(item: Any) -> bool:
 
 
 def _runners(items: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    def seen() -> Iterator[tuple[str, Iterable[str]]]:
-        cost: dict[str, float] = {}
-        ran: dict[str, set[str]] = defaultdict(set)
-        for name, item in items.items():
-            started = time.process_time()
-            profile = Profile()
-            failed = profile.runcall(_failed, item)
-            if failed:
-                raise InputError(f"{name} fails without any mutant")
-            cost[name] = time.process_time() - started
-            if cost[name] > WATCHED * LIMIT_S:
-                raise InputError(f"{name} takes {cost[name]:.0f} CPU s, and {LIMIT_S} are allowed")
-            for function in functions_in(profile):
-                ran[function].add(name)
-        for function, tests in ran.items():
-            yield function, sorted(tests, key=lambda test: (cost[test], test))
+    """Each file of tests is watched by itself: one that changes is watched again, and no other."""
+    ran: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for file, names in groupby(items, lambda name: name.partition("::")[0]):
+        of = {name: items[name] for name in names}
+        watched = learned("tests", partial(_watched, of), closure([CHECKOUT / file]), of)
+        for function, tests in watched.items():
+            ran[function] += [(cost, test) for cost, test in tests]
+    return {function: [test for _, test in sorted(tests)] for function, tests in ran.items()}
 
-    files = closure(CHECKOUT / name.partition("::")[0] for name in items)
-    return learned("tests", seen, files, items)
+
+def _watched(items: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[float, str]]]]:
+    """The functions that these tests call, each with its tests and what they cost."""
+    ran: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for name, item in items.items():
+        started = time.process_time()
+        profile = Profile()
+        failed = profile.runcall(_failed, item)
+        if failed:
+            raise InputError(f"{name} fails without any mutant")
+        cost = time.process_time() - started
+        if cost > WATCHED * LIMIT_S:
+            raise InputError(f"{name} takes {cost:.0f} CPU s, and {LIMIT_S} are allowed")
+        for function in functions_in(profile):
+            ran[function].append((cost, name))
+    yield from ran.items()
 
 
 def closure(files: Iterable[Path]) -> list[Path]:
@@ -183,10 +190,10 @@ def _imported(file: Path) -> list[Path]:
 
 def learned(
     what: str,
-    seen: Callable[[], Iterator[tuple[str, Iterable[str]]]],
+    seen: Callable[[], Iterator[tuple[str, Iterable[Any]]]],
     files: Iterable[Path],
     about: Iterable[str] = (),
-) -> Mapping[str, Sequence[str]]:
+) -> Mapping[str, Sequence[Any]]:
     """What a process of its own learns about functions, kept until one of these files changes."""
     key = digest(files, what, *sorted(about))
     kept = cache_folder() / "mutants" / f"{what}-{key}.json"
@@ -205,7 +212,7 @@ def learned(
     return orjson.loads(kept.read_bytes())
 
 
-def _learn(seen: Callable[[], Iterator[tuple[str, Iterable[str]]]], note: Path) -> None:
+def _learn(seen: Callable[[], Iterator[tuple[str, Iterable[Any]]]], note: Path) -> None:
     try:
         told: dict[str, Any] = {name: [*tests] for name, tests in seen()}
     except BaseException as error:

@@ -60,7 +60,8 @@ class Fetchers:
     def follow(self, now: int, partition: Partition) -> None:
         """A partition has a leader to follow."""
         self.leave(partition)
-        leader = partition.replica.leader or 0
+        leader = partition.replica.leader
+        assert leader is not None, "a follower has one"
         fetcher = self.fetchers.get(leader)
         if fetcher is None:
             fetcher = self.fetchers[leader] = Fetcher(leader)
@@ -94,8 +95,6 @@ class Fetchers:
             self._send(now, fetcher)
 
     def _send(self, now: int, fetcher: Fetcher) -> None:
-        if not fetcher.partitions:
-            return
         wanted: dict[TopicPartition, FetchPartition] = {}
         asked: dict[TopicPartition, ReplicaFetch] = {}
         config, context, session = self.context.config, self.context, fetcher.session

@@ -297,7 +297,7 @@ class Node:
         grown, delayed = self.produces.produce(request)
         for partition in grown:
             self.leader.appended(now, partition)
-        if delayed is not None and not delayed.completed:
+        if not delayed.completed:
             self._wait(now + request.body.timeout_ms, self.produces.expire, delayed)
 
     def _fetch(self, now: int, request: m.Request) -> None:

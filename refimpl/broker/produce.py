@@ -29,8 +29,8 @@ class Produces:
 
     context: Context
 
-    def produce(self, request: Request) -> tuple[list[Partition], DelayedProduce | None]:
-        """Append each batch; answers what grew, and what has to wait."""
+    def produce(self, request: Request) -> tuple[list[Partition], DelayedProduce]:
+        """Append each batch; answers what grew, and what may have to wait."""
         body: ProduceRequest = request.body
         delayed = DelayedProduce(request, len(body.batches))
         grown: list[Partition] = []
@@ -50,14 +50,12 @@ class Produces:
                 self._wait(partition, WaitingBatch(appended, batch, delayed))
             else:
                 self._done(delayed, partition, batch, appended)
-        return grown, None if delayed.completed else delayed
+        return grown, delayed
 
     def _append(self, partition: Partition, batch: Batch, acks: int) -> Appended:
         replica = partition.replica
         if acks not in (ALL, 0, 1):
             raise InvalidRequiredAcks(acks)
-        if not replica.leads:
-            raise NotLeader(replica.id, partition.name)
         appended = replica.write(batch, acks_all=acks == ALL)
         self.context.outputs.append(
             Ignored("duplicates recognised")

@@ -29,6 +29,18 @@ def batch_of(*values: bytes, at_ms: int = 0, **of: Any) -> bytes:
 
 
 @define
+class FailingDisk(MemoryDisk):
+    """A disk that fails from some moment on."""
+
+    broken: bool = False
+
+    def append(self, path: str, *parts: bytes | bytearray | memoryview) -> None:
+        if self.broken:
+            raise OSError(5, "Input/output error")
+        super().append(path, *parts)
+
+
+@define
 class Cluster:
     """One node, its clock, and who talks to it."""
 
@@ -64,8 +76,13 @@ class Cluster:
         topic_id: bytes = TOPIC_ID,
         fenced: Sequence[int] = (),
         racks: Mapping[int, str] | None = None,
+        replicas: Sequence[int] = (1, 2, 3),
+        partitions: Sequence[m.TopicPartition] = (ORDERS,),
+        *,
+        full: bool = True,
     ) -> list[Any]:
-        """News of the controller."""
+        """News of the controller: the same decision for each of these partitions, and all else
+        where it is `full`."""
         self.versions += 1
         decision = LeaderAndIsr(epoch, leader, frozenset(isr), self.versions)
         brokers = [
@@ -75,9 +92,9 @@ class Cluster:
             for one in (1, 2, 3)
         ]
         topic = TopicCreated(ORDERS.topic, topic_id)
-        partition = PartitionRegistration(ORDERS, topic_id, decision, (1, 2, 3))
-        everything = (*brokers, topic, partition)
-        news = UpdateMetadataRequest(EPOCH, self.versions, everything, True)
+        decided = [PartitionRegistration(one, topic_id, decision, replicas) for one in partitions]
+        changes = (*brokers, topic, *decided) if full else tuple(decided)
+        news = UpdateMetadataRequest(EPOCH, self.versions, changes, full)
         return self.ask(news, CONTROLLER)
 
     def ask(self, body: Any, source: int = CLIENT) -> list[Any]:
@@ -129,3 +146,25 @@ def leading(**of: Any) -> Cluster:
     cluster = Cluster(**of)
     cluster.decide(1, 1)
     return cluster
+
+
+def following(
+    *, partitions: Sequence[m.TopicPartition] = (ORDERS,), **of: Any
+) -> tuple[Cluster, m.Request]:
+    """A node that follows 2 and waits for its answer."""
+    cluster = Cluster(**of)
+    cluster.decide(2, 1, partitions=partitions)
+    (asked,) = [one for one in cluster.told if isinstance(one, m.Request) and one.target == 2]
+    return cluster, asked
+
+
+def answer(cluster: Cluster, asked: m.Request, *fetched: m.FetchedPartition) -> list[m.Request]:
+    outputs = answer_outputs(cluster, asked, *fetched)
+    return [one for one in outputs if isinstance(one, m.Request)]
+
+
+def answer_outputs(
+    cluster: Cluster, asked: m.Request, *fetched: m.FetchedPartition
+) -> Sequence[Any]:
+    response = m.Response(2, 1, asked.correlation_id, m.FetchResponse(fetched, 1))
+    return cluster.node.handle(cluster.now, response)

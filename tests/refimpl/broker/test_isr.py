@@ -2,11 +2,21 @@
 
 from typing import Any
 
+import pytest
+
 from refimpl.broker import messages as m
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.control_messages import AlterPartitionRequest, AlterPartitionResponse
 from refimpl.broker.node import ISR
-from refimpl.broker.observations import IsrAsked, Refused
+from refimpl.broker.observations import (
+    HighWatermarkAdvanced,
+    IsrAdopted,
+    IsrAltered,
+    IsrAnswerTaken,
+    IsrAsked,
+    Refused,
+)
+from refimpl.broker.partition import Partition
 from refimpl.machines.messages import AlterPartitionResponse as Outcome
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of, leading
 
@@ -104,7 +114,9 @@ def test_who_leaves_the_isr_is_not_waited_for() -> None:
     assert cluster.partition.replica.high_watermark == 0
     assert tick(cluster, lag(cluster) + 1) == [{1, 3}]
     cluster.follow(3, 1)
-    responses = [one for one in answered(cluster, None, 1, 3) if isinstance(one, m.Response)]
+    outputs = answered(cluster, None, 1, 3)
+    assert not [one for one in outputs if isinstance(one, Refused)]
+    responses = [one for one in outputs if isinstance(one, m.Response)]
     assert cluster.partition.replica.high_watermark == 1
     (told,) = [one for one in responses if isinstance(one.body, m.ProduceResponse)]
     assert told.body.partitions[0].error is None
@@ -121,17 +133,96 @@ def test_a_refusal_is_told_and_changes_nothing() -> None:
     assert cluster.partition.replica.pending is not None, "it may have been accepted before"
 
 
-def test_who_has_caught_up_is_let_in_unless_its_log_starts_before_ours() -> None:
+def test_who_has_caught_up_is_let_in() -> None:
     cluster = Cluster()
     cluster.decide(1, 1, (1, 3))
-    cluster.partition.replica.log.advance_start(0)
     cluster.follow(2, 0)
-    (asked,) = isrs(cluster.told)
-    assert asked == {1, 2, 3}
+    assert isrs(cluster.told) == [{1, 2, 3}]
     cluster.follow(2, 0)
     assert isrs(cluster.told) == [{1, 2, 3}], "it is asked for once"
     answered(cluster, None, 1, 2, 3)
     assert cluster.partition.replica.isr == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("log_start", "joins"), [(1, True), (2, True), (0, False), (-1, False)], ids=str
+)
+def test_who_has_caught_up_stays_out_while_its_log_starts_before_ours(
+    log_start: int, joins: bool
+) -> None:
+    """If it led it would show what is deleted; -1 is not said, and may be the very start."""
+    cluster = Cluster()
+    cluster.decide(1, 1, (1, 3))
+    cluster.produce(batch_of(b"a", b"b"))
+    cluster.follow(3, 2)
+    cluster.partition.log.advance_start(1)
+    cluster.follow(2, 2, log_start_offset=log_start)
+    assert isrs(cluster.told) == ([{1, 2, 3}] if joins else [])
+
+
+def test_who_has_caught_up_is_let_in_once_the_change_before_is_settled() -> None:
+    cluster = Cluster()
+    cluster.decide(1, 1, (1, 3))
+    assert tick(cluster, lag(cluster) + 1) == [{1}]
+    cluster.follow(2, 0)
+    assert isrs(cluster.told) == [{1}], "one change at a time"
+    answered(cluster, None, 1)
+    cluster.follow(2, 0)
+    assert isrs(cluster.told) == [{1}, {1, 2}]
+
+
+def test_an_answer_counts_once() -> None:
+    cluster = leading()
+    tick(cluster, lag(cluster) + 1)
+    outputs = answered(cluster, None, 1, 3)
+    assert [one for one in outputs if not isinstance(one, m.Response)] == [
+        IsrAnswerTaken(ORDERS),
+        IsrAltered(ORDERS, 2, False),
+    ]
+    assert answered(cluster, None, 1, 3) == [], "it is the same answer again"
+
+
+def test_an_answer_about_a_partition_that_is_not_here_any_more_means_nothing() -> None:
+    cluster = leading()
+    tick(cluster, lag(cluster) + 1)
+    (*_, asked) = [one for one in cluster.told if isinstance(one, m.Request)]
+    cluster.decide(2, 2, (2, 3), replicas=(2, 3))
+    assert ORDERS not in cluster.node.partitions
+    body = AlterPartitionResponse(ORDERS, Outcome(None, 1, 1, frozenset({1, 3}), 2))
+    late = m.Response(CONTROLLER, 1, asked.correlation_id, body)
+    assert list(cluster.node.handle(cluster.now, late)) == []
+
+
+def test_who_joins_is_told_apart_from_who_leaves() -> None:
+    cluster = Cluster()
+    cluster.decide(1, 1, (1, 3))
+    cluster.follow(2, 0)
+    assert IsrAltered(ORDERS, 2, True) in answered(cluster, None, 1, 2, 3)
+    cluster.versions += 1  # the controller's answer was a decision as well
+    cluster.decide(1, 1, (1, 2))
+    assert IsrAltered(ORDERS, 3, False) in cluster.told
+    assert IsrAdopted(ORDERS) in cluster.told
+
+
+def test_what_is_committed_is_told_to_whoever_coordinates_here() -> None:
+    cluster = leading()
+    heard: list[tuple[int, Partition]] = []
+    cluster.partition.on_commit = lambda now, partition: heard.append((now, partition))
+    cluster.produce(batch_of(b"a"))
+    assert heard == []
+    cluster.catch_up()
+    assert heard == [(cluster.now, cluster.partition)]
+    assert HighWatermarkAdvanced(ORDERS, 0, 1) in cluster.told
+
+
+def test_a_deletion_does_not_wait_for_who_is_no_replica_any_more() -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a"))
+    cluster.catch_up()
+    assert cluster.ask(m.DeleteRecordsRequest(((ORDERS, 1),), 100)) == []
+    cluster.follow(2, 1, log_start_offset=1)
+    told = cluster.decide(1, 1, (1, 2), replicas=(1, 2), full=False)
+    assert told == [m.DeleteRecordsResponse((m.DeletedPartition(ORDERS, None, 1),))]
 
 
 def test_a_fetch_that_waits_is_answered_when_there_are_records() -> None:

@@ -1,10 +1,9 @@
 """What clients and followers get from a node on Kafka's files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from attrs import define
 
 from refimpl.broker import messages as m
 from refimpl.broker.control_messages import BrokerHeartbeatRequest, StorageFailed
@@ -18,7 +17,17 @@ from refimpl.storage.control import EndTxnMarker, encode_marker
 from refimpl.storage.disk import MemoryDisk
 from refimpl.storage.errors import CorruptFile
 from refimpl.storage.producer_state import Origin
-from tests.refimpl.broker.node_cases import CLIENT, ORDERS, Cluster, batch_of, leading
+from tests.refimpl.broker.node_cases import (
+    CLIENT,
+    ORDERS,
+    Cluster,
+    FailingDisk,
+    answer,
+    answer_outputs,
+    batch_of,
+    following,
+    leading,
+)
 
 ONE = len(batch_of(b"a"))
 K = TypeVar("K")
@@ -300,26 +309,6 @@ def test_a_compacted_topic_does_not_delete_records() -> None:
 # A follower
 
 
-def following() -> tuple[Cluster, m.Request]:
-    """A node that follows 2 and waits for its answer."""
-    cluster = Cluster()
-    cluster.decide(2, 1)
-    (asked,) = [one for one in cluster.told if isinstance(one, m.Request) and one.target == 2]
-    return cluster, asked
-
-
-def answer(cluster: Cluster, asked: m.Request, *fetched: m.FetchedPartition) -> list[m.Request]:
-    outputs = answer_outputs(cluster, asked, *fetched)
-    return [one for one in outputs if isinstance(one, m.Request)]
-
-
-def answer_outputs(
-    cluster: Cluster, asked: m.Request, *fetched: m.FetchedPartition
-) -> Sequence[Any]:
-    response = m.Response(2, 1, asked.correlation_id, m.FetchResponse(fetched, 1))
-    return cluster.node.handle(cluster.now, response)
-
-
 def test_a_follower_deletes_what_its_leader_has_deleted() -> None:
     cluster, asked = following()
     leader = committed(3)
@@ -419,18 +408,6 @@ def test_a_follower_that_waits_hears_of_a_log_start_that_moved() -> None:
 
 
 # Storage
-
-
-@define
-class FailingDisk(MemoryDisk):
-    """A disk that fails from some moment on."""
-
-    broken: bool = False
-
-    def append(self, path: str, *parts: bytes | bytearray | memoryview) -> None:
-        if self.broken:
-            raise OSError(5, "Input/output error")
-        super().append(path, *parts)
 
 
 def test_a_disk_that_fails_takes_its_partitions_offline_and_the_node_goes_on() -> None:
