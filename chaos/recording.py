@@ -79,6 +79,8 @@ def _meta(run: Run, history: History) -> dict[str, Any]:
         # By their names a reader of the run notices a file that is not there.
         "processes": sorted(history.calls),
         "topics": {"orders": _topic(settings)},
+        # What a coordinator knows is as safe as any record, and lost as easily.
+        "internal_topics": {"__consumer_offsets": _topic(settings) | {"partitions": 1}},
         "producers": {
             f"p{i}": {
                 "acks": acks,
@@ -114,6 +116,12 @@ def _topic(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _copies(settings: Settings) -> bool:
+    """Whether what is sent may arrive twice or late, or is sent again very soon."""
+    noise = "noise" in settings.faults or settings.duplicate or settings.stray
+    return bool(noise) or settings.commit_ms < 50
+
+
 def _consumer(settings: Settings) -> dict[str, Any]:
     order = {
         "after": "process_then_commit",
@@ -127,4 +135,8 @@ def _consumer(settings: Settings) -> dict[str, Any]:
         "commit_order": order,
         "auto_offset_reset": "earliest",
         "group_protocol": settings.group_protocol,
+        # The network keeps no order, as one connection would, and may deliver copies.
+        "late_requests": _copies(settings),
+        # Without a rack it reads from leaders only (KIP-392).
+        "rack": "any" if settings.follower_reads else "",
     }

@@ -19,6 +19,7 @@ from traces.partitioners import number as partitioner_number
 
 Ints = NDArray[np.int64]
 UNSET = -1  # a setting that meta.json does not hold
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Clause(IntEnum):
@@ -39,6 +40,7 @@ class Clause(IntEnum):
     SESSION = 13  # nor is what idempotence does not promise
     SILENCE = 14  # a member that its group may have given up
     UNACKNOWLEDGED = 15  # a share group's delivery that may be forgotten
+    OFFSETS = 16  # what a group's coordinator knew may be lost with its log
 
 
 # What these permit is told, and never called a violation, however strictly.
@@ -126,6 +128,8 @@ class Context:
     lock: Setting
     delivery_limit: Setting
     share_committed_only: Setting
+    late_requests: Setting  # whether a request may come again, or late, without its client's doing
+    group_log: int  # the clause by which coordinators may lose what they knew of groups
 
 
 def context(
@@ -185,6 +189,8 @@ def context(
         lock=by_group([g and g.lock_ms for g in share_groups]),
         delivery_limit=by_group([g and g.delivery_limit for g in share_groups]),
         share_committed_only=by_group([g and _committed_only(g.isolation) for g in share_groups]),
+        late_requests=by_process([c.late_requests for c in consumers]),
+        group_log=_group_log(meta.internal_topics.get(OFFSETS_TOPIC, Topic())),
     )
 
 
@@ -225,7 +231,20 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         lock=same(UNSET),
         delivery_limit=same(UNSET),
         share_committed_only=same(UNSET),
+        late_requests=same(0),
+        group_log=int(Clause.NOT),
     )
+
+
+def _group_log(topic: Topic) -> int:
+    """Whether the topic in which coordinators keep groups may lose what was written there.
+
+    One replica in sync is Kafka's default there, and loses nothing unless its disk does.
+    """
+    alone = bool(topic.flush_loses) and topic.min_insync_replicas == 1
+    if topic.unclean_leader_election or alone or _last_may_lose(topic):
+        return int(Clause.OFFSETS)
+    return int(Clause.UNKNOWN if topic.unclean_leader_election is None else Clause.NOT)
 
 
 def _last_may_lose(topic: Topic) -> bool:

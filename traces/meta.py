@@ -58,6 +58,9 @@ class Consumer:
     group_protocol: str | None = None
     # Empty: the consumer has no rack, so it reads from leaders only (KIP-392).
     rack: str | None = None
+    # Whether requests may come twice, or after their answers, for other reasons than a client that
+    # sends again: a simulated network, a proxy.
+    late_requests: bool | None = None
 
 
 @frozen
@@ -89,6 +92,8 @@ class Meta:
     producers: Mapping[str, Producer] = field(factory=dict[str, Producer])
     consumers: Mapping[str, Consumer] = field(factory=dict[str, Consumer])
     share_groups: Mapping[str, ShareGroup] = field(factory=dict[str, ShareGroup])
+    # Kafka's own topics, in which coordinators keep what they know; no clients read them here.
+    internal_topics: Mapping[str, Topic] = field(factory=dict[str, Topic])
     faults: tuple[Fault, ...] = ()
     processes: tuple[str, ...] | None = None
 
@@ -135,6 +140,7 @@ _CONSUMER = {
     "session_timeout_ms": int,
     "group_protocol": str,
     "rack": str,
+    "late_requests": bool,
 }
 _ISOLATION = ("read_committed", "read_uncommitted")
 # A setting that is misspelt would be taken for one that permits nothing, or everything.
@@ -181,6 +187,7 @@ def read_meta(folder: Path) -> Meta:
         share_groups={
             n: ShareGroup(**o.some(_SHARE_GROUP)) for n, o in whole.objects("share_groups")
         },
+        internal_topics={n: Topic(**o.some(_TOPIC)) for n, o in whole.objects("internal_topics")},
         faults=tuple(_fault(fault) for fault in cast("list[Any]", whole.get("faults", list) or [])),
         processes=_names(whole),
     )

@@ -106,11 +106,12 @@ def judge(
         if asked is not None and id not in asked:
             verdicts.append(Verdict(id, check.title, NOT_CHECKED, UNASKED))
         else:
-            verdicts.append(_one(run, check, tallies.get(id, Tally()), strict))
+            verdicts.append(verdict_on(run, check, tallies.get(id, Tally()), strict))
     return verdicts
 
 
-def _one(run: Run, check: Check, tally: Tally, strict: bool) -> Verdict:
+def verdict_on(run: Run, check: Check, tally: Tally, strict: bool = False) -> Verdict:
+    """The answer of one check, by what it found and by what the run does not tell."""
     verdict, reason = _decide(run, check, tally, strict)
     if run.evidence.reasons(check.closed):
         tally = Tally()  # what was found may be the work of what is missing
@@ -201,5 +202,6 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.PROGRESS: "it is slow and not wrong: progress is no promise of safety",
         Clause.SESSION: "idempotence ends with the producer's session",
         Clause.SILENCE: f"{process} was silent for longer than consumers.{key}.session_timeout_ms",
+        Clause.OFFSETS: "internal_topics.__consumer_offsets permits that its log loses records",
         Clause.UNACKNOWLEDGED: "what is not acknowledged may be given out again (KIP-932)",
     }[clause]

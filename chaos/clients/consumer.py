@@ -42,6 +42,8 @@ class Part:
     name: TopicPartition
     member: Member
     buffer: deque[tuple[int, Record]] = field(factory=deque[tuple[int, Record]])
+    #: Where the log started when what is in the buffer was fetched
+    log_start: int = -1
     current: tuple[int, Record] | None = None
     asked: int = 0
     asked_from: int = 0
@@ -167,6 +169,7 @@ class Consumer:
                 if response.source != self.leaders.of(part.name):
                     self.simulation.counts["records read at followers"] += len(records)
                 part.buffer.extend(enumerate(records, part.asked_from))
+                part.log_start = fetched.log_start_offset
                 self._work(part)
 
     def _ask_start_of_log(self, part: Part, leader: int) -> None:
@@ -205,7 +208,8 @@ class Consumer:
         assert polled == offset
         self._say(Polled(part.name.partition, self.member, offset + 1))
         if self.simulation.history is not None:
-            self._note("poll", records=[_described(part, offset, record)])
+            log_start = {self._name(part.name.partition): part.log_start}
+            self._note("poll", records=[_described(part, offset, record)], log_start=log_start)
         if self.simulation.settings.commit_when == "before":
             self._commit(part)
 

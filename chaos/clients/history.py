@@ -7,6 +7,7 @@ from attrs import define, field
 from chaos.sim.network import Timeline
 
 Call = dict[str, Any]
+_LAST = ("close", "crash")
 
 
 @define(eq=False)
@@ -44,6 +45,10 @@ class History:
     def note(self, process: str, op: str, **fields: Any) -> None:
         """A call that returns at once."""
         self.complete(self.invoke(process, op, **fields))
+
+    def open_processes(self) -> list[str]:
+        """Who has neither closed nor crashed."""
+        return [who for who, calls in self.calls.items() if calls[-1]["op"] not in _LAST]
 
     def _stamp(self) -> int:
         self.last_ns = max(self.last_ns + 1, self.timeline.now * 1_000_000)

@@ -6,8 +6,9 @@ from typing import Any
 
 from attrs import define, field
 
+from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
-from chaos.sim.addresses import TICK, Tick
+from chaos.sim.addresses import TICK, TOPIC, Tick
 from chaos.sim.simulation import Simulation
 from refimpl.broker.messages import (
     DeleteRecordsRequest,
@@ -20,6 +21,8 @@ from refimpl.broker.messages import (
 
 EVERY_MS = 40
 TIMEOUT_MS = 100
+PROCESS = "purger#0"
+"""The name in the history."""
 
 
 @define(eq=False)
@@ -40,6 +43,7 @@ class Purger:
     requests: int = 0
     asked: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
     deleted: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
+    calls: dict[int, Call] = field(factory=dict[int, Call])
 
     def handle(self, message: Any) -> None:
         """A tick, or an answer."""
@@ -61,6 +65,10 @@ class Purger:
         self.requests += 1
         self.asked[name] = max(self.asked.get(name, 0), offset)
         body = DeleteRecordsRequest(((name, offset),), TIMEOUT_MS)
+        if (history := self.simulation.history) is not None:
+            partitions = [f"{TOPIC}:{name.partition}"]
+            call = history.invoke(PROCESS, "delete_records", partitions=partitions)
+            self.calls[self.requests] = call
         self.simulation.network.send(Request(self.id, leader, self.requests, body))
 
     def _answered(self, response: Response) -> None:
@@ -71,3 +79,16 @@ class Purger:
             else:
                 self.simulation.counts["records deleted at all replicas"] += 1
                 self.deleted[name] = max(self.deleted.get(name, 0), low_watermark)
+            self._write_down(response.correlation_id, name, error, low_watermark)
+
+    def _write_down(
+        self, request: int, name: TopicPartition, error: str | None, low_watermark: int
+    ) -> None:
+        """What became of a request; one that was refused may have got in by another copy."""
+        call, history = self.calls.pop(request, None), self.simulation.history
+        if call is None or history is None:
+            return
+        if error is None:
+            history.complete(call, offsets={f"{TOPIC}:{name.partition}": low_watermark})
+        else:
+            history.complete(call, "info", error=error)

@@ -190,9 +190,11 @@ class ProgressOracle:
         history = self.simulation.history
         if history is None:
             return
-        for producer in self.producers:
-            history.note(producer.process, "close")
-        history.note("scan#0", "assign", partitions=self._names(found))
+        for process in history.open_processes():
+            history.note(process, "close")
+        starts = {name: self.starts[p] for p, name in zip(found, self._names(found), strict=True)}
+        history.note("scan#0", "list_offsets", query="earliest", offsets=starts)
+        history.note("scan#0", "assign", partitions=list(starts), offsets=starts)
         for partition, records in found.items():
             scanned = [
                 {

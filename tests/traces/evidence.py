@@ -1,9 +1,11 @@
-"""Taking evidence away from a trace: a field, from one line or many, a setting, or a file."""
+"""Taking evidence away from a trace: a field of one line or of many, a setting, lines, a file."""
 
 import json
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
+
+from attrs import frozen
 
 from tests.traces.world import Line
 from traces.ingest.vocabulary import FIELDS, RECORD_FIELDS
@@ -19,111 +21,127 @@ KEPT = {
 }
 CALL_FIELDS = tuple(sorted(FIELDS - KEPT))
 RECORD_PARTS = tuple(sorted(RECORD_FIELDS - {"topic"}))
+SETTINGS = ("complete", "topics", "internal_topics", "producers", "consumers", "share_groups")
+RECORDS = "records."
 
 
-def removals(trace: Trace, random: Random) -> Iterator[tuple[str, Callable[[Lines, Any], None]]]:
-    """Ways to take something away, each with a name for the report."""
+@frozen
+class Removal:
+    """What to take away, in words: `offset of commit`, `records.id of c0#0`, `file of p1#0`.
+
+    `what` is a field of lines (or of their records, behind `records.`), or `meta`, `line`, `end`
+    (the last line) or `file`. `where` is a call, a process, a line as `PROCESS SEQ`, a path in
+    meta.json with slashes, `all`, or `half SEED`: of a random half of the lines.
+    """
+
+    what: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.what} of {self.where}"
+
+    @classmethod
+    def parse(cls, words: str) -> "Removal":
+        """Of what `str` gave."""
+        what, _, where = words.partition(" of ")
+        return cls(what, where)
+
+    def __call__(self, trace: Trace) -> Trace:
+        """A copy of the trace with that taken away."""
+        lines, meta = json.loads(json.dumps(trace))
+        process, _, seq = self.where.rpartition(" ")
+        match self.what:
+            case "meta":
+                *path, last = self.where.split("/")
+                within = meta
+                for name in path:
+                    within = within[name]
+                del within[last]
+            case "file":
+                del lines[self.where]
+            case "end":
+                lines[self.where].pop()
+            case "line":
+                lines[process] = [x for x in lines[process] if x["seq"] != int(seq)]
+            case field:
+                concerned = _where(self.where)
+                for line in (x for mine in lines.values() for x in mine if concerned(x)):
+                    for one in _bearers(line, field):
+                        one.pop(field.removeprefix(RECORDS), None)
+        return lines, meta
+
+
+def _where(words: str) -> Callable[[Line], bool]:
+    """Which lines are meant."""
+    kind, _, number = words.rpartition(" ")
+    if kind == "half":
+        random = Random(int(number))
+        return lambda line: random.random() < 0.5
+    return lambda line: (
+        words
+        in (
+            *("all", line["op"], line["process"]),
+            f"{line['process']} {line['seq']}",
+        )
+    )
+
+
+def _bearers(line: Line, field: str) -> list[Line]:
+    """What bears a field: the line, or its records."""
+    return line.get("records", []) if field.startswith(RECORDS) else [line]
+
+
+def removals(trace: Trace, random: Random) -> Iterator[Removal]:
+    """Of every field, setting and file something: some of the choices are random."""
     lines, meta = trace
-    everywhere = [line for mine in lines.values() for line in mine]
-    for name in CALL_FIELDS:
-        having = [line for line in everywhere if name in line]
-        if having:
-            yield f"{name} everywhere", _everywhere(name)
-            yield f"{name} here and there", _here_and_there(name, random.random())
-            line = random.choice(having)
-            yield f"{name} of {line['process']}", _of_process(name, line["process"])
-            yield f"{name} of one {line['op']}", _of_line(name, line["process"], line["seq"])
-            yield f"{name} of every {line['op']}", _of_op(name, line["op"])
-    for name in RECORD_PARTS:
-        having = [x for x in everywhere if any(name in r for r in x.get("records", ()))]
-        if having:
-            line = random.choice(having)
-            yield f"records.{name} everywhere", _records(name, lambda line: True)
-            yield f"records.{name} of every {line['op']}", _records(name, _is_op(line["op"]))
-            yield f"records.{name} of one {line['op']}", _records(name, _is_line(line))
+    for field, having in bearing(lines).items():
+        line = random.choice(having)
+        yield Removal(field, "all")
+        yield Removal(field, f"half {random.randrange(1000)}")
+        yield Removal(field, line["process"])
+        yield Removal(field, f"{line['process']} {line['seq']}")
+        yield Removal(field, line["op"])
+    yield from of_files(lines, meta, random)
+
+
+def every(trace: Trace, random: Random) -> Iterator[Removal]:
+    """As `removals`, of every kind of call, and of each a line."""
+    lines, meta = trace
+    for field, having in bearing(lines).items():
+        yield Removal(field, "all")
+        for op in dict.fromkeys(line["op"] for line in having):
+            line = random.choice([line for line in having if line["op"] == op])
+            yield Removal(field, op)
+            yield Removal(field, line["process"])
+            yield Removal(field, f"{line['process']} {line['seq']}")
+    yield from of_files(lines, meta, random)
+
+
+def of_files(lines: Lines, meta: Any, random: Random) -> Iterator[Removal]:
+    """Settings, whole files, their ends, and a line of each."""
     for path in _settings(meta, ()):
-        yield f"meta {'.'.join(path)}", _setting(path)
-    for process in lines:
-        yield f"the file of {process}", _file(process)
+        yield Removal("meta", "/".join(path))
+    for process, mine in lines.items():
+        yield Removal("file", process)
+        yield Removal("end", process)
+        yield Removal("line", f"{process} {random.choice(mine)['seq']}")
 
 
-def without(trace: Trace, remove: Callable[[Lines, Any], None]) -> Trace:
-    """A copy of the trace with that taken away."""
-    lines, meta = json.loads(json.dumps(trace))
-    remove(lines, meta)
-    return lines, meta
-
-
-def _everywhere(name: str) -> Callable[[Lines, Any], None]:
-    return _drop(name, lambda line: True)
-
-
-def _here_and_there(name: str, seed: float) -> Callable[[Lines, Any], None]:
-    """From half of the lines."""
-    random = Random(seed)
-    return _drop(name, lambda line: random.random() < 0.5)
-
-
-def _of_process(name: str, process: str) -> Callable[[Lines, Any], None]:
-    return _drop(name, lambda line: line["process"] == process)
-
-
-def _of_op(name: str, op: str) -> Callable[[Lines, Any], None]:
-    return _drop(name, _is_op(op))
-
-
-def _of_line(name: str, process: str, seq: int) -> Callable[[Lines, Any], None]:
-    return _drop(name, lambda line: (line["process"], line["seq"]) == (process, seq))
-
-
-def _is_op(op: str) -> Callable[[Line], bool]:
-    return lambda line: line["op"] == op
-
-
-def _is_line(one: Line) -> Callable[[Line], bool]:
-    return lambda line: (line["process"], line["seq"]) == (one["process"], one["seq"])
-
-
-def _drop(name: str, which: Callable[[Line], bool]) -> Callable[[Lines, Any], None]:
-    def remove(lines: Lines, meta: Any) -> None:
-        for mine in lines.values():
-            for line in mine:
-                if which(line):
-                    line.pop(name, None)
-
-    return remove
-
-
-def _records(name: str, which: Callable[[Line], bool]) -> Callable[[Lines, Any], None]:
-    def remove(lines: Lines, meta: Any) -> None:
-        for mine in lines.values():
-            for line in mine:
-                if which(line):
-                    for record in line.get("records", ()):
-                        record.pop(name, None)
-
-    return remove
+def bearing(lines: Lines) -> dict[str, list[Line]]:
+    """The lines that have each field, of their own or of a record's."""
+    found: dict[str, list[Line]] = {}
+    everywhere = [line for mine in lines.values() for line in mine]
+    for field in (*CALL_FIELDS, *(f"{RECORDS}{part}" for part in RECORD_PARTS)):
+        name = field.removeprefix(RECORDS)
+        having = [line for line in everywhere if any(name in x for x in _bearers(line, field))]
+        if having:
+            found[field] = having
+    return found
 
 
 def _settings(meta: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for name, value in meta.items():
-        if path or name in ("complete", "topics", "producers", "consumers", "share_groups"):
+        if path or name in SETTINGS:
             yield (*path, name)
             if isinstance(value, dict):
                 yield from _settings(value, (*path, name))
-
-
-def _setting(path: tuple[str, ...]) -> Callable[[Lines, Any], None]:
-    def remove(lines: Lines, meta: Any) -> None:
-        for name in path[:-1]:
-            meta = meta[name]
-        del meta[path[-1]]
-
-    return remove
-
-
-def _file(process: str) -> Callable[[Lines, Any], None]:
-    def remove(lines: Lines, meta: Any) -> None:
-        del lines[process]
-
-    return remove

@@ -274,6 +274,9 @@ def meta() -> dict[str, Any]:
         "source": "a world of its own",
         "complete": True,
         "topics": {TOPIC: topic},
+        "internal_topics": {
+            "__consumer_offsets": {"min_insync_replicas": 2, "unclean_leader_election": False}
+        },
         "producers": {p: dict(safe) for p in ("p0", "p1", "t0", "t1")},
         "consumers": {c: dict(consumer) for c in ("c0", "c1")},
         "faults": [],

@@ -4,6 +4,7 @@ import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.commits import answered
+from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.handover import unless_classic
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
@@ -20,7 +21,8 @@ from traces.sorting import order_by
     needs="COMMITS commit.generation commit.inv assigned.group assigned.generation "
     "assigned.ret one_clock",
     spec="ConsumerCommit!ReceiveCommit, with Fence",
-    unless="consumers.group_protocol is consumer, as the broker then compares a member's own epoch",
+    unless="consumers.group_protocol is consumer, as the broker then compares a member's own "
+    f"epoch, or {MAY_FORGET}",
     scope="group",
     looks_at="commits by the application, and assignments, with a generation, in groups of the "
     "classic protocol",
@@ -58,6 +60,7 @@ def unfenced_commits(p: Rows) -> list[Found]:
     needs="COMMITS static.instance static.group",
     closed="static.inv static.ret one_clock consumers",
     spec="ConsumerCommit!ReceiveCommit, with Fence",
+    unless=MAY_FORGET,
     scope="group",
     looks_at="commits of members whose instance another process had, too",
     uses="outcome instance",
@@ -79,7 +82,7 @@ def two_of_one_instance(p: Rows) -> list[Found]:
         for mine in (p.instance[commits] == i,)
     ]
     lines = np.concatenate([witness(commits[:0], own[:0], own[:0]), *found])
-    return [Found(len(commits), lines, np.zeros(len(lines), np.int64))]
+    return [Found(len(commits), lines, forgotten(p, p.group[lines[:, 0]]))]
 
 
 @check(
@@ -91,6 +94,7 @@ def two_of_one_instance(p: Rows) -> list[Found]:
     closed="sent_offsets.inv sent_offsets.ret assigned.topic assigned.partition assigned.group "
     "assigned.member assigned.inv assigned.ret consumers consumers.whole one_clock",
     spec="ConsumerGroup!OnlyHoldersCommit",
+    unless=MAY_FORGET,
     looks_at="offsets that a member sent in a transaction after another member had",
     uses="outcome member",
 )
@@ -124,7 +128,7 @@ def _late(p: Partition, sent: Ints) -> Found:
     found = [row for row in (_overtaken(p, sent, int(one)) for one in late) if row is not None]
     seen = int(np.count_nonzero(by_others < p.inv[sent]))
     lines = np.array(found, np.int64).reshape(-1, 4)
-    return Found(seen, lines, np.zeros(len(lines), np.int64))
+    return Found(seen, lines, forgotten(p, p.group[lines[:, 0]]))
 
 
 def _overtaken(p: Partition, sent: Ints, late: int) -> tuple[int, ...] | None:

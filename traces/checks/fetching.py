@@ -4,6 +4,7 @@ import numpy as np
 
 from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.consumer import moved_by_truncation, successive
+from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.partition import Partition
 from traces.checks.visible import passed_over
 from traces.columns import firsts, last_before, running_max
@@ -72,7 +73,7 @@ def _at_the_change(p: Partition) -> Found:
     needs="ACKS READS acked.ret read.ret",
     closed="GIVEN MOVES COMMITS commit.ret reset.topic reset.inv reset.ret one_clock",
     spec="Truncation!Truncate",
-    unless=TRUNCATED,
+    unless=f"{TRUNCATED}, or {MAY_FORGET}",
     looks_at="positions that clients moved by themselves",
     uses="outcome txn_state detail isolation",
 )
@@ -109,7 +110,7 @@ def _committed(p: Partition, resets: Ints) -> Found:
         before = np.searchsorted(p.ret[mine], p.inv[asked], side="left") - 1
         lines.append(witness(mine[before[before >= 0]], asked[before >= 0]))
     found = np.concatenate([witness(resets[:0], resets[:0]), *lines])
-    return Found(0, found, np.zeros(len(found), np.int64))
+    return Found(0, found, forgotten(p, p.group[found[:, 0]]))
 
 
 def _group(p: Partition) -> Ints:

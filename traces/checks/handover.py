@@ -3,6 +3,7 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
+from traces.checks.coordinator import MAY_FORGET, forgotten, unless
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import firsts, lookup, running_max
@@ -20,7 +21,8 @@ _OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
     "a partition has one owner in a generation",
     formula="assigned to two members in one (group, generation) ⇒ the same member",
     needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
-    unless="consumers.group_protocol is consumer, as a generation is then one member's epoch",
+    unless="consumers.group_protocol is consumer, as a generation is then one member's epoch, or "
+    f"{MAY_FORGET}",
     kinds="dual-ownership",
     looks_at="assignments with a generation, in groups of the classic protocol",
     uses="instance",
@@ -45,9 +47,13 @@ def two_owners(p: Partition) -> list[Found]:
 
 
 def unless_classic(p: Rows, found: Ints) -> Ints:
-    """The clause of findings that hold of the classic protocol: undecided if it may be another."""
+    """The clause of findings that hold of the classic protocol: undecided if it may be another.
+
+    A coordinator that has forgotten generations gives their numbers out again.
+    """
     group = p.group[found[:, 0]]
-    return np.where(p.context.classic[group] == 1, 0, clause(Clause.UNKNOWN, group))
+    other = np.where(p.context.classic[group] == 1, 0, clause(Clause.UNKNOWN, group))
+    return unless(other, forgotten(p, group))
 
 
 @check(

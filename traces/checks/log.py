@@ -31,13 +31,19 @@ def inconsistent_offsets(p: Partition) -> list[Found]:
 
 
 def _displaced(p: Partition, pairs: Ints) -> Ints:
-    """Whether the record that had to give way, the one the final reading lacks, could be lost."""
+    """Whether the record that had to give way, the one the final reading lacks, could be lost.
+
+    Below where the final reading begins, and in a compacted topic, either may have been removed.
+    """
     if not len(pairs):
         return np.empty(0, np.int64)
     may = _loss_by_id(p, pairs)
     gone = ~np.isin(p.id[pairs], p.id[p.final])
     if not (p.context.complete and len(p.final)):
         gone[:] = False  # nobody looked at the end, so nobody knows which of them gave way
+    gone[p.offset[pairs[:, 0]] < p.retained_from] = False
+    if int(p.context.compacted[p.t]) != 0:
+        gone[gone.all(axis=1)] = False
     one, two = may[:, 0], may[:, 1]
     undecided = np.where(
         code(one) == code(two), one, clause(Clause.UNKNOWN, p.process[pairs[:, 0]])

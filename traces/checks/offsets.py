@@ -4,6 +4,7 @@ import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Found, check, witness
+from traces.checks.coordinator import MAY_FORGET, forgotten, may_come_late, unless
 from traces.checks.partition import Partition
 from traces.checks.share import share_groups
 from traces.columns import Bools, firsts, running_max
@@ -42,6 +43,11 @@ class Writes:
         one = (at >= 0) & (np.take(values, at, mode="clip") == value)
         latest = self.end[by_end][np.take(best, at, mode="clip") % len(order)]
         return one & (latest >= since)
+
+    def reopened(self, these: Bools) -> "Writes":
+        """These alone, as if they might take effect at any time after they began."""
+        rows, value, start = (column[these] for column in (self.rows, self.value, self.start))
+        return Writes(rows, value, start, np.full(len(rows), AFTER))
 
     def overwritten(self, until: Ints, these: Bools | bool = True) -> tuple[Ints, Ints]:
         """The latest start of one of these writes that was surely over by then, and its row.
@@ -124,12 +130,17 @@ def _sent(p: Partition, group: int) -> Ints:
     needs="fetched.partitions",
     closed=f"{_ALL} consumers.whole producers.whole",
     spec="ConsumerCommit!CommittedMonotone",
-    unless="consumers.auto_commit is true, as not every automatic commit is recorded",
+    unless="consumers.auto_commit is true, as not every automatic commit is recorded, or "
+    f"{MAY_FORGET}; undecided is an answer that a request of an older commit may explain, which "
+    "came late",
     looks_at="answers about committed offsets, after a commit that was recorded",
     uses=_COLUMNS,
 )
 def not_a_register(p: Partition) -> list[Found]:
     """A group's offset is a register: the answer is the last that was written before the question.
+
+    A commit that took so long that its client may have sent it twice may be taken again after its
+    answer, and put the group back.
 
     Until the first commit that was answered nobody knows what was committed before the trace. What
     a transaction committed may show later than its commit is answered, unless the reader asks for
@@ -146,8 +157,13 @@ def _stale(p: Partition, group: int) -> Found:
     asked, since, last = asked[judged], since[judged], last[judged]
     open_end = Writes(writes.rows, writes.value, writes.start, np.where(plain, writes.end, AFTER))
     wrong = ~open_end.explain(p.offset[asked], p.ret[asked], since)
-    found = witness(last[wrong], asked[wrong])
-    return Found(len(asked), found, _recorded(p, group, len(found)))
+    found, of_group = witness(last[wrong], asked[wrong]), np.full(np.count_nonzero(wrong), group)
+    late = plain & may_come_late(p, writes.rows)
+    again = writes.reopened(late).explain(
+        p.offset[found[:, 1]], p.ret[found[:, 1]], np.full(len(found), BEFORE)
+    )
+    undecided = np.where(again, clause(Clause.UNKNOWN, of_group), _recorded(p, group, len(found)))
+    return Found(len(asked), found, unless(undecided, forgotten(p, of_group)))
 
 
 def _recorded(p: Partition, group: int, n: int) -> Ints:
@@ -163,7 +179,8 @@ def _recorded(p: Partition, group: int, n: int) -> Ints:
     needs="committing.ret fetched.partitions",
     closed=f"{_ALL} transactional.txn consumers.whole producers.whole",
     spec="Transactions, to come",
-    unless="isolation = read_uncommitted of who asked, which does not wait for the transaction",
+    unless="isolation = read_uncommitted of who asked, which does not wait for the transaction, or "
+    f"{MAY_FORGET}",
     looks_at="answers about committed offsets of groups whose offsets went with transactions",
     uses=_COLUMNS,
 )
@@ -189,7 +206,11 @@ def _torn(p: Partition, group: int) -> list[Found]:
     missing = witness(last[late], asked[late])
     return [
         Found(len(asked), undone, _recorded(p, group, len(undone))),
-        Found(0, missing, _unstable(p, missing[:, 1])),
+        Found(
+            0,
+            missing,
+            unless(_unstable(p, missing[:, 1]), forgotten(p, np.full(len(missing), group))),
+        ),
     ]
 
 

@@ -3,13 +3,14 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
+from traces.checks.coordinator import MAY_FORGET, forgotten, may_come_late, unless
 from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.checks.share import share_groups
 from traces.checks.visible import visible_at
-from traces.columns import Bools, differing, distinct, firsts, repeated, running_max
+from traces.columns import Bools, differing, distinct, firsts, last_upto, repeated, running_max
 from traces.context import Clause, Ints, Order, clause
-from traces.schema import NONE, Op
+from traces.schema import NONE, Op, Outcome
 
 UNKNOWN_START = int(np.iinfo(np.int64).max)
 
@@ -130,7 +131,9 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
     formula="a group is given (o, v) at most once",
     needs="READS MEMBERS PROCESSED",
     spec="ConsumerCommit!AtMostOnce",
-    unless="consumers.commit_order is not commit_then_process, or it was processed once at most",
+    unless="consumers.commit_order is not commit_then_process, it was processed once at most, or "
+    f"{MAY_FORGET}; undecided where a request of an older commit, come late, may have put the "
+    "group back",
     looks_at="records given to a group",
     extra="of them processed more than once",
     uses="",
@@ -162,8 +165,26 @@ def _again_clause(p: Partition, found: Ints, twice: Bools) -> Ints:
     order, recorded = p.context.order[group], p.context.processes[group] == 1
     permitted, unknown = clause(Clause.COMMIT_ORDER, group), clause(Clause.UNKNOWN, group)
     first = order == Order.COMMIT_THEN_PROCESS
+    broken = np.where(_put_back(p, found[:, 1]), unknown, 0)
     return np.select(
         [order == Order.UNKNOWN, first & ~recorded, first & twice],
-        [unknown, unknown, np.zeros(len(group), np.int64)],
+        [unknown, unknown, unless(broken, forgotten(p, group))],
         permitted,
     )
+
+
+def _put_back(p: Partition, polls: Ints) -> Bools:
+    """Whether each poll's process began at the offset of a commit that may have come late.
+
+    That is where its group was put back, and no promise of the one who committed first is broken.
+    """
+    commits = p.where(Op.COMMIT)
+    commits = commits[(p.outcome[commits] != Outcome.FAIL) & (p.offset[commits] != NONE)]
+    commits = commits[may_come_late(p, commits)]
+    answer = last_upto((p.op == Op.COMMITTED) & p.ok & (p.offset != NONE))[polls]
+    own = (answer >= 0) & (p.process[answer] == p.process[polls])
+    found = np.zeros(len(polls), bool)
+    for i in np.flatnonzero(own) if len(commits) else ():  # what is delivered twice is little
+        same = (p.group[commits] == p.group[polls[i]]) & (p.offset[commits] == p.offset[answer[i]])
+        found[i] = bool((same & (p.inv[commits] < p.inv[polls[i]])).any())
+    return found

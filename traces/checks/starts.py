@@ -6,7 +6,7 @@ from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.columns import Bools, firsts, last_upto, running_max
 from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Op
+from traces.schema import NONE, Flag, Op
 from traces.sorting import order_by
 
 NO_PAIRS: Ints = np.empty((0, 2), np.int64)
@@ -144,7 +144,7 @@ def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
     "log_starts log_starts.any starting.log_start one_clock",
     closed="deleted.topic moved.topic moved.inv",
     unless="topics.unclean_leader_election is true, or a crash loses what was not flushed "
-    "(topics.flush_loses)",
+    "(topics.flush_loses); undecided is what was told before the final scan",
     kinds="deleted-but-read",
     looks_at="answered calls of DeleteRecords, and what was told of the partition afterwards",
     uses="",
@@ -154,7 +154,9 @@ def deleted_but_there(p: Partition) -> list[Found]:
 
     So whoever may lead next has it as well. A replica that was away learns of it when it comes
     back, unless it is elected uncleanly; and a log start that no broker had time to write down is
-    forgotten when all of them crash.
+    forgotten when all of them crash. A leader that nobody waited for, because it was cut off from
+    the controller, may still answer readers: only who made the final scan, when the cluster had
+    healed, has certainly asked one that knows.
     """
     deletes = p.where(Op.DELETE_RECORDS)
     deletes = deletes[p.ok[deletes] & (p.offset[deletes] != NONE) & (p.ret[deletes] != NONE)]
@@ -168,7 +170,18 @@ def deleted_but_there(p: Partition) -> list[Found]:
         seen += int((asked_after(p, rows) > p.ret[mine].min()).sum())
         found.append(_earlier_and_above(p, mine, rows))
     pairs = np.concatenate(found)
-    return [Found(seen, pairs, _forgotten(p, len(pairs)), "deleted-but-read")]
+    unknown = clause(Clause.UNKNOWN, np.full(len(pairs), p.t))
+    clauses = np.where(_when_healed(p, pairs[:, 1]), _forgotten(p, len(pairs)), unknown)
+    return [Found(seen, pairs, clauses, "deleted-but-read")]
+
+
+def _when_healed(p: Partition, rows: Ints) -> Bools:
+    """Which rows are of the final scan, or questions that were asked since it began."""
+    scans = p.where(Op.SCAN, Op.SCAN_END)
+    scans = scans[p.ok[scans] & p.has(Flag.FINAL)[scans] & (p.inv[scans] != NONE)]
+    began = p.inv[scans].min(initial=np.iinfo(np.int64).max)
+    asked = (p.op[rows] == Op.EARLIEST) & (p.inv[rows] >= began)
+    return (asked | p.has(Flag.FINAL)[rows]) & p.context.complete
 
 
 def _forgotten(p: Partition, count: int) -> Ints:

@@ -4,6 +4,7 @@ import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
 from traces.checks.compaction import superseded
+from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.partition import Partition
 from traces.columns import firsts, running_max
 from traces.context import Clause, Ints, clause
@@ -181,6 +182,7 @@ def read_edges(p: Partition) -> list[Found]:
     formula="two committed transactions of one group do not both consume (partition, o)",
     needs="VISIBLE MEMBERS",
     spec="ConsumerCommit!AtMostOnce, with transactions",
+    unless=MAY_FORGET,
     kinds="eos-double-process",
     looks_at="polls inside transactions of a group",
     uses="",
@@ -195,4 +197,5 @@ def consumed_twice(p: Partition) -> list[Found]:
     again = (p.group[one] == p.group[two]) & (p.offset[one] == p.offset[two])
     again &= (p.process[one] != p.process[two]) | (p.unit[one] != p.unit[two])
     found = witness(one[again], two[again])
-    return [Found(len(reads), found, np.zeros(len(found), np.int64), "eos-double-process")]
+    clauses = forgotten(p, p.group[found[:, 0]])
+    return [Found(len(reads), found, clauses, "eos-double-process")]

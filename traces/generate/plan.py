@@ -139,6 +139,9 @@ class Clients:
             "source": "highwater generate",
             "complete": True,
             "topics": self.topics,
+            "internal_topics": {
+                "__consumer_offsets": {"min_insync_replicas": 2, "unclean_leader_election": False}
+            },
             "producers": self.producers,
             "consumers": self.consumers,
             "share_groups": self.share_groups,
@@ -155,6 +158,7 @@ def context_of(meta: dict[str, Any], names: Names) -> Context:
     known = Meta(
         complete=True,
         topics={n: Topic(**t) for n, t in meta["topics"].items()},
+        internal_topics={n: Topic(**t) for n, t in meta["internal_topics"].items()},
         producers={n: Producer(**p) for n, p in meta["producers"].items()},
         consumers={n: Consumer(**c) for n, c in meta["consumers"].items()},
         share_groups={n: ShareGroup(**g) for n, g in meta["share_groups"].items()},

@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from traces.output import result, standard_output, write_json
-from traces.record.cluster import ClusterError, NoLibraryError, describe, library
+from traces.record.cluster import Cluster, ClusterError, NoLibraryError, describe, library
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.meta import BadMetaError, merged, read, write
@@ -79,7 +78,7 @@ def record_scan(
         ids = _id_function(id_of, found)
         settings = {"bootstrap.servers": bootstrap, **dict(map(_setting, conf))}
         used = library()
-        described, headless = describe(used, settings, _some(wanted))
+        cluster = describe(used, settings, _some(wanted))
     except NoLibraryError:
         raise Refusal(
             "record-scan reads with the package `confluent-kafka`, which is not installed: "
@@ -89,17 +88,17 @@ def record_scan(
         raise Refusal(str(wrong)) from None
     for file in scan_files(run):
         file.unlink()  # it was not the last reading after all
-    counts = {name: topic["partitions"] for name, topic in described.items()}
+    counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
     unread: list[str] = []
     for level in _isolations(isolation, found):
         unread += _scan(run, level, used, settings, ids, found.hashes, timeout, counts)
     again = survey(run)
     names = [*again.names, *(_scan_name(file) for file in scan_files(run))]
-    complete = not (running or unread or headless)
-    write(run, merged(before, run.name, again.processes, names, described, complete))
-    _tell(console, len(again.names), described, running, headless, unread)
+    complete = not (running or unread or cluster.headless)
+    write(run, merged(before, run.name, again.processes, names, cluster, complete))
+    _tell(console, len(again.names), cluster, running, unread)
     if json_file is not None:
-        lacking = {"running": running, "without_leader": headless, "unread": unread}
+        lacking = {"running": running, "without_leader": cluster.headless, "unread": unread}
         told = {"run": str(run), "complete": complete, "processes": len(again.names), **lacking}
         write_json(json_file, told | {"partitions": counts})
     ctx.exit(0 if complete else BAD_INPUT)
@@ -194,16 +193,16 @@ def _scan_name(file: Path) -> str:
 def _tell(
     console: Console,
     processes: int,
-    topics: dict[str, Any],
+    cluster: Cluster,
     running: list[str],
-    headless: Iterable[str],
     unread: list[str],
 ) -> None:
-    partitions = sum(topic["partitions"] for topic in topics.values())
+    topics = cluster.topics.values()
+    partitions = sum(topic["partitions"] for topic in topics)
     console.print(f"{processes} processes; {len(topics)} topics, {partitions} partitions scanned")
     for name in running:
         console.print(f"not complete: {name} is still running")
-    for name in headless:
+    for name in cluster.headless:
         console.print(f"not complete: {name} has no leader")
     for name in dict.fromkeys(unread):
         console.print(f"not complete: the scan did not reach the end of {name}")

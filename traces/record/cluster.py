@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
+from attrs import frozen
+
 from traces.record.scan import Library
 
 PATIENCE_S = 30
+INTERNAL = ("__consumer_offsets",)
 
 
 class NoLibraryError(Exception):
@@ -15,6 +18,15 @@ class NoLibraryError(Exception):
 
 class ClusterError(Exception):
     """The cluster does not answer, or does not know what it is asked for."""
+
+
+@frozen
+class Cluster:
+    """What a cluster tells: topics' settings, its own topics', partitions without a leader."""
+
+    topics: dict[str, dict[str, Any]]
+    internal: dict[str, dict[str, Any]]
+    headless: list[str]
 
 
 def library() -> Library:
@@ -28,10 +40,11 @@ def library() -> Library:
     return Library(ck.Consumer, admin.AdminClient, ck.TopicPartition, admin.ConfigResource, eof)
 
 
-def describe(
-    used: Library, conf: Mapping[str, Any], wanted: Iterable[str]
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The topics' settings, and the names of partitions that have no leader just now."""
+def describe(used: Library, conf: Mapping[str, Any], wanted: Iterable[str]) -> Cluster:
+    """The settings of these topics, and of those in which coordinators keep what they know.
+
+    Raises `ClusterError`.
+    """
     ck: Any = import_module("confluent_kafka")
     client = used.admin({"client.id": "highwater-record-scan", **conf})
     names = sorted(wanted)
@@ -40,19 +53,22 @@ def describe(
         unknown = [name for name in names if name not in found or found[name].error is not None]
         if unknown:
             raise ClusterError(f"the cluster has no topic {', '.join(unknown)}")
-        resources = [used.resource("topic", name) for name in names]
+        own = [name for name in INTERNAL if name in found and found[name].error is None]
+        resources = [used.resource("topic", name) for name in {*names, *own}]
         answers = client.describe_configs(resources, request_timeout=PATIENCE_S)
         configs = {r.name: future.result(PATIENCE_S) for r, future in answers.items()}
     except ck.KafkaException as error:
         raise ClusterError(f"the cluster does not answer: {error.args[0].str()}") from error
-    topics = {name: _topic(found[name], configs[name]) for name in names}
+    topics = {name: _topic(found[name], configs[name]) for name in {*names, *own}}
     headless = [
         f"{name}:{number}"
         for name in names
         for number, partition in found[name].partitions.items()
         if partition.leader < 0
     ]
-    return topics, headless
+    return Cluster(
+        {name: topics[name] for name in names}, {name: topics[name] for name in own}, headless
+    )
 
 
 def _topic(metadata: Any, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,4 +80,6 @@ def _topic(metadata: Any, config: Mapping[str, Any]) -> dict[str, Any]:
         "cleanup_policy": config["cleanup.policy"].value,
         "unclean_leader_election": config["unclean.leader.election.enable"].value == "true",
         "message_timestamp_type": config["message.timestamp.type"].value,
+        "min_compaction_lag_ms": int(config["min.compaction.lag.ms"].value),
+        "delete_retention_ms": int(config["delete.retention.ms"].value),
     }

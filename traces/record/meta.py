@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 if TYPE_CHECKING:  # what reads journals needs more than an application has
+    from traces.record.cluster import Cluster
     from traces.record.survey import Process
 
 FILE = "meta.json"
@@ -37,7 +38,7 @@ def merged(
     run: str,
     processes: Iterable["Process"],
     names: Iterable[str],
-    topics: Mapping[str, Any],
+    cluster: "Cluster",
     complete: bool,
 ) -> dict[str, Any]:
     """The new `meta.json`. Hand-written faults, notes and settings survive."""
@@ -49,7 +50,8 @@ def merged(
     meta |= {
         "source": "; ".join([*others, f"{RECORDER} {version('highwatermark')}", *clients]),
         "complete": complete,
-        "topics": {**before.get("topics", {}), **topics},
+        "topics": {**before.get("topics", {}), **cluster.topics},
+        "internal_topics": {**before.get("internal_topics", {}), **cluster.internal},
         "processes": sorted(names),
     }
     for role in ("producer", "consumer"):

@@ -19,7 +19,7 @@ from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Bools
 from traces.context import Ints
-from traces.schema import NONE
+from traces.schema import NONE, Op
 
 Sure = Callable[[Rows, Ints], Bools]
 
@@ -37,6 +37,12 @@ def both_acknowledged(p: Rows, found: Ints) -> Bools:
 def one_process(p: Rows, found: Ints) -> Bools:
     """Whether the application itself moved in between is in the same file."""
     return p.process[found[:, 0]] == p.process[found[:, 1]]
+
+
+def nobody_put_back(p: Rows, found: Ints) -> Bools:
+    """The second poll's process was not answered where to begin: no commit put the group there."""
+    answered = p.process[p.where(Op.COMMITTED)]
+    return ~np.isin(p.process[found[:, 1]], answered)
 
 
 @frozen
@@ -73,11 +79,10 @@ EARLY: Mapping[str, Early] = {
     "T10": Early("both transactions have ended", 1, ("group", "offset")),
     "C2": Early("successive lines of one process", 1, _CALL),
     "C4": Early("successive lines of one process", 1, _CALL),
-    "C7": Early("the record was acknowledged before", 0, _CALL, times=True),
     "G1": Early("both were assigned", 1, ("group", "generation", "process")),
     "G4": Early("the commit was answered", 1, _CALL, times=True),
     "G5": Early("both commits were answered", 1, _CALL, one_process),
-    "G9": Early("both deliveries happened", 1, ("group", *_CALL)),
+    "G9": Early("both deliveries happened", 1, ("group", *_CALL), nobody_put_back),
 }
 
 #: What is missing as a matter of course before the end: no early finding rests on it.

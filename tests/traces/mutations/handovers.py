@@ -137,19 +137,19 @@ def read_while_paused(world: World, lines: Lines) -> None:
         line["seq"] = seq
 
 
-@mutation("C5", may="C7 L11")
+@mutation("C5", may="L11")
 def read_beyond_the_replica(world: World, lines: Lines) -> None:
     last = polls(lines)[2]
     last["high_watermark"] = {PLACE: last["records"][-1]["offset"]}
 
 
-@mutation("L11", may="C5 C7")
+@mutation("L11", may="C5")
 def lower_watermark(world: World, lines: Lines) -> None:
     second = polls(lines)[1]
     second["high_watermark"] = {PLACE: second["records"][0]["offset"] + 1}
 
 
-@mutation("C7", may="L11")
+@mutation("", may="L11", tells="C7")
 def nothing_more(world: World, lines: Lines) -> None:
     """An empty poll says that the log ends where it did long before."""
     polls(lines)[3]["high_watermark"] = {PLACE: 1}

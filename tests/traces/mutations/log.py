@@ -80,7 +80,7 @@ def send_later(world: World, lines: Lines) -> None:
     victim |= {"invoked_ns": late, "returned_ns": late + 1}
 
 
-@mutation("L9", may="C7 L16")
+@mutation("L9", may="L16")
 def send_earlier(world: World, lines: Lines) -> None:
     """An acknowledgement that precedes the call of a send that got a lower offset."""
     by_partition: dict[int, list[Line]] = {}

@@ -20,6 +20,7 @@ from tests.traces.record.clients import (
 )
 from traces.ingest.run import read_trace
 from traces.record import HEADER, NotAClientError, recorded
+from traces.record.cluster import Cluster
 from traces.record.meta import merged, write
 from traces.record.survey import survey
 
@@ -400,7 +401,8 @@ def test_what_is_recorded_can_be_read_by_the_checks(tmp_path: Path) -> None:
         pass
     consumer.close()
     found = survey(tmp_path)
-    write(tmp_path, merged({}, "r", found.processes, found.names, {}, complete=False))
+    nothing = Cluster({}, {}, [])
+    write(tmp_path, merged({}, "r", found.processes, found.names, nothing, complete=False))
     run = read_trace(tmp_path)
     assert run.warnings == []
     assert run.meta.producer("producer#0").acks == "all"

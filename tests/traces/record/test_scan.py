@@ -14,6 +14,7 @@ from traces.ingest.run import read_trace
 from traces.meta import read_meta
 from traces.record import HEADER, fault, recorded
 from traces.record.cli import record_scan
+from traces.record.cluster import Cluster
 from traces.record.scan import Library
 
 SAFE = {"acks": "all", "enable.idempotence": True}
@@ -66,10 +67,11 @@ class Reader:
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     found = Log()
 
-    def described(*_: Any) -> tuple[dict[str, Any], list[str]]:
+    def described(*_: Any) -> Cluster:
         settings = {"partitions": 2, "replication_factor": 3, "min_insync_replicas": 2}
         headless = [] if found.leader > 0 else ["t:1"]
-        return {"t": {**settings, "cleanup_policy": "delete"}}, headless
+        internal = {"__consumer_offsets": {**settings, "cleanup_policy": "compact"}}
+        return Cluster({"t": {**settings, "cleanup_policy": "delete"}}, internal, headless)
 
     monkeypatch.setattr("traces.record.cli.library", found.library)
     monkeypatch.setattr("traces.record.cli.describe", described)
@@ -101,6 +103,7 @@ def test_a_scan_to_the_end_completes_the_run(tmp_path: Path, log: Log) -> None:
     assert done.exit_code == 0, done.output
     run = read_trace(tmp_path)
     assert run.meta.complete
+    assert run.meta.internal_topics["__consumer_offsets"].min_insync_replicas == 2
     assert run.warnings == []
     assert "scan" not in run.evidence.missing
     scans = [line for line in lines(tmp_path, "scan-ru#0") if line["op"] == "scan"]

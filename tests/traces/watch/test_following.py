@@ -107,7 +107,9 @@ def test_a_setting_that_changes_takes_a_verdict_back(tmp_path: Path) -> None:
 
 def test_a_second_clock_takes_back_what_compares_times(tmp_path: Path) -> None:
     """The end says *not checked* then, and so does the watch as soon as it knows."""
-    configure(tmp_path, consumers={"c0": {"group": "g", "group_protocol": "classic"}})
+    consumers = {"c0": {"group": "g", "group_protocol": "classic"}}
+    safe = {"min_insync_replicas": 2, "unclean_leader_election": False}
+    configure(tmp_path, consumers=consumers, internal_topics={"__consumer_offsets": safe})
     member = {"group": "g", "partitions": ["t:0"]}
     joined = line("c0#0", 0, "assigned", generation=2, **member)
     late = line("c1#0", 5, "commit", generation=1, offsets={"t:0": 1}, group="g")

@@ -81,13 +81,15 @@ class Deleted(Scenario):
         surveyor = {"process": self.process("surveyor"), "partition": self.partitions}
         self.call("asked", Op.EARLIEST, 10, surveyor, offset=start)
         kept = self.end - self.each + middle
+        late = {"process": self.process(f"auditor-{self.number}"), "partition": self.partitions}
+        self.add("checked", Op.EARLIEST, inv=self.afterwards(14), offset=kept, **late)
         self.scan(self.offset >= kept, start=kept)
 
 
 @anomaly("A2", scenario="Deleted")
 def not_deleted(s: ScenarioSlot) -> bool:
     """The log starts below what had been deleted."""
-    return s.put("asked", s.one("asked"), offset=s.get("asked", s.partition, "offset") - 1)
+    return s.put("checked", s.one("checked"), offset=s.get("checked", s.partition, "offset") - 1)
 
 
 @anomaly("L13", scenario="Deleted")

@@ -1,0 +1,37 @@
+"""Runs of the simulator whose oracles see no broken promise: no check calls one violated either."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from chaos.recording import write_history
+from chaos.settings import Settings
+from chaos.sim.simulator import build
+from tests.traces.judging import examples, judged, said
+
+# A seed has no smaller one that tells more.
+SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
+@given(seed=st.integers(0, 10**6), deletes=st.booleans())
+@example(seed=10, deletes=True)  # L1: of two records at one offset both had been deleted
+@example(seed=1021, deletes=False)  # G7, G9: a late copy of a commit put the group back
+@example(seed=1043, deletes=False)  # G1, G4, G7: the coordinator's log lost a generation
+@settings(max_examples=examples(3), phases=SEEDED)
+def test_what_the_oracles_let_pass_no_check_calls_violated(seed: int, deletes: bool) -> None:
+    drawn = Settings.draw(seed, store=False, files=False, deletes=deletes)
+    run = build(drawn, history=True).go()
+    assert run.violation is None
+    with TemporaryDirectory() as folder:
+        one = judged(write_history(run, Path(folder)))
+    assert one.error is None
+    assert said(one, "violated") == set()
+
+
+def test_what_a_run_deleted_is_judged(tmp_path: Path) -> None:
+    """Polls tell log starts, the purger its calls, and the scan where logs begin."""
+    drawn = Settings.draw(1, store=False, files=False, deletes=True)
+    one = judged(write_history(build(drawn, history=True).go(), tmp_path))
+    assert {"A2", "L4", "L20"} <= said(one, "holds")

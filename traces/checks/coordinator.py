@@ -1,0 +1,39 @@
+"""What a group's coordinator may have forgotten, and which commits may have reached it late."""
+
+import numpy as np
+
+from traces.checks.rows import Rows
+from traces.columns import Bools
+from traces.context import Clause, Ints, clause
+from traces.schema import NONE, Outcome
+
+SENT_ONCE_NS = 50_000_000
+"""A commit that is answered so soon was one request: no client repeats one sooner."""
+
+MAY_FORGET = "internal_topics.__consumer_offsets may lose what was written to it"
+
+
+def forgotten(p: Rows, group: Ints) -> Ints:
+    """The clause by which each group's coordinator may have lost generations and offsets.
+
+    They are as safe as the records of `__consumer_offsets`, whose settings decide.
+    """
+    return clause(p.context.group_log, group) if p.context.group_log else np.zeros_like(group)
+
+
+def unless(one: Ints, other: Ints) -> Ints:
+    """Either clause permits it; undecided it is where one may and none certainly does."""
+    known = np.where(one >> 32 > Clause.UNKNOWN, one, other)
+    return np.where((known == 0) & (one != 0), one, known)
+
+
+def may_come_late(p: Rows, commits: Ints) -> Bools:
+    """Which of these commits may have been taken again after their answer, or at any time.
+
+    A client that waits too long for an answer sends its request again, on another connection; what
+    the first one still holds is read by the broker when it comes, and may be the older of two.
+    """
+    inv, ret = p.inv[commits], p.ret[commits]
+    soon = (p.outcome[commits] == Outcome.OK) & (inv != NONE) & (ret != NONE)
+    soon &= ret - inv <= SENT_ONCE_NS
+    return ~soon | (p.context.late_requests[p.process[commits]] == 1)
