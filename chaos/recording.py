@@ -25,6 +25,7 @@ REPLICATION: Mapping[str, Json] = {
     "Lossy": "any",
     "MaximalIsr": True,
     "RaiseOnRefusal": True,
+    "Dropped": "none",
 }
 """The constants of the spec Replication for any run of three replicas: none bounds it."""
 

@@ -15,7 +15,13 @@ CONSTANTS
     LateFetches,       \* fetches may arrive after their sender has moved on
     Unclean, Lossy,    \* as in Truncation
     MaximalIsr,        \* KIP-497: the high watermark waits for whom the leader asked in
-    RaiseOnRefusal     \* a refusal raises the partition epoch, so that copies of it are fenced
+    RaiseOnRefusal,    \* a refusal raises the partition epoch, so that copies of it are fenced
+    Dropped            \* the rule that is left out, "none" as it should be
+
+(* Dropped: "cut" and "compare" as in Truncation, "answered" as in          *)
+(* AlterPartition; "leaderEpoch", another leader leads in the same epoch;   *)
+(* "inForce", an ISR that the controller accepts does not bind elections.   *)
+ASSUME Dropped \in {"none", "cut", "compare", "answered", "leaderEpoch", "inForce"}
 
 Replicas == 1..N
 NoRequest == [partitionEpoch |-> 0, isr |-> {}]
@@ -41,12 +47,12 @@ heard ==
 T(n) == INSTANCE Truncation WITH
     MaxFetch <- n, Rule <- "kip320", CheckEpochStart <- TRUE, CheckIncarnation <- TRUE,
     ResetFollowers <- "always", LateAnswers <- FALSE, NumberFetches <- TRUE,
-    FenceRaisesEpoch <- FALSE, Dropped <- "none", answers <- {}
+    FenceRaisesEpoch <- FALSE, answers <- {}
 
 A == INSTANCE AlterPartition WITH
     OnePending <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- TRUE,
     CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- TRUE, OnlyResent <- FALSE,
-    KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- FALSE, Dropped <- "none",
+    KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- FALSE,
     answers <- replies, resent <- {}, seen <- heard
 
 Init ==
@@ -91,7 +97,8 @@ AlterPartition(l, e) ==
     /\ UNCHANGED <<up, late, seen>>
     /\ A!AlterPartition(l)
     /\ \A a \in replies' \ replies : a.to.partitionEpoch = e
-    /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![T(1)!Current].isr = state'.isr]
+    /\ leaderAndIsr' = IF Dropped = "inForce" THEN leaderAndIsr
+                       ELSE [leaderAndIsr EXCEPT ![T(1)!Current].isr = state'.isr]
     /\ decisions' = decisions \cup {state'}
 
 -----------------------------------------------------------------------------
@@ -139,7 +146,11 @@ Decides ==
 
 Fence(b, r) == T(1)!Fence(b, r) /\ Decides
 GoOffline(b) == T(1)!GoOffline(b) /\ Decides
-Elect(r) == T(1)!Elect(r) /\ Decides
+ElectInEpoch(r) ==
+    /\ Dropped = "leaderEpoch" /\ r \in T(1)!Decided.isr
+    /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![T(1)!Current].leader = r]
+    /\ UNCHANGED <<logs, roles, isr>>
+Elect(r) == (T(1)!Elect(r) \/ ElectInEpoch(r)) /\ Decides
 ElectUnclean(r) == T(1)!ElectUnclean(r) /\ Decides
 
 (* It changes what is in no variable here, as the ELR: a partition epoch.   *)
