@@ -1,21 +1,27 @@
-"""`highwater mutants --specs`: small changes of the specs, and which promise notices each."""
+"""`highwater mutants --specs`: small changes of the specs, and which property notices each.
+
+What was found is kept beside the tool, so that the table can be seen without asking again: as long
+as neither the module nor one of its configurations has changed since.
+"""
 
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attrs import frozen
+import orjson
+from attrs import asdict, frozen
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as Grid
 
 from properties.mutants.spec_mutants import SpecMutant, spec_mutants
-from properties.mutants.spec_trials import Trials, judged
-from properties.tla import InputError, SpecTree
+from properties.mutants.spec_trials import Noticed, Trials, judged
+from properties.tla import InputError, SpecTree, tools
 from properties.tla.errors import Unusable
 from properties.tla.specs import CHECKOUT
 
 SURVIVORS = Path(__file__).with_name("spec_survivors.toml")
+KEPT = Path(__file__).with_name("spec_answers")
 PAGE = CHECKOUT / "docs" / "spec-mutants.md"
 #: Those whose mutants are asked for and explained; the others' can be asked for by name.
 MODULES = ("AbsLog", "Truncation", "DurableIsr", "AlterPartition", "ConsumerCommit", "Replication")
@@ -39,7 +45,7 @@ class Judged:
 
     def line(self) -> tuple[str, ...]:
         found = self.trials.found.values()
-        promised = sum(one.by_promise for one in found)
+        promised = sum(one.by_property for one in found)
         numbers = (
             len(found) + len(self.trials.alive),
             promised,
@@ -60,14 +66,17 @@ def of_specs(names: Sequence[str], listed: bool, update: bool, console: Console)
             return True
         results: list[Judged] = []
         for module in chosen:
-            results.append(Judged(judged(module), explained().get(module, {})))
-            told = f"{module}: {results[-1].trials.cpu_s:.0f} CPU s when it was asked"
-            console.print(told, highlight=False)
+            trials = (None if update else kept(module)) or judged(module)
+            results.append(Judged(trials, explained().get(module, {})))
+            console.print(f"{module}: {trials.cpu_s:.0f} CPU s when it was asked", highlight=False)
+            if update:
+                keep(trials)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
     _show(results, console)
     if update:
-        PAGE.write_text("\n".join(page(results)) + "\n", encoding="utf-8")
+        known = [Judged(one, explained().get(one.module, {})) for one in everything_kept()]
+        PAGE.write_text("\n".join(page(known)) + "\n", encoding="utf-8")
         console.print(f"written: docs/{PAGE.name}", highlight=False)
     return _judge(results, console)
 
@@ -88,13 +97,47 @@ def explained() -> dict[str, dict[str, str]]:
         raise InputError(f"{SURVIVORS}: not TOML: {wrong}") from None
 
 
+def kept(module: str, stale: bool = False) -> Trials | None:
+    """What was found of a module as it is now, or, `stale`, as it was."""
+    file = KEPT / f"{module}.json"
+    if not file.is_file():
+        return None
+    told = orjson.loads(file.read_bytes())
+    if told.pop("of") != _text_of(module) and not stale:
+        return None
+    found = {name: Noticed(**one) for name, one in told.pop("found").items()}
+    return Trials(found=found, **told)
+
+
+def keep(trials: Trials) -> None:
+    """Keep what was found, with the text that it was found of."""
+    KEPT.mkdir(exist_ok=True)
+    told = {"of": _text_of(trials.module)} | asdict(trials)
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    (KEPT / f"{trials.module}.json").write_bytes(orjson.dumps(told, option=option))
+
+
+def everything_kept() -> Iterator[Trials]:
+    """All that was ever asked, those of `MODULES` first."""
+    names = [file.stem for file in sorted(KEPT.glob("*.json"))]
+    for name in sorted(names, key=lambda name: (name not in MODULES, name)):
+        trials = kept(name, stale=True)
+        assert trials is not None
+        yield trials
+
+
+def _text_of(module: str) -> str:
+    tree = SpecTree()
+    return tools.digest([*tree.closure(module), *tree.models(module)])
+
+
 def _list(mutants: Sequence[SpecMutant], console: Console) -> None:
     for one in mutants:
         told = f"{one.kind}: {one.module}.{one.name}"
         console.print(told, highlight=False, markup=False, soft_wrap=True)
 
 
-_COLUMNS = "mutants", "noticed by a promise", "by conformance alone", "explained", "alive"
+_COLUMNS = "mutants", "noticed by a property", "by conformance alone", "explained", "alive"
 
 
 def _show(results: Sequence[Judged], console: Console) -> None:
@@ -129,12 +172,15 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
     yield ""
     yield (
         "Each conjunct of each action is dropped, each comparison shifted (`<=` to `<`, `=` to "
-        "`#`), each assignment left out; all configurations that pass are asked, small ones "
-        "first, until a promise is broken. *Conformance* means that none is, but the graph of a "
-        "scope in which the Python machines are compared with the spec is another one, so that "
-        "comparison fails. What nothing notices has its reason. Bounds are no rules, and are "
-        "left as they are; so are comparisons of a constant, which choose among rules, and those "
-        "within `LET` and `IF` that stand on lines of their own."
+        "`#`), each assignment left out. A mutant is noticed by the first row of the module's "
+        "`verdicts.toml`, small ones first, whose named property is not as the row says: an `ok_` "
+        "row's is broken, a `bug_` or `probe_` row's *holds*. Counts do not count. *Conformance* "
+        "means that no row tells, but the graph of a scope in which the Python machines are "
+        "compared with the spec, edge by edge, is another one, so that comparison fails. What "
+        "nothing notices has its reason. Bounds are no rules, and are left as they are; so are "
+        "comparisons of a constant, which choose among rules, and those within `LET` and `IF` "
+        "that stand on lines of their own. Where an expression has no value TLC says so, and the "
+        "row fails. A row is not asked where it has too many states for all that are left."
     )
     yield ""
     yield f"| module | {' | '.join(_COLUMNS)} |"
@@ -142,7 +188,10 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
     for result in results:
         yield f"| {' | '.join(result.line())} |"
     for result in results:
-        yield from ("", f"## {result.trials.module}", "", "| mutant | noticed by |", "|---|---|")
+        yield from ("", f"## {result.trials.module}", "")
+        if result.trials.unasked:
+            yield from (f"Not asked: {', '.join(f'`{cfg}`' for cfg in result.trials.unasked)}.", "")
+        yield from ("| mutant | noticed by |", "|---|---|")
         for name, by in result.trials.found.items():
             yield f"| {_cell(name)} | `{by.cfg}`: {by.by} |"
         for name in result.trials.alive:

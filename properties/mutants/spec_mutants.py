@@ -37,7 +37,7 @@ SHIFTED = {
     **{"<=": "<", "<": "<=", ">=": ">", ">": ">=", "=": "#", "#": "="},
     **{r"\in": r"\notin", r"\notin": r"\in"},
 }
-_COMPARISON = re.compile(r"(?<![<>=\\/|:#'-])(<=|>=|<|>|#|=)(?![<>=|])|(\\(?:not)?in)\b")
+_COMPARISON = re.compile(r"(?<![<>=\\/|:#'-])(<=|>=|<|>|#|=)(?![<>=|-])|(\\(?:not)?in)\b")
 #: An `=` or `\in` that compares nothing: of EXCEPT, of a quantifier, of a set.
 _NO_COMPARISON = re.compile(r"![.\[][^=#<>]*$|(\\[AE]|\{|\[)\s*[\w, ]+\s*$")
 _ASSIGNMENT = re.compile(r"(\w+)' = (?!\1\b\s*$)")
@@ -56,7 +56,7 @@ def spec_mutants(module: str, tree: SpecTree | None = None) -> list[SpecMutant]:
     acting = guards.acting({name: text[a:b] for name, (a, b) in bodies.items()})
     found: list[SpecMutant] = []
     for action, (start, end) in bodies.items():
-        if action == "Init":
+        if action == "Init" or text[start:end].lstrip().startswith("INSTANCE "):
             continue
         for left, right in _pieces(text, start, end):
             old = " ".join(text[left:right].split())
@@ -140,3 +140,11 @@ def _moved(rest: str, column: int, by: int) -> str:
         if line.strip():
             lines[number] = " " * max(0, by) + line
     return "\n".join(lines)
+
+
+def mutated_text(mutant: SpecMutant, tree: SpecTree) -> str:
+    """The module with this one in it."""
+    text = source(mutant.module, tree)
+    column = mutant.start - (text.rfind("\n", 0, mutant.start) + 1)
+    longer = len(mutant.new) - (mutant.end - mutant.start)
+    return text[: mutant.start] + mutant.new + _moved(text[mutant.end :], column, longer)
