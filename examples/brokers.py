@@ -57,7 +57,7 @@ class Node:
     """One process: a broker, or the controller.
 
     `reached_at` is the port under which the others reach it, if that is not its own: a relay's.
-    `settings` are more lines of its server.properties.
+    `settings` are more lines of its server.properties, `logging` of its log4j2.properties.
     """
 
     id: int
@@ -66,6 +66,7 @@ class Node:
     port: int = field(factory=lambda: free_port())
     reached_at: int | None = None
     settings: str = ""
+    logging: str = ""
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -79,7 +80,7 @@ class Node:
     def format(self, controller: "Node") -> None:
         """Write the settings and lay out the empty log directory."""
         self.folder.mkdir(parents=True)
-        (self.folder / "log4j2.properties").write_text(LOG4J2)
+        (self.folder / "log4j2.properties").write_text(LOG4J2 + self.logging)
         (self.folder / "log4j.properties").write_text(LOG4J)
         leads = self is controller
         settings = SERVER.format(

@@ -8,7 +8,12 @@ import pytest
 from tests.kafka.judge import CACHE
 from tests.kafka.played import ATTEMPTS, NOT_PLAYED, python
 
-FINDINGS = ["late-alter-partition", "equal-partition-epoch", "reassignment-stuck"]
+FINDINGS = [
+    "late-alter-partition",
+    "equal-partition-epoch",
+    "reassignment-stuck",
+    "group-stale-after-load",
+]
 
 
 @pytest.mark.parametrize("finding", FINDINGS)
