@@ -25,6 +25,7 @@ from refimpl.edge.log_directory import Directory, partitions_in
 from refimpl.edge.memory import Budget
 from refimpl.edge.network import Network
 from refimpl.groups.config import GroupConfig
+from refimpl.named import named
 from refimpl.storage.config import LogConfig
 
 CLIENT = CONSUMER
@@ -92,7 +93,7 @@ class BrokerHost:
         listener = Listener(self, self.limits, self.budget, self.faults)
         try:
             accepts = self.accepts_at_once
-            self.port = await listener.listen(self.host, self.port, accepts=accepts)
+            self.port = listener.listen(self.host, self.port, accepts=accepts)
         except OSError:
             self.directory.release()
             raise
@@ -213,7 +214,7 @@ class BrokerHost:
             return
         self._asked += 1
         self._pending[self._asked] = then
-        self._take(Request(CLIENT, self.id, self._asked, body))
+        self._take(named(Request, (CLIENT, self.id, self._asked, body)))
         self.network.soon()
 
     def tell(self, body: Any) -> None:

@@ -1,8 +1,11 @@
 """A broker's listener: its sockets, its connections, and the limits that they share."""
 
 import asyncio
+import socket
 import sys
 import traceback
+from collections.abc import Sequence
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -12,6 +15,9 @@ from refimpl.edge.connection import Connection, Received
 from refimpl.edge.faults import Faults
 from refimpl.edge.memory import Budget
 from refimpl.wire.errors import WireError
+
+BACKLOG = 1024
+ACCEPT_AGAIN_S = 1.0
 
 
 @frozen(kw_only=True)
@@ -47,36 +53,78 @@ class Listener:
     paused: bool = field(default=False, init=False)
     ended: bool = field(default=False, init=False)
     refusals: int = field(default=0, init=False)
-    _server: asyncio.Server | None = field(default=None, init=False)
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _sockets: list[socket.socket] = field(factory=list[socket.socket], init=False)
+    _accepting: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]], init=False)
     _sweeper: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         """As much for requests in flight as for large frames."""
         self.in_flight = Budget(self.limits.queued_max_request_bytes)
 
-    async def listen(self, host: str, port: int, *, accepts: bool = True) -> int:
+    def listen(self, host: str, port: int, *, accepts: bool = True) -> int:
         """Take the port, or any for 0; answers which. Raises OSError if it is taken.
 
         Unless it `accepts` at once, clients are refused until it shall.
         """
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self), host, port, backlog=1024, start_serving=accepts
-        )
+        self._loop = asyncio.get_running_loop()
+        try:
+            for family, address in _addresses(host, port):
+                taken = socket.socket(family, socket.SOCK_STREAM)
+                self._sockets.append(taken)
+                taken.setblocking(False)
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                taken.bind((address[0], port, *address[2:]))
+                port = taken.getsockname()[1]
+            if accepts:
+                self.accept()
+        except OSError:
+            self._close_sockets()
+            raise
         self._sweep()
-        return self._server.sockets[0].getsockname()[1]
+        return port
 
-    async def accept(self) -> None:
+    def accept(self) -> None:
         """Accept clients from now on. Raises OSError if somebody else does, on this port."""
-        if self._server is not None:
-            await self._server.start_serving()
+        for taken in self._sockets:
+            taken.listen(BACKLOG)
+            self._watch(taken)
+
+    def _watch(self, taken: socket.socket) -> None:
+        if not self.ended:
+            self._loop.add_reader(taken, self._accept, taken)
+
+    def _accept(self, taken: socket.socket) -> None:
+        """Take in who waits. Not by asyncio's own server: who is being accepted when that is
+        closed is never closed (Python 3.11)."""
+        loop = self._loop
+        try:
+            for _ in range(BACKLOG):
+                client, _ = taken.accept()
+                client.setblocking(False)
+                made = loop.connect_accepted_socket(lambda: Connection(self), client)
+                task = loop.create_task(made)
+                self._accepting.add(task)
+                task.add_done_callback(self._accepting.discard)
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as refused:  # too many files are open, perhaps fewer soon
+            print(f"highwater: no client can be accepted: {refused}", file=sys.stderr)
+            loop.remove_reader(taken)
+            loop.call_later(ACCEPT_AGAIN_S, self._watch, taken)
+
+    def _close_sockets(self) -> None:
+        for taken in self._sockets:
+            self._loop.remove_reader(taken)
+            taken.close()
+        self._sockets.clear()
 
     def close(self) -> None:
         """Close the port and cut off all clients, and who is being accepted."""
         self.ended = True
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._close_sockets()
         if self._sweeper is not None:
             self._sweeper.cancel()
         for connection in list(self.connections):
@@ -148,3 +196,9 @@ class Listener:
                 connection.abort()
         wait = max(0.01, min(idle, stalled) / 4)
         self._sweeper = asyncio.get_running_loop().call_later(wait, self._sweep)
+
+
+def _addresses(host: str, port: int) -> Sequence[tuple[socket.AddressFamily, Any]]:
+    """What a name stands for: one address, or several."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, address) for family, _, _, _, address in found))

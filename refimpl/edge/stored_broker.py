@@ -103,7 +103,7 @@ class StoredBroker:
         try:
             await self.broker.start()
             await self._registered(int(str(configs["initial.broker.registration.timeout.ms"])))
-            await self.broker.accept()
+            self.broker.accept()
         except BaseException:
             self.broker.kill()
             self.network.close()

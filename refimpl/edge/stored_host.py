@@ -57,11 +57,11 @@ class StoredBrokerHost(BrokerHost):
         await BrokerHost.start(self)
         self.store.start(self._delivered)
 
-    async def accept(self) -> None:
+    def accept(self) -> None:
         """Let clients in: before the broker was told of the cluster, it would say of every topic
         that there is none. Raises OSError for a port in use."""
         assert self.listener is not None
-        await self.listener.accept()
+        self.listener.accept()
 
     @property
     def registered(self) -> bool:

@@ -52,7 +52,7 @@ async def listening(
     """A listener, its broker, and its port."""
     broker = Silent()
     listener = Listener(cast("Served", broker), limits or Limits(), Budget(budget), Faults())
-    port = await listener.listen("127.0.0.1", 0)
+    port = listener.listen("127.0.0.1", 0)
     try:
         yield listener, broker, port
     finally:

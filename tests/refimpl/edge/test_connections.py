@@ -1,9 +1,11 @@
 """What a client may do to a listener: nothing that ends it, and nothing that costs much memory."""
 
 import asyncio
+import errno
 import socket
 import tracemalloc
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from struct import pack
 
 import pytest
@@ -252,6 +254,42 @@ async def test_a_large_frame_that_stalls_gives_its_memory_back() -> None:
         assert listener.budget.taken == 0
         for each in (into_stalled, writer):
             each.close()
+
+
+@run
+async def test_who_is_being_accepted_when_the_listener_closes_is_cut_off() -> None:
+    """However far that is: asyncio's own server, closed in the midst of it, forgets the client."""
+    loop = asyncio.get_running_loop()
+    for steps in range(6):
+        async with listening() as (listener, _, port):
+            client = socket.create_connection(("127.0.0.1", port))
+            client.setblocking(False)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            listener.close()
+            with suppress(ConnectionResetError):
+                assert await loop.sock_recv(client, 1) == b""
+            client.close()
+
+
+@run
+async def test_clients_are_accepted_again_once_files_can_be_opened_again() -> None:
+    async with listening() as (_, _, port):
+        accept, refused = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]
+
+        def full(self: socket.socket) -> tuple[socket.socket, object]:
+            if refused:
+                raise refused.pop()
+            return accept(self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("refimpl.edge.listener.ACCEPT_AGAIN_S", 0.001)
+            patch.setattr(socket.socket, "accept", full)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request(API_VERSIONS, 0, 7))
+            assert (await response(reader))[0] == 7
+            assert not refused
+            writer.close()
 
 
 @run

@@ -71,7 +71,7 @@ def test_clients_are_let_in_when_the_broker_knows_the_cluster() -> None:
         await host.start()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", host.port)
-        await host.accept()
+        host.accept()
         reader, writer = await asyncio.open_connection("127.0.0.1", host.port)
         writer.write(request(18, 0, 7))
         assert (await response(reader))[0] == 7
