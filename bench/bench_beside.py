@@ -35,7 +35,15 @@ from confluent_kafka import KafkaException, Producer
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from bench_broker import consume, create, produce, single_sends, small_produces  # noqa: E402
+from bench_broker import (  # noqa: E402
+    AS_INSTALLED,
+    consume,
+    create,
+    first_acknowledgement,
+    produce,
+    single_sends,
+    small_produces,
+)
 
 MANY_PARTITIONS, MANY_CLIENTS, SMALL_REQUESTS = 1000, 200, 20_000
 KEPT = ROOT / "build" / "beside.json"
@@ -61,18 +69,11 @@ class System:
         return sum(one.memory_info().rss for one in self.processes) / 1e6
 
 
-def first_acknowledgement(bootstrap: str) -> None:
-    """A record is acknowledged, its topic made on the way."""
-    producer: Any = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
-    producer.produce("first", b"x")
-    assert not producer.flush(120)
-
-
 @contextmanager
 def _process(name: str, command: list[str], bootstrap: str | None) -> Generator[System]:
     began = time.perf_counter()
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=AS_INSTALLED
     )
     try:
         address = bootstrap or _printed(process)
@@ -97,6 +98,8 @@ def ours(brokers: int) -> Generator[System]:
     with tempfile.TemporaryDirectory() as folder:
         command = [highwater, "broker", "--brokers", str(brokers), "--port", "0", "--data", folder]
         factor = f"default.replication.factor={brokers}"
+        with _process("ours", [highwater, "broker", "--port", "0"], None):
+            pass  # the first start compiles
         with _process("ours", [*command, "--set", factor], None) as system:
             yield system
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-import javaproperties
 from attrs import frozen
 
 from refimpl.configs.definition import BROKER
@@ -83,6 +82,8 @@ def directory_of(values: Mapping[str, str]) -> str | None:
 
 def _lines(text: str, file: str) -> Iterator[tuple[int, str, str]]:
     """The number of the line where each setting begins, its name and its value."""
+    import javaproperties  # only now: most brokers have no such file
+
     line = 1
     try:
         for part in javaproperties.parse(text):  # pyright: ignore[reportUnknownMemberType]
