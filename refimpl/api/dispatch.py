@@ -73,9 +73,9 @@ def dispatch(
         if answer is None:
             respond(None)
         elif isinstance(answer, list):
-            respond(frame([head, *answer]))
+            respond(frame(head, answer))
         else:
-            respond(frame([head, write_response(key, version, answer)]))
+            respond(frame(head, [write_response(key, version, answer)]))
 
     try:
         result: Answer | Handling = api.handle(call)
@@ -111,4 +111,4 @@ def _resume(call: Call, handling: Handling, heard: Any, done: Callable[[Answer],
 def _from_the_future(correlation_id: int) -> list[Buffer]:
     """The one answer whose version is not that of the request (KIP-511)."""
     body = write_response(API_VERSIONS, api_versions.UNSUPPORTED_BODY, api_versions.unsupported())
-    return frame([response_header(correlation_id, flexible=False), body])
+    return frame(response_header(correlation_id, flexible=False), [body])

@@ -48,9 +48,9 @@ def handle(call: Call) -> Handling:
             refused[partition] = ProducedPartition(partition, error, message=why)
         else:
             known[partition] = records
-    call.throttle_ms = broker.node.client_quotas.throttle_ms(
-        PRODUCE, call.client_id, call.size, broker.now()
-    )
+    if broker.node.metadata.quotas:
+        quotas = broker.node.client_quotas
+        call.throttle_ms = quotas.throttle_ms(PRODUCE, call.client_id, call.size, broker.now())
     body = ProduceRequest(request.acks, request.timeout_ms, list(known.items()))
     if request.acks == NONE:
         broker.tell(body)
@@ -67,12 +67,13 @@ def _answer(
 ) -> list[Buffer]:
     leaders: list[tuple[int, int]] = []
     topics: dict[str, list[wire.ProducedData]] = {}
-    for partition, error, *told, records in produced:
+    for partition, error, offset, time_ms, log_start, message, records in produced:
         leader = leader_of(call.broker, partition) if error in MOVED else None
         if leader is not None:
             leaders.append(leader)
-        data = partition.partition, code(error), *told, records, leader
-        topics.setdefault(partition.topic, []).append(named(wire.ProducedData, data))
+        topic, number = partition
+        told = number, code(error), offset, time_ms, log_start, message, records, leader
+        topics.setdefault(topic, []).append(named(wire.ProducedData, told))
     by_topic = [(ids.get(name, name), many) for name, many in topics.items()]
     endpoints = endpoints_of(call.broker, leaders)
     throttle_ms = call.throttle_ms

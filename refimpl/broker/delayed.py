@@ -35,9 +35,7 @@ class DelayedProduce:
 
     request: Request
     missing: int
-    results: dict[TopicPartition, ProducedPartition] = field(
-        factory=dict[TopicPartition, ProducedPartition]
-    )
+    results: dict[TopicPartition, ProducedPartition]
     completed: bool = False
 
 

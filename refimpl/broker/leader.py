@@ -23,6 +23,7 @@ from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.errors import Refusal
 from refimpl.machines import messages as machines
+from refimpl.named import named
 
 
 @define(eq=False)
@@ -71,7 +72,7 @@ class Leader:
             new = replica.advance_high_watermark()
         except Refusal:
             return
-        self.context.outputs.append(HighWatermarkAdvanced(partition.name, old, new))
+        self.context.outputs.append(named(HighWatermarkAdvanced, (partition.name, old, new)))
         self.produces.committed(partition)
         self.fetches.check(now, partition)
         if partition.on_commit is not None:

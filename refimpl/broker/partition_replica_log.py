@@ -8,6 +8,7 @@ from attrs import define
 
 from refimpl.broker.memory_records import MemoryRecords, Opened, as_bytes, whole
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
+from refimpl.named import named
 from refimpl.storage.batch import Buffer, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.coordinator_records import (
@@ -61,7 +62,7 @@ class PartitionReplicaLog:
 
     def append(self, epoch: int, batch: Buffer) -> Appended:
         """Append a producer's batches as the leader of this epoch."""
-        return Appended._make(self.log.append_as_leader(batch, epoch, self.now_ms()))
+        return named(Appended, self.log.append_as_leader(batch, epoch, self.now_ms()))
 
     def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
         """Append what a leader answered, offsets and epochs and all; a leader in this process

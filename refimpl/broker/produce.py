@@ -18,6 +18,7 @@ from refimpl.broker.observations import Acknowledged, Ignored, Refused, Written
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
 from refimpl.machines.replica_log import Appended, Batch
+from refimpl.named import named
 from refimpl.storage.errors import InvalidRecords
 
 ALL = -1
@@ -32,7 +33,7 @@ class Produces:
     def produce(self, request: Request) -> tuple[list[Partition], DelayedProduce]:
         """Append each batch; answers what grew, and what may have to wait."""
         body: ProduceRequest = request.body
-        delayed = DelayedProduce(request, len(body.batches))
+        delayed = DelayedProduce(request, len(body.batches), {})
         grown: list[Partition] = []
         for name, batch in body.batches:
             try:
@@ -57,10 +58,11 @@ class Produces:
         if acks not in (ALL, 0, 1):
             raise InvalidRequiredAcks(acks)
         appended = replica.write(batch, acks_all=acks == ALL)
+        first, last, _, duplicate = appended
         self.context.outputs.append(
             Ignored("duplicates recognised")
-            if appended.duplicate
-            else Written(partition.name, appended.first_offset, appended.last_offset + 1)
+            if duplicate
+            else named(Written, (partition.name, first, last + 1))
         )
         return appended
 
@@ -97,9 +99,9 @@ class Produces:
         self, delayed: DelayedProduce, partition: Partition, batch: Batch, appended: Appended
     ) -> None:
         acks, (offset, _, time_ms, _) = delayed.request.body.acks, appended
-        self.context.outputs.append(Acknowledged(partition.name, acks, batch, offset))
-        start = partition.log.start
-        self._result(delayed, ProducedPartition(partition.name, None, offset, time_ms, start))
+        self.context.outputs.append(named(Acknowledged, (partition.name, acks, batch, offset)))
+        told = partition.name, None, offset, time_ms, partition.log.start, None, ()
+        self._result(delayed, named(ProducedPartition, told))
 
     def _refuse(self, delayed: DelayedProduce, name: TopicPartition, error: str) -> None:
         self.context.outputs.append(Refused("Produce", error))

@@ -36,28 +36,23 @@ GATHERED = 1 << 15
 _SHARED = memoryview(bytearray(1 << 18))
 
 
-class Slot:
-    """The place of one response among the others; its request takes so much of a budget."""
-
-    __slots__ = ("api_key", "budget", "done", "parts", "size")
-
-    def __init__(self, api_key: int, size: int, budget: Budget) -> None:
-        self.api_key, self.size, self.budget = api_key, size, budget
-        self.parts: list[Buffer] | None = None
-        self.done = False
-
-
 @define(eq=False)
 class Received:
-    """A request, which faults may hold back."""
+    """A request, which faults may hold back, and the place of its response among the others.
+
+    It takes so much of a budget, until it is answered and all before it are.
+    """
 
     connection: "Connection"
-    slot: Slot
     api: Api
     frame: Buffer
+    size: int
+    budget: Budget
     #: What faults do to it: refuse it with this error, or keep its answer
     error: str | None = None
     is_answered: bool = True
+    done: bool = False
+    parts: list[Buffer] | None = None
 
     def begin(self) -> None:
         """Hand it to the broker. An error of ours ends the connection, and nothing else."""
@@ -68,9 +63,10 @@ class Received:
         broker, change = listener.broker, None
         if self.error is not None:
             broker, change = failing(broker, self.error), partial(with_errors, error=self.error)
-        arguments = broker, self.api, self.frame, connection.host, self.answer, connection.mute
+        frame, self.frame = self.frame, b""  # what the node keeps of it is enough
+        host, mute = connection.host, connection.mute
         try:
-            dispatch(*arguments, change)
+            dispatch(broker, self.api, frame, host, self.answer, mute, change)
         except WireError as error:
             connection.refuse(error)
         except Exception as error:
@@ -80,7 +76,7 @@ class Received:
     def answer(self, parts: list[Buffer] | None) -> None:
         """Its response, or None for none."""
         if self.is_answered:
-            self.connection.answered(self.slot, parts)
+            self.connection.answered(self, parts)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -93,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self.host = ""
         self.active_at = 0.0
         self._waiting = deque[tuple[Buffer, int]]()
-        self._slots = deque[Slot]()
+        self._slots = deque[Received]()
         self._answers: list[Buffer] = []  # until they are sent together
         self._answered_bytes = 0  # of these
         self._turning = self._sends_soon = False
@@ -128,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._asking_to_begin:
             self.listener.in_flight.forget(self._granted_to_begin)
         self.listener.in_flight.give_back(self._begins)
-        slots, self._slots = self._slots, deque[Slot]()
+        slots, self._slots = self._slots, deque[Received]()
         given = self._reserved + sum(reserved for _, reserved in self._waiting)
         self._waiting.clear()
         self._reserved = 0
@@ -216,10 +212,10 @@ class Connection(asyncio.BufferedProtocol):
                 break
             self._waiting.popleft()
             budget = self._budget if reserved else self.listener.in_flight
-            slot = Slot(api.key, len(frame), budget)
-            self._slots.append(slot)
-            self._in_flight += slot.size
-            self.listener.handle(Received(self, slot, api, frame))
+            received = Received(self, api, frame, len(frame), budget)
+            self._slots.append(received)
+            self._in_flight += received.size
+            self.listener.handle(received)
 
     def _may_begin(self, api_key: int) -> bool:
         slots = self._slots
@@ -227,12 +223,12 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if not slots:
             return True
-        in_a_row = api_key == PRODUCE and slots[-1].api_key == PRODUCE
+        in_a_row = api_key == PRODUCE and slots[-1].api.key == PRODUCE
         return in_a_row and len(slots) < IN_FLIGHT and self._in_flight < IN_FLIGHT_BYTES
 
-    def answered(self, slot: Slot, parts: list[Buffer] | None) -> None:
+    def answered(self, received: Received, parts: list[Buffer] | None) -> None:
         """The answer to a request: it goes out once all before it have."""
-        slot.done, slot.parts = True, parts
+        received.done, received.parts = True, parts
         slots = self._slots
         while slots and slots[0].done:
             first = slots.popleft()

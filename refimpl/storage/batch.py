@@ -167,6 +167,11 @@ def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     return _PLACED.pack(base_offset, header.length, leader_epoch)
 
 
+def header_placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """The header as it is then."""
+    return _new(BatchHeader, (base_offset, header.length, leader_epoch, *header[3:]))
+
+
 def stamped(
     data: Buffer, position: int, header: BatchHeader, base_offset: int, epoch: int, now_ms: int
 ) -> bytes:

@@ -15,6 +15,7 @@ from refimpl.storage.batch import (
     BatchHeader,
     Buffer,
     TimestampType,
+    header_placed,
     placed,
     stamped,
 )
@@ -118,7 +119,7 @@ class PartitionLog:
                 head = stamped(data, position, header, offset, leader_epoch, now_ms)
             else:
                 head = placed(header, offset, leader_epoch)
-            header = BatchHeader._make((offset, header.length, leader_epoch, *header[3:]))
+            header = header_placed(header, offset, leader_epoch)
             if append_time:
                 header = header._replace(max_timestamp=now_ms)
             if header.producer_id != NO_PRODUCER:
@@ -293,21 +294,25 @@ class PartitionLog:
         size: int,
         now_ms: int,
     ) -> int:
-        first, last = batches[0], batches[-1]
-        timestamp = max([header.max_timestamp for header in batches])
-        if self.local.active.must_roll(size, timestamp, last.last_offset, now_ms):
+        local, first = self.local, batches[0]
+        timestamp = first.max_timestamp
+        if len(batches) > 1:
+            timestamp = max([header.max_timestamp for header in batches])
+        if local.active.must_roll(size, timestamp, batches[-1].last_offset, now_ms):
             self.roll(now_ms, first.base_offset)
+        epochs = self.epochs
         for header in batches:
             if header.magic != MAGIC:
-                self.epochs.clear()
-            elif header.leader_epoch != self.epochs.latest:
-                self.epochs.assign(header.leader_epoch, header.base_offset)
-        self.local.append(batches, parts)
+                epochs.clear()
+            elif header.leader_epoch != epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+        local.append(batches, parts)
+        end = local.end_offset
         if staged is not None and staged.producers:
-            for aborted in self.producers.commit(staged, self.end_offset):
-                self.local.active.txn_index.append(aborted)
-        self.producers.end_offset = self.end_offset
-        if self.end_offset - self.local.recovery_point >= self.config.flush_messages:
+            for aborted in self.producers.commit(staged, end):
+                local.active.txn_index.append(aborted)
+        self.producers.end_offset = end
+        if end - local.recovery_point >= local.config.flush_messages:
             self.flush()
         return first.base_offset
 

@@ -112,12 +112,13 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
 
 
 def _check_claims(header: BatchHeader, origin: Origin) -> None:
+    attributes = header.attributes
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecord(
             f"{header.record_count} records with a last offset delta of {header.last_offset_delta}"
         )
-    if header.attributes & 0x07 > 4:
-        raise InvalidRecord(f"codec {header.attributes & 0x07} is not known")
+    if attributes & 0x07 > 4:
+        raise InvalidRecord(f"codec {attributes & 0x07} is not known")
     if origin is Origin.CLIENT:
         if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
             raise InvalidRecord(f"sequence {header.base_sequence} of an idempotent producer")

@@ -12,6 +12,8 @@ Buffer = bytes | bytearray | memoryview
 SIZE = Struct(">i")
 #: A frame above this many bytes is received into memory of its own, without a copy
 LARGE = 1 << 16
+#: To copy so much costs less than to hand it on in parts
+SMALL = 1 << 10
 
 
 @define(eq=False)
@@ -85,6 +87,10 @@ class FrameReader:
         self._large[: len(part)] = part
 
 
-def frame(parts: Sequence[Buffer]) -> list[Buffer]:
-    """The parts of a message with their size before them."""
-    return [SIZE.pack(sum(map(len, parts))), *parts]
+def frame(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
+    """The parts of a message behind its header, with their size before it; together, where they are
+    small."""
+    size = len(head) + sum(map(len, parts))
+    if size <= SMALL:
+        return [b"".join((SIZE.pack(size), head, *parts))]
+    return [SIZE.pack(size) + head, *parts]

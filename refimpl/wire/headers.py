@@ -4,7 +4,7 @@ from struct import Struct, error
 
 from refimpl.wire.errors import MalformedRequest
 from refimpl.wire.framing import Buffer
-from refimpl.wire.reader import Reader
+from refimpl.wire.reader import after_tagged_fields, nullable_string
 
 _HEADER = Struct(">hhi")
 _CORRELATION, _FLEXIBLE_CORRELATION = Struct(">i"), Struct(">ib")
@@ -21,11 +21,8 @@ def read_api(data: Buffer) -> tuple[int, int, int]:
 def read_client_id(data: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     """The client.id, which stands behind what `read_api` reads, and where the body begins; tagged
     fields of a flexible header are skipped."""
-    reader = Reader(data, _HEADER.size)
-    client_id = reader.nullable_string()
-    if flexible:
-        reader.skip_tagged_fields()
-    return client_id, reader.position
+    client_id, position = nullable_string(data, _HEADER.size)
+    return client_id, after_tagged_fields(data, position) if flexible else position
 
 
 def response_header(correlation_id: int, *, flexible: bool) -> bytes:

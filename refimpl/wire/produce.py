@@ -6,13 +6,20 @@ Flexible from version 9, the leader and where it is from 10 (KIP-951), topics by
 """
 
 from collections.abc import Sequence
-from struct import Struct
+from struct import Struct, error
 from typing import NamedTuple
 
 from refimpl.named import named
 from refimpl.wire.errors import MalformedRequest
 from refimpl.wire.framing import Buffer
-from refimpl.wire.reader import UUID_SIZE, Reader
+from refimpl.wire.reader import (
+    UUID_SIZE,
+    after_tagged_fields,
+    compact_nullable_string,
+    nullable_string,
+    too_short,
+    unsigned_varint,
+)
 from refimpl.wire.writer import (
     NO_TAGS,
     Endpoint,
@@ -27,6 +34,7 @@ FIRST_FLEXIBLE, FIRST_WITH_LEADERS, FIRST_WITH_IDS = 9, 10, 13
 _FIRST_WITH_LOG_START, _FIRST_WITH_MESSAGES = 5, 8
 
 _PARTITION_3, _PARTITION_5, _INT32 = Struct(">ihqq"), Struct(">ihqqq"), Struct(">i")
+_HEAD, _HEAD_CLASSIC, _BATCH_CLASSIC = Struct(">hi"), Struct(">hii"), Struct(">ii")
 #: Neither errors of records nor a message, nor tagged fields
 _ALL_WELL, _ALL_WELL_FLEXIBLE = b"\0\0\0\0\xff\xff", b"\x01\0" + NO_TAGS
 
@@ -50,40 +58,62 @@ class ProduceRequest(NamedTuple):
 
 def read_produce(data: Buffer, position: int, version: int) -> ProduceRequest:
     """The body of a request, from this position to the end. Raises MalformedRequest."""
-    reader = Reader(data, position)
-    read = _flexible if version >= FIRST_FLEXIBLE else _classic
-    request = read(reader, with_ids=version >= FIRST_WITH_IDS)
-    if reader.position != len(data):
-        raise MalformedRequest(f"{len(data) - reader.position} bytes behind the request")
+    try:
+        if version >= FIRST_FLEXIBLE:
+            request, position = _flexible(data, position, with_ids=version >= FIRST_WITH_IDS)
+        else:
+            request, position = _classic(data, position)
+    except error:
+        raise MalformedRequest("the request ends within a number") from None
+    if position != len(data):
+        raise MalformedRequest(f"{len(data) - position} bytes behind the request")
     return request
 
 
-def _classic(reader: Reader, *, with_ids: bool) -> ProduceRequest:
-    head = reader.nullable_string(), reader.int16(), reader.int32()
+def _classic(data: Buffer, position: int) -> tuple[ProduceRequest, int]:
+    view = memoryview(data)
+    transactional_id, position = nullable_string(data, position)
+    acks, timeout_ms, topics = _HEAD_CLASSIC.unpack_from(data, position)
+    position += _HEAD_CLASSIC.size
     found: list[ProduceData] = []
-    for _ in range(reader.array()):
-        topic = _named(reader.nullable_string())
-        for _ in range(reader.array()):
-            index, size = reader.int32(), reader.int32()
-            found.append(ProduceData(topic, index, reader.view(max(size, 0))))
-    return ProduceRequest(*head, found)
+    for _ in range(topics):
+        topic, position = nullable_string(data, position)
+        name = _named(topic)
+        (partitions,) = _INT32.unpack_from(data, position)
+        position += _INT32.size
+        for _ in range(partitions):
+            index, size = _BATCH_CLASSIC.unpack_from(data, position)
+            start = position + _BATCH_CLASSIC.size
+            position = start + max(size, 0)
+            if position > len(data):
+                raise too_short(data, start, size)
+            found.append(ProduceData(name, index, view[start:position]))
+    return ProduceRequest(transactional_id, acks, timeout_ms, found), position
 
 
-def _flexible(reader: Reader, *, with_ids: bool) -> ProduceRequest:
-    head = reader.compact_nullable_string(), reader.int16(), reader.int32()
+def _flexible(data: Buffer, position: int, *, with_ids: bool) -> tuple[ProduceRequest, int]:
+    view = memoryview(data)
+    transactional_id, position = compact_nullable_string(data, position)
+    acks, timeout_ms = _HEAD.unpack_from(data, position)
+    topics, position = unsigned_varint(data, position + _HEAD.size)
     found: list[ProduceData] = []
-    for _ in range(reader.compact_array()):
+    for _ in range(topics - 1):
         if with_ids:
-            topic: str | bytes = bytes(reader.view(UUID_SIZE))
+            topic: str | bytes = bytes(view[position : position + UUID_SIZE])
+            position += UUID_SIZE
         else:
-            topic = _named(reader.compact_nullable_string())
-        for _ in range(reader.compact_array()):
-            index, size = reader.int32(), reader.unsigned_varint() - 1
-            found.append(named(ProduceData, (topic, index, reader.view(max(size, 0)))))
-            reader.skip_tagged_fields()
-        reader.skip_tagged_fields()
-    reader.skip_tagged_fields()
-    return ProduceRequest(*head, found)
+            name, position = compact_nullable_string(data, position)
+            topic = _named(name)
+        partitions, position = unsigned_varint(data, position)
+        for _ in range(partitions - 1):
+            (index,) = _INT32.unpack_from(data, position)
+            size, start = unsigned_varint(data, position + _INT32.size)
+            end = start + max(size - 1, 0)
+            found.append(named(ProduceData, (topic, index, view[start:end])))
+            position = after_tagged_fields(data, end)
+        position = after_tagged_fields(data, position)
+    position = after_tagged_fields(data, position)
+    return ProduceRequest(transactional_id, acks, timeout_ms, found), position
 
 
 def _named(topic: str | None) -> str:

@@ -1,6 +1,8 @@
 """Kafka's primitive types, read from a buffer without copying what it holds.
 
-Every length is checked against what is there before anything is made of it.
+Every length is checked against what is there before anything is made of it. Functions, for what is
+read of every request: each takes a position and answers a value and the position behind it. A
+`Reader` keeps the position itself.
 """
 
 from struct import Struct, error
@@ -15,6 +17,70 @@ _MOST_SHIFTS = 28
 UUID_SIZE = 16
 
 
+def too_short(data: Buffer, position: int, count: int) -> MalformedRequest:
+    """A buffer that ends too early."""
+    left = max(len(data) - position, 0)
+    return MalformedRequest(f"{count} bytes at position {position}, where {left} are left")
+
+
+def unsigned_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """A number of up to 32 bits, seven to a byte; most are of one byte."""
+    value = shift = 0
+    try:
+        byte = data[position]
+        if byte < 0x80:
+            return byte, position + 1
+        while (byte := data[position]) >= 0x80:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            position += 1
+            if shift > _MOST_SHIFTS:
+                raise MalformedRequest(f"a varint of more than 5 bytes before {position}")
+    except IndexError:
+        raise too_short(data, position, 1) from None
+    return value | byte << shift, position + 1
+
+
+def nullable_string(data: Buffer, position: int) -> tuple[str | None, int]:
+    """A string with a length of two bytes."""
+    start = position + _INT16.size
+    if start > len(data):
+        raise too_short(data, position, _INT16.size)
+    return _string(data, start, _INT16.unpack_from(data, position)[0])
+
+
+def compact_nullable_string(data: Buffer, position: int) -> tuple[str | None, int]:
+    """A string with a varint one above its length."""
+    count, position = unsigned_varint(data, position)
+    return _string(data, position, count - 1) if count else (None, position)
+
+
+def _string(data: Buffer, position: int, count: int) -> tuple[str | None, int]:
+    if count < 0:
+        return None, position
+    end = position + count
+    if end > len(data):
+        raise too_short(data, position, count)
+    try:
+        return str(data[position:end], "utf-8"), end
+    except UnicodeDecodeError:
+        raise MalformedRequest(f"a string before {end} is not UTF-8") from None
+
+
+def after_tagged_fields(data: Buffer, position: int) -> int:
+    """Where the tagged fields end that begin here, of which none is known (KIP-482)."""
+    if position < len(data) and not data[position]:
+        return position + 1
+    count, position = unsigned_varint(data, position)
+    for _ in range(count):
+        _, position = unsigned_varint(data, position)
+        size, position = unsigned_varint(data, position)
+        position += size
+    if position > len(data):
+        raise too_short(data, len(data), position - len(data))
+    return position
+
+
 @define(eq=False)
 class Reader:
     """A position in a buffer. Raises MalformedRequest where the buffer ends too early."""
@@ -26,94 +92,32 @@ class Reader:
         """Step over so many bytes; answers where they begin."""
         start = self.position
         if count < 0 or count > len(self.data) - start:
-            raise self._too_short(count)
+            raise too_short(self.data, start, count)
         self.position = start + count
         return start
 
-    def _too_short(self, count: int) -> MalformedRequest:
-        left = len(self.data) - self.position
-        return MalformedRequest(f"{count} bytes at position {self.position}, where {left} are left")
-
     def int16(self) -> int:
         """A signed number of two bytes."""
-        position = self.position
-        try:
-            (value,) = _INT16.unpack_from(self.data, position)
-        except error:
-            raise self._too_short(2) from None
-        self.position = position + 2
-        return value
+        return self._number(_INT16)
 
     def int32(self) -> int:
         """A signed number of four bytes."""
-        position = self.position
+        return self._number(_INT32)
+
+    def _number(self, kind: Struct) -> int:
         try:
-            (value,) = _INT32.unpack_from(self.data, position)
+            (value,) = kind.unpack_from(self.data, self.position)
         except error:
-            raise self._too_short(4) from None
-        self.position = position + 4
+            raise too_short(self.data, self.position, kind.size) from None
+        self.position += kind.size
         return value
 
     def unsigned_varint(self) -> int:
-        """A number of up to 32 bits, seven to a byte; most are of one byte."""
-        position = self.position
-        data, value, shift = self.data, 0, 0
-        try:
-            while (byte := data[position]) >= 0x80:
-                value |= (byte & 0x7F) << shift
-                shift += 7
-                position += 1
-                if shift > _MOST_SHIFTS:
-                    raise MalformedRequest(f"a varint of more than 5 bytes before {position}")
-        except IndexError:
-            raise self._too_short(1) from None
-        self.position = position + 1
-        return value | byte << shift
+        """A number of up to 32 bits."""
+        value, self.position = unsigned_varint(self.data, self.position)
+        return value
 
     def view(self, count: int) -> memoryview:
         """So many bytes, not copied."""
-        start = self.position
-        if count < 0 or count > len(self.data) - start:
-            raise self._too_short(count)
-        self.position = start + count
+        start = self.skip(count)
         return memoryview(self.data)[start : start + count]
-
-    def _string(self, count: int) -> str | None:
-        if count < 0:
-            return None
-        try:
-            return str(self.view(count), "utf-8")
-        except UnicodeDecodeError:
-            raise MalformedRequest(f"a string before {self.position} is not UTF-8") from None
-
-    def nullable_string(self) -> str | None:
-        """A string with a length of two bytes."""
-        return self._string(self.int16())
-
-    def compact_nullable_string(self) -> str | None:
-        """A string with a varint one above its length."""
-        return self._string(self.unsigned_varint() - 1)
-
-    def _count(self, count: int) -> int:
-        """The elements of an array, each of which takes a byte at least."""
-        if count <= 0:
-            return 0
-        if count > len(self.data) - self.position:
-            raise MalformedRequest(f"an array of {count} elements at position {self.position}")
-        return count
-
-    def array(self) -> int:
-        """How many elements follow; a null array has none."""
-        return self._count(self.int32())
-
-    def compact_array(self) -> int:
-        """The same with a varint one above the number."""
-        return self._count(self.unsigned_varint() - 1)
-
-    def skip_tagged_fields(self) -> None:
-        """Step over tagged fields, of which none is known here (KIP-482)."""
-        tags = self.unsigned_varint()
-        if tags:
-            for _ in range(self._count(tags)):
-                self.unsigned_varint()
-                self.skip(self.unsigned_varint())

@@ -11,7 +11,7 @@ MANY = 5 * PURGE_INTERVAL
 
 
 def _delayed() -> DelayedProduce:
-    return DelayedProduce(Request(-1, 1, 7, ProduceRequest(-1, 30_000, ())), 1)
+    return DelayedProduce(Request(-1, 1, 7, ProduceRequest(-1, 30_000, ())), 1, {})
 
 
 def test_what_is_completed_is_not_kept_until_its_time() -> None:

@@ -15,7 +15,7 @@ SIZES = st.one_of(st.integers(0, 300), st.integers(LARGE - 2, 2 * LARGE))
 
 def stream(sizes: list[int]) -> tuple[list[bytes], bytes]:
     frames = [bytes([number % 256]) * size for number, size in enumerate(sizes, 1)]
-    return frames, b"".join(b"".join(frame([one])) for one in frames)
+    return frames, b"".join(b"".join(frame(b"", [one])) for one in frames)
 
 
 def received(reader: FrameReader, data: bytes, pieces: list[int]) -> list[bytes]:
