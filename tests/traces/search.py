@@ -8,76 +8,9 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-from traces.rejudge.base import PREDICATES, NotBroken
+from traces.rejudge.base import PREDICATES, SHAPES, NotBroken
 from traces.rejudge.history import History
 from traces.rejudge.rows import Row
-
-# What the witness of a check consists of: the words of its rows, and `/` between several shapes.
-SHAPES = {
-    "L1": "S|P S|P",
-    "L2": "S|P S|P",
-    "L3": "send",
-    "L4": "send",
-    "L5": "P",
-    "L6": "send P",
-    "L7": "send|poll|scan|dump poll|scan|dump",
-    "L8": "send P P",
-    "L9": "send send",
-    "L10": "P send",
-    "L11": "mark mark",
-    "L12": "scan|dump|marker scan|dump|marker",
-    "L13": "log_start log_start|poll",
-    "L14": "dump|marker dump|marker|dump_end",
-    "L15": "send P P",
-    "L16": "list_offsets",
-    "L17": "poll|scan|dump poll|scan|dump",
-    "L18": "send",
-    "L19": "send send|scan|poll",
-    "L20": "earliest|latest earliest|latest",
-    "P1": "send send",
-    "P2": "send send / dump / dump dump",
-    "P3": "init_producer|send send",
-    "P4": "init_producer init_producer",
-    "P5": "send P send P",
-    "P6": "send",
-    "T1": "send",
-    "T2": "P send",
-    "T3": "send P",
-    "T4": "P send",
-    "T5": "poll send",
-    "T6": "send poll|scan",
-    "T7": "send marker|poll|scan",
-    "T8": "txn_commit txn_begin txn_commit",
-    "T9": "txn_offsets committed",
-    "T10": "poll poll",
-    "T11": "send last_stable",
-    "C1": "P P",
-    "C2": "P P",
-    "C3": "seek|assign P",
-    "C4": "revoked|lost|pause P",
-    "C5": "poll mark|poll",
-    "C6": "reset / commit reset / poll|seek|assign|reset|committed reset",
-    "C7": "mark send",
-    "G1": "assigned assigned",
-    "G2": "assigned revoked assigned poll",
-    "G3": "subscribe assigned",
-    "G4": "assigned commit",
-    "G5": "commit commit",
-    "G6": "commit",
-    "G7": "commit committed",
-    "G8": "P commit|committed",
-    "G9": "poll poll",
-    "G10": "commit|committed|assigned poll",
-    "G11": "assigned assigned commit",
-    "G12": "assigned assigned txn_offsets txn_offsets",
-    "S1": "acquire acquire",
-    "S2": "acknowledge acquire",
-    "S3": "acquire / acquire acquire",
-    "S4": "scan",
-    "S5": "committed committed|acquire / acquire send",
-    "A1": "send P|dump",
-    "A2": "delete_records log_start|earliest|poll|scan",
-}
 
 Choices = list[list[Row]]
 
@@ -97,7 +30,7 @@ def candidates(history: History, id: str) -> Iterator[list[Row]]:
     """Every choice of rows that could be a witness by its shape."""
     combined = _COMBINED.get(id, _all)
     for shape in SHAPES[id].split(" / "):
-        words = shape.replace("S", "send").replace("P", "poll|scan").split()
+        words = shape.split()
         for rows in _GATHERED.get(id, _by_partition)(history):
             choices = [[row for row in rows if row.op in word.split("|")] for word in words]
             yield from combined(choices)

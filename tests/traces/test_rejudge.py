@@ -17,7 +17,7 @@ from tests.traces import sql
 from tests.traces.damage import damage
 from tests.traces.judging import examples, judged, judged_lines, said
 from tests.traces.mutations import MUTATIONS, Mutation, NotHere, told
-from tests.traces.search import SHAPES, broken_somewhere
+from tests.traces.search import broken_somewhere
 from tests.traces.test_log_checks import two_lives
 from tests.traces.world import World, world
 from traces import rejudge as rejudge_package
@@ -25,7 +25,7 @@ from traces.checks.catalogue import CHECKS
 from traces.context import Clause
 from traces.ingest.history import Reading
 from traces.rejudge import Confirmed, Refuted, from_lines, places_of, read, rejudge
-from traces.rejudge.base import PREDICATES
+from traces.rejudge.base import PREDICATES, SHAPES
 from traces.rejudge.history import History
 from traces.report import Judged
 from traces.verdict import clause_of

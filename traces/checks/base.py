@@ -45,6 +45,7 @@ class Check:
 
     id: str
     title: str
+    found: str
     formula: str
     needs: tuple[str, ...]
     function: Function
@@ -107,6 +108,7 @@ def check(
     id: str,
     title: str,
     *,
+    found: str,
     formula: str,
     needs: str,
     closed: str = "",
@@ -120,6 +122,8 @@ def check(
 ) -> Callable[[Function], Function]:
     """Register a check.
 
+    `found` says what was found, in the words of whoever runs the cluster; {s}, {is}, {was}, {has},
+    {its}, {y} and {es} in it follow the count before it.
     `needs` are fields whose absence may hide a breach, so that nothing can hold without them.
     `closed` are fields (and files) whose absence could *invent* one: then nothing can be said.
     `kinds` are the names that Jepsen-style reports use for its findings; `looks_at` is what a run
@@ -132,6 +136,7 @@ def check(
         REGISTRY[id] = Check(
             id=id,
             title=title,
+            found=found,
             formula=formula,
             needs=expanded(needs),
             function=function,

@@ -29,6 +29,7 @@ def _perhaps_taken(p: Rows) -> Ints:
 @check(
     "G5",
     "a committed offset does not go back",
+    found="committed offset{s} went back",
     formula="commits of one (group, generation, partition) in order ⇒ offsets do not decrease",
     needs="COMMITS commit.generation",
     closed="commit.inv assign.topic",
@@ -89,6 +90,7 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
 @check(
     "G6",
     "a commit is not beyond what the group was given",
+    found="commit{s} {is} beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
     needs="COMMITS ANSWERS proof",
     closed="SEEN MEMBERS commit.ret poll.inv one_clock",
@@ -146,6 +148,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
 @check(
     "G10",
     "a new owner goes on where the group had committed",
+    found="new owner{s} began above the committed offset",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
     needs="fetched.partitions proof",
     closed="SEEN COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret one_clock",

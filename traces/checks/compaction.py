@@ -120,6 +120,7 @@ def scanned_until(p: Partition) -> int:
 @check(
     "L18",
     "compaction keeps the last record of a key",
+    found="key{s} lost {its} last record to compaction",
     formula="o the highest offset of a key, the final scan came past o ⇒ o in the scan, or its "
     "record is a tombstone older than delete.retention.ms",
     needs="ACKS TXNS ENDS send.inv read.ret one_clock",
@@ -165,6 +166,7 @@ def _may_be_followed(p: Partition, last: Ints) -> Bools:
 @check(
     "L19",
     "compaction moves nothing",
+    found="record{s} {was} moved, or removed too early, by compaction",
     formula="(v, o) known, v in the final scan ⇒ at o; v replaced and not in the scan ⇒ the scan "
     "returned min.compaction.lag.ms after v was sent, or later",
     needs="ACKS TXNS ENDS send.inv read.ret one_clock",

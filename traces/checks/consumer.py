@@ -90,6 +90,7 @@ def moved_by_truncation(p: Partition, found: Ints) -> Ints:
 @check(
     "C1",
     "no visible record is skipped within an assignment",
+    found="time{s} a reader skipped a visible record",
     formula="successive reads at o, o′ of one client ⇒ no visible record strictly between",
     needs="proof read.inv",
     closed="SEEN MOVES",
@@ -107,6 +108,7 @@ def skips(p: Partition) -> list[Found]:
 @check(
     "C2",
     "a reader does not go back within an assignment",
+    found="time{s} a reader went back",
     formula="successive reads at o, o′ of one client ⇒ o < o′",
     needs="GIVEN scan read.inv",
     closed="GIVEN MOVES",
@@ -133,6 +135,7 @@ def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
 @check(
     "C3",
     "reading starts where it was told to",
+    found="time{s} reading began elsewhere than told",
     formula="first read after seek, assign or reset to o ⇒ at o or the next visible record",
     needs="assign.offset proof read.inv",
     closed="SEEN MOVES",
@@ -159,6 +162,7 @@ def wrong_start(p: Partition) -> list[Found]:
 @check(
     "C4",
     "only what is assigned is read",
+    found="record{s} {was} read of partitions that had been taken away or paused",
     formula="a partition is read ⇒ since assigned or resumed it was not revoked, lost or paused",
     needs="GIVEN scan",
     closed="consumers MOVES pause.topic pause.partitions",

@@ -15,6 +15,7 @@ from traces.sorting import order_by
 @check(
     "S4",
     "everything is disposed of",
+    found="record{s} of a share group {was} left over",
     formula="o between the first and the last delivered: accepted, rejected or given up at the end",
     needs="proof",
     closed=f"{WHOLE} complete FINAL compacted.whole",
@@ -62,6 +63,7 @@ def _where(p: Partition, offsets: Ints) -> Ints:
 @check(
     "S5",
     "the start offset does not go back",
+    found="time{s} a share group's start went back, or it was given what was not committed",
     formula="start offsets do not decrease, nothing below is given; committed ones only, if so set",
     needs="",
     closed=f"{WHOLE} SENDS TXNS ending.inv producers.whole fetched.topic fetched.group "

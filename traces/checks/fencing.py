@@ -17,6 +17,7 @@ from traces.sorting import order_by
 @check(
     "G4",
     "a commit of an old generation is refused",
+    found="commit{s} of an old generation {was} accepted",
     formula="a member was assigned in generation g′ ≺ commit of generation g < g′ ⇒ not ok",
     needs="COMMITS commit.generation commit.inv assigned.group assigned.generation "
     "assigned.ret one_clock",
@@ -56,6 +57,7 @@ def unfenced_commits(p: Rows) -> list[Found]:
 @check(
     "G11",
     "static members are fenced",
+    found="commit{s} of a replaced static member {was} accepted",
     formula="a member of instance i assigned ≺ commit of another of i, assigned before ⇒ not ok",
     needs="COMMITS static.instance static.group",
     closed="static.inv static.ret one_clock consumers",
@@ -88,6 +90,7 @@ def two_of_one_instance(p: Rows) -> list[Found]:
 @check(
     "G12",
     "a partition's owners commit in turn",
+    found="transaction{s} of a partition's former owner {was} accepted after the new owner's",
     formula="m, then m′ given p; m′ sent its offsets in epoch e′ ≺ m did in epoch e < e′ ⇒ not ok",
     needs="sent_offsets.topic sent_offsets.partition sent_offsets.group sent_offsets.generation "
     "sent_offsets.member",

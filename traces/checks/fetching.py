@@ -23,8 +23,10 @@ _LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
 @check(
     "C5",
     "reading from a follower",
+    found="record{s} {was} read above a follower's high watermark, or skipped at another replica",
     formula="o read from replica r ⇒ o < hw of r; no step back and no skip where r changes",
-    needs="proof marks placed_poll.node placed_poll.high_watermark watched_poll.high_watermark "
+    needs="proof marks replicas placed_poll.node placed_poll.high_watermark "
+    "watched_poll.high_watermark "
     "mark.offset",
     closed="SEEN MOVES mark.topic",
     spec="AbsLog!ViewsArePrefixes",
@@ -68,6 +70,7 @@ def _at_the_change(p: Partition) -> Found:
 @check(
     "C6",
     "resets and truncations have a cause",
+    found="reset{s} of a position had no cause",
     formula="no_offset ⇒ nothing committed; out_of_range ⇒ position not in [log start, end]; "
     "truncation ⇒ the log was cut",
     needs="ACKS READS acked.ret read.ret",

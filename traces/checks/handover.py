@@ -19,6 +19,7 @@ _OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
 @check(
     "G1",
     "a partition has one owner in a generation",
+    found="time{s} a partition had two owners in one generation",
     formula="assigned to two members in one (group, generation) ⇒ the same member",
     needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
     unless="consumers.group_protocol is consumer, as a generation is then one member's epoch, or "
@@ -59,6 +60,7 @@ def unless_classic(p: Rows, found: Ints) -> Ints:
 @check(
     "G2",
     "hand-over without overlap",
+    found="hand-over{s} overlapped",
     formula="the old owner's revocation returned before the new owner's first poll did",
     needs="",
     closed="MOVES COMMITS MEMBERS GIVEN commit.inv read.ret assigned.group assigned.ret "
@@ -143,6 +145,7 @@ def _silence(p: Partition, old: Ints, first: Ints) -> Ints:
 @check(
     "G3",
     "every partition has an owner",
+    found="partition{s} had no owner in a generation that lasted",
     formula="a generation that lasts: the partitions of the subscription are those of its members",
     needs="assigned.topic assigned.group assigned.generation consumers",
     closed="subscribe.topic subscribe.group rebalance.topic rebalance.generation rebalance.inv "

@@ -12,6 +12,7 @@ from traces.schema import NONE, Op
 @check(
     "L1",
     "one offset holds one record",
+    found="offset{s} {was} given to more than one record",
     formula="(o, x), (o, y) ∈ acknowledged ∪ read ⇒ x = y",
     needs="ACKS READS",
     spec="AbsLog!AppendOnly",
@@ -68,6 +69,7 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
 @check(
     "L2",
     "a record is stored once",
+    found="record{s} {is} stored more than once",
     formula="(o, v), (o′, v) ∈ acknowledged ∪ read, no acknowledgement contradicted (L8) ⇒ o = o′",
     needs="ACKS READS",
     unless="producers.idempotence is false, or the application sent the id more than once",
@@ -121,6 +123,7 @@ def _contradicted(p: Partition) -> Ints:
 @check(
     "L8",
     "an acknowledged offset is the offset",
+    found="record{s} {is} stored at another offset than was acknowledged",
     formula="(v, o) acknowledged, (v, o′) read, o read as another record ⇒ o = o′",
     needs="ACKS READS",
     unless=LOSS,
@@ -142,6 +145,7 @@ def moved(p: Partition) -> list[Found]:
 @check(
     "L15",
     "what was acknowledged and read is not replaced",
+    found="acknowledged record{s} {was} read and later replaced by another",
     formula="(v, o) acknowledged and read, a later read of o ⇒ again v",
     needs="ACKS READS read.inv read.ret one_clock",
     spec="Truncation!CommittedInIsr, DurableIsr!AckedSurvives",

@@ -13,6 +13,7 @@ from traces.schema import NONE, Flag, Outcome
 @check(
     "L3",
     "nothing acknowledged is missing below what was read",
+    found="acknowledged record{s} {was} passed over by readers and given to nobody",
     formula="(v, o) acknowledged, o′ ≥ o read, o ≥ log start ⇒ v was read",
     needs="SENDS acked.offset TXNS COMPACTED",
     closed="complete final READS STARTS compacted.whole",
@@ -34,6 +35,7 @@ def lost_below_frontier(p: Partition) -> list[Found]:
 @check(
     "L4",
     "everything acknowledged is in the log at the end",
+    found="acknowledged record{s} {is} missing from the log at the end",
     formula="(v, o) acknowledged, the final scan reached the end ⇒ v in the scan",
     needs="SENDS TXNS proof COMPACTED",
     closed="complete final FINAL STARTS compacted.whole",
@@ -70,6 +72,7 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
 @check(
     "L5",
     "nothing is read that nobody sent",
+    found="record{s} {was} read that nobody sent",
     formula="v read ⇒ some send of v to this partition was attempted",
     needs="READS",
     closed="send.topic send.id producers producers.whole",
@@ -86,6 +89,7 @@ def phantoms(p: Partition) -> list[Found]:
 @check(
     "L6",
     "a send that certainly failed has no effect",
+    found="record{s} {was} read whose send had certainly failed",
     formula="every send of v failed ⇒ v was read by nobody",
     needs="READS",
     closed="send.topic send.id producers",

@@ -126,6 +126,7 @@ def _sent(p: Partition, group: int) -> Ints:
 @check(
     "G7",
     "fetched offsets were committed",
+    found="answer{s} about committed offsets {was} never committed, or had been overwritten",
     formula="an answer is a commit concurrent with the question, or the last one before it",
     needs="fetched.partitions",
     closed=f"{_ALL} consumers.whole producers.whole",
@@ -175,6 +176,7 @@ def _recorded(p: Partition, group: int, n: int) -> Ints:
 @check(
     "T9",
     "offsets commit with the outputs",
+    found="answer{s} about committed offsets contradict{es} the transaction that wrote them",
     formula="the offsets that T sent for a group are what it is answered ⇔ T committed",
     needs="committing.ret fetched.partitions",
     closed=f"{_ALL} transactional.txn consumers.whole producers.whole",

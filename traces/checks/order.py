@@ -16,6 +16,7 @@ from traces.sorting import order_by
 @check(
     "L9",
     "appends follow real time",
+    found="record{s} {is} stored before one that had been acknowledged earlier",
     formula="send a returned before send b began ⇒ offset(a) < offset(b)",
     needs="ACKS pending.read consumers scan send.inv acked.ret one_clock",
     spec="AbsLog!AppendOnly",
@@ -55,6 +56,7 @@ def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
 @check(
     "L10",
     "nothing is read before it is sent",
+    found="record{s} {was} read before the first attempt to send it",
     formula="v read ⇒ the read did not return before the first send of v began",
     needs="READS read.ret one_clock",
     closed="SENDS send.inv",
@@ -77,6 +79,7 @@ def future_reads(p: Partition) -> list[Found]:
 @check(
     "L11",
     "the high watermark does not go back",
+    found="high watermark{s} went back",
     formula="high watermarks told to one client in one leader epoch do not decrease",
     needs="marks watching.high_watermark placed_mark.node mark.epoch consumers",
     closed="mark.epoch",
@@ -103,6 +106,7 @@ def high_watermark_back(p: Partition) -> list[Found]:
 @check(
     "L12",
     "leader epochs grow along the log",
+    found="leader epoch{s} went back along the log",
     formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading and over each dumped log",
     needs="scan.epoch dump.epoch log.whole RECORDS consumers",
     closed="dumped.topic dump.node dump.partition dump.offset",
@@ -133,6 +137,7 @@ def _epochs_back(p: Partition, log: Ints) -> Found:
 @check(
     "L16",
     "a query by time finds the first record of that time",
+    found="quer{y} by time {was} answered with the wrong offset",
     formula="answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call",
     needs="list_offsets.topic list_offsets.offset list_offsets.inv list_offsets.ret "
     "asked.timestamp TXNS consumers",
@@ -182,6 +187,7 @@ def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
 @check(
     "L20",
     "answers about offsets do not go back",
+    found="answer{s} about the start or the end of a log went back",
     formula="one client: query 1 ≺ query 2 ⇒ answer 1 ≤ answer 2 (earliest and latest each)",
     needs="list_offsets.topic list_offsets.offset asked.timestamp consumers",
     unless=TRUNCATED,
@@ -205,6 +211,7 @@ def answers_back(p: Partition) -> list[Found]:
 @check(
     "C7",
     "an empty poll is up to date",
+    found="empty poll{s} {was} out of date",
     formula="send acknowledged at o before an empty poll began ⇒ its high watermark is above o",
     needs="ACKS GIVEN scan TXNS proof acked.ret poll.inv marks watching.high_watermark one_clock",
     closed="GIVEN",

@@ -20,6 +20,7 @@ _COMMIT, _ABORT = Detail.MARKERS["commit"], Detail.MARKERS["abort"]
 @check(
     "T7",
     "a request to end hits its own transaction",
+    found="record{s} met another end than the producer was answered",
     formula="the outcome of T in the log is the outcome that T's producer was answered",
     needs="SENDS TXNS ENDS COMPACTED",
     closed="RECORDS consumers SENDS TXNS transactional.txn ending.txn producers.whole "
@@ -106,6 +107,7 @@ def _pairs(p: Partition, sends: Ints, reads: Ints) -> Ints:
 @check(
     "T11",
     "no transaction hangs",
+    found="transaction{s} hung longer than {its} time-out",
     formula="transaction.timeout.ms and 20 s after a record of T: the last stable offset is above",
     needs="SENDS acked.offset acked.ret transactional.txn stable_poll.last_stable stable.inv",
     closed="one_clock",

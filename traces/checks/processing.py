@@ -18,6 +18,7 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
 @check(
     "G8",
     "what is committed was processed",
+    found="record{s} below the committed offset {was} not processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
     needs="complete COMMITS ANSWERS fetched.partitions",
     closed="VISIBLE MEMBERS PROCESSED consumers.whole",
@@ -128,6 +129,7 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
 @check(
     "G9",
     "nothing is delivered twice",
+    found="record{s} {was} delivered again",
     formula="a group is given (o, v) at most once",
     needs="READS MEMBERS PROCESSED",
     spec="ConsumerCommit!AtMostOnce",

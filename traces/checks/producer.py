@@ -13,6 +13,7 @@ from traces.schema import NONE, Flag, Op, Outcome
 @check(
     "P1",
     "a producer's records keep their order",
+    found="record{s} {is} stored out of the producer's order",
     formula="one process: send i before send j to a partition, both stored ⇒ offset(i) < offset(j)",
     needs="ACKS pending.read consumers scan",
     unless="producers.max_in_flight > 1 without idempotence, or the earlier record may be lost",
@@ -54,6 +55,7 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
 @check(
     "P3",
     "a fenced producer writes nothing",
+    found="write{s} of a fenced producer {was} acknowledged",
     formula="InitProducerId of a newer epoch ≺ send of an older one ⇒ the send is not acknowledged",
     needs="SENDS send.inv init_producer.ret init_producer.tid one_clock",
     closed="init_producer.inv init_producer.tid",
@@ -99,6 +101,7 @@ def _epochs(p: Rows) -> tuple[Ints, Ints]:
 @check(
     "P4",
     "producer epochs grow",
+    found="initialisation{s} of a transactional id got no newer epoch",
     formula="one transactional id, one producer id: init i ≺ init j ⇒ epoch(i) < epoch(j)",
     needs="init_producer.pid init_producer.pepoch init_producer.tid init_producer.inv "
     "init_producer.ret one_clock producers",
@@ -122,6 +125,7 @@ def epochs_back(p: Rows) -> list[Found]:
 @check(
     "T8",
     "a transactional id has one transaction at a time",
+    found="transaction{s} overlapped another of the same transactional id",
     formula="committed transactions of one id: [begin, request to commit] are disjoint",
     needs="transactional.txn begin.txn ending.txn ending.inv begin.ret begin.tid ending.tid "
     "one_clock producers",

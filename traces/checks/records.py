@@ -12,6 +12,7 @@ from traces.schema import NONE, Op
 @check(
     "L7",
     "payloads are intact",
+    found="record{s} {was} read with another payload than was sent",
     formula="(v, h) sent, (v, h′) read or dumped ⇒ h = h′, h the hash of key, value and headers",
     needs="sent.hash given.hash dump.hash dump.partition copied.id dumped.topic READS",
     closed="send.topic send.id producers",
@@ -63,6 +64,7 @@ def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.d
 @check(
     "L17",
     "append times grow",
+    found="append time{s} went back within a leader epoch",
     formula="the leader stamps, o < o′ of one leader epoch ⇒ timestamp(o) ≤ timestamp(o′)",
     needs="stamped_log.timestamp stamped_log.epoch dumped.topic READS",
     kinds="append-time-regression",

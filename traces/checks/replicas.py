@@ -75,6 +75,7 @@ def _reports(p: Partition) -> tuple[Ints, Ints]:
 @check(
     "L14",
     "replicas agree",
+    found="offset{s} {is} different in two replicas",
     formula="log starts ≤ o < high watermarks of r and s ⇒ log_r[o] = log_s[o]",
     needs="dump.hash dump.epoch dump.timestamp sequenced.pid sequenced.pepoch sequenced.sequence "
     "marker.pid marker.pepoch marker.detail dumps.high_watermark",

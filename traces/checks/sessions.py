@@ -20,6 +20,7 @@ _DUMPED = (
 @check(
     "P2",
     "a producer session has no gap",
+    found="record{s} {is} missing inside a producer's session",
     formula="one (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed",
     needs="SENDS TXNS proof COMPACTED numbered.pid numbered.pepoch numbered.complete",
     closed="scan.topic scan.partition scan.offset scan.id consumers numbered.scan STARTS "
@@ -84,6 +85,7 @@ def _between_sends(p: Partition) -> Found:
 @check(
     "P5",
     "idempotence ends with the session",
+    found="record{s} that two sessions sent {is} stored twice",
     formula="v sent in two sessions and read at o ≠ o′ ⇒ told, and no breach",
     needs="READS SENDS",
     looks_at="records that were sent in more than one session",

@@ -89,6 +89,7 @@ def moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
 @check(
     "S1",
     "acquisition is exclusive",
+    found="record{s} {was} held by two members at a time",
     formula="[acquired, acknowledged or lock expired] of one (group, o) are disjoint",
     needs="",
     closed=WHOLE,
@@ -131,6 +132,7 @@ def _successive(p: Partition, rows: Ints) -> tuple[Ints, Ints]:
 @check(
     "S2",
     "acknowledgement is final",
+    found="record{s} {was} given out again after a final acknowledgement",
     formula="accepted or rejected ≺ acquired: not the same (group, o)",
     needs="",
     closed=WHOLE,
@@ -167,6 +169,7 @@ def final_acks(p: Partition, *outcomes: Outcome) -> Ints:
 @check(
     "S3",
     "deliveries are counted",
+    found="deliver{y} of a share group {was} miscounted",
     formula="counts of one (group, o) grow from 1, and none is above the limit",
     needs="",
     closed=f"{WHOLE} share_groups.delivery_limit",

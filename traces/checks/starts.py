@@ -71,6 +71,7 @@ def asked_after(p: Partition, rows: Ints) -> Ints:
 @check(
     "L13",
     "the log start does not go back",
+    found="log start{s} went back, or a record below was read",
     formula="log starts told to one client in one leader epoch do not decrease, and no record that "
     "a poll asked for after one was told in the same epoch is below it",
     needs="log_starts starting.log_start placed_start.node answering GIVEN poll.inv "
@@ -139,6 +140,7 @@ def _earlier_and_above(p: Partition, said: Ints, rows: Ints) -> Ints:
 @check(
     "A2",
     "deleted records are gone",
+    found="deleted record{s} {was} there again",
     formula="DeleteRecords up to o answered ≺ a log start is told or a record read ⇒ it is ≥ o",
     needs="deleted.offset deleted.ret GIVEN scan read.inv list_offsets.inv list_offsets.offset "
     "log_starts log_starts.any starting.log_start one_clock",

@@ -11,6 +11,7 @@ from traces.schema import NONE, Flag, Op
 @check(
     "A1",
     "a topic made again is another topic",
+    found="record{s} of a deleted topic came back in a new one of its name",
     formula="(v, i) sent, (v, j) read, i and j the topic's ids ⇒ i = j",
     needs="lives READS",
     closed="send.id send.topic producers lives",
@@ -37,6 +38,7 @@ def old_records_in_a_new_topic(record: Rows) -> list[Found]:
 @check(
     "P6",
     "a key has one partition",
+    found="record{s} of a key {is} in the wrong partition",
     formula="v sent with key k, the partition left to the producer ⇒ "
     "partition(v) = hash(k) mod partitions, the hash being that of producers.partitioner",
     needs="producers keyed.key keyed.partitions",

@@ -24,6 +24,7 @@ def _one_per_id(p: Partition, found: Ints) -> Ints:
 @check(
     "T1",
     "a committed transaction is there as a whole",
+    found="record{s} of committed transactions {is} missing",
     formula="T committed, or any v ∈ T read as committed ⇒ every record of T is in the final scan",
     needs="SENDS TXNS proof COMPACTED",
     closed="complete final FINAL STARTS compacted.whole",
@@ -56,6 +57,7 @@ def torn(p: Partition) -> list[Found]:
 @check(
     "T2",
     "read_committed waits for the commit",
+    found="record{s} {was} read as committed before the commit was requested",
     formula="v ∈ T read as committed ⇒ the read did not return before T's commit was requested",
     needs="VISIBLE read.ret ending.inv one_clock",
     spec="Transactions, to come",
@@ -80,6 +82,7 @@ def leaked(p: Partition) -> list[Found]:
 @check(
     "T3",
     "read_committed stops at the last stable offset",
+    found="read{s} of committed records went past an open transaction",
     formula="o read as committed at t, committed T has a record below o ⇒ T asked to commit by t",
     needs="VISIBLE acked.offset read.ret ending.inv one_clock",
     spec="Transactions, to come",
@@ -105,6 +108,7 @@ def beyond_stable(p: Partition) -> list[Found]:
 @check(
     "T4",
     "read_committed never sees an aborted record",
+    found="aborted record{s} {was} read as committed",
     formula="T aborted, or never asked to commit ⇒ no v ∈ T is read as committed",
     needs="VISIBLE",
     closed="producers producers.whole",
@@ -126,6 +130,7 @@ def aborted_read(p: Partition) -> list[Found]:
 @check(
     "T5",
     "a transaction does not read its own records before it commits",
+    found="record{s} {was} read by the transaction that sent it, before its commit",
     formula="one unit reads v ⇒ it did not send v",
     needs="VISIBLE",
     unless="isolation is read_uncommitted",
@@ -154,6 +159,7 @@ def own_reads(p: Partition) -> list[Found]:
 @check(
     "T6",
     "transactions do not read each other in a circle",
+    found="circle{s} of transactions that read from each other",
     formula="no cycle of edges T1 → T2 where T1 sent what T2 read",
     needs="VISIBLE",
     kinds="G1c G1c-realtime",
@@ -179,6 +185,7 @@ def read_edges(p: Partition) -> list[Found]:
 @check(
     "T10",
     "an input is consumed by one committed transaction of a group",
+    found="input record{s} {was} consumed by two committed transactions",
     formula="two committed transactions of one group do not both consume (partition, o)",
     needs="VISIBLE MEMBERS",
     spec="ConsumerCommit!AtMostOnce, with transactions",

@@ -145,6 +145,10 @@ def _look_for_silence(evidence: Evidence, columns: Columns, names: Names, meta: 
         if polling and not telling:
             evidence.missing[f"{need}.any"] = f"the polls tell {words}"
         _look_among(evidence, need, telling, polling - telling, names, words)
+    given = {part for part in _parts(columns, Op.POLL) if part[0] in polling}
+    telling = {part[0] for part in given if part[1] != NONE}
+    silent = {part[0] for part in given} - telling
+    _look_among(evidence, "replicas", telling, silent, names, "not which replica answered")
     parts = {part for part in _parts(columns, Op.LOG_START) if part[0] in polling}
     telling = {part[0] for part in parts if part[1] != NONE}
     racks = {meta.consumer(names.processes.name(part[0])).rack for part in parts}

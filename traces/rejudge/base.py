@@ -11,6 +11,8 @@ from traces.rejudge.rows import Row
 Event = Mapping[str, Any]
 Predicate = Callable[[History, list[Row]], None]
 PREDICATES: dict[str, Predicate] = {}
+# The calls that a witness consists of, in their order; `a|b` is either, ` / ` is between several.
+SHAPES: dict[str, str] = {}
 
 
 @frozen
@@ -36,12 +38,14 @@ class NotBroken(Exception):
     """A condition of a breach that is not met."""
 
 
-def predicate(*ids: str) -> Callable[[Predicate], Predicate]:
-    """Register the negation of a promise; it raises `NotBroken` where the promise is kept."""
+def predicate(id: str, shape: str) -> Callable[[Predicate], Predicate]:
+    """Register the negation of a promise; it raises `NotBroken` where the promise is kept.
+
+    `shape` says of which calls a breach consists, so that one can be searched for.
+    """
 
     def register(function: Predicate) -> Predicate:
-        for id in ids:
-            PREDICATES[id] = function
+        PREDICATES[id], SHAPES[id] = function, shape
         return function
 
     return register

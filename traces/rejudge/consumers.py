@@ -27,7 +27,7 @@ def successive(h: History, one: Row, two: Row) -> None:
     must(not others and not same_call, "another read is between them")
 
 
-@predicate("C1")
+@predicate("C1", "poll|scan poll|scan")
 def nothing_skipped(h: History, rows: list[Row]) -> None:
     """Successive reads at o, o′ ⇒ no visible record strictly between."""
     ops(rows, "poll|scan", "poll|scan")
@@ -38,7 +38,7 @@ def nothing_skipped(h: History, rows: list[Row]) -> None:
     must(skipped is not None, "there is no visible record between them")
 
 
-@predicate("C2")
+@predicate("C2", "poll|scan poll|scan")
 def forward(h: History, rows: list[Row]) -> None:
     """Successive reads at o, o′ ⇒ o < o′."""
     ops(rows, "poll|scan", "poll|scan")
@@ -48,7 +48,7 @@ def forward(h: History, rows: list[Row]) -> None:
     must(high <= low, "the reader went forward")
 
 
-@predicate("C3")
+@predicate("C3", "seek|assign poll|scan")
 def starts_as_told(h: History, rows: list[Row]) -> None:
     """First read after seek, assign or reset to o ⇒ at o or the next visible record."""
     ops(rows, "seek|assign|reset", "poll|scan")
@@ -65,7 +65,7 @@ def starts_as_told(h: History, rows: list[Row]) -> None:
     must(got < want or skipped is not None, "it is the first visible record from there")
 
 
-@predicate("C4")
+@predicate("C4", "revoked|lost|pause poll|scan")
 def only_assigned(h: History, rows: list[Row]) -> None:
     """A partition is read ⇒ since assigned or resumed it was not revoked, lost or paused."""
     ops(rows, "revoked|lost|pause", "poll")

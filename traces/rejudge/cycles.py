@@ -10,7 +10,7 @@ from traces.rejudge.rows import Row
 Unit = tuple[str, str, int]
 
 
-@predicate("T6")
+@predicate("T6", "send poll|scan")
 def no_circle(h: History, rows: list[Row]) -> None:
     """No cycle of edges T1 → T2 where T1 sent what T2 read; in a history, or returned before."""
     must(len(rows) >= 2 and len(rows) % 2 == 0, "pairs of a send and a read were expected")

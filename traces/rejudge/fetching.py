@@ -10,7 +10,7 @@ _PLACES = ("poll", "seek", "assign", "reset")
 _MOVED = ("assigned", "revoked", "lost")
 
 
-@predicate("C5")
+@predicate("C5", "poll mark|poll")
 def below_the_replicas_mark(h: History, rows: list[Row]) -> None:
     """O read from replica r ⇒ o < hw of r; no step back and no skip where r changes."""
     one, two = rows
@@ -27,7 +27,7 @@ def below_the_replicas_mark(h: History, rows: list[Row]) -> None:
     must(second <= first or skipped is not None, "the reader went on")
 
 
-@predicate("C6")
+@predicate("C6", "reset / commit reset / poll|seek|assign|reset|committed reset")
 def resets_have_a_cause(h: History, rows: list[Row]) -> None:
     """No_offset ⇒ nothing committed; out_of_range ⇒ not in the log; truncation ⇒ it was cut."""
     reset, place = rows[-1], one_place(rows)

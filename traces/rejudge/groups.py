@@ -25,7 +25,7 @@ def _one_group(rows: list[Row]) -> None:
     must(rows[0].group is not None and len({r.group for r in rows}) == 1, "the groups differ")
 
 
-@predicate("G1")
+@predicate("G1", "assigned assigned")
 def one_owner(h: History, rows: list[Row]) -> None:
     """Assigned to two members in one (group, generation) ⇒ the same member."""
     ops(rows, "assigned", "assigned")
@@ -39,7 +39,7 @@ def one_owner(h: History, rows: list[Row]) -> None:
     must(not same_instance(one, two), "it is one static member that came back")
 
 
-@predicate("G4")
+@predicate("G4", "assigned commit")
 def old_refused(h: History, rows: list[Row]) -> None:
     """Assigned in generation g′ ≺ commit of generation g < g′ ⇒ not ok."""
     ops(rows, "assigned", "commit")
@@ -53,7 +53,7 @@ def old_refused(h: History, rows: list[Row]) -> None:
     must(new > old, "the generation of the commit is not older")
 
 
-@predicate("G5")
+@predicate("G5", "commit commit")
 def commits_forward(h: History, rows: list[Row]) -> None:
     """Commits of one (group, generation, partition) in order ⇒ offsets do not decrease."""
     ops(rows, "commit", "commit")
@@ -70,7 +70,7 @@ def commits_forward(h: History, rows: list[Row]) -> None:
     must(not moved, "the application had moved back")
 
 
-@predicate("G6")
+@predicate("G6", "commit")
 def within_position(h: History, rows: list[Row]) -> None:
     """Committed c ⇒ no visible record at or above the group's position lies below c."""
     ops(rows[:1], "commit")
@@ -95,7 +95,7 @@ def _surely_after(row: Row, commit: Row) -> bool:
     return known and (row.inv or 0) > (commit.ret or 0)
 
 
-@predicate("G8")
+@predicate("G8", "poll|scan commit|committed")
 def committed_is_processed(h: History, rows: list[Row]) -> None:
     """o below a committed offset, visible ⇒ processed by a member of the group."""
     ops(rows, "poll|scan", "commit|committed")
@@ -127,7 +127,7 @@ def _began_by(h: History, place: Place, group: str | None, offset: int) -> bool:
     return (log_start(h, place) if began is None else began) <= offset
 
 
-@predicate("G9")
+@predicate("G9", "poll poll")
 def delivered_once(h: History, rows: list[Row]) -> None:
     """A group is given (o, v) at most once."""
     ops(rows, "poll", "poll")
@@ -139,7 +139,7 @@ def delivered_once(h: History, rows: list[Row]) -> None:
     must(one.id is not None and one.id == two.id and one.offset == two.offset, "the records differ")
 
 
-@predicate("G10")
+@predicate("G10", "commit|committed|assigned poll")
 def goes_on(h: History, rows: list[Row]) -> None:
     """First read after assignment ⇒ no visible record from the committed offset up to it."""
     ops(rows, "commit|committed|assigned", "poll")

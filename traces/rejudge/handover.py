@@ -8,7 +8,7 @@ _MS = 1_000_000
 _OWNS = ("assigned", "revoked", "lost")
 
 
-@predicate("G2")
+@predicate("G2", "assigned revoked assigned poll")
 def no_overlap(h: History, rows: list[Row]) -> None:
     """The old owner's revocation returned before the new owner's first poll did."""
     ops(rows, "assigned", "revoked", "assigned", "poll")
@@ -41,7 +41,7 @@ def _same(one: Row | None, two: Row) -> bool:
     return one is not None and (one.process, one.at) == (two.process, two.at)
 
 
-@predicate("G3")
+@predicate("G3", "subscribe assigned")
 def covered(h: History, rows: list[Row]) -> None:
     """A generation that lasts: the partitions of the subscription are those of its members."""
     ops(rows[:2], "subscribe", "assigned")
@@ -106,7 +106,7 @@ def _owned(h: History, place: Place, group: str | None, generation: int, told: R
     return False
 
 
-@predicate("G11")
+@predicate("G11", "assigned assigned commit")
 def static_member_fenced(h: History, rows: list[Row]) -> None:
     """A member of instance i assigned ≺ commit of another of i, assigned before ⇒ not ok."""
     ops(rows, "assigned", "assigned", "commit")
@@ -123,7 +123,7 @@ def static_member_fenced(h: History, rows: list[Row]) -> None:
         must(not again, "the member had joined again")
 
 
-@predicate("G12")
+@predicate("G12", "assigned assigned txn_offsets txn_offsets")
 def owners_in_turn(h: History, rows: list[Row]) -> None:
     """M, then m′ given p; m′ sent its offsets in epoch e′ ≺ m did in epoch e < e′ ⇒ not ok."""
     ops(rows, "assigned", "assigned", "txn_offsets", "txn_offsets")

@@ -22,7 +22,7 @@ def _tells_place(h: History, row: Row) -> bool:
     return acknowledged(h, row) or (row.op in ("poll", "scan") and row.offset is not None)
 
 
-@predicate("L1")
+@predicate("L1", "send|poll|scan send|poll|scan")
 def one_offset_one_record(h: History, rows: list[Row]) -> None:
     """(o, x), (o, y) ∈ A ∪ R ⇒ x = y."""
     ops(rows, "send|poll|scan", "send|poll|scan")
@@ -41,7 +41,7 @@ def _contradicted(h: History, row: Row) -> bool:
     return bool(there) and all(r.id != row.id for r in there)
 
 
-@predicate("L2")
+@predicate("L2", "send|poll|scan send|poll|scan")
 def stored_once(h: History, rows: list[Row]) -> None:
     """(o, v), (o′, v) ∈ A ∪ R ⇒ o = o′, for acknowledgements that no read contradicts."""
     ops(rows, "send|poll|scan", "send|poll|scan")
@@ -53,7 +53,7 @@ def stored_once(h: History, rows: list[Row]) -> None:
     must(not any(_contradicted(h, r) for r in rows), "others are read where it was acknowledged")
 
 
-@predicate("L3")
+@predicate("L3", "send")
 def nothing_missing_below(h: History, rows: list[Row]) -> None:
     """(v, o) ∈ A, o′ ≥ o read, o ≥ log start, not superseded ⇒ v read."""
     lost, place = rows[0], rows[0].place
@@ -67,7 +67,7 @@ def nothing_missing_below(h: History, rows: list[Row]) -> None:
     must(not superseded(h, lost), "compaction may have removed it")
 
 
-@predicate("L4")
+@predicate("L4", "send")
 def nothing_lost(h: History, rows: list[Row]) -> None:
     """(v, o) ∈ A, the final scan reached the end ⇒ v in the scan."""
     ops(rows[:1], "send")
@@ -86,7 +86,7 @@ def _missing_at_the_end(h: History, lost: Row) -> None:
     must(not superseded(h, lost), "compaction may have removed it")
 
 
-@predicate("T1")
+@predicate("T1", "send")
 def not_torn(h: History, rows: list[Row]) -> None:
     """T committed, or any v ∈ T read as committed ⇒ every record of T is in the final scan."""
     ops(rows, "send")
@@ -96,14 +96,14 @@ def not_torn(h: History, rows: list[Row]) -> None:
     _missing_at_the_end(h, lost)
 
 
-@predicate("L5")
+@predicate("L5", "poll|scan")
 def no_phantom(h: History, rows: list[Row]) -> None:
     """v ∈ R ⇒ some send of v to the partition was attempted."""
     ops(rows, "poll|scan")
     must(not h.of(rows[0].place, rows[0].id, "send"), "somebody tried to send it there")
 
 
-@predicate("L6")
+@predicate("L6", "send poll|scan")
 def failed_is_not_read(h: History, rows: list[Row]) -> None:
     """v ∈ F ⇒ v ∉ R."""
     ops(rows, "send", "poll|scan")
@@ -113,7 +113,7 @@ def failed_is_not_read(h: History, rows: list[Row]) -> None:
     must(all(s.outcome == "fail" for s in sends), "another attempt to send it did not fail")
 
 
-@predicate("L8")
+@predicate("L8", "send poll|scan poll|scan")
 def acknowledged_offset(h: History, rows: list[Row]) -> None:
     """(v, o) ∈ A, (v, o′) ∈ R, o read as another record ⇒ o = o′."""
     ops(rows, "send", "poll|scan", "poll|scan")
@@ -126,7 +126,7 @@ def acknowledged_offset(h: History, rows: list[Row]) -> None:
     must(sent.id not in there, "it was read where it was acknowledged, too")
 
 
-@predicate("L9")
+@predicate("L9", "send send")
 def append_order(h: History, rows: list[Row]) -> None:
     """a ≺ b, both sent to one partition ⇒ o(a) < o(b)."""
     ops(rows, "send", "send")
@@ -138,7 +138,7 @@ def append_order(h: History, rows: list[Row]) -> None:
     must(first > second, "they are stored in this order")
 
 
-@predicate("L10")
+@predicate("L10", "poll|scan send")
 def no_read_of_the_future(h: History, rows: list[Row]) -> None:
     """v ∈ R ⇒ ¬(read ≺ the first send of v)."""
     ops(rows, "poll|scan", "send")
@@ -148,7 +148,7 @@ def no_read_of_the_future(h: History, rows: list[Row]) -> None:
         must(before(read, send), "an attempt to send it is not known to have begun later")
 
 
-@predicate("L11")
+@predicate("L11", "mark mark")
 def watermark_back(h: History, rows: list[Row]) -> None:
     """High watermarks told to one client by one replica in one leader epoch do not decrease."""
     ops(rows, "mark", "mark")
@@ -158,7 +158,7 @@ def watermark_back(h: History, rows: list[Row]) -> None:
     told_back(h, *rows)
 
 
-@predicate("L20")
+@predicate("L20", "earliest|latest earliest|latest")
 def answers_back(h: History, rows: list[Row]) -> None:
     """Answers of one kind to one client do not decrease."""
     must(rows[0].op == rows[1].op, "the questions differ")
@@ -178,7 +178,7 @@ def _answers_back(rows: list[Row], *expected: str) -> None:
     must(second < first, "the answer did not go back")
 
 
-@predicate("L12")
+@predicate("L12", "scan|dump|marker scan|dump|marker")
 def epochs_ascend(h: History, rows: list[Row]) -> None:
     """o < o′ ⇒ epoch(o) ≤ epoch(o′), in one log."""
     ops(rows, "scan|dump|marker", "scan|dump|marker")
@@ -193,7 +193,7 @@ def epochs_ascend(h: History, rows: list[Row]) -> None:
     must(first > second, "the epochs ascend")
 
 
-@predicate("L15")
+@predicate("L15", "send poll|scan poll|scan")
 def not_replaced(h: History, rows: list[Row]) -> None:
     """(v, o) acknowledged and read, a later read of o ⇒ again v."""
     ops(rows, "send", "poll|scan", "poll|scan")
@@ -205,7 +205,7 @@ def not_replaced(h: History, rows: list[Row]) -> None:
     must(before(early, late), "the second read is not known to have begun later")
 
 
-@predicate("L16")
+@predicate("L16", "list_offsets")
 def first_of_that_time(h: History, rows: list[Row]) -> None:
     """answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call."""
     ops(rows, "list_offsets")
@@ -233,7 +233,7 @@ def _touches(send: Row, asked: Row) -> bool:
     return same_clock(send, asked) and send.ret is not None and send.ret == asked.inv
 
 
-@predicate("C7")
+@predicate("C7", "mark send")
 def up_to_date(h: History, rows: list[Row]) -> None:
     """Acknowledged at o ≺ an empty poll ⇒ its high watermark is above o."""
     ops(rows, "mark", "send")

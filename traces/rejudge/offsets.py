@@ -54,7 +54,7 @@ def _since(writes: list[Write], op: str, asked: Row) -> float | None:
     return max((w.start for w in writes if w.row.op == op and w.end < now), default=None)
 
 
-@predicate("G7")
+@predicate("G7", "commit committed")
 def fetched_was_committed(h: History, rows: list[Row]) -> None:
     """An answer is a commit concurrent with the question, or the last one before it."""
     ops(rows, "commit", "committed")
@@ -66,7 +66,7 @@ def fetched_was_committed(h: History, rows: list[Row]) -> None:
     must(not _explained(writes, asked, since or _ALWAYS, True), "such a commit may have been there")
 
 
-@predicate("T9")
+@predicate("T9", "txn_offsets committed")
 def offsets_with_outputs(h: History, rows: list[Row]) -> None:
     """The offsets that T sent for a group are what it is answered ⇔ T committed."""
     ops(rows, "txn_offsets", "committed")

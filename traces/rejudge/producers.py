@@ -6,7 +6,7 @@ from traces.rejudge.history import ABORTED, COMMITTED, History
 from traces.rejudge.rows import Row, before
 
 
-@predicate("P1")
+@predicate("P1", "send send")
 def order_kept(h: History, rows: list[Row]) -> None:
     """One process: send i before send j, both stored ⇒ o(i) < o(j)."""
     ops(rows, "send", "send")
@@ -18,7 +18,7 @@ def order_kept(h: History, rows: list[Row]) -> None:
     must(second < first, "they are stored in this order")
 
 
-@predicate("P3")
+@predicate("P3", "init_producer|send send")
 def fenced(h: History, rows: list[Row]) -> None:
     """InitProducerId of a newer epoch ≺ send of an older one ⇒ the send is not acknowledged."""
     must(len(rows) == 2, "a sign of a newer epoch and a send were expected")
@@ -48,7 +48,7 @@ def _initialised(h: History, row: Row) -> Row | None:
     return found
 
 
-@predicate("P4")
+@predicate("P4", "init_producer init_producer")
 def epochs_grow(h: History, rows: list[Row]) -> None:
     """One transactional id, one producer id: init i ≺ init j ⇒ epoch(i) < epoch(j)."""
     ops(rows, "init_producer", "init_producer")
@@ -66,7 +66,7 @@ def _read_as_committed(row: Row) -> None:
     must(row.line.get("isolation") == "read_committed", "it was not read as committed")
 
 
-@predicate("T2")
+@predicate("T2", "poll|scan send")
 def waits_for_commit(h: History, rows: list[Row]) -> None:
     """v ∈ T read as committed ⇒ ¬(the read returned before T's commit was first requested)."""
     ops(rows, "poll|scan", "send")
@@ -88,7 +88,7 @@ def _asked_later(h: History, read: Row, sent: Row) -> None:
     must(returned < requested, "the commit had been requested")
 
 
-@predicate("T3")
+@predicate("T3", "send poll|scan")
 def stops_at_open(h: History, rows: list[Row]) -> None:
     """o read as committed at t, committed T has a record below o ⇒ T asked to commit by t."""
     ops(rows, "send", "poll|scan")
@@ -101,7 +101,7 @@ def stops_at_open(h: History, rows: list[Row]) -> None:
     _asked_later(h, read, sent)
 
 
-@predicate("T4")
+@predicate("T4", "poll|scan send")
 def aborted_unseen(h: History, rows: list[Row]) -> None:
     """T aborted, or never asked to commit ⇒ no v ∈ T is read as committed."""
     ops(rows, "poll|scan", "send")
@@ -112,7 +112,7 @@ def aborted_unseen(h: History, rows: list[Row]) -> None:
         must(h.state(attempt) == ABORTED, "an attempt to send it was not aborted")
 
 
-@predicate("T5")
+@predicate("T5", "poll send")
 def own_unread(h: History, rows: list[Row]) -> None:
     """A unit reads v ⇒ it did not send v."""
     ops(rows, "poll", "send")
@@ -124,7 +124,7 @@ def own_unread(h: History, rows: list[Row]) -> None:
     must(len(attempts) <= 1, "it may be what another call sent")
 
 
-@predicate("T8")
+@predicate("T8", "txn_commit txn_begin txn_commit")
 def one_at_a_time(h: History, rows: list[Row]) -> None:
     """Committed transactions of one id: [begin, request to commit] are disjoint."""
     ops(rows, "txn_commit", "txn_begin", "txn_commit")
@@ -149,7 +149,7 @@ def _begun(h: History, end: Row) -> Row | None:
     return None
 
 
-@predicate("T10")
+@predicate("T10", "poll poll")
 def consumed_once(h: History, rows: list[Row]) -> None:
     """Two committed transactions of one group do not both consume (partition, o)."""
     ops(rows, "poll", "poll")

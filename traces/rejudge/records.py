@@ -17,7 +17,7 @@ from traces.rejudge.keys import partition_of
 from traces.rejudge.rows import Place, Row
 
 
-@predicate("L7")
+@predicate("L7", "send|poll|scan|dump poll|scan|dump")
 def payload_intact(h: History, rows: list[Row]) -> None:
     """(v, h) sent, (v, h′) read or dumped ⇒ h = h′; of two readings, where no send is known."""
     ops(rows, "send|poll|scan|dump", "poll|scan|dump")
@@ -30,7 +30,7 @@ def payload_intact(h: History, rows: list[Row]) -> None:
     must(own not in hashes, "it is what was sent")
 
 
-@predicate("L17")
+@predicate("L17", "poll|scan|dump poll|scan|dump")
 def append_times_ascend(h: History, rows: list[Row]) -> None:
     """The leader stamps, o < o′ of one leader epoch ⇒ timestamp(o) ≤ timestamp(o′)."""
     ops(rows, "poll|scan|dump", "poll|scan|dump")
@@ -60,7 +60,7 @@ def _end(h: History, place: Place) -> int:
     return max((r.offset or 0 for r in h.rows(place, "scan_end") if r.ok), default=-1)
 
 
-@predicate("L18")
+@predicate("L18", "send")
 def last_of_key_stays(h: History, rows: list[Row]) -> None:
     """o the last of a key, the scan came past o ⇒ o in the scan, or a tombstone old enough."""
     ops(rows, "send")
@@ -82,7 +82,7 @@ def last_of_key_stays(h: History, rows: list[Row]) -> None:
     must(retention is None or not expired(h, gone), "the tombstone was old enough to go")
 
 
-@predicate("L19")
+@predicate("L19", "send send|scan|poll")
 def compaction_moves_nothing(h: History, rows: list[Row]) -> None:
     """(v, o) known, v in the final scan ⇒ at o; replaced and gone ⇒ not before its time."""
     place = one_place(rows)
@@ -104,7 +104,7 @@ def compaction_moves_nothing(h: History, rows: list[Row]) -> None:
     must(age(h, sent) < lag, "it was old enough to go")
 
 
-@predicate("A1")
+@predicate("A1", "send poll|scan|dump")
 def lives_apart(h: History, rows: list[Row]) -> None:
     """(v, i) sent, (v, j) read, i and j the topic's ids ⇒ i = j."""
     ops(rows, "send", "poll|scan|dump")
@@ -116,7 +116,7 @@ def lives_apart(h: History, rows: list[Row]) -> None:
     must(read.life not in lives, "it was sent to the topic that it was read from")
 
 
-@predicate("P6")
+@predicate("P6", "send")
 def key_names_partition(h: History, rows: list[Row]) -> None:
     """v sent with key k ⇒ partition(v) = hash(k) mod partitions."""
     ops(rows, "send")

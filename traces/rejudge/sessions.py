@@ -24,7 +24,7 @@ def _session(row: Row) -> tuple[Any, Any]:
     return row.line.get("producer_id"), row.line.get("producer_epoch")
 
 
-@predicate("P2")
+@predicate("P2", "send send / dump / dump dump")
 def session_without_gap(h: History, rows: list[Row]) -> None:
     """One (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed."""
     place = one_place(rows)
@@ -65,7 +65,7 @@ def _gap_in_dump(h: History, rows: list[Row]) -> None:
     must(1 < step < _SEQUENCES // 2, "the numbers follow one another")
 
 
-@predicate("P5")
+@predicate("P5", "send poll|scan send poll|scan")
 def stored_by_two_sessions(h: History, rows: list[Row]) -> None:
     """v sent in two sessions and read at o ≠ o′."""
     ops(rows, "send", "poll|scan", "send", "poll|scan")
@@ -76,7 +76,7 @@ def stored_by_two_sessions(h: History, rows: list[Row]) -> None:
     must(first.offset != second.offset, "it was read at one offset")
 
 
-@predicate("T7")
+@predicate("T7", "send marker|poll|scan")
 def ended_as_asked(h: History, rows: list[Row]) -> None:
     """The outcome of T in the log is the outcome that T's producer was answered."""
     ops(rows, "send", "marker|poll|scan")
@@ -121,7 +121,7 @@ def _marked_otherwise(h: History, sent: Row, marker: Row, committed: bool) -> No
     must((marker.line.get("control") == "commit") != committed, "the marker says what was answered")
 
 
-@predicate("T11")
+@predicate("T11", "send last_stable")
 def not_hanging(h: History, rows: list[Row]) -> None:
     """transaction.timeout.ms and 20 s after a record of T: the last stable offset is above."""
     ops(rows, "send", "last_stable")

@@ -66,7 +66,7 @@ def _successive(h: History, one: Row, two: Row) -> None:
     must(places[1] == places[0] + 1, "they are not successive deliveries")
 
 
-@predicate("S1")
+@predicate("S1", "acquire acquire")
 def held_by_one(h: History, rows: list[Row]) -> None:
     """[acquired, acknowledged or lock expired] of one (group, o) are disjoint."""
     ops(rows, *("acquire", "acquire", "acknowledge")[: len(rows)])
@@ -91,7 +91,7 @@ def _not_moved_back(h: History, row: Row, since: int, until: int) -> None:
         )
 
 
-@predicate("S2")
+@predicate("S2", "acknowledge acquire")
 def final_is_final(h: History, rows: list[Row]) -> None:
     """Accepted or rejected ≺ acquired: not the same (group, o)."""
     ops(rows, "acknowledge", "acquire")
@@ -103,7 +103,7 @@ def final_is_final(h: History, rows: list[Row]) -> None:
     _not_moved_back(h, given, ack.inv or 0, given.ret or 0)
 
 
-@predicate("S3")
+@predicate("S3", "acquire / acquire acquire")
 def counted(h: History, rows: list[Row]) -> None:
     """Counts of one (group, o) grow from 1, and none is above the limit."""
     _one_record(rows)
@@ -126,7 +126,7 @@ def counted(h: History, rows: list[Row]) -> None:
     _not_moved_back(h, two, one.inv or 0, two.ret or 0)
 
 
-@predicate("S4")
+@predicate("S4", "scan")
 def disposed_of(h: History, rows: list[Row]) -> None:
     """O between the first and the last delivered: accepted, rejected or given up at the end."""
     row = rows[-1]
@@ -150,7 +150,7 @@ def _left(h: History, place: Place, group: str | None, offset: int) -> bool:
     return not done and not (limit is not None and most >= limit)
 
 
-@predicate("S5")
+@predicate("S5", "committed committed|acquire / acquire send")
 def start_grows(h: History, rows: list[Row]) -> None:
     """Start offsets do not decrease, nothing below is given; committed ones only, if so set."""
     one_place(rows)

@@ -47,7 +47,7 @@ def _told_before(h: History, said: Row, row: Row) -> None:
     must(own < start, "it is not below the start")
 
 
-@predicate("L13")
+@predicate("L13", "log_start log_start|poll")
 def log_start_grows(h: History, rows: list[Row]) -> None:
     """Log starts in one leader epoch do not decrease, and no later poll reads below one."""
     ops(rows, "log_start", "log_start|poll")
@@ -63,7 +63,7 @@ def log_start_grows(h: History, rows: list[Row]) -> None:
     _told_before(h, one, two)
 
 
-@predicate("A2")
+@predicate("A2", "delete_records log_start|earliest|poll|scan")
 def deleted_is_gone(h: History, rows: list[Row]) -> None:
     """DeleteRecords up to o answered ≺ a log start is told or a record read ⇒ it is ≥ o."""
     ops(rows, "delete_records", "log_start|earliest|poll|scan")
@@ -73,7 +73,7 @@ def deleted_is_gone(h: History, rows: list[Row]) -> None:
     _told_before(h, deleted, told)
 
 
-@predicate("L14")
+@predicate("L14", "dump|marker dump|marker|dump_end")
 def replicas_agree(h: History, rows: list[Row]) -> None:
     """Log starts ≤ o < high watermarks of r and s ⇒ log_r[o] = log_s[o]."""
     ops(rows, "dump|marker", "dump|marker|dump_end")
