@@ -199,10 +199,12 @@ cores. CPU-s are of all processes of a system. A ratio above 1: we are better th
 Consuming takes less than a second and varies more than it differs; it is the best of five times.
 
 {figures}
-By py-spy, 53 us of CPU are what a small produce request costs at one replica, spread over the \
-whole way of the request: 17 % wait for the socket and read it, 8 % write the file, 7 % the \
-answers; no function of ours has more than 3.5 %. At three replicas it is 0.11 ms: what came in \
-one burst is fetched by followers in one answer. Consuming is bound by the client: 100,000 \
+A small produce request costs 38 to 45 us of CPU at one replica and 56 to 66 at three, where it \
+was 46 to 51 and 76 to 86 before requests were read by fewer calls and kept as one object \
+(`bench/bench_broker.py`, by turns on a busy machine). 3 % of it is the kernel's, the rest is \
+spread over the whole way of the request: by py-spy reading it takes 7 %, and no other function \
+more than 5 %. At three replicas what came in one burst is fetched by followers in one answer. \
+Consuming is bound by the client: 100,000 \
 records of 1 KiB cost the broker 0.06 s of CPU, most of it the socket's. Topics of 1,000 \
 partitions wait for the disk: each replica's folder and `partition.metadata` are flushed, all of \
 them together, and two flushes more for each `leader-epoch-checkpoint`, at the leader when it is \

@@ -1,11 +1,13 @@
 """`highwater broker` from outside: what it prints, what it keeps, how it ends, what it refuses."""
 
+import re
 import signal
 import socket
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import pytest
 
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.processes import refused, running
@@ -77,6 +79,18 @@ def test_without_data_nothing_is_kept(tmp_path: Path) -> None:
         assert send(addresses, "gone", [b"a"]) == [0]
     with running("--port", 0) as (addresses, _):
         assert send(addresses, "gone", [b"b"]) == [0]
+
+
+def test_what_the_readme_shows_runs(capfd: pytest.CaptureFixture[str]) -> None:
+    """The broker and the client as they stand there, on another port."""
+    text = (Path(__file__).parents[3] / "README.md").read_text()
+    (arguments,) = re.findall(r"^\$ .venv/bin/highwater broker (--.*) --port 9092$", text, re.M)
+    (client,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    assert "127.0.0.1:9092" in client
+    with running(*arguments.split(), "--port", 0) as (addresses, _):
+        assert len(addresses.split(",")) == 3
+        exec(client.replace("127.0.0.1:9092", addresses.partition(",")[0]), {})
+    assert capfd.readouterr().out == "None 0\n"
 
 
 def test_a_port_in_use_is_one_line() -> None:
