@@ -32,7 +32,12 @@ class ConsumerGroupRecorder(GroupRecorder):
     """The steps of one group; static members end the recording."""
 
     topics: Mapping[str, Uuid] = field(kw_only=True)
-    partitions: Sequence[Partition] = field(kw_only=True)
+    names: Sequence[TopicPartition] = field(kw_only=True)
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """The partitions by the ids of their topics."""
+        return [(self.topics[one.topic], one.partition) for one in self.names]
 
     @property
     def spec(self) -> str:

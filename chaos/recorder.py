@@ -244,9 +244,10 @@ class Registrations:
 class Recorder:
     """The traces of one run."""
 
-    replication: Mapping[TopicPartition, Replication]
+    replication: dict[TopicPartition, Replication]
     replica: ReplicaOf
     group: GroupRecorder
+    _registrations: Registrations = field(init=False)
 
     @classmethod
     def of(
@@ -272,13 +273,19 @@ class Recorder:
     def attach(self, simulation: Simulation) -> None:
         """Record what the nodes of a run say of their steps."""
         timeline = simulation.timeline
+        self._registrations = Registrations(lambda: timeline.now, self.replication, self.replica)
         watchers = {
             **partition_watchers(lambda: timeline.now, self.replication, self.replica),
-            **Registrations(lambda: timeline.now, self.replication, self.replica).watchers(),
+            **self._registrations.watchers(),
         }
         for kind, watcher in watchers.items():
             simulation.watch(kind, watcher)
         self.group.attach(simulation.watch)
+
+    def add(self, name: TopicPartition) -> None:
+        """Record a partition that was added, of which nothing has happened yet."""
+        one = self.replication[name] = Replication(partition_trace(name))
+        self._registrations.join(one)
 
 
 def partition_trace(name: TopicPartition) -> Trace:

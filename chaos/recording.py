@@ -79,9 +79,9 @@ def _meta(run: Run, history: History) -> dict[str, Any]:
         "complete": run.complete,
         # By their names a reader of the run notices a file that is not there.
         "processes": sorted(history.calls),
-        "topics": {"orders": _topic(settings)},
+        "topics": {"orders": _topic(settings, len(run.partitions))},
         # What a coordinator knows is as safe as any record, and lost as easily.
-        "internal_topics": {"__consumer_offsets": _topic(settings) | {"partitions": 1}},
+        "internal_topics": {"__consumer_offsets": _topic(settings, 1)},
         "producers": {
             f"p{i}": {
                 "acks": acks,
@@ -105,9 +105,9 @@ def _fault(fault: Fault) -> dict[str, Any]:
     return told
 
 
-def _topic(settings: Settings) -> dict[str, Any]:
+def _topic(settings: Settings, partitions: int) -> dict[str, Any]:
     return {
-        "partitions": settings.partitions,
+        "partitions": partitions,
         "replication_factor": 3,
         "min_insync_replicas": settings.min_isr,
         "cleanup_policy": "delete",

@@ -85,6 +85,9 @@ class Settings:
     # Whether a client deletes what the group has committed
     deletes: bool = False
 
+    # Whether the topic is given more partitions on the way
+    adds_partitions: bool = False
+
     # How long, and how wild
     fault_ms: int = 6000
     calm_ms: int = 40000
@@ -180,6 +183,8 @@ GROUP_FAULTS = ("member_leave",)
 # Named by who wants them: no seed draws them by itself
 NAMED_FAULTS = ("disk",)
 FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS
+ADD_PARTITION = "add_partition"
+"""What the setting `adds_partitions` puts into a script, beside the faults that the seed draws."""
 
 
 def _of_type(name: str, value: object, like: object) -> None:

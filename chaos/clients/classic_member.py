@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from chaos.clients.group_member import ANSWER_MS, CommitTag, GroupMember
-from chaos.sim.addresses import GROUP, TOPIC
+from chaos.sim.addresses import GROUP, MOST_PARTITIONS, TOPIC
 from refimpl.assignors import (
     ASSIGNORS,
     PROTOCOL_TYPE,
@@ -52,6 +52,8 @@ class ClassicMember(GroupMember):
         if self.state == UNKNOWN:
             if now >= self.next_at:
                 self._join()
+        elif self.state == STABLE and self.consumer.must_assign_again(self.leaders.partitions):
+            self._join()
         elif self.state == STABLE and now >= self.next_heartbeat:
             self.next_heartbeat = now + self.simulation.settings.member_session_ms // 4
             who = self.group_generation, self.member_id
@@ -109,7 +111,8 @@ class ClassicMember(GroupMember):
         assignments: Sequence[tuple[str, bytes]] = ()
         if body.leader == body.member_id:
             members = [self.assignor.member(one.member_id, one.metadata) for one in body.members]
-            topics = unracked({TOPIC: self.simulation.settings.partitions})
+            self.consumer.assigns(self.leaders.partitions)
+            topics = unracked({TOPIC: self.leaders.partitions})
             made = self.assignor.assign(members, topics)
             assignments = [(member, write_assignment(parts)) for member, parts in made.items()]
         who = self.group_generation, self.member_id, None, PROTOCOL_TYPE, body.protocol_name
@@ -144,7 +147,7 @@ class ClassicMember(GroupMember):
             self._join()  # what was given up is somebody's in the next generation
 
     def _own_as_told(self, left: str) -> None:
-        self._own([one for one in range(len(self.parts)) if one in self.consumer.owned], left)
+        self._own([one for one in range(MOST_PARTITIONS) if one in self.consumer.owned], left)
 
     def _lose(self, error: str) -> None:
         """The group has gone on without us: nothing is ours any more."""

@@ -103,6 +103,7 @@ class Consumer:
 
     def _tick(self, now: int) -> None:
         """Be a member, and work on what is ours."""
+        self.leaders.keep_up()
         self._take_part(now)
         for partition in self.owned:
             if partition not in self.fetching:
@@ -111,6 +112,12 @@ class Consumer:
     def _take_part(self, now: int) -> None:
         """Do what the group's protocol asks for at this time."""
         raise NotImplementedError
+
+    def _know(self, partition: int) -> None:
+        """Have a place for a partition that was added, and for those before it."""
+        for number in range(len(self.parts), partition + 1):
+            member = Member(self.member, self.simulation.settings.commit_when)
+            self.parts.append(Part(TopicPartition(TOPIC, number), member))
 
     # Work
 

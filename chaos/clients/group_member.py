@@ -23,7 +23,7 @@ ANSWER_MS = 250
 
 # What an error of a coordinator means, whatever was asked
 LOOK_UP = frozenset(("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"))
-BACK_OFF = frozenset(("COORDINATOR_LOAD_IN_PROGRESS",))
+BACK_OFF = frozenset(("COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION"))
 ZOMBIE = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"))
 ANSWERS = (
     *(g.FindCoordinatorResponse, g.JoinGroupResponse, g.SyncGroupResponse, g.HeartbeatResponse),
@@ -166,6 +166,8 @@ class GroupMember(Consumer):
         """Own these partitions from now on; what is not among them any more has been `left`."""
         now = tuple(sorted(owned))
         gone = tuple([one for one in self.owned if one not in now])
+        if now:
+            self._know(now[-1])
         self.owned = now
         self.fetching -= set(gone)
         for partition in gone:

@@ -4,16 +4,20 @@ from random import Random
 
 from attrs import define, field
 
-from chaos.sim.addresses import BROKERS
+from chaos.sim.addresses import BROKERS, TOPIC
 from chaos.sim.simulation import Simulation
 from refimpl.broker.messages import MetadataRequest, MetadataResponse, Request, TopicPartition
 
 PATIENCE_MS = 60
+METADATA_MAX_AGE_MS = 300
 
 
 @define(eq=False)
 class Leaders:
-    """The leaders that one client knows; it asks any broker, which may know older ones."""
+    """The leaders that one client knows; it asks any broker, which may know older ones.
+
+    `partitions` is how many the topic has, as far as the client has heard.
+    """
 
     client: int
     simulation: Simulation
@@ -22,6 +26,20 @@ class Leaders:
         factory=dict[TopicPartition, tuple[int, int]]
     )
     asked_at: int = -PATIENCE_MS
+    told_at: int = 0
+    partitions: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Begin with the topic as everybody knows it."""
+        self.partitions = self.simulation.settings.partitions
+
+    def keep_up(self) -> None:
+        """Ask again when what is known is old, where partitions are added: metadata.max.age.ms."""
+        simulation = self.simulation
+        if not simulation.settings.adds_partitions:
+            return
+        if simulation.timeline.now - self.told_at >= METADATA_MAX_AGE_MS:
+            self.refresh()
 
     def of(self, partition: TopicPartition) -> int | None:
         """Who leads, as far as we know; if we do not, somebody is asked."""
@@ -46,8 +64,11 @@ class Leaders:
 
     def told(self, response: MetadataResponse) -> None:
         """A broker has answered: what is of a newer leader epoch counts."""
-        self.asked_at = self.simulation.timeline.now - PATIENCE_MS + 10
+        self.told_at = now = self.simulation.timeline.now
+        self.asked_at = now - PATIENCE_MS + 10
         for one in response.partitions:
+            if one.partition.topic == TOPIC:
+                self.partitions = max(self.partitions, one.partition.partition + 1)
             known = self.known.get(one.partition)
             if one.error is None and (known is None or one.leader_epoch >= known[0]):
                 self.known[one.partition] = one.leader_epoch, one.leader

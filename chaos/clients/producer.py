@@ -92,6 +92,7 @@ class Producer:
         timeline, settings = self.simulation.timeline, self.simulation.settings
         now = timeline.now
         timeline.at(now + settings.produce_ms, self.id, TICK)
+        self.leaders.keep_up()
         for sending in tuple(self.sending.values()):
             if now - sending.first_at > settings.delivery_timeout_ms:
                 self._give_up(sending)
@@ -108,7 +109,7 @@ class Producer:
     def _send(self) -> None:
         """A new batch, where there is room; with idempotence in order, one at a time."""
         settings = self.simulation.settings
-        partition = TopicPartition(TOPIC, int(self.rng.random() * settings.partitions))
+        partition = TopicPartition(TOPIC, int(self.rng.random() * self.leaders.partitions))
         busy = sum(1 for other in self.sending.values() if other.partition == partition)
         if busy >= (1 if settings.idempotence else settings.max_in_flight):
             return

@@ -11,6 +11,7 @@ from chaos.faults.script import Fault, Script
 from chaos.sim.addresses import (
     BROKERS,
     CONTROLLER,
+    MOST_PARTITIONS,
     NEMESIS,
     OFFSETS,
     OFFSETS_NUMBER,
@@ -21,13 +22,13 @@ from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Link
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
+from refimpl.broker import control_messages as c
 from refimpl.broker import znodes
-from refimpl.broker.messages import (
-    TopicPartition,
-)
+from refimpl.broker.messages import Request, Response, TopicPartition
 from refimpl.metadata.contract import Delete
 
 NODES = (CONTROLLER, *BROKERS)
+RETRY_MS = 100
 
 
 class Begin(NamedTuple):
@@ -60,6 +61,9 @@ class Nemesis:
     paused_until: int = 0
     over: bool = False
     down: int = 0
+    #: How many partitions the topic is to have, and how many it has, as we were told
+    wanted: int = 0
+    partitions: int = 0
 
     def start(self) -> None:
         """Put every fault on the timeline."""
@@ -67,7 +71,9 @@ class Nemesis:
             self.simulation.timeline.at(fault.at_ms, NEMESIS, Begin(index))
 
     def handle(self, message: Any) -> None:
-        """A fault begins, or ends."""
+        """A fault begins, or ends, or something that was asked for is answered."""
+        if isinstance(message, Response):
+            self._answered(message)
         if self.over:
             return
         if isinstance(message, End):
@@ -97,7 +103,11 @@ class Nemesis:
                 timeline.at(timeline.now, node.id, RESTART)
 
     def _leader(self, partition: int) -> int | None:
-        return self.controller.partition(_name(partition)).leader
+        return self.controller.partition(_name(partition)).leader if self._has(partition) else None
+
+    def _has(self, partition: int) -> bool:
+        """Whether it is there: one that was to be added may be late."""
+        return partition == OFFSETS_NUMBER or partition < self.controller.partitions_of(TOPIC)
 
     def _broker(self, fault: Fault) -> BrokerHost:
         return self.brokers[(fault.who or self._leader(fault.partition) or 1) - 1]
@@ -133,7 +143,7 @@ class Nemesis:
             return False
         if not self.down:
             return True
-        numbers = (*range(self.simulation.settings.partitions), OFFSETS_NUMBER)
+        numbers = (*range(self.controller.partitions_of(TOPIC)), OFFSETS_NUMBER)
         epoch = self.brokers[self.down - 1].node.context.broker_epoch
         return self.controller.knows(self.down, epoch) and all(
             self.down in self.controller.partition(_name(number)).isr for number in numbers
@@ -162,7 +172,8 @@ class Nemesis:
             self._later(fault, lambda: self._lead(fault.partition, leader))
 
     def _lead(self, partition: int, broker: int) -> None:
-        self.controller.move_leader(_name(partition), broker)
+        if self._has(partition):
+            self.controller.move_leader(_name(partition), broker)
 
     def _expire(self, fault: Fault) -> None:
         """The store ends the session of a broker, or of the controller's, which lives."""
@@ -194,10 +205,34 @@ class Nemesis:
         store = self.controller
         if not isinstance(store, StoreHost):
             return
-        for number in range(self.simulation.settings.partitions):
+        for number in range(store.partitions_of(TOPIC)):
             name = TopicPartition(TOPIC, number)
             if store.moved(name):
                 store.reassign(name, BROKERS)
+
+    def _add_partition(self, fault: Fault) -> None:
+        """Ask for one partition more, until the topic has it (KIP-195)."""
+        wanted = max(self.wanted, self.controller.partitions_of(TOPIC)) + 1
+        self.wanted = min(wanted, MOST_PARTITIONS)
+        self._ask_for_partitions()
+
+    def _ask_for_partitions(self) -> None:
+        """Ask whoever believes to be controller, and later again."""
+        if self.controller.partitions_of(TOPIC) < self.wanted:
+            wanted = c.NewPartitions(TOPIC, self.wanted)
+            body = c.Envelope(c.CreatePartitionsRequest((wanted,)))
+            for target in self.controller.believers():
+                self.simulation.network.send(Request(NEMESIS, target, self.wanted, body))
+            at_ms = self.simulation.timeline.now + RETRY_MS
+            self.simulation.timeline.at(at_ms, NEMESIS, End(self._ask_for_partitions))
+
+    def _answered(self, response: Response) -> None:
+        match response.body:
+            case c.CreatePartitionsResponse([c.TopicResult(error=None)]):
+                self.partitions = max(self.partitions, response.correlation_id)
+                self.simulation.counts["partitions added to the topic"] += 1
+            case _:
+                pass
 
     def _member_crash(self, fault: Fault) -> None:
         consumer, timeline = self.consumers[fault.who - 1], self.simulation.timeline

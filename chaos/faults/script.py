@@ -4,13 +4,14 @@ A seed expands to a script, and the script is what is made smaller when a run fa
 be named by role ("leader of partition 0"), so that a shorter script still means the same.
 """
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
-from chaos.settings import FAULTS, Settings
-from chaos.sim.addresses import OFFSETS_NUMBER
+from chaos.settings import ADD_PARTITION, FAULTS, Settings
+from chaos.sim.addresses import MOST_PARTITIONS, OFFSETS_NUMBER
 
 # Which links of a broker are cut; "from" and "to" are seen from the broker.
 NOISES = ("drop", "duplicate", "delay", "stray")
@@ -66,6 +67,8 @@ class Fault:
                 return f"crash the store {when}{last}, {self.part:.0%} of the write survives"
             case "depose":
                 return "delete /controller"
+            case "add_partition":
+                return "give orders one partition more"
             case "disk":
                 return f"the disk of {whom} fails, which starts again after {self.for_ms} ms"
             case "elect":
@@ -87,8 +90,9 @@ class Fault:
     def from_json(cls, values: dict[str, Any]) -> "Fault":
         """Read what `as_json` wrote; raises ValueError or TypeError."""
         fault = cls(**values)
-        if fault.what not in FAULTS:
-            raise ValueError(f"what: expected one of {', '.join(FAULTS)}, found {fault.what!r}")
+        known = (*FAULTS, ADD_PARTITION)
+        if fault.what not in known:
+            raise ValueError(f"what: expected one of {', '.join(known)}, found {fault.what!r}")
         expected = HOWS.get(fault.what, ("",))
         if fault.how not in expected:
             raise ValueError(f"how: expected one of {', '.join(expected)}, found {fault.how!r}")
@@ -99,6 +103,8 @@ class Fault:
 
 
 Script = tuple[Fault, ...]
+YOUNG = "crash", "pause", "cut", "slow", "elect", "lag"
+"""What hits the leader of a partition that was added a moment ago."""
 
 
 def expand(settings: Settings) -> Script:
@@ -109,7 +115,22 @@ def expand(settings: Settings) -> Script:
     while settings.faults and at < settings.fault_ms:
         faults.append(_fault(settings, int(at), rng))
         at += rng.expovariate(1.0 / settings.gap_ms)
+    if settings.adds_partitions:
+        faults = sorted([*faults, *_additions(settings)], key=lambda one: one.at_ms)
     return tuple(faults)
+
+
+def _additions(settings: Settings) -> Iterator[Fault]:
+    """When the topic gets partitions, and what goes wrong where one has only just been added; the
+    seed's other faults are as they are without."""
+    rng = Random(settings.seed * 2 + 1003)
+    for number in range(settings.partitions, min(settings.partitions + 3, MOST_PARTITIONS)):
+        at_ms = rng.randrange(settings.fault_ms)
+        yield Fault(at_ms, ADD_PARTITION)
+        if rng.random() < 0.5:
+            soon = at_ms + int(rng.expovariate(1.0 / 50))
+            what = rng.choice([one for one in YOUNG if one in settings.faults] or ["elect"])
+            yield evolve(_fault(evolve(settings, faults=(what,)), soon, rng), partition=number)
 
 
 def _fault(settings: Settings, at_ms: int, rng: Random) -> Fault:

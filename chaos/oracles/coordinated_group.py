@@ -40,7 +40,7 @@ class CoordinatedGroup:
     simulation: Simulation
     log_of: Callable[[int], BrokerLog]
     offsets: PartitionOracle
-    partitions: Sequence[GroupPartition]
+    partitions: list[GroupPartition]
     members: Sequence[GroupMember]
     counts: Counter[str]
     #: Where each commit stands first, by its partition and tag

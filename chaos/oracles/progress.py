@@ -83,7 +83,15 @@ class ProgressOracle:
         for oracle in self.partitions:
             if not oracle.unavailable() and (missing := self._missing_in(oracle)):
                 return f"{oracle.name}: {missing}"
-        return self._undecided()
+        return self._unknown() or self._undecided()
+
+    def _unknown(self) -> str:
+        """Which partitions that were added are lost, or of no broker."""
+        there, told = self.nemesis.controller.partitions_of(TOPIC), self.nemesis.partitions
+        if there < told:
+            return f"{TOPIC} has {there} partitions, and somebody was told that it has {told}"
+        known = len(self.partitions)
+        return f"no broker knows that {TOPIC} has {there} partitions" if there > known else ""
 
     def _not_done(self) -> str:
         """What the group has not committed yet, where it can; then its log has to be well, too."""

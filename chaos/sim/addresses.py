@@ -22,8 +22,8 @@ GROUP = "g"
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
 OFFSETS_ID = b"offsets".ljust(16, b"-")
 TOPIC_IDS = {TOPIC: TOPIC_ID, OFFSETS.topic: OFFSETS_ID}
-OFFSETS_NUMBER = 9
-"""What a fault calls the partition of the offsets topic: the topic has at most 9."""
+MOST_PARTITIONS = OFFSETS_NUMBER = 9
+"""The topic has at most so many partitions, and so this is that of the offsets topic in a fault."""
 
 
 class Tick(NamedTuple):

@@ -52,6 +52,14 @@ class ControllerHost:
         """What is in force for a partition."""
         return self.controller.partitions[name].state
 
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        return len(self.controller.metadata.topics[topic].partitions)
+
+    def believers(self) -> list[int]:
+        """Whoever acts as controller."""
+        return [CONTROLLER]
+
     def knows(self, broker: int, broker_epoch: int) -> bool:
         """Whether the process that has this epoch is the one that is registered."""
         return self.controller.registry.epochs.get(broker) == broker_epoch
@@ -117,7 +125,12 @@ class BrokerHost:
         self.nodes.append(
             Node(*(self.id, self.config, self.disk, topics, process), group_config=self.groups)
         )
-        self._carry_out(self.node.start(simulation.timeline.now, self.partitions))
+        self._carry_out(self.node.start(simulation.timeline.now, self._partitions()))
+
+    def _partitions(self) -> Sequence[TopicPartition]:
+        """The partitions that everybody starts with, and whatever else the disk has."""
+        found = self.disk.partitions()
+        return [*self.partitions, *(one for one in found if one not in self.partitions)]
 
     def handle(self, message: Any) -> None:
         """Let the process have a message or a timer of its own; one that is down hears nothing."""

@@ -39,6 +39,7 @@ from chaos.oracles.violation import Violation
 from chaos.oracles.watch import ReplicationOracles
 from chaos.recorder import Recorder
 from chaos.settings import Settings
+from chaos.sim.added import AddedPartitions
 from chaos.sim.addresses import (
     BROKERS,
     FIRST_CLIENT,
@@ -65,6 +66,7 @@ from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import BecameFollower, BecameLeader, Registered
 from refimpl.groups.config import GroupConfig
 from refimpl.machines.group import Member
+from refimpl.machines.messages import LeaderAndIsr
 from refimpl.machines.replica import Replica
 from refimpl.storage.config import LogConfig
 from refimpl.storage.schema import Uuid
@@ -172,30 +174,38 @@ def build(
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
     everything = [*names, OFFSETS]
     controller, brokers = _cluster(simulation, everything)
+    added = AddedPartitions(names)
+    if settings.adds_partitions:
+        added.attach(simulation)
     replicas: dict[TopicPartition, dict[int, Replica]] = {name: {} for name in everything}
+    added.told.append(lambda name: replicas.update({name: _nothing()}))
     _watch_registrations(simulation, brokers, replicas)
     recorder = None
     if events:
         of_group = _group_recorder(simulation, names, replicas[OFFSETS])
         recorder = Recorder.of(everything, partial(_replica, brokers), of_group)
         recorder.attach(simulation)  # first of all, so that a step that breaks something is there
+        added.told.append(partial(_record, recorder, controller))
     counting.attach(simulation)
-    partitions = [
-        PartitionOracle(
-            f"{name.topic}:{name.partition}",
-            settings,
-            controller.partition(name),
-            replicas[name],
-            simulation.counts,
-        )
-        for name in everything
-    ]
-    ReplicationOracles(dict(zip(everything, partitions, strict=True))).attach(simulation)
-    *of_topic, _ = partitions
+
+    def judge(name: TopicPartition) -> PartitionOracle:
+        about = settings, controller.partition(name), replicas[name], simulation.counts
+        return PartitionOracle(f"{name.topic}:{name.partition}", *about)
+
+    judged = {name: judge(name) for name in everything}
+    offsets, of_topic = judged[OFFSETS], [judged[name] for name in names]
+    ReplicationOracles(judged).attach(simulation)
     consumers, producers = _clients(simulation, names)
     clients = [node.id for node in (*consumers, *producers)]
-    group = _group(simulation, partitions, brokers, consumers)
+    group = _group(simulation, offsets, of_topic, brokers, consumers)
     group.attach()
+
+    def judge_added(name: TopicPartition) -> None:
+        oracle = judged[name] = judge(name)
+        of_topic.append(oracle)
+        group.partitions.append(_of_group(simulation, oracle))
+
+    added.told.append(judge_added)
     control_plane = operations = operator = None
     if isinstance(controller, StoreHost):
         control_plane = ControlPlaneOracle(simulation, controller, simulation.counts)
@@ -204,8 +214,7 @@ def build(
         operations.attach()
         operator = Operator(clients[-1] + 1, simulation, Random(settings.seed * 2 + 1001))
         clients.append(operator.id)
-    judged = dict(zip(names, of_topic, strict=True))
-    deletion = _deletion(clients[-1] + 1, simulation, group.partitions, judged)
+    deletion = _deletion(clients[-1] + 1, simulation, group.partitions, names, judged)
     purgers = [] if deletion is None else [deletion.purger]
     clients += [purger.id for purger in purgers]
     nemesis = Nemesis(simulation, script, controller, brokers, consumers, tuple(clients), operator)
@@ -235,27 +244,43 @@ def _group_recorder(
     about = GROUP, lambda: simulation.timeline.now, replicas.__getitem__
     if simulation.settings.group_protocol == "classic":
         return ClassicGroupRecorder(*about, partitions=names)
-    topic = Uuid(TOPIC_ID)
-    partitions = [(topic, name.partition) for name in names]
-    return ConsumerGroupRecorder(*about, topics={TOPIC: topic}, partitions=partitions)
+    return ConsumerGroupRecorder(*about, topics={TOPIC: Uuid(TOPIC_ID)}, names=names)
+
+
+def _nothing() -> dict[int, Replica]:
+    """Replicas of a partition that no broker has opened."""
+    return {broker: Replica(broker) for broker in BROKERS}
+
+
+def _record(
+    recorder: Recorder, controller: ControllerHost | StoreHost, name: TopicPartition
+) -> None:
+    """Record a partition that was added, if it begins as the spec does: led by broker 1, and all
+    are in sync."""
+    if controller.partition(name).decision == LeaderAndIsr(1, 1, frozenset(BROKERS), 1):
+        recorder.add(name)
+
+
+def _of_group(simulation: Simulation, oracle: PartitionOracle) -> GroupPartition:
+    return GroupPartition(oracle.name, simulation.settings, oracle, simulation.counts)
 
 
 def _group(
     simulation: Simulation,
+    offsets: PartitionOracle,
     partitions: list[PartitionOracle],
     brokers: list[BrokerHost],
     members: list[GroupMember],
 ) -> CoordinatedGroup:
-    *of_topic, offsets = partitions
-    settings, counts = simulation.settings, simulation.counts
-    kind = ClassicGroupOracle if settings.group_protocol == "classic" else ConsumerGroupOracle
+    classic = simulation.settings.group_protocol == "classic"
+    kind = ClassicGroupOracle if classic else ConsumerGroupOracle
     return kind(
         simulation,
         lambda broker: brokers[broker - 1].node.partitions[OFFSETS].log,
         offsets,
-        [GroupPartition(one.name, settings, one, counts) for one in of_topic],
+        [_of_group(simulation, one) for one in partitions],
         members,
-        counts,
+        simulation.counts,
     )
 
 
@@ -281,8 +306,11 @@ def _disk(simulation: Simulation) -> MemoryLogs | CrashingLogs:
 
 
 def _replica(brokers: list[BrokerHost], broker: int, name: TopicPartition) -> Replica | None:
-    partition = brokers[broker - 1].node.partitions.get(name)
-    return None if partition is None else partition.replica
+    host = brokers[broker - 1]
+    partition = host.node.partitions.get(name)
+    if partition is None:
+        return None if name in host.partitions else Replica(broker)  # one that it has still to open
+    return partition.replica
 
 
 def _watch_registrations(
@@ -297,13 +325,17 @@ def _watch_registrations(
         for name, of_broker in replicas.items():
             if name in node.partitions:
                 of_broker[seen.broker] = node.partitions[name].replica
+            elif name not in known:  # it was added, and what the broker had of it is lost
+                of_broker[seen.broker] = Replica(seen.broker)
         simulation.counts["registrations"] += 1
 
     def takes_part(who: int, seen: BecameLeader | BecameFollower) -> None:
         replicas[seen.partition][who] = brokers[who - 1].node.partitions[seen.partition].replica
 
+    known = {*replicas}
     simulation.watch(Registered, registered)
-    if simulation.settings.store:  # where a replica may be deleted, and come again
+    settings = simulation.settings
+    if settings.store or settings.adds_partitions:  # where a replica may come, or go and come again
         simulation.watch(BecameLeader, takes_part)
         simulation.watch(BecameFollower, takes_part)
 
@@ -404,6 +436,7 @@ def _deletion(
     node: int,
     simulation: Simulation,
     groups: Sequence[GroupPartition],
+    names: Sequence[TopicPartition],
     partitions: Mapping[TopicPartition, PartitionOracle],
 ) -> DeletionOracle | None:
     """A client that deletes records, where the settings say so, and who judges what comes of it."""
@@ -415,7 +448,7 @@ def _deletion(
     def committed(number: int) -> int:
         return groups[number].answered
 
-    purger = Purger(node, simulation, tuple(partitions), committed, rng, leaders)
+    purger = Purger(node, simulation, names, committed, rng, leaders)
     oracle = DeletionOracle(partitions, purger)
     oracle.attach(simulation)
     return oracle

@@ -169,6 +169,11 @@ class StoreHost:
         """What the store has of a partition."""
         return PartitionView(self, znodes.state_path(name))
 
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        path = znodes.topic_path(topic)
+        return len(znodes.topic_of(self.store.tree.nodes[path].data)[1])
+
     def move_leader(self, partition: TopicPartition, broker: int) -> None:
         """Ask whoever believes to be controller to put a broker first, and to let it lead."""
         order = (broker, *(one for one in BROKERS if one != broker))

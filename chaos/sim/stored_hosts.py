@@ -6,13 +6,13 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.sim.addresses import STORE, ProcessTimer
+from chaos.sim.addresses import STORE, TOPIC_IDS, ProcessTimer
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.store import PROCESSES, StoreHost
 from refimpl.broker import observations as o
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.lifecycle import BrokerAddress
-from refimpl.broker.messages import Request, Timer, TopicPartition
+from refimpl.broker.messages import Request, Timer
 from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
 from refimpl.metadata import contract
@@ -73,11 +73,6 @@ class StoredBrokerHost(BrokerHost):
         self.client = StoreClient(self._client_id, simulation.settings.session_ms)
         self._from_store(self.client.start(now))
 
-    def _partitions(self) -> Sequence[TopicPartition]:
-        """The partitions that everybody starts with, and whatever else the disk has."""
-        found = self.disk.partitions()
-        return [*self.partitions, *(one for one in found if one not in self.partitions)]
-
     def handle(self, message: Any) -> None:
         """Let the process have what the network, its timers or its session have for it."""
         if self.up and type(message) is Request and isinstance(message.body, Frame):
@@ -123,7 +118,7 @@ class StoredBrokerHost(BrokerHost):
             self._from_store(self.client.send(self.simulation.timeline.now, request))
 
     def _is_watched(self, output: Any) -> bool:
-        return not isinstance(output, OF_PARTITIONS) or output.partition in self.partitions
+        return not isinstance(output, OF_PARTITIONS) or output.partition.topic in TOPIC_IDS
 
     def _stopped(self) -> None:
         self._from_store(self.client.close(self.simulation.timeline.now))

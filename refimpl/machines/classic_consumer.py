@@ -26,6 +26,8 @@ class ClassicConsumer:
     owned: frozenset[Partition] = frozenset()
     #: What it gave up when it heard of its generation, and the leader still takes for its own
     missed: frozenset[Partition] = frozenset()
+    #: As leader: of how many partitions it knew when it assigned them; 0 for who has not assigned
+    counted: int = 0
 
     def prepare_join(self) -> None:
         """A rebalance begins, and the consumer joins it."""
@@ -40,10 +42,19 @@ class ClassicConsumer:
         kept its word has given nothing away in a generation that the consumer was in. (Kafka's
         clients keep it until they hear of their assignment.)
         """
-        self.missed = frozenset()
+        self.missed, self.counted = frozenset(), 0
         if generation not in (self.generation, self.generation + 1):
             self.owned, self.missed = frozenset(), self.owned
         self.generation = generation
+
+    def assigns(self, partitions: int) -> None:
+        """It is the leader, and assigns so many partitions."""
+        self.counted = partitions
+
+    def must_assign_again(self, partitions: int) -> bool:
+        """Whether it leads, and there are others than it has assigned: it joins again, which begins
+        a rebalance. Nobody else looks after partitions that are added."""
+        return self.counted not in (0, partitions)
 
     def assigned(self, partitions: Iterable[Partition]) -> bool:
         """It is told what is assigned to it; whether it must join again for what it gives up, or
@@ -59,7 +70,7 @@ class ClassicConsumer:
 
     def lost(self) -> None:
         """It is no member any more, or not of the group's generation: others may own it all."""
-        self.generation, self.owned = NO_GENERATION, frozenset()
+        self.generation, self.owned, self.counted = NO_GENERATION, frozenset(), 0
 
     def commit(self, partition: Partition) -> int:
         """The generation in which it commits a partition."""

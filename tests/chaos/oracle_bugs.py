@@ -4,9 +4,11 @@ coordinator or client would leave them."""
 from attrs import evolve
 
 from chaos.clients.producer import Sending
-from chaos.sim.addresses import PROGRESS, TICK
+from chaos.sim.addresses import PROGRESS, TICK, TOPIC
+from chaos.sim.hosts import ControllerHost
 from refimpl.broker import observations as o
 from refimpl.broker.memory_log import RecordBatch
+from refimpl.broker.messages import TopicPartition
 from refimpl.machines.log import Log, Record
 from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
 
@@ -320,4 +322,22 @@ def serves_what_is_deleted(c: Cluster) -> None:
 @breaks(f"{D}.finish: DeletedStaysDeleted", f"{E}._scan: finish()", deletes=True)
 def has_not_deleted_what_it_said(c: Cluster) -> None:
     c.deletion.purger.deleted[c.name] = c.follower.log.start + 1
+    c.finish()
+
+
+# Adding partitions
+
+
+@breaks(f"{E}._unknown: has partitions, and somebody was told that it has")
+def forgets_a_partition_that_was_added(c: Cluster) -> None:
+    c.run.progress.nemesis.partitions = 2
+    c.finish()
+
+
+@breaks(f"{E}._unknown: no broker knows that has partitions")
+def tells_nobody_of_an_added_partition(c: Cluster) -> None:
+    controller = c.run.progress.nemesis.controller
+    assert isinstance(controller, ControllerHost)
+    (one,) = controller.controller.metadata.topics[TOPIC].partitions.values()
+    controller.controller.metadata.apply(one._replace(partition=TopicPartition(TOPIC, 1)))
     c.finish()

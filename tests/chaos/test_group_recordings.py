@@ -77,7 +77,7 @@ TAKEN = {
     },
     "ConsumerCoordinator": {
         *("Join", "Rejoin", "Fence", "Leave", "ComputeTarget", "Heartbeat", "RefuseHeartbeat"),
-        *("TakeCommit", "RefuseCommit", "Replicate", "Load"),
+        *("ChangeTopics", "TakeCommit", "RefuseCommit", "Replicate", "Load"),
     },
 }
 
@@ -87,6 +87,9 @@ def test_tlc_follows_what_coordinators_did_and_refuses_what_none_did(tmp_path: P
     refused: set[str] = set()
     for fixed in (CLASSIC, CONSUMER):
         runs = [recording(tmp_path, seed, fixed) for seed in SEEDS]
+        name = f"{fixed['group_protocol']} with added partitions"
+        grows = {"adds_partitions": True, "fault_ms": 2500, "faults": ("elect",)}
+        recording(tmp_path, 0, {**fixed, **grows}, name)
         for number, damage in enumerate(DAMAGES[fixed["group_protocol"]]):
             name = f"{fixed['group_protocol']} damaged {number}"
             rows = [{**row, "run": name} for row in deepcopy(max(runs, key=len))]

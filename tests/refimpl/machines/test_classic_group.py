@@ -795,6 +795,20 @@ def test_who_leaves_owns_nothing_and_who_is_lost_is_in_no_generation() -> None:
     assert consumer == ClassicConsumer(cooperative=True)
 
 
+def test_a_leader_assigns_again_when_there_are_other_partitions_than_it_has_assigned() -> None:
+    leader, follower = ClassicConsumer(), ClassicConsumer()
+    for one in (leader, follower):
+        one.joined(1)
+    leader.assigns(2)
+    assert [leader.must_assign_again(count) for count in (1, 2, 3)] == [True, False, True]
+    assert not follower.must_assign_again(3)
+    leader.joined(2)  # somebody else leads by now, or will be told what to assign
+    assert not leader.must_assign_again(3)
+    leader.assigns(3)
+    leader.lost()
+    assert not leader.must_assign_again(4)
+
+
 def test_without_a_generation_nothing_is_committed_whatever_is_owned() -> None:
     consumer = ClassicConsumer(owned=frozenset({"p"}))
     assert refused(consumer.commit, "p") == "INVALID_REQUEST"
