@@ -129,6 +129,7 @@ def _consumer(settings: Settings) -> dict[str, Any]:
         "before": "commit_then_process",
         "polled": "auto",
     }[settings.commit_when]
+    classic = settings.group_protocol == "classic"
     return {
         "group": "g",
         "isolation": "read_uncommitted",
@@ -140,4 +141,6 @@ def _consumer(settings: Settings) -> dict[str, Any]:
         "late_requests": _copies(settings),
         # Without a rack it reads from leaders only (KIP-392).
         "rack": "any" if settings.follower_reads else "",
+        # Of a consumer group the brokers know it, and no client
+        **({"session_timeout_ms": settings.member_session_ms} if classic else {}),
     }

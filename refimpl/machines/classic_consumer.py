@@ -70,7 +70,8 @@ class ClassicConsumer:
 
     def lost(self) -> None:
         """It is no member any more, or not of the group's generation: others may own it all."""
-        self.generation, self.owned, self.counted = NO_GENERATION, frozenset(), 0
+        self.generation, self.owned = NO_GENERATION, frozenset()
+        self.counted = 0
 
     def commit(self, partition: Partition) -> int:
         """The generation in which it commits a partition."""
