@@ -121,14 +121,29 @@ def jobs(wanted: Sequence[str] = ()) -> list[Job]:
     files = dict.fromkeys(machine for module in modules().values() for machine in module.machines)
     found: list[Job] = []
     for file in files:
+        if not _may_have(module_of(file), wanted):
+            continue
         names = tuple(name for name, module in modules().items() if file in module.machines)
         mutants = generated(module_of(file))
         found += [Job(mutant, names, GATES[_package(mutant.function)]) for mutant in mutants]
-    found += [Job(mutant, (), GATES[NODE]) for file in _node() for mutant in generated(file)]
+    found += [
+        Job(mutant, (), GATES[NODE])
+        for file in _node()
+        if _may_have(file, wanted)
+        for mutant in generated(file)
+    ]
     chosen = [job for job in found if not wanted or any(w in job.mutant.name for w in wanted)]
     if not chosen:
         raise InputError(f"no generated mutant has {' or '.join(wanted)} in its name")
     return chosen
+
+
+def _may_have(module: str, wanted: Sequence[str]) -> bool:
+    """Whether a mutant of this module may be wanted; a full name tells that without making any."""
+    return not wanted or any(
+        not one.startswith("refimpl.") or one.startswith(module) or module.startswith(one)
+        for one in (name.partition(":")[0] for name in wanted)
+    )
 
 
 def sampled(todo: Sequence[Job], most: int, seed: int) -> list[Job]:

@@ -5,13 +5,13 @@ A mutant is named by its function and by what becomes what, so its name outlives
 
 import ast
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from attrs import frozen
 
@@ -53,7 +53,11 @@ class Generated:
     """What becomes what; numbered where a function has the same more than once."""
     file: str
     line: int
-    tree: ast.FunctionDef
+    original: ast.FunctionDef
+    number: int
+    """Which of the nodes is changed, as `ast.walk` counts them."""
+    other: ast.AST
+    """What takes its place."""
 
     @property
     def name(self) -> str:
@@ -67,7 +71,9 @@ class Generated:
     def applied(self) -> Generator[None]:
         """The code with this mutation, for as long as the block lasts."""
         function = function_at(self.function)
-        with patched({function: compiled(function, self.tree)}):
+        with patched(
+            {function: compiled(function, _replaced(self.original, self.number, self.other))}
+        ):
             yield
 
 
@@ -97,13 +103,15 @@ def _of_function(function: str, file: str) -> Iterator[Generated]:
     tree = tree_of(function_at(function))
     nodes = list(ast.walk(tree))
     skipped = _not_code(tree)
+    places = _places(tree)
     seen, names = {ast.dump(tree)}, Counter[str]()
     for number, node in enumerate(nodes):
         if node in skipped:
             continue
         for kind, other in _alternatives(node):
-            mutated = _replaced(tree, number, other)
-            shape = ast.dump(mutated)
+            places[node](other)
+            shape = ast.dump(tree)
+            places[node](node)
             if shape in seen:
                 continue
             seen.add(shape)
@@ -111,7 +119,22 @@ def _of_function(function: str, file: str) -> Iterator[Generated]:
             names[change] += 1
             again = f" #{names[change]}" if names[change] > 1 else ""
             line = getattr(node, "lineno", tree.lineno)
-            yield Generated(function, kind, change + again, file, line, mutated)
+            yield Generated(function, kind, change + again, file, line, tree, number, other)
+
+
+def _places(tree: ast.FunctionDef) -> dict[ast.AST, Callable[[ast.AST], None]]:
+    """By node, what puts another one in its place: a copy for each mutant takes seconds in all."""
+    places: dict[ast.AST, Callable[[ast.AST], None]] = {}
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            if isinstance(value, ast.AST):
+                places[value] = partial(setattr, parent, name)
+            elif isinstance(value, list):
+                of = cast("list[Any]", value)
+                for at, child in enumerate(of):
+                    if isinstance(child, ast.AST):
+                        places[child] = partial(of.__setitem__, at)
+    return places
 
 
 def _not_code(tree: ast.FunctionDef) -> set[ast.AST]:
