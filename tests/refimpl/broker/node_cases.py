@@ -6,13 +6,19 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker import messages as m
-from refimpl.broker.cluster import BrokerRegistration, PartitionRegistration, TopicCreated
+from refimpl.broker.cluster import (
+    BrokerRegistration,
+    Change,
+    PartitionRegistration,
+    TopicCreated,
+)
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import CONTROLLER
 from refimpl.broker.control_messages import BrokerRegistrationResponse, UpdateMetadataRequest
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import Node
 from refimpl.broker.partition import Partition
+from refimpl.configs import Configs
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.storage.batch import Record, encode_batch
 from refimpl.storage.config import LogConfig
@@ -48,6 +54,9 @@ class Cluster:
     logs: LogConfig = field(factory=LogConfig)
     disk: Disk = field(factory=MemoryDisk)
     min_isr: int = 1
+    #: What the node finds when it starts
+    here: Sequence[m.TopicPartition] = ()
+    configs: Configs | None = None
     now: int = 1_000
     number: int = 0
     numbers: dict[int, int] = field(factory=dict[int, int])
@@ -59,8 +68,9 @@ class Cluster:
         """Start the node, and let it be registered."""
         ids = {ORDERS.topic: TOPIC_ID}
         logs = FileLogs(self.disk, lambda: self.now, self.logs, topic_ids=ids)
-        self.node = Node(1, self.config, logs, {"orders": self.min_isr}, 1)
-        (asked,) = [one for one in self.node.start(self.now, ()) if isinstance(one, m.Request)]
+        self.node = Node(1, self.config, logs, {"orders": self.min_isr}, 1, configs=self.configs)
+        started = self.node.start(self.now, self.here)
+        (asked,) = [one for one in started if isinstance(one, m.Request)]
         answer = BrokerRegistrationResponse(None, EPOCH)
         self.node.handle(self.now, m.Response(CONTROLLER, 1, asked.correlation_id, answer))
 
@@ -83,19 +93,26 @@ class Cluster:
     ) -> list[Any]:
         """News of the controller: the same decision for each of these partitions, and all else
         where it is `full`."""
-        self.versions += 1
-        decision = LeaderAndIsr(epoch, leader, frozenset(isr), self.versions)
+        decision = LeaderAndIsr(epoch, leader, frozenset(isr), self.versions + 1)
         brokers = [
             BrokerRegistration(
                 one, EPOCH, 1, fenced=one in fenced, rack=racks.get(one) if racks else None
             )
             for one in (1, 2, 3)
         ]
-        topic = TopicCreated(ORDERS.topic, topic_id)
-        decided = [PartitionRegistration(one, topic_id, decision, replicas) for one in partitions]
-        changes = (*brokers, topic, *decided) if full else tuple(decided)
-        news = UpdateMetadataRequest(EPOCH, self.versions, changes, full)
-        return self.ask(news, CONTROLLER)
+        ids = {one.topic: one.topic.encode().ljust(16, b"-") for one in partitions}
+        ids[ORDERS.topic] = topic_id
+        topics = [TopicCreated(name, id) for name, id in ids.items()]
+        decided = [
+            PartitionRegistration(one, ids[one.topic], decision, replicas) for one in partitions
+        ]
+        changes = (*brokers, *topics, *decided) if full else tuple(decided)
+        return self.news(*changes, full=full)
+
+    def news(self, *changes: Change, full: bool = False) -> list[Any]:
+        """What the controller says next."""
+        self.versions += 1
+        return self.ask(UpdateMetadataRequest(EPOCH, self.versions, changes, full), CONTROLLER)
 
     def ask(self, body: Any, source: int = CLIENT) -> list[Any]:
         """What follows from a request."""
