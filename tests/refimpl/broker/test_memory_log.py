@@ -1,7 +1,7 @@
 """The log in memory that knows batches and producers: what is never split, and what is known of
 producers after everything that may happen to a log."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -9,7 +9,11 @@ from refimpl.broker.memory_log import BatchedValue, MemoryLog, RecordBatch
 from refimpl.machines.replica_log import Appended, Record
 from refimpl.storage.batch import NO_TIMESTAMP
 from refimpl.storage.config import LogConfig
-from refimpl.storage.coordinator_records import CoordinatorRecord, OffsetCommitKey
+from refimpl.storage.coordinator_records import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    OffsetCommitKey,
+)
 from refimpl.storage.errors import InvalidProducerEpoch, OutOfOrderSequence
 
 SIZES = (2, 3, 1)
@@ -164,8 +168,7 @@ def opened(log: MemoryLog) -> MemoryLog:
 
 
 @pytest.mark.parametrize("way", [copied, opened])
-def test_who_has_the_records_knows_their_producers(way: object) -> None:
-    assert callable(way)
+def test_who_has_the_records_knows_their_producers(way: Callable[[MemoryLog], MemoryLog]) -> None:
     log = MemoryLog()
     log.append(1, plain("a"))
     log.append(1, sent(0, "b", "c"))
@@ -209,7 +212,8 @@ def test_a_log_that_begins_anew_remembers_nobody() -> None:
 
 
 def test_what_a_coordinator_wrote_is_read_with_its_offsets_and_nothing_else() -> None:
-    one, two = (CoordinatorRecord(OffsetCommitKey("g", "t", n), None) for n in range(2))
+    kind = GROUP_RECORDS[1]
+    one, two = (CoordinatorRecord(kind, OffsetCommitKey("g", "t", n)) for n in range(2))
     log = MemoryLog()
     log.append(1, plain("a"))
     batch = log.keyed_batch([one, two], 70)

@@ -58,12 +58,10 @@ def waited_for(cluster: Cluster) -> None:
     assert cluster.fetch(1, max_wait_ms=10**6) == []
 
 
-def registered(
-    cluster: Cluster, *replicas: int, topic_id: bytes = TOPIC_ID
-) -> PartitionRegistration:
+def registered(cluster: Cluster, *replicas: int) -> PartitionRegistration:
     """The first of these leads in epoch 1."""
     decision = LeaderAndIsr(1, replicas[0], frozenset(replicas), cluster.versions + 1)
-    return PartitionRegistration(ORDERS, topic_id, decision, replicas)
+    return PartitionRegistration(ORDERS, TOPIC_ID, decision, replicas)
 
 
 # What goes
@@ -125,22 +123,18 @@ def test_what_others_have_is_no_matter_of_this_broker() -> None:
     assert set(map(str, many)) <= set(cluster.disk.folders())
 
 
-def test_a_topic_that_is_made_anew_begins_with_an_empty_log() -> None:
-    """KIP-516."""
-    cluster = leading()
-    cluster.produce(batch_of(b"a"))
-    cluster.told.clear()
-    cluster.news(registered(cluster, 1, 2, 3, topic_id=b"another".ljust(16, b"-")))
-    assert (Deleted(ORDERS) in cluster.told, cluster.partition.log.end) == (True, 0)
-
-
-def test_a_log_of_which_nobody_has_noted_the_topic_is_the_one_that_is_told_first() -> None:
-    cluster = leading()
-    cluster.produce(batch_of(b"a"))
-    cluster.partition.topic_id = b""
+@pytest.mark.parametrize(("noted", "kept"), [(TOPIC_ID, 0), (b"", 1)])
+def test_what_is_found_of_an_earlier_topic_of_the_same_name_goes(noted: bytes, kept: int) -> None:
+    """KIP-516; a log of which no id was noted belongs to the topic that is told of first."""
+    disk = MemoryDisk()
+    leading(disk=disk).produce(batch_of(b"a"))
+    cluster = Cluster(disk=disk, here=(ORDERS,))
+    assert cluster.partition.log.end == 1
+    cluster.partition.topic_id = noted
     another = b"another".ljust(16, b"-")
-    cluster.news(registered(cluster, 1, 2, 3, topic_id=another))
-    assert (cluster.partition.log.end, cluster.partition.topic_id) == (1, another)
+    cluster.decide(1, 2, topic_id=another)
+    assert (Deleted(ORDERS) in cluster.told, cluster.partition.log.end) == (not kept, kept)
+    assert cluster.partition.topic_id == another
 
 
 # Leaders and followers
