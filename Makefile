@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign faults validate check \
+.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
 	docs test-browser test-kafka test-faults test-storm test-suites test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
@@ -71,6 +71,9 @@ campaign: setup ## 10,000 seeds on files, 10,000 in memory, 5,000 with added par
 	$(HIGHWATER) chaos --seeds 10000 --ledger build/chaos/files.json $(ARGS)
 	$(HIGHWATER) chaos --seeds 10000 --config files=false --ledger build/chaos/memory.json $(ARGS)
 	$(HIGHWATER) chaos --seeds 5000 --config files=false --config adds_partitions=true --ledger build/chaos/added.json $(ARGS)
+
+check-bugs: setup ## Bugs of clients and coordinators that checks find in simulated histories: ARGS="--write"
+	$(BIN)/python -m tests.chaos.check_bugs $(ARGS)
 
 faults: setup ## Break real brokers under real clients: ARGS="--out RUNS --events EVENTS"
 	$(HIGHWATER) faults $(ARGS)
