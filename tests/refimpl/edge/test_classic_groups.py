@@ -4,6 +4,7 @@ Each consumer is polled in turn, until what is asked of all of them together hol
 """
 
 import asyncio
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -41,15 +42,14 @@ class Librdkafka(Member):
 
 
 class KafkaPython:
-    """A consumer of kafka-python.
+    """A consumer of kafka-python, which knows the topic before it joins.
 
-    It asks for metadata often: a leader whose broker did not know the topic yet assigns nothing of
-    it, and asks again after five minutes otherwise.
+    One that leads a group assigns nothing of a topic whose metadata it waits for, and where they
+    come in the middle of that it takes what it has assigned for up to date, for good.
     """
 
     def __init__(self, cluster: Any, topic: str) -> None:
         self.client = kafka.KafkaConsumer(
-            topic,
             bootstrap_servers=cluster.bootstrap,
             group_id=topic,
             auto_offset_reset="earliest",
@@ -58,6 +58,10 @@ class KafkaPython:
             heartbeat_interval_ms=300,
             metadata_max_age_ms=500,
         )
+        end = time.monotonic() + PATIENCE_S
+        while not self.client.partitions_for_topic(topic):
+            assert time.monotonic() < end
+        self.client.subscribe([topic])
         self.seen: list[bytes] = []
 
     def poll(self) -> None:
