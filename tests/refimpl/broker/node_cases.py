@@ -86,7 +86,7 @@ class Cluster:
         topic_id: bytes = TOPIC_ID,
         fenced: Sequence[int] = (),
         racks: Mapping[int, str] | None = None,
-        replicas: Sequence[int] = (1, 2, 3),
+        replicas: tuple[int, ...] = (1, 2, 3),
         partitions: Sequence[m.TopicPartition] = (ORDERS,),
         *,
         full: bool = True,
