@@ -9,6 +9,7 @@ from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.forwarding import Forwarding
 from refimpl.broker.lifecycle import BrokerAddress
 from refimpl.broker.messages import Request, Response
+from refimpl.broker.observations import Refused
 from refimpl.broker.stored_controller import StoredController
 
 DELETION = c.DeleteTopicsRequest(("t",), timeout_ms=1_000)
@@ -82,3 +83,47 @@ def test_what_is_asked_while_nobody_is_controller_goes_to_the_next_one() -> None
     context.controller = 3
     here.expire(100)
     assert asked(context)[0] == 3
+
+
+def test_a_request_waits_as_long_as_it_says_and_is_told_that_nobody_knows() -> None:
+    here, _ = forwarding()
+    here.expire(999)
+    assert not [one for one in here.context.outputs if isinstance(one, Response)]
+    here.expire(1_000)
+    timed_out = c.ControlResponse("REQUEST_TIMED_OUT", "The request timed out.")
+    assert here.context.outputs[-2:] == [
+        Refused("DeleteTopicsRequest", "REQUEST_TIMED_OUT"),
+        Response(1, CLIENT, 5, timed_out),
+    ]
+    assert not here.waiting
+
+
+def test_a_request_that_names_no_time_waits_for_a_minute() -> None:
+    here = Forwarding(Context(1, BrokerConfig(), 1))
+    here.forward(5, Request(CLIENT, 1, 5, c.UnregisterBrokerRequest(9)))
+    here.expire(60_004)
+    assert here.waiting
+    here.expire(60_005)
+    assert not here.waiting
+
+
+def test_without_a_controller_a_request_waits_for_one_and_not_for_ever() -> None:
+    for known_at, answered in ((500, False), (1_000, True)):
+        context = Context(1, BrokerConfig(), 1)
+        context.controller = -1
+        here = Forwarding(context)
+        here.forward(0, Request(CLIENT, 1, 5, DELETION))
+        assert context.outputs == []
+        context.controller = 2
+        here.expire(known_at)
+        assert isinstance(context.outputs[-1], Response) is answered
+        assert answered or asked(context)[0] == 2
+
+
+def test_an_answer_that_nobody_waits_for_is_somebody_elses() -> None:
+    here, number = forwarding()
+    assert not here.answered(refused(number + 1))
+    other = Response(2, 1, number, c.ControlResponse("INVALID_REQUEST"))
+    assert here.answered(other)
+    assert here.context.outputs[-1] == Response(1, CLIENT, 5, other.body)
+    assert not here.answered(other)

@@ -1,0 +1,170 @@
+"""Fetches at one leader: who is heard, what is refused, and batches on their way."""
+
+import pytest
+
+from refimpl.broker import messages as m
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.memory_records import MemoryRecords, whole
+from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead, Refused
+from refimpl.broker.replica_selector import RACK_AWARE
+from refimpl.machines.messages import FetchRequest as ReplicaFetch
+from refimpl.storage.batch import HEADER_SIZE
+from tests.refimpl.broker.node_cases import ORDERS, Cluster, batch_of, leading
+
+ELSEWHERE = m.TopicPartition("elsewhere", 0)
+ONE = len(batch_of(b"a"))
+
+
+def committed(count: int = 2, **of: object) -> Cluster:
+    """A leader of so many committed batches of one record."""
+    cluster = leading(**of)
+    for _ in range(count):
+        cluster.produce(batch_of(b"a"))
+    cluster.catch_up()
+    cluster.catch_up()
+    return cluster
+
+
+def fetched(answers: list[m.FetchResponse]) -> list[tuple[str | None, int, int]]:
+    """Error, high watermark, and how many bytes."""
+    (answer,) = answers
+    return [
+        (one.error, one.high_watermark, len(one.records.data) if one.records else 0)
+        for one in answer.partitions
+    ]
+
+
+# Followers
+
+
+def test_a_follower_is_heard_with_what_it_said_and_answered() -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a"))
+    cluster.told.clear()
+    cluster.follow(2, 0)
+    asked = ReplicaFetch(2, 2, 1, 1, 0, -1)
+    assert FetchHeard(ORDERS, asked, False, 0) in cluster.told
+    assert FetchAnswered(ORDERS, asked) in cluster.told
+    cluster.follow(2, 1)
+    assert FetchHeard(ORDERS, ReplicaFetch(2, 2, 2, 1, 1, 1), False, 2) in cluster.told
+
+
+def test_a_follower_whose_log_differs_is_told_where_and_not_counted() -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a"))
+    cluster.decide(1, 3)
+    cluster.produce(batch_of(b"b"))
+    asked = m.FetchPartition(ORDERS, 2, 3, 1, 1)
+    (answer,) = cluster.ask(m.FetchRequest((asked,), 500, replica_id=2, replica_epoch=2), 2)
+    (one,) = answer.partitions
+    assert (one.diverging, one.records) == ((1, 1), ())
+    assert [one.diverging for one in cluster.told if isinstance(one, FetchHeard)] == [True]
+    assert cluster.partition.replica.ends == {}
+
+
+def test_a_refused_follower_is_told_at_once_and_it_is_noted() -> None:
+    cluster = leading()
+    (answer,) = cluster.follow(2, 0, epoch=9)
+    assert answer.partitions[0].error == "UNKNOWN_LEADER_EPOCH"
+    assert Refused("Fetch", "UNKNOWN_LEADER_EPOCH") in cluster.told
+    asked = m.FetchPartition(ELSEWHERE, 0, 1, -1, 1)
+    waits = m.FetchRequest((asked,), 500, replica_id=2, replica_epoch=2)
+    assert fetched(cluster.ask(waits, 2)) == [("UNKNOWN_TOPIC_OR_PARTITION", -1, 0)]
+
+
+# Consumers
+
+
+def test_what_consumers_read_is_noted() -> None:
+    cluster = committed()
+    (answer,) = cluster.fetch(1)
+    (one,) = answer.partitions
+    assert RecordsRead(ORDERS, 1, one.records) in cluster.told
+    cluster.told.clear()
+    cluster.fetch(2)
+    assert not [one for one in cluster.told if isinstance(one, RecordsRead)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "error"),
+    [(-1, "OFFSET_OUT_OF_RANGE"), (0, None), (2, None), (3, "OFFSET_OUT_OF_RANGE")],
+)
+def test_a_consumer_reads_inside_of_the_log(offset: int, error: str | None) -> None:
+    cluster = committed()
+    assert [one[0] for one in fetched(cluster.fetch(offset))] == [error]
+
+
+def test_who_knows_another_leader_epoch_reads_nothing() -> None:
+    cluster = committed()
+    for epoch, error in ((-1, None), (0, "FENCED_LEADER_EPOCH"), (1, None)):
+        asked = m.FetchPartition(ORDERS, 0, epoch)
+        assert fetched(cluster.ask(m.FetchRequest((asked,), 0)))[0][0] == error
+    asked = m.FetchPartition(ORDERS, 0, 2)
+    assert fetched(cluster.ask(m.FetchRequest((asked,), 0)))[0][0] == "UNKNOWN_LEADER_EPOCH"
+
+
+def test_the_brokers_own_limit_holds_for_consumers() -> None:
+    cluster = committed(config=BrokerConfig(fetch_max_bytes=1))
+    assert fetched(cluster.fetch(0)) == [(None, 2, ONE)], "the first batch comes whole"
+    wide = committed(config=BrokerConfig(fetch_max_bytes=2 * ONE))
+    assert fetched(wide.fetch(0)) == [(None, 2, 2 * ONE)]
+    assert fetched(wide.ask(m.FetchRequest((m.FetchPartition(ORDERS, 0),), 0, max_bytes=1))) == [
+        (None, 2, ONE)
+    ]
+
+
+def test_what_was_read_leaves_less_room_for_the_next_partition() -> None:
+    cluster = committed()
+    twice = tuple(m.FetchPartition(ORDERS, offset) for offset in (0, 1))
+    for room, second in ((3 * ONE, ONE), (3 * ONE - 1, 0), (2 * ONE, 0)):
+        answers = cluster.ask(m.FetchRequest(twice, 0, max_bytes=room))
+        assert [size for _, _, size in fetched(answers)] == [2 * ONE, second]
+
+
+def test_a_consumer_of_a_partition_that_is_not_here_is_told_so_whatever_its_rack() -> None:
+    cluster = committed(config=BrokerConfig(replica_selector_class=RACK_AWARE))
+    asked = (m.FetchPartition(ELSEWHERE, 0),)
+    answers = cluster.ask(m.FetchRequest(asked, 500, rack_id="a"))
+    assert fetched(answers) == [("UNKNOWN_TOPIC_OR_PARTITION", -1, 0)]
+
+
+def test_a_fetch_of_nothing_is_answered_at_once() -> None:
+    (answer,) = committed().ask(m.FetchRequest((), 500))
+    assert answer == m.FetchResponse((), 0)
+
+
+def test_enough_is_counted_over_all_partitions_and_up_to_their_limits() -> None:
+    cluster = committed(0)
+
+    def waits(min_bytes: int, max_bytes: int = m.NO_LIMIT) -> bool:
+        asked = m.FetchPartition(ORDERS, 0, max_bytes=max_bytes)
+        body = m.FetchRequest((asked,), 50, min_bytes=min_bytes)
+        return cluster.ask(body) == []
+
+    assert waits(1)
+    cluster.produce(batch_of(b"a"), batch_of(b"b"))
+    assert waits(1), "nothing is committed"
+    cluster.catch_up()
+    assert (waits(2 * ONE), waits(2 * ONE + 1)) == (False, True)
+    assert (waits(ONE, max_bytes=ONE), waits(ONE + 1, max_bytes=ONE)) == (False, True)
+
+
+# Batches on their way
+
+
+def test_a_batch_that_is_cut_off_is_none_and_an_empty_one_is_one() -> None:
+    data = batch_of(b"a") + batch_of(b"b", b"c")
+    assert [len(batch) for _, batch in whole(data)] == [ONE, len(data) - ONE]
+    assert [len(batch) for _, batch in whole(data[:-1])] == [ONE]
+    assert [len(batch) for _, batch in whole(data[: ONE + HEADER_SIZE - 1])] == [ONE]
+    assert [*whole(b"")] == []
+    empty = data[:8] + (HEADER_SIZE - 12).to_bytes(4, "big") + data[12:HEADER_SIZE]
+    assert [len(batch) for _, batch in whole(empty)] == [HEADER_SIZE]
+
+
+def test_records_before_the_offset_are_not_among_those_that_were_read() -> None:
+    records = MemoryRecords(batch_of(b"a", b"b", b"c"), 1)
+    assert [one.value for one in records] == [b"b", b"c"]
+    assert (len(records), bool(records), bool(MemoryRecords(b""))) == (2, True, False)
+    assert records[-1].value == b"c"
+    assert [one.value for one in records[:1]] == [b"b"]
