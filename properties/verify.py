@@ -94,7 +94,13 @@ def stages(work: Path) -> tuple[Stage, ...]:
 @click.option(
     "--resume", is_flag=True, help="Skip what passed before, as far as no file has changed since."
 )
-def verify(only: Sequence[str], keep_going: bool, resume: bool) -> None:
+@click.option(
+    "--write",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write what each stage cost to this file, as a page of Markdown, if all of them passed.",
+)
+def verify(only: Sequence[str], keep_going: bool, resume: bool, write: Path | None) -> None:
     """Run everything, in order, with one summary at the end.
 
     Exit 0 when all is as promised; otherwise the first failure's code, its story and its command.
@@ -121,6 +127,30 @@ def verify(only: Sequence[str], keep_going: bool, resume: bool) -> None:
             break
     _summary(console, loop, results)
     _conclude(console, loop, results)
+    if write is not None:
+        write.write_text(page(loop, results), encoding="utf-8")
+
+
+def page(loop: Sequence[Stage], results: Sequence[Result]) -> str:
+    """What each stage cost, as a page of the docs."""
+    shown = {stage.name: stage.shows for stage in loop}
+    rows = [
+        f"| `{one.stage}` | {shown[one.stage]} | {one.cpu_s:,.0f} | {one.wall_s:,.0f} |"
+        for one in results
+    ]
+    cpu_s, wall_s = (sum(getattr(one, name) for one in results) for name in ("cpu_s", "wall_s"))
+    lines = [
+        "# What the main job costs",
+        "",
+        f"Written by `highwater verify --write FILE`, on {os.cpu_count()} cores. CPU seconds are of "
+        "a stage and of all that it starts.",
+        "",
+        "| stage | what it shows | CPU s | wall s |",
+        "|---|---|---|---|",
+        *rows,
+        f"| | | {cpu_s:,.0f} | {wall_s:,.0f} |",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _run(stage: Stage, work: Path, console: Console) -> Result:

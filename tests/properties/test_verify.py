@@ -38,3 +38,20 @@ def test_what_passed_is_remembered_for_exactly_these_files(tmp_path: Path) -> No
     Memory(path, "these files").add(PASSED)
     assert Memory(path, "these files").passed() == {"spec": PASSED}
     assert Memory(path, "other files").passed() == {}
+
+
+def test_what_stages_cost_is_a_page_if_all_passed(
+    one_stage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = one_stage / "page.md"
+    ended = CliRunner().invoke(verify.verify, ["--write", str(page)])
+    assert (ended.exit_code, page.exists()) == (2, False)
+    loop = (Stage("help", "a stage that passes", ("check", "--help")),)
+    monkeypatch.setattr(verify, "stages", lambda work: loop)  # pyright: ignore
+    ended = CliRunner().invoke(verify.verify, ["--write", str(page)])
+    assert ended.exit_code == 0, ended.output
+    *_, row, total = page.read_text().splitlines()
+    assert row.startswith("| `help` | a stage that passes | ")
+    assert total.startswith("| | | ")
+    text = verify.page(loop, [Result("help", 0, "", 1234.4, 5.0)])
+    assert text.endswith("| `help` | a stage that passes | 1,234 | 5 |\n| | | 1,234 | 5 |\n")
