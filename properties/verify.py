@@ -142,8 +142,8 @@ def page(loop: Sequence[Stage], results: Sequence[Result]) -> str:
     lines = [
         "# What the main job costs",
         "",
-        f"Written by `highwater verify --write FILE`, on {os.cpu_count()} cores. CPU seconds are of "
-        "a stage and of all that it starts.",
+        f"Written by `highwater verify --write FILE`, on {os.cpu_count()} cores. CPU seconds are "
+        "those of a stage and of all that it starts.",
         "",
         "| stage | what it shows | CPU s | wall s |",
         "|---|---|---|---|",
