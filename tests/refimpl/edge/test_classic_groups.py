@@ -50,6 +50,7 @@ class KafkaPython:
 
     def __init__(self, cluster: Any, topic: str) -> None:
         self.client = kafka.KafkaConsumer(
+            topic,
             bootstrap_servers=cluster.bootstrap,
             group_id=topic,
             auto_offset_reset="earliest",
@@ -61,7 +62,6 @@ class KafkaPython:
         end = time.monotonic() + PATIENCE_S
         while not self.client.partitions_for_topic(topic):
             assert time.monotonic() < end
-        self.client.subscribe([topic])
         self.seen: list[bytes] = []
 
     def poll(self) -> None:
