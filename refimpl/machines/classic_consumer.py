@@ -1,7 +1,7 @@
 """A consumer in a classic group: what it owns from one generation to the next, and may commit.
 
-Spec: ClassicGroup (`believes`, `owned`). Partitions and members are whatever the caller has.
-KIP-62, KIP-429, KIP-792.
+Specs: ClassicGroup (`believes`, `owned`), ClassicRejoin (`missed`, `must`). Partitions and
+members are whatever the caller has. KIP-62, KIP-429, KIP-792.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
