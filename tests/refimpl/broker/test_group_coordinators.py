@@ -1,0 +1,296 @@
+"""Groups at one node: who coordinates them, what is loaded, when requests are answered, timers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from refimpl.broker import group_messages as g
+from refimpl.broker import messages as m
+from refimpl.broker.cluster import (
+    BrokerRegistration,
+    ConfigResource,
+    ConfigsAltered,
+    TopicCreated,
+    TopicDeleted,
+)
+from refimpl.broker.control_messages import Envelope
+from refimpl.broker.node import GROUPS
+from refimpl.broker.observations import (
+    GroupOperation,
+    GroupsLoaded,
+    GroupsUnloaded,
+    Refused,
+    Written,
+)
+from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
+from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of
+
+OFFSETS = m.TopicPartition(OFFSETS_TOPIC, 0)
+ALONE = (1,)
+NO_ID = bytes(16)
+
+
+def coordinating(*isr: int, **of: Any) -> Cluster:
+    """A node that leads orders-0 and the one partition of the groups."""
+    cluster = Cluster(**of)
+    cluster.decide(1, 1, isr or ALONE, partitions=(ORDERS, OFFSETS))
+    settle(cluster)
+    return cluster
+
+
+def settle(cluster: Cluster) -> list[Any]:
+    """Loading goes on by timers that are due at once."""
+    found: list[Any] = []
+    for _ in range(5):
+        found += cluster.later(0)
+    return found
+
+
+def commit(cluster: Cluster, offset: int, group: str = "g") -> list[Any]:
+    one = g.CommittedPartition(ORDERS, offset)
+    return cluster.ask(g.OffsetCommitRequest(group, "", -1, None, (one,)))
+
+
+def fetched(cluster: Cluster, group: str = "g") -> tuple[str | None, list[int]]:
+    (answer,) = cluster.ask(g.OffsetFetchRequest(group, None))
+    return answer.error, [one.offset for one in answer.partitions]
+
+
+def done(error: str | None = None) -> g.OffsetCommitResponse:
+    return g.OffsetCommitResponse([(ORDERS, error)])
+
+
+def join(cluster: Cluster, group: str = "g", session_ms: int = 6_000) -> list[Any]:
+    protocols = (("range", b"\0\0\0\0\0\0\0\0\0\0"),)
+    return cluster.ask(
+        g.JoinGroupRequest(group, session_ms, 1_000, "", None, "consumer", protocols)
+    )
+
+
+def of_kind(kind: type, found: Sequence[Any]) -> list[Any]:
+    return [one for one in found if isinstance(one, kind)]
+
+
+# Who coordinates
+
+
+def test_the_topic_of_the_groups_is_made_when_somebody_asks_for_a_coordinator() -> None:
+    cluster = Cluster()
+    found = cluster.ask(g.FindCoordinatorRequest(g.GROUP, ("g",)))
+    (asked,) = of_kind(Envelope, found)
+    assert [topic.name for topic in asked.body.topics] == [OFFSETS_TOPIC]
+    (answer,) = of_kind(g.FindCoordinatorResponse, found)
+    assert [*answer.coordinators] == [g.FoundCoordinator("g", "COORDINATOR_NOT_AVAILABLE")]
+
+
+def test_whoever_leads_the_groups_partition_and_lives_coordinates_it() -> None:
+    cluster = Cluster()
+
+    def found(key_type: int = g.GROUP) -> g.FoundCoordinator:
+        (answer,) = cluster.ask(g.FindCoordinatorRequest(key_type, ("g",)))
+        (one,) = answer.coordinators
+        return one
+
+    nobody = g.FoundCoordinator("g", "COORDINATOR_NOT_AVAILABLE")
+    cluster.news(TopicCreated(OFFSETS_TOPIC, OFFSETS_TOPIC.encode().ljust(16, b"-")), full=True)
+    assert found() == nobody, "its partitions are not told yet"
+    cluster.decide(2, 1, partitions=(ORDERS, OFFSETS))
+    assert found() == g.FoundCoordinator("g", None, 2)
+    assert found(g.GROUP + 1).error == "INVALID_REQUEST"
+    cluster.news(BrokerRegistration(2, EPOCH, 1, fenced=True))
+    assert found() == nobody
+
+
+def test_a_group_is_one_partitions_and_others_send_it_away() -> None:
+    many = tuple(m.TopicPartition(OFFSETS_TOPIC, number) for number in range(5))
+    cluster = Cluster()
+    assert commit(cluster, 3) == [done("NOT_COORDINATOR")]
+    cluster.decide(1, 1, ALONE, partitions=(ORDERS, *many))
+    settle(cluster)
+    group = next(name for name in "abcdefgh" if partition_for(name, 5) == 3)
+    assert commit(cluster, 7, group) == [done()]
+    assert cluster.node.partitions[many[3]].log.end == 1
+    assert [cluster.node.partitions[one].log.end for one in many] == [0, 0, 0, 1, 0]
+    (listed,) = cluster.ask(g.ListGroupsRequest())
+    assert [one.group_id for one in listed.groups] == [group]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        g.HeartbeatRequest("", 1, "m"),
+        g.LeaveGroupRequest("", ()),
+        g.OffsetDeleteRequest("", ()),
+    ],
+)
+def test_a_group_without_a_name_is_none(body: Any) -> None:
+    (answer,) = coordinating().ask(body)
+    assert answer.error == "INVALID_GROUP_ID"
+
+
+def test_a_name_is_not_needed_for_offsets() -> None:
+    cluster = coordinating()
+    assert commit(cluster, 3, "") == [done()]
+
+
+# What is written, and when it is answered
+
+
+def test_a_commit_is_written_and_answered_when_it_is_committed() -> None:
+    cluster = coordinating(1, 2)
+    cluster.told.clear()
+    assert commit(cluster, 3) == []
+    assert Written(OFFSETS, 0, 1) in cluster.told
+    assert of_kind(GroupOperation, cluster.told)
+    assert fetched(cluster) == (None, [-1]) or fetched(cluster) == (None, [])
+    log = cluster.node.partitions[OFFSETS].log
+    asked = m.FetchPartition(OFFSETS, log.end, 1, 1, 1)
+    body = m.FetchRequest((asked,), 0, replica_id=2, replica_epoch=2)
+    assert done() in cluster.ask(body, 2)
+    assert fetched(cluster) == (None, [3])
+
+
+def test_a_leader_alone_answers_at_once() -> None:
+    cluster = coordinating()
+    assert commit(cluster, 3) == [done()]
+    assert fetched(cluster) == (None, [3])
+    assert fetched(cluster, "other") == (None, [])
+
+
+def test_groups_are_written_though_too_few_are_in_sync() -> None:
+    """As in Kafka: they are committed when there are enough."""
+    cluster = coordinating()
+    cluster.node.partitions[OFFSETS].replica.min_isr = 2
+    assert commit(cluster, 3) == []
+    assert cluster.node.partitions[OFFSETS].log.end == 1
+
+
+def test_a_log_that_takes_nothing_is_told() -> None:
+    cluster = coordinating()
+    cluster.node.partitions[OFFSETS].replica.up = False
+    cluster.told.clear()
+    (answer,) = commit(cluster, 3)
+    assert answer.partitions[0][1] is not None
+    assert Refused("GroupCoordinator", "NOT_LEADER_OR_FOLLOWER") in cluster.told
+
+
+# Loading and unloading
+
+
+def test_what_was_written_is_found_by_the_next_process() -> None:
+    cluster = coordinating()
+    for offset in (3, 4):
+        commit(cluster, offset)
+    cluster.node.close()
+    again = Cluster(disk=cluster.disk, logs=cluster.logs)
+    again.decide(1, 2, ALONE, partitions=(ORDERS, OFFSETS))
+    settle(again)
+    assert fetched(again) == (None, [4])
+    (loaded,) = of_kind(GroupsLoaded, again.told)
+    assert (loaded.partition, loaded.end) == (OFFSETS, 2)
+
+
+def test_who_waits_when_another_one_coordinates_hears_that_and_nothing_later() -> None:
+    cluster = coordinating(1, 2)
+    assert commit(cluster, 3) == []
+    assert join(cluster) == []
+    told = cluster.decide(2, 2, partitions=(ORDERS, OFFSETS))
+    assert done("NOT_COORDINATOR") in told
+    assert [one.error for one in of_kind(g.JoinGroupResponse, told)] == ["NOT_COORDINATOR"]
+    assert GroupsUnloaded(OFFSETS) in cluster.told
+    assert commit(cluster, 3) == [done("NOT_COORDINATOR")]
+    assert of_kind(g.JoinGroupResponse, cluster.later(60_000)) == []
+    (listed,) = cluster.ask(g.ListGroupsRequest())
+    assert listed == g.ListGroupsResponse(None, [])
+
+
+def test_a_partition_that_goes_takes_its_groups_with_it() -> None:
+    cluster = coordinating()
+    cluster.news(TopicDeleted(OFFSETS_TOPIC, OFFSETS_TOPIC.encode().ljust(16, b"-")))
+    assert GroupsUnloaded(OFFSETS) in cluster.told
+    assert commit(cluster, 3) == [done("NOT_COORDINATOR")]
+
+
+def test_other_partitions_have_no_groups() -> None:
+    cluster = Cluster()
+    cluster.decide(1, 1, ALONE)
+    assert not of_kind(GroupsLoaded, cluster.told)
+    cluster.decide(2, 2)
+    assert not of_kind(GroupsUnloaded, cluster.told)
+    cluster = coordinating()
+    cluster.told.clear()
+    cluster.news(TopicDeleted("nobody", NO_ID))
+    assert cluster.told == []
+
+
+def test_what_is_committed_of_a_topic_that_goes_goes_with_it() -> None:
+    cluster = coordinating()
+    commit(cluster, 3)
+    cluster.told.clear()
+    cluster.news(TopicDeleted(ORDERS.topic, ORDERS.topic.encode().ljust(16, b"-")))
+    assert Written(OFFSETS, 1, 2) in cluster.told
+    assert fetched(cluster) == (None, [])
+
+
+# Timers
+
+
+def test_a_member_that_is_silent_is_removed_when_its_session_is_over() -> None:
+    cluster = coordinating()
+    cluster.told.clear()
+    (answer,) = join(cluster) or cluster.later(3_000)
+    member = answer.member_id
+    again = cluster.ask(
+        g.JoinGroupRequest(
+            *("g", 6_000, 1_000, member, None, "consumer"),
+            (("range", b"\0\0\0\0\0\0\0\0\0\0"),),
+        )
+    )
+    (joined,) = again or cluster.later(3_000)
+    assert (joined.error, joined.member_id, joined.leader) == (None, member, member)
+
+    def beats() -> str | None:
+        (answer,) = cluster.ask(g.HeartbeatRequest("g", joined.generation_id, member))
+        return answer.error
+
+    (synced,) = cluster.ask(
+        g.SyncGroupRequest("g", joined.generation_id, member, None, None, None, ((member, b""),))
+    )
+    assert synced.error is None
+    for _ in range(3):
+        cluster.later(4_000)
+        assert beats() is None
+    cluster.later(6_001)
+    assert beats() == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_timer_that_comes_too_early_sets_none() -> None:
+    cluster = coordinating()
+    join(cluster)
+    due = [one.at_ms for one in cluster.told if isinstance(one, m.Timer) and one.name == GROUPS]
+    assert due
+    early = m.Timer(min(due) - 1, GROUPS)
+    before = cluster.now
+    assert list(cluster.node.handle(before, early)) == []
+
+
+# What groups are configured with, and what they know of topics
+
+
+def test_a_group_has_its_own_configuration() -> None:
+    cluster = coordinating()
+    cluster.news(
+        ConfigsAltered(ConfigResource("group", "g"), {"consumer.session.timeout.ms": "50000"})
+    )
+    groups = cluster.node.groups
+    (coordinator,) = groups.coordinators.values()
+    assert coordinator.partition == 0
+    assert groups._configured("g") == {"consumer.session.timeout.ms": "50000"}  # pyright: ignore
+    assert groups._configured("other") == {}  # pyright: ignore
+
+
+def test_records_of_clients_stay_with_clients() -> None:
+    cluster = coordinating()
+    cluster.produce(batch_of(b"a"))
+    assert cluster.node.partitions[OFFSETS].log.end == 0
