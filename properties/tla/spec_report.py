@@ -47,7 +47,10 @@ def table(results: Sequence[Result]) -> Grid:
         if result.job.table.module != module:
             module = result.job.table.module
             grid.add_section()
-            grid.add_row(Text(module, style="bold"))
+            spent = sum(one.outcome.cpu_s for one in results if one.job.table.module == module)
+            grid.add_row(
+                Text(module, style="bold"), "", "", "", "", Text(f"{spent:.1f}", style="bold")
+            )
         outcome = result.outcome
         figures = (outcome.length, outcome.distinct, outcome.depth)
         grid.add_row(
