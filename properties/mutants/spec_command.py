@@ -40,8 +40,9 @@ class Judged:
 
     @property
     def revived(self) -> list[str]:
-        """Explained, and noticed all the same, or gone."""
-        return sorted(self.explained.keys() - set(self.trials.alive))
+        """Explained, and noticed by a property all the same, or gone."""
+        compared = {name for name, one in self.trials.found.items() if not one.by_property}
+        return sorted(self.explained.keys() - set(self.trials.alive) - compared)
 
     def line(self) -> tuple[str, ...]:
         found = self.trials.found.values()
@@ -173,14 +174,15 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
     yield (
         "Each conjunct of each action is dropped, each comparison shifted (`<=` to `<`, `=` to "
         "`#`), each assignment left out. A mutant is noticed by the first row of the module's "
-        "`verdicts.toml`, small ones first, whose named property is not as the row says: an `ok_` "
-        "row's is broken, a `bug_` or `probe_` row's *holds*. Counts do not count. *Conformance* "
-        "means that no row tells, but the graph of a scope in which the Python machines are "
-        "compared with the spec, edge by edge, is another one, so that comparison fails. What "
-        "nothing notices has its reason. Bounds are no rules, and are left as they are; so are "
+        "`verdicts.toml` whose named property is not as the row says: an `ok_` row's is broken, a "
+        "`bug_` or `probe_` row's *holds*. Counts do not count. *Conformance* means that no row "
+        "tells, but the graph of a scope in which the Python machines are compared with the spec, "
+        "edge by edge, is another one, so that comparison fails. What nothing notices has its "
+        "reason, or is *not explained*. Bounds are no rules, and are left as they are; so are "
         "comparisons of a constant, which choose among rules, and those within `LET` and `IF` "
         "that stand on lines of their own. Where an expression has no value TLC says so, and the "
-        "row fails. A row is not asked where it has too many states for all that are left."
+        "row fails. A row is not asked where it has too many states for all mutants that are "
+        "left."
     )
     yield ""
     yield f"| module | {' | '.join(_COLUMNS)} |"
@@ -193,7 +195,8 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
             yield from (f"Not asked: {', '.join(f'`{cfg}`' for cfg in result.trials.unasked)}.", "")
         yield from ("| mutant | noticed by |", "|---|---|")
         for name, by in result.trials.found.items():
-            yield f"| {_cell(name)} | `{by.cfg}`: {by.by} |"
+            why = f": {result.explained[name]}" if name in result.explained else ""
+            yield f"| {_cell(name)} | `{by.cfg}`: {by.by}{why} |"
         for name in result.trials.alive:
             yield f"| {_cell(name)} | nothing: {result.explained.get(name, 'not explained')} |"
 

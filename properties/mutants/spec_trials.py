@@ -284,7 +284,7 @@ def _watching(run: _Run, asked: set[int]) -> str:
         "W_Note(name) == TLCSet(1, TLCGet(1) \\cup {mutant})"
         ' /\\ PrintT(<<"noticed", mutant, name>>)',
         "W_Unnoticed == mutant \\notin TLCGet(1)",
-        f"W_Start == tick = 0 /\\ ({init}) /\\ mutant \\in W_Asked \\cup {{W_Last}}",
+        f"W_Start == mutant \\in W_Asked \\cup {{W_Last}} /\\ tick = 0 /\\ ({init})",
         'W_Told(m) == m \\in W_Asked => PrintT(<<"steps", m, TLCGet(10 + m)>>)',
         "W_At == IF mutant = TLCGet(2) THEN TRUE ELSE W_Told(TLCGet(2)) /\\ TLCSet(2, mutant)"
         ' /\\ PrintT(<<"at", mutant>>)',
