@@ -3,10 +3,10 @@
     python bench/bench_watch.py [--rate 20000] [--seconds 60] [--partitions 12]
 
 Another process writes a run with four producers and four consumers at that rate; an event is a
-message sent, read or processed. Once a second it lies: an acknowledged offset is acknowledged
-again, of another message. The watch looks as `highwater check --watch` does, and the time from the
-line's write to the verdict is its latency. Then the same trace is watched from its files at once,
-which tells what could be sustained.
+message sent, read or processed. Once a second there is an anomaly: an acknowledged offset is
+acknowledged again, of another message. The watch looks as `highwater check --watch` does, and the
+time from the line's write to the verdict is its latency. Then the same trace is watched from its
+files at once, which tells what could be sustained.
 """
 
 import argparse
@@ -60,11 +60,11 @@ class Writer:
                 self._files[process] = (self.folder / f"{process}.ndjson").open("ab", buffering=0)
                 self._seq[process] = 0
 
-    def batch(self, number: int, lie: bool) -> None:
+    def batch(self, number: int, anomaly: bool) -> None:
         """Fifty messages of one producer, sent, read and processed: 150 events."""
         partition = number % self.partitions
         sent = [self._sent(partition) for _ in range(BATCH)]
-        if lie:
+        if anomaly:
             self._id += 1
             sent.append({**sent[-1], "id": self._id})
         producer, consumer = f"p{partition % CLIENTS}#0", f"c{partition % CLIENTS}#0"
@@ -93,15 +93,15 @@ class Writer:
 
 
 def write(folder: Path, rate: float, seconds: float, partitions: int, done: Any) -> None:
-    """Batches at the given rate of events, and a lie every second."""
-    writer, began, lied = Writer(folder, partitions), time.monotonic(), 0
+    """Batches at the given rate of events, and an anomaly every second."""
+    writer, began, last = Writer(folder, partitions), time.monotonic(), 0
     for number in range(int(rate * seconds / (3 * BATCH))):
         ahead = began + number * 3 * BATCH / rate - time.monotonic()
         if ahead > 0:
             time.sleep(ahead)
-        lie = time.monotonic() - began > lied + 1
-        lied += lie
-        writer.batch(number, lie)
+        anomaly = time.monotonic() - began > last + 1
+        last += anomaly
+        writer.batch(number, anomaly)
     done.set()
 
 
@@ -118,8 +118,8 @@ def follow(folder: Path, rate: float, seconds: float, partitions: int) -> Iterat
         step = watch.step()
         told = time.monotonic_ns()
         steps.append(time.monotonic() - looked)
-        lies = [f for f in step.findings if f.check.id == "L1"]
-        latencies += [(told - max(e["inv"] for e in f.events)) / 1e9 for f in lies]
+        found = [f for f in step.findings if f.check.id == "L1"]
+        latencies += [(told - max(e["inv"] for e in f.events)) / 1e9 for f in found]
         if was_done and step.batch.empty:
             break
         if not step.batch.more:
@@ -130,7 +130,7 @@ def follow(folder: Path, rate: float, seconds: float, partitions: int) -> Iterat
     yield f"CPU of the watch {cpu:.1f} s: {cpu / took:.0%} of a core"
     if latencies:
         usual, longest = median(latencies), max(latencies)
-        yield f"{len(latencies)} lies told after {usual:.2f} s, {longest:.2f} s at most"
+        yield f"{len(latencies)} anomalies told after {usual:.2f} s, {longest:.2f} s at most"
     yield f"a look took {median(steps):.2f} s, {max(steps):.2f} s at most"
 
 

@@ -17,7 +17,7 @@ import jinja2
 import settings_page
 import wire_page
 
-from traces.rejudge import PREDICATES
+from traces.second_checker import PREDICATES
 
 ROOT = Path(__file__).resolve().parents[1]
 SPECS = ROOT / "spec" / "tla"

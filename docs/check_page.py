@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines
-from tests.traces.mutations import MUTATIONS, NotHere, told
-from tests.traces.world import world
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.ingest.evidence import FIELDS, SPOKEN
@@ -133,7 +133,7 @@ def _witnesses() -> Iterator[tuple[str, list[str]]]:
     """For each check a witness, of the first injected fault that it finds."""
     found: set[str] = set()
     for name, mutation in MUTATIONS.items():
-        wanted = (mutation.must | mutation.tells | mutation.may) - found
+        wanted = (mutation.must | mutation.allowed | mutation.may) - found
         for verdict, one in _judged(name) if wanted else ():
             if verdict.check in wanted and verdict.witnesses and verdict.verdict != NOT_CHECKED:
                 found.add(verdict.check)
@@ -143,7 +143,7 @@ def _witnesses() -> Iterator[tuple[str, list[str]]]:
 def _judged(name: str) -> Iterator[tuple[Verdict, Judged]]:
     for seed in range(100):
         try:
-            lines, meta = told(world(seed, steps=6), MUTATIONS[name])
+            lines, meta = injected(fixture(seed, steps=6), MUTATIONS[name])
         except NotHere:
             continue
         with TemporaryDirectory() as folder:

@@ -68,9 +68,9 @@ def test_the_contracts_are_kept(copied: Path) -> None:
             "traces.checks.intruder -> traces.verdict",
         ),
         (
-            "traces/rejudge/intruder.py",
+            "traces/second_checker/intruder.py",
             "def late() -> None:\n    import traces.problems",
-            "traces.rejudge.intruder -> traces.problems",
+            "traces.second_checker.intruder -> traces.problems",
         ),
         (
             "refimpl/machines/intruder.py",

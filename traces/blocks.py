@@ -2,16 +2,16 @@
 
 What the checks hold against each other are the rows at one offset, the rows about one record,
 neighbours in the order of one process, and the first, last, lowest or highest of many. So a block
-is judged together with the partition's *frame*, which every block sees:
+is judged together with the partition's *boundary rows*, which every block sees:
 
 * all rows that are not about a record: assignments, commits, watermarks, ends of transactions;
 * where a process's rows come into a block and leave it, the first, last, earliest and latest of
-  each such visit, and those beside a move of its position, or a watermark (was the poll empty?);
+  each such stretch, and those beside a move of its position, or a watermark (was the poll empty?);
 * records whose send has no offset, and records that lie in more than one block, with all that is
-  told about the offsets where they lie; and about every record of the frame, all that is told.
+  told about the offsets where they lie; and about every record of the boundary, all that is told.
 
 A finding belongs to the block of the last record of its witness, and is counted there alone. What
-was looked at is counted for each block with the frame, less the frame as often as it was repeated.
+was looked at is counted for each block with these rows, less as often as they were repeated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from traces.sorting import order_by
 from traces.table import spans, take
 
 Place = tuple[int, int, int]  # run, topic and partition
-FRAME = -1  # the block that is nothing but the frame
+SHARED = -1  # the block that is nothing but the boundary
 RECORDS = (
     *(Op.SEND, Op.POLL, Op.SCAN, Op.PROCESS, Op.DUMP, Op.ACQUIRE, Op.ACKNOWLEDGE),
     Op.LIST_OFFSETS,  # is judged where its answer lies
@@ -57,7 +57,7 @@ BORDER_COLUMNS = tuple(
 
 @frozen(eq=False)
 class Cut:
-    """How one partition is cut: where its blocks begin, and which records are in the frame."""
+    """How one partition is cut: where its blocks begin, and which records are in the boundary."""
 
     place: Place
     starts: Ints  # offsets, ascending; the first block has no lower end
@@ -79,10 +79,10 @@ class Cut:
         return here & (columns["topic"] == self.place[1]) & (columns["partition"] == self.place[2])
 
     def homes(self, columns: Columns) -> Ints:
-        """The block that each row lies in, FRAME for what is not about a record at an offset."""
-        return np.where(_at_offsets(columns), self.block(columns["offset"]), FRAME)
+        """The block that each row lies in, SHARED for what is not about a record at an offset."""
+        return np.where(_at_offsets(columns), self.block(columns["offset"]), SHARED)
 
-    def framed(self, columns: Columns) -> Bools:
+    def of_boundary(self, columns: Columns) -> Bools:
         """Which rows every block sees."""
         ids, offsets = columns["id"], columns["offset"]
         known = (among(ids, self.ids) & (ids != NONE)) | among(offsets, self.offsets)
@@ -102,22 +102,22 @@ def _at_offsets(columns: Columns) -> Bools:
 
 @frozen(eq=False)
 class Unit:
-    """What is judged at once of a partition that is cut: a block with the frame, or the frame."""
+    """What is judged at once of a partition that is cut: a block with boundary rows, or these."""
 
     cut: Cut
     block: int
 
     def own(self, found: Found, rows: Rows) -> Found:
-        """What belongs to this block, and how much more was looked at than in the frame alone."""
-        if self.block == FRAME:
+        """What belongs to this block, and how much more was looked at than in boundary rows."""
+        if self.block == SHARED:
             times = 1 - self.cut.blocks
             found = evolve(found, seen=times * found.seen, extra=times * found.extra)
         if not len(found.rows):
             return found
-        homes = np.append(self.cut.homes(rows.columns), FRAME)  # where a witness has no more rows
-        last = np.full(len(found.rows), FRAME)
+        homes = np.append(self.cut.homes(rows.columns), SHARED)  # where a witness has no more rows
+        last = np.full(len(found.rows), SHARED)
         for column in homes[found.rows].T:
-            last = np.where(column != FRAME, column, last)
+            last = np.where(column != SHARED, column, last)
         mine = last == self.block
         return evolve(found, rows=found.rows[mine], clause=found.clause[mine])
 
@@ -134,7 +134,7 @@ class Cuts:
     @cached_property
     def units(self) -> list[Unit]:
         """By their numbers."""
-        return [Unit(cut, block) for cut in self.cuts for block in range(FRAME, cut.blocks)]
+        return [Unit(cut, block) for cut in self.cuts for block in range(SHARED, cut.blocks)]
 
     def cut(self, columns: Columns) -> Bools:
         """Which rows are of a partition that is cut."""
@@ -157,10 +157,10 @@ class Cuts:
 def _shares(cut: Cut, columns: Columns, rows: Ints) -> Iterator[tuple[range, Ints]]:
     names = ("op", "offset", "id")
     mine = {name: take(columns[name], rows) for name in names}
-    framed = cut.framed(mine)
-    frame, others, homes = rows[framed], rows[~framed], cut.homes(mine)[~framed]
-    if len(frame):
-        yield range(FRAME, cut.blocks), frame
+    of_boundary = cut.of_boundary(mine)
+    boundary, others, homes = rows[of_boundary], rows[~of_boundary], cut.homes(mine)[~of_boundary]
+    if len(boundary):
+        yield range(SHARED, cut.blocks), boundary
     order = order_by(homes)
     for start, end in spans(homes[order]):
         block = int(homes[order[start]])
@@ -168,7 +168,7 @@ def _shares(cut: Cut, columns: Columns, rows: Ints) -> Iterator[tuple[range, Int
 
 
 def border(columns: Columns, cut: Cut) -> Ints:
-    """The rows of a piece of this partition, each process's in its order, that the frame holds
+    """The rows of a piece of this partition, each process's in its order, that the boundary holds
     because of where they stand in it."""
     rows = np.flatnonzero(_at_offsets(columns))
     found = np.zeros(len(columns["op"]), bool)
@@ -176,27 +176,27 @@ def border(columns: Columns, cut: Cut) -> Ints:
         home = cut.block(columns["offset"])
         process = columns["process"]
         sort = np.where(calls(columns, *_READS), int(Op.POLL), columns["op"])
-        found[_visits(rows, home, (process, sort), {})] = True
+        found[_ranges(rows, home, (process, sort), {})] = True
         for lane in LANES:
             extremes = {n: columns[n] for n in _EXTREMES} if lane == LANES[0] else {}
             keys = (process, *(columns[name] for name in lane))
-            found[_visits(rows, home, keys, extremes)] = True
+            found[_ranges(rows, home, keys, extremes)] = True
         found[_beside_turns(columns, rows)] = True
     return np.flatnonzero(found)
 
 
-def _visits(rows: Ints, home: Ints, keys: tuple[Column, ...], extremes: Columns) -> Ints:
-    """The first and the last row of each visit to a block, and those with the extreme values."""
+def _ranges(rows: Ints, home: Ints, keys: tuple[Column, ...], extremes: Columns) -> Ints:
+    """The first and the last row of each reach to a block, and those with the extreme values."""
     order = rows[order_by(*(key[rows] for key in keys))]
     begins = firsts(*(key[order] for key in keys), home[order])
     starts = np.flatnonzero(begins)
     found = [order[starts], order[np.r_[starts[1:], len(order)] - 1]]
-    visit = np.cumsum(begins) - 1
+    reach = np.cumsum(begins) - 1
     for column in extremes.values():
         values = column[order].astype(np.int64)
         for best in (np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)):
-            at = np.flatnonzero(values == best[visit])
-            found.append(order[at[firsts(visit[at])]])
+            at = np.flatnonzero(values == best[reach])
+            found.append(order[at[firsts(reach[at])]])
     return np.concatenate(found)
 
 

@@ -83,7 +83,7 @@ def _list_checks(json_file: Path | None) -> None:
     help="With --watch: end when nothing has come for so long, too.",
 )
 @click.option(
-    "--rejudge/--no-rejudge",
+    "--recheck/--no-recheck",
     default=None,
     help=f"Judge each witness again by a second, slow checker.  [default: up to {SMALL:,} calls]",
 )
@@ -126,7 +126,7 @@ def check(
     mode: str,
     watched: bool,
     until: float | None,
-    rejudge: bool | None,
+    recheck: bool | None,
     strict: bool,
     fail_on: str,
     listed: bool,
@@ -171,9 +171,9 @@ def check(
         if html_file is not None:
             pictures = pictures_of(judged)
         judge_all([one for one in judged if one.run is not None], strict, bar, engine, mode)
-    if rejudge is not False:
+    if recheck is not False:
         for one in judged:
-            ask_again(one, always=rejudge is True, compacted=cleanup_policy == "compact")
+            ask_again(one, always=recheck is True, compacted=cleanup_policy == "compact")
     console = standard_output()
     for one in judged:
         wrong = one.verdict in (VIOLATED, BAD_INPUT) or one.contradictions

@@ -1,7 +1,7 @@
 """Which partitions have to be cut, and where: two looks at the rows before they are judged.
 
 The first counts the rows of each stretch of offsets, so that blocks of like size can be laid out.
-The second brings together, record by record, where each lies, to find the frame (`traces.blocks`).
+The second brings together, record by record, where each lies, to find boundary rows (`blocks`).
 Both are steps over pieces of the table, the same with and without Spark.
 """
 
@@ -18,12 +18,12 @@ from traces.arrow import pa
 from traces.blocks import RECORDS, Cut, Cuts, border
 from traces.columns import Column, Columns, calls, firsts
 from traces.context import Context, Ints
-from traces.parcels import Narrow, larger, unpack
+from traces.packed_batches import Narrow, larger, unpack
 from traces.schema import NONE, Flag
 from traces.sorting import order_by
 from traces.table import bucket_of, spans, take
 
-MOST_BLOCKS = 64  # each of them sees the frame
+MOST_BLOCKS = 64  # each of them sees the boundary
 _FINENESS = 9  # bits: a stretch is so much smaller than a block
 STRETCHES_DDL = "run int, topic int, partition int, stretch bigint, rows bigint"
 STRETCHES = pa.schema(
@@ -32,8 +32,10 @@ STRETCHES = pa.schema(
         *((name, pa.int64()) for name in ("stretch", "rows")),
     ]
 )
-SURVEY_DDL = "bucket int, cut int, kind int, parcel binary"
-SURVEY = pa.schema([*((n, pa.int32()) for n in ("bucket", "cut", "kind")), ("parcel", pa.binary())])
+STATISTICS_DDL = "bucket int, cut int, kind int, packed binary"
+STATISTICS = pa.schema(
+    [*((n, pa.int32()) for n in ("bucket", "cut", "kind")), ("packed", pa.binary())]
+)
 _NOTHING: Ints = np.empty(0, np.int64)
 
 
@@ -43,7 +45,7 @@ class Limits:
 
     rows: int = 8_000_000  # a partition of more is cut
     block: int = 4_000_000  # rows of a block, where the number of blocks allows that
-    frame: int = 1_000_000  # records; a partition whose frame has more is left whole
+    boundary: int = 1_000_000  # records; a partition whose boundary has more is left whole
 
     @property
     def grain(self) -> int:
@@ -55,15 +57,15 @@ LIMITS = Limits()
 
 
 class Kind(IntEnum):
-    """What a parcel of a survey holds."""
+    """What a packed of a statistics holds."""
 
-    FRAMED = 0  # records of the frame; where a row tells no record, its offset
+    BOUNDARY = 0  # records of the boundary; where a row tells no record, its offset
     PLACED = 1  # records and where they lie
     SPANS = 2  # the first and the last row of each process in a piece
 
 
 _NAMES = {
-    Kind.FRAMED: ("id", "offset"),
+    Kind.BOUNDARY: ("id", "offset"),
     Kind.PLACED: ("id", "offset"),
     Kind.SPANS: ("process", "seq", "idx"),
 }
@@ -115,15 +117,15 @@ def _starts(stretch: Ints, rows: Ints, limits: Limits) -> Ints:
     return np.unique(stretch[at])
 
 
-def survey(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iterator[Any]:
-    """What a piece tells of the frames; who lies where goes to a bucket by its record."""
+def statistics(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iterator[Any]:
+    """What a piece tells of the boundaries; who lies where goes to a bucket by its record."""
     for columns in larger(_of_places(pieces, Cuts(cuts))):
         for number, cut in enumerate(cuts):
             rows = np.flatnonzero(cut.here(columns))
             if len(rows):
                 rows = rows[order_by(*(take(columns[n], rows) for n in _NAMES[Kind.SPANS]))]
                 mine = {name: take(column, rows) for name, column in columns.items()}
-                yield from _surveyed(mine, number, cut, buckets)
+                yield from _statistics_of(mine, number, cut, buckets)
 
 
 def _of_places(pieces: Iterable[Columns], cuts: Cuts) -> Iterator[Columns]:
@@ -132,12 +134,12 @@ def _of_places(pieces: Iterable[Columns], cuts: Cuts) -> Iterator[Columns]:
         yield {name: take(column, rows) for name, column in columns.items()}
 
 
-def _surveyed(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator[Any]:
-    frame = np.r_[border(columns, cut), _unplaced(columns)]
-    yield _parcel(number % buckets, number, Kind.FRAMED, columns, frame)
+def _statistics_of(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator[Any]:
+    boundary = np.r_[border(columns, cut), _unplaced(columns)]
+    yield _packed_batch(number % buckets, number, Kind.BOUNDARY, columns, boundary)
     first = firsts(columns["process"])
     ends = np.sort(np.r_[np.flatnonzero(first), np.flatnonzero(np.r_[first[1:], True])])
-    yield _parcel(number % buckets, number, Kind.SPANS, columns, ends)
+    yield _packed_batch(number % buckets, number, Kind.SPANS, columns, ends)
     ids, offsets = columns["id"], columns["offset"]
     placed = np.flatnonzero(calls(columns, *RECORDS) & (offsets >= 0) & (ids != NONE))
     placed = placed[order_by(ids[placed], offsets[placed])]
@@ -146,7 +148,7 @@ def _surveyed(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator
     order = order_by(bucket)
     for start, end in spans(bucket[order]):
         mine = placed[order[start:end]]
-        yield _parcel(int(bucket[order[start]]), number, Kind.PLACED, columns, mine)
+        yield _packed_batch(int(bucket[order[start]]), number, Kind.PLACED, columns, mine)
 
 
 def _unplaced(columns: Columns) -> Ints:
@@ -155,24 +157,24 @@ def _unplaced(columns: Columns) -> Ints:
     return np.flatnonzero(told & (columns["offset"] < 0))
 
 
-def _parcel(bucket: int, cut: int, kind: Kind, columns: Columns, rows: Ints) -> Any:
+def _packed_batch(bucket: int, cut: int, kind: Kind, columns: Columns, rows: Ints) -> Any:
     mine = {name: columns[name][rows] for name in _NAMES[kind]}
     packed = Narrow.of(mine).pack(np.arange(len(rows)), mine) if len(rows) else b""
-    return pa.record_batch([[bucket], [cut], [int(kind)], [packed]], SURVEY)
+    return pa.record_batch([[bucket], [cut], [int(kind)], [packed]], STATISTICS)
 
 
 def gathered(batches: Iterable[Any], cuts: Sequence[Cut]) -> Iterator[Any]:
-    """The survey of whole buckets: of the records, those that lie in several blocks."""
+    """The statistics of whole buckets: of the records, those that lie in several blocks."""
     every: list[dict[str, Any]] = [row for batch in batches for row in batch.to_pylist()]
     keys = itemgetter("cut", "kind", "bucket")
-    rows = sorted((row for row in every if row["parcel"]), key=keys)
+    rows = sorted((row for row in every if row["packed"]), key=keys)
     for (cut, kind, bucket), several in groupby(rows, key=keys):
-        columns = unpack([row["parcel"] for row in several])
+        columns = unpack([row["packed"] for row in several])
         told = {name: columns[name] for name in _NAMES[Kind(kind)]}
         kept = np.arange(len(next(iter(told.values()))))
         if kind == Kind.PLACED:
             kept = _scattered(told["id"], cuts[int(cut)].block(told["offset"]))
-        yield _parcel(bucket, cut, Kind(kind), told, kept)
+        yield _packed_batch(bucket, cut, Kind(kind), told, kept)
 
 
 def _scattered(ids: Column, homes: Ints) -> Ints:
@@ -185,23 +187,23 @@ def _scattered(ids: Column, homes: Ints) -> Ints:
     return order[np.repeat(several, last - first + 1)]
 
 
-def framed(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: Limits) -> Cuts:
-    """The cuts with their frames, by what was gathered.
+def of_boundary(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: Limits) -> Cuts:
+    """The cuts with their boundaries, by what was gathered.
 
     Left whole is a partition whose rows do not lie in their processes' order, so that nobody sees
-    who is whose neighbour, and one that is little else than its frame.
+    who is whose neighbour, and one that is little else than its boundary.
     """
-    told = [row for row in rows if row["parcel"]]
+    told = [row for row in rows if row["packed"]]
     found: list[Cut] = []
     for number, cut in enumerate(cuts):
         mine = {
-            kind: unpack([r["parcel"] for r in told if (r["cut"], r["kind"]) == (number, kind)])
+            kind: unpack([r["packed"] for r in told if (r["cut"], r["kind"]) == (number, kind)])
             for kind in Kind
         }
-        frame, scattered = (mine[kind] for kind in (Kind.FRAMED, Kind.PLACED))
-        ids = np.unique(np.r_[frame["id"], scattered["id"]])
-        offsets = np.r_[frame["offset"][frame["id"] == NONE], scattered["offset"]]
-        if _in_order(mine[Kind.SPANS]) and len(ids) <= limits.frame:
+        boundary, scattered = (mine[kind] for kind in (Kind.BOUNDARY, Kind.PLACED))
+        ids = np.unique(np.r_[boundary["id"], scattered["id"]])
+        offsets = np.r_[boundary["offset"][boundary["id"] == NONE], scattered["offset"]]
+        if _in_order(mine[Kind.SPANS]) and len(ids) <= limits.boundary:
             found.append(evolve(cut, ids=ids[ids != NONE], offsets=np.unique(offsets)))
     return Cuts(found)
 

@@ -22,7 +22,7 @@ from traces.columns import Columns
 from traces.context import Context, Ints
 from traces.cutting import LIMITS, Limits
 from traces.kernel import chosen, judge
-from traces.parcels import HELD, Packer
+from traces.packed_batches import HELD, Packer
 from traces.scopes import SCOPES
 from traces.table import Lazy, constant, held, is_constant, part, take
 
@@ -128,9 +128,9 @@ def cuts_of(ops: Any, contexts: Mapping[int, Context], limits: Limits) -> Cuts:
     if not cuts:
         return Cuts()
     borders = ({name: piece[name] for name in BORDER_COLUMNS} for _, piece in _pieces(table))
-    told = cutting.survey(borders, cuts, 1)
+    told = cutting.statistics(borders, cuts, 1)
     rows = (row for batch in cutting.gathered(told, cuts) for row in batch.to_pylist())
-    return cutting.framed(rows, cuts, limits)
+    return cutting.of_boundary(rows, cuts, limits)
 
 
 def _pieces(table: Lazy) -> Iterator[tuple[int, Lazy]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from traces import local
 from traces.context import Context
-from traces.tiers import alone
-from traces.tiers.quick import COVERED
+from traces.precheck import alone
+from traces.precheck.quick import COVERED
 
 MODES = ("exact", "quick", "auto")
 # Above this many rows `auto` prefers sums and summaries, which are several times cheaper.
@@ -14,7 +14,7 @@ QUICK_ROWS = 50_000_000
 
 
 def is_quick(mode: str, rows: int) -> bool:
-    """Whether runs of so many rows are judged by the quick tiers."""
+    """Whether runs of so many rows are judged by the quick prechecks."""
     return mode == "quick" or (mode == "auto" and rows > QUICK_ROWS)
 
 
@@ -31,7 +31,7 @@ def find_here(ops: Any, contexts: Mapping[int, Context], quick: bool) -> list[di
 def find_in_spark(ops: Any, contexts: Mapping[int, Context], quick: bool) -> list[dict[str, Any]]:
     """What is found in these files, in Spark."""
     from traces import spark
-    from traces.tiers import spark as tiers
+    from traces.precheck import spark as prechecks
 
-    found = tiers.find(ops, contexts) if quick else spark.find(ops, contexts)
+    found = prechecks.find(ops, contexts) if quick else spark.find(ops, contexts)
     return [row.asDict(recursive=True) for row in found.collect()]

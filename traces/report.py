@@ -14,8 +14,8 @@ from traces.ingest.run import Run
 from traces.jepsen import add_cycles, anomalies
 from traces.names import Names
 from traces.problems import BadInput
-from traces.rejudge import Confirmed, Opinion, Refuted
 from traces.schema import NONE, Op, Outcome
+from traces.second_checker import Confirmed, Opinion, Refuted
 from traces.sentences import sentences
 from traces.table import Lazy
 from traces.verdict import (

@@ -1,12 +1,12 @@
-"""A second opinion on the witnesses that are shown, by the checker of `traces.rejudge`.
+"""A second opinion on the witnesses that are shown, by the checker of `traces.second_checker`.
 
 A witness that it refutes is a contradiction inside Highwater. The verdict stays as it is, because
 nobody knows yet which of the two is wrong, but the contradiction is told as loudly as a verdict.
 """
 
 from traces.context import Clause
-from traces.rejudge import places_of, read, rejudge
 from traces.report import Judged
+from traces.second_checker import opinion_on, places_of, read
 from traces.verdict import ALLOWED, VIOLATED, clause_of
 
 SMALL = 100_000  # calls of a run whose witnesses are judged again without being asked to
@@ -27,4 +27,4 @@ def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
         return
     places = places_of((check, witness) for (check, _), witness in shown)
     history = read(one.run.path, places, compacted=compacted)
-    one.opinions = {key: rejudge(history, key[0], witness) for key, witness in shown}
+    one.opinions = {key: opinion_on(history, key[0], witness) for key, witness in shown}

@@ -18,9 +18,9 @@ from traces.arrow import pa
 from traces.blocks import BORDER_COLUMNS, Cuts
 from traces.columns import Columns
 from traces.context import Context
-from traces.cutting import LIMITS, STRETCHES, STRETCHES_DDL, SURVEY_DDL, Limits
+from traces.cutting import LIMITS, STATISTICS_DDL, STRETCHES, STRETCHES_DDL, Limits
 from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
-from traces.parcels import PARCELS_DDL, Packer, unpack
+from traces.packed_batches import PACKED_BATCHES_DDL, Packer, unpack
 from traces.problems import Problems
 from traces.schema import wrong_columns
 from traces.scopes import SCOPES
@@ -74,7 +74,7 @@ def find(
     names = tuple(dict.fromkeys(name for several in columns.values() for name in several))
     cuts = cuts_of(ops, contexts, limits, keep) if limits and "partition" in mine else Cuts()
     packer = Packer(columns, buckets or _buckets(ops), cuts)
-    packed = over(ops, packer, names, PARCELS_DDL, keep)
+    packed = over(ops, packer, names, PACKED_BATCHES_DDL, keep)
     gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")
     return gathered.mapInArrow(_judge(contexts, checks, packer), FINDINGS_DDL)
 
@@ -96,10 +96,10 @@ def cuts_of(
     )
     if not cuts:
         return Cuts()
-    look = partial(cutting.survey, cuts=cuts, buckets=_buckets(ops))
-    told = over(ops, look, BORDER_COLUMNS, SURVEY_DDL, keep).repartition("bucket")
-    kept = told.mapInArrow(partial(cutting.gathered, cuts=cuts), SURVEY_DDL)
-    return cutting.framed(kept.toArrow().to_pylist(), cuts, limits)
+    look = partial(cutting.statistics, cuts=cuts, buckets=_buckets(ops))
+    told = over(ops, look, BORDER_COLUMNS, STATISTICS_DDL, keep).repartition("bucket")
+    kept = told.mapInArrow(partial(cutting.gathered, cuts=cuts), STATISTICS_DDL)
+    return cutting.of_boundary(kept.toArrow().to_pylist(), cuts, limits)
 
 
 def over(
@@ -165,19 +165,19 @@ def _rows(step: Work, names: Sequence[str]) -> Step:
 
 
 def _judge(contexts: Mapping[int, Context], checks: Iterable[str] | None, packer: Packer) -> Step:
-    def judge_parcels(batches: Iterable[Any]) -> Iterator[Any]:
+    def judge_packed_batches(batches: Iterable[Any]) -> Iterator[Any]:
         mine, names = chosen(checks), list(SCOPES)
-        rows = (row for batch in batches for row in _parcels(batch))
+        rows = (row for batch in batches for row in _packed_batches(batch))
         for (bucket, number), several in groupby(rows, key=lambda row: row[:2]):
             scope = names[number]
-            columns = unpack([parcel for *_, parcel in several])
+            columns = unpack([packed for *_, packed in several])
             found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket))
             yield pa.RecordBatch.from_pylist(found, schema=FINDINGS)
 
-    return judge_parcels
+    return judge_packed_batches
 
 
-def _parcels(batch: Any) -> Iterator[tuple[int, int, Any]]:
+def _packed_batches(batch: Any) -> Iterator[tuple[int, int, Any]]:
     buckets, scopes = batch.column("bucket").to_pylist(), batch.column("scope").to_pylist()
     for row, (bucket, scope) in enumerate(zip(buckets, scopes, strict=True)):
-        yield bucket, scope, batch.column("parcel")[row].as_buffer()
+        yield bucket, scope, batch.column("packed")[row].as_buffer()

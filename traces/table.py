@@ -1,4 +1,4 @@
-"""The table of operations as numpy columns: in pieces, from Arrow or from parcels, and sorted.
+"""The table of operations as numpy columns: in pieces, from Arrow or packed batches, and sorted.
 
 Columns stay as narrow as they came until a check asks for them, and a column that says the same
 in every row is one value and takes no room.

@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from tests.kafka.cluster import Cluster, cluster
 from tests.kafka.judge import Judge
+from tests.traces.fixture import Fixture, fixture, write
 from tests.traces.judging import judged, verdicts
-from tests.traces.world import World, world, write
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"min.insync.replicas": "2"}
@@ -32,8 +32,8 @@ def command(up: Cluster, topic: str, run: Path, *more: str) -> list[str]:
     return [*verb, "--out", str(run), *more]
 
 
-def send(up: Cluster, topic: str, w: World) -> None:
-    """All lines of a world, some of them twice, in a transaction that is aborted first."""
+def send(up: Cluster, topic: str, w: Fixture) -> None:
+    """All lines of a fixture, some of them twice, in a transaction that is aborted first."""
     producer = Producer(
         {"bootstrap.servers": up.bootstrap, "transactional.id": topic, "acks": "all"}
     )
@@ -54,7 +54,7 @@ def send(up: Cluster, topic: str, w: World) -> None:
 
 
 def test_a_topic_becomes_a_run_although_its_reader_is_killed(up: Cluster, tmp_path: Path) -> None:
-    w, run = world(8), tmp_path / "run"
+    w, run = fixture(8), tmp_path / "run"
     up.create("traces", 4, SETTINGS)
     send(up, "traces", w)
     for _ in range(4):
@@ -78,7 +78,7 @@ def test_a_topic_becomes_a_run_although_its_reader_is_killed(up: Cluster, tmp_pa
     assert verdicts(judged(run)) == verdicts(judged(straight))
 
 
-def lines_of(w: World) -> int:
+def lines_of(w: Fixture) -> int:
     return sum(map(len, w.lines.values()))
 
 
@@ -87,7 +87,7 @@ def total(run: Path) -> int:
 
 
 def test_a_reader_that_is_asked_to_stop_stops_in_order(up: Cluster, tmp_path: Path) -> None:
-    w, run = world(9), tmp_path / "run"
+    w, run = fixture(9), tmp_path / "run"
     up.create("stopped", 2, SETTINGS)
     send(up, "stopped", w)
     reader = subprocess.Popen(command(up, "stopped", run), cwd=ROOT, stderr=subprocess.PIPE)

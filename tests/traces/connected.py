@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from traces.cutting import Limits
 from traces.generate.write import context_in
+from traces.precheck import spark as prechecks
 from traces.spark import find, read_ops
-from traces.tiers import spark as tiers
 
-CUT = Limits(rows=2_000, block=1_500, frame=10_000)
+CUT = Limits(rows=2_000, block=1_500, boundary=10_000)
 
 
 def main(run: Path) -> None:
@@ -30,7 +30,7 @@ def main(run: Path) -> None:
         for mode, found in (
             ("exact", find(given, contexts)),
             ("cut", find(given, contexts, limits=CUT)),
-            ("quick", tiers.find(given, contexts)),
+            ("quick", prechecks.find(given, contexts)),
         ):
             out[f"{name} {mode}"] = [row.asDict(recursive=True) for row in found.collect()]
     sys.stdout.buffer.write(orjson.dumps(out))

@@ -1,4 +1,4 @@
-"""Random damage to a trace: not a lie with a meaning, but anything that a file may come to say.
+"""Random damage to a trace: no anomaly with a meaning, but anything that a file may come to say.
 
 Whatever becomes of the trace, its lines stay well formed and the clock of a process never steps
 back, because nothing else is a trace.
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from tests.traces.fixture import Line
 from tests.traces.mutations import Lines
-from tests.traces.world import Line
 
 Harm = Callable[[Random, list[Line], Line], None]
 _STEPS = (-500, -100, -20, -5, 5, 20, 100, 500)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.traces.world import Line
+from tests.traces.fixture import Line
 from traces.ingest.vocabulary import FIELDS, RECORD_FIELDS
 
 Lines = dict[str, list[Line]]

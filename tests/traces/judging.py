@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import settings
 
-from tests.traces.world import Line, write
+from tests.traces.fixture import Line, write
 from traces import local
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import read_trace

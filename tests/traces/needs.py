@@ -19,8 +19,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from tests.traces.evidence import Removal, Trace, bearing, every
-from tests.traces.mutations import MUTATIONS, NotHere, told
-from tests.traces.world import world, write
+from tests.traces.fixture import fixture, write
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import local
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
@@ -77,8 +77,8 @@ def _needs(check: Check) -> tuple[str, ...]:
 
 def trace_of(seed: int, anomaly: str | None) -> Trace:
     """Raises `NotHere` where the seed has no room for the anomaly."""
-    w = world(seed, steps=STEPS)
-    return told(w, MUTATIONS[anomaly]) if anomaly else (w.lines, w.meta)
+    w = fixture(seed, steps=STEPS)
+    return injected(w, MUTATIONS[anomaly]) if anomaly else (w.lines, w.meta)
 
 
 def looked(trace: Trace) -> Looked:

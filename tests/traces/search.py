@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-from traces.rejudge.base import PREDICATES, SHAPES, NotBroken
-from traces.rejudge.history import History
-from traces.rejudge.rows import Row
+from traces.second_checker.base import PREDICATES, SHAPES, NotBroken
+from traces.second_checker.history import History
+from traces.second_checker.rows import Row
 
 Choices = list[list[Row]]
 

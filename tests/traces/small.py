@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.traces.world import Line, meta
+from tests.traces.fixture import Line, meta
 
 Lines = dict[str, list[Line]]
 PARTITION = "t:0"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.traces.fixture import write
 from tests.traces.small import record, trace
-from tests.traces.world import write
 from traces.html.canvas import Canvas, Clock, Fault
 from traces.html.picture import Picture, picture
 from traces.html.series import BINS, CELLS

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import traces
-from tests.traces.mutations import MUTATIONS, told
-from tests.traces.world import world, write
+from tests.traces.fixture import fixture, write
+from tests.traces.mutations import MUTATIONS, injected
 from traces.ingest.ingesting import ingest
 from traces.problems import BadInput
 from traces.spark import read_ops
@@ -42,12 +42,12 @@ def test_a_recorder_opens_no_door() -> None:
     assert (done.stdout, done.stderr) == ("recorded\n", "")
 
 
-def lied(folder: Path) -> Path:
-    return write(folder, *told(world(3), MUTATIONS["lose"]))
+def with_anomaly(folder: Path) -> Path:
+    return write(folder, *injected(fixture(3), MUTATIONS["lose"]))
 
 
 def test_a_run_is_judged_as_often_as_one_likes(tmp_path: Path) -> None:
-    run = traces.load(lied(tmp_path / "run"))
+    run = traces.load(with_anomaly(tmp_path / "run"))
     first, again = traces.check(run), traces.check(run, strict=True)
     assert (first.verdict, first["L4"].verdict, first["L4"].count) == ("violated", "violated", 1)
     assert again["L4"].count == 1
@@ -66,7 +66,7 @@ def test_a_misspelt_word_is_refused(wrong: dict[str, str], tmp_path: Path) -> No
 def test_violations_have_names_and_come_when_they_are_asked_for(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    ingest(lied(tmp_path / "run"), tmp_path / "ops")
+    ingest(with_anomaly(tmp_path / "run"), tmp_path / "ops")
     run = traces.load(tmp_path / "ops")
     here = traces.check(run)
     assert traces.check(run, spark)["L4"] == here["L4"]
@@ -90,7 +90,7 @@ def test_violations_have_names_and_come_when_they_are_asked_for(
 
 @pytest.mark.spark
 def test_a_table_of_something_else_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    run = traces.load(lied(tmp_path / "run"))
+    run = traces.load(with_anomaly(tmp_path / "run"))
     with pytest.raises(BadInput, match="DataFrame: process: is missing"):
         traces.violations(spark.createDataFrame([(1, 2)], "Offset int, run int"), run)
     with pytest.raises(ValueError, match="there is no check L99"):

@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.traces.fixture import fixture
 from tests.traces.mutations import MUTATIONS
+from tests.traces.test_precheck import damaged, table_and_contexts, with_anomaly
 from tests.traces.test_recordings import KEPT
-from tests.traces.test_tiers import damaged, lied, table_and_contexts
-from tests.traces.world import world
-from traces import blocks, cutting, kernel, local, parcels
+from traces import blocks, cutting, kernel, local, packed_batches
 from traces.arrow import pa, pq
 from traces.context import same
 from traces.cutting import Limits
@@ -28,10 +28,10 @@ from traces.spark import cuts_of, find, read_ops
 from traces.verdict import Tally, tally
 
 SEEDS = st.integers(0, 10**9)
-SMALL = Limits(rows=30, block=20, frame=10_000)
-MEDIUM = Limits(rows=2_000, block=1_500, frame=10_000)
+SMALL = Limits(rows=30, block=20, boundary=10_000)
+MEDIUM = Limits(rows=2_000, block=1_500, boundary=10_000)
 
-MANY = Limits(rows=2_000, block=900, frame=10_000)
+MANY = Limits(rows=2_000, block=900, boundary=10_000)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,7 +39,7 @@ def closely() -> Iterator[None]:
     """Every witness, not only the first few of each check, and tables in several pieces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "WITNESSES", 10**9)
-        for module in (parcels, local):
+        for module in (packed_batches, local):
             patch.setattr(module, "HELD", 5_000)
         yield
 
@@ -68,16 +68,16 @@ def agree(table: Any, contexts: Any, limits: Limits) -> None:
 
 @given(SEEDS)
 @settings(max_examples=10)
-def test_a_world_that_keeps_its_promises(seed: int) -> None:
-    w = world(seed)
+def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
+    w = fixture(seed)
     agree(*table_and_contexts(w.lines, w.meta), SMALL)
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @given(seed=SEEDS)
 @settings(max_examples=2)
-def test_every_lie_about_it(name: str, seed: int) -> None:
-    table, contexts = lied(name, seed)
+def test_every_anomaly_in_it(name: str, seed: int) -> None:
+    table, contexts = with_anomaly(name, seed)
     assume(len(local.cuts_of(table, contexts, SMALL)))  # not of compacted topics
     agree(table, contexts, SMALL)
 
@@ -85,7 +85,7 @@ def test_every_lie_about_it(name: str, seed: int) -> None:
 @given(SEEDS)
 @settings(max_examples=15)
 def test_whatever_is_damaged(seed: int) -> None:
-    w = world(seed % 20)
+    w = fixture(seed % 20)
     table, contexts = table_and_contexts(w.lines, w.meta)
     agree(damaged(table, Random(seed)), contexts, SMALL)
 
@@ -111,7 +111,7 @@ def test_whatever_is_damaged_in_it(generated: tuple[Any, Any], seed: int) -> Non
 def test_every_recording_of_a_real_cluster(name: str) -> None:
     run = read_trace(KEPT / name)
     table = run.table(0)
-    limits = Limits(rows=table.num_rows // 20, block=table.num_rows // 40, frame=10**6)
+    limits = Limits(rows=table.num_rows // 20, block=table.num_rows // 40, boundary=10**6)
     whole = local.find(table, {0: run.context})
     assert said(local.find(table, {0: run.context}, limits=limits)) == said(whole)
 
@@ -138,12 +138,12 @@ def test_rows_in_no_order_are_left_whole(generated: tuple[Any, Any]) -> None:
 
 
 def test_what_is_little_else_than_its_frame_is_left_whole(generated: tuple[Any, Any]) -> None:
-    assert not len(local.cuts_of(*generated, evolve(MEDIUM, frame=10)))
+    assert not len(local.cuts_of(*generated, evolve(MEDIUM, boundary=10)))
 
 
-# What the frame is for: of each part of it, what a block that does not see it gets wrong.
+# What the boundary is for: of each part of it, what a block that does not see it gets wrong.
 Columns = dict[str, Any]
-Pick = Callable[..., int]  # a record of this sort in this block, that no frame holds
+Pick = Callable[..., int]  # a record of this sort in this block, that no boundary holds
 
 
 def here(c: Columns) -> Any:
@@ -152,7 +152,7 @@ def here(c: Columns) -> Any:
 
 
 def acknowledged_before_all(c: Columns, pick: Pick) -> str:
-    """In the middle of its producer's visit to a block: neither its first row nor its last."""
+    """In the middle of its producer's reach to a block: neither its first row nor its last."""
     row, begin = pick(Op.SEND, 5), int(c["inv"].min())
     c["inv"][row], c["ret"][row] = begin + 1, begin + 2
     return "L9"
@@ -199,12 +199,12 @@ def gap_in_a_dumped_session(c: Columns, pick: Pick) -> str:
 
 @pytest.fixture(scope="module")
 def calm() -> tuple[Any, Any, Pick]:
-    """A trace without a lie, whose leaders stamp, and a way to its innermost rows."""
+    """A trace without an anomaly, whose leaders stamp, and a way to its innermost rows."""
     made = Generated(plan_of(60_000, seed=1, anomalies=0))
     table, contexts = table_of(made), {0: evolve(made.clients.context(), append_time=same(1))}
     (cut,) = local.cuts_of(table, contexts, MANY).cuts
     columns = {name: table[name].to_numpy() for name in COLUMNS}
-    inner = cut.here(columns) & ~cut.framed(columns) & (columns["txn_state"] == Txn.NOT)
+    inner = cut.here(columns) & ~cut.of_boundary(columns) & (columns["txn_state"] == Txn.NOT)
     homes = cut.homes(columns)
 
     def pick(op: Op, block: int, nth: int = 0, *, first: bool = False) -> int:
@@ -222,7 +222,7 @@ def nothing(*_: Any) -> Any:
 
 
 PARTS: Mapping[str, tuple[Any, str, Any]] = {
-    "the ends of visits": (blocks, "_visits", nothing),
+    "the ends of ranges": (blocks, "_ranges", nothing),
     "extremes": (blocks, "_EXTREMES", ()),
     "what is beside a turn": (blocks, "_beside_turns", nothing),
     "scattered records": (cutting, "_scattered", nothing),
@@ -241,7 +241,7 @@ PARTS: Mapping[str, tuple[Any, str, Any]] = {
         (acknowledged_before_all, "what is beside a turn"),
         (read_at_two_places, "scattered records"),
         (committed_nobody_knows_where, "sends without an offset"),
-        (skipped_at_the_border, "the ends of visits"),
+        (skipped_at_the_border, "the ends of ranges"),
         (stamped_earlier, "op epoch"),
         (gap_in_a_dumped_session, "op node pid pepoch"),
     ],

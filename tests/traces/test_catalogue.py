@@ -25,7 +25,7 @@ def test_a_check_stands_in_five_files() -> None:
         "tests/traces/sql/groups.py",
         "traces/checks/fencing.py",
         "traces/generate/scenarios/exactly.py",
-        "traces/rejudge/handover.py",
+        "traces/second_checker/handover.py",
     ]
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     assert all(file in contributing for file in named)

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from tests.traces.mutations import MUTATIONS, told
-from tests.traces.world import world, write
+from tests.traces.fixture import fixture, write
+from tests.traces.mutations import MUTATIONS, injected
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
 
@@ -85,8 +85,8 @@ def test_histories_get_their_anomalies_from_the_command_line(
 
 
 def test_a_violation_ends_with_one_and_shows_its_witness(tmp_path: Path) -> None:
-    w = world(2)
-    lines, meta = told(w, MUTATIONS["lose"])
+    w = fixture(2)
+    lines, meta = injected(w, MUTATIONS["lose"])
     result = run(write(tmp_path / "lossy", lines, meta))
     assert result.exit_code == 1
     assert "L4" in result.output
@@ -109,7 +109,7 @@ def test_what_is_not_checked_is_summed_up_by_its_reason(tmp_path: Path) -> None:
 
 
 def test_the_first_thing_said_is_what_happened_and_how_often(tmp_path: Path) -> None:
-    lines, meta = told(world(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), MUTATIONS["lose"])
     result = run(write(tmp_path / "lossy", lines, meta))
     first, second = result.output.splitlines()[2:4]
     assert first.startswith("1 acknowledged record was passed over by readers and given to nobody")
@@ -135,7 +135,7 @@ def test_all_checks_are_listed_without_a_run() -> None:
 
 
 def test_bad_input_ends_with_two_and_the_other_runs_are_judged(tmp_path: Path) -> None:
-    good, bad = world(1), world(2)
+    good, bad = fixture(1), fixture(2)
     write(tmp_path / "runs" / "good", good.lines, good.meta)
     bad.lines["p0#0"][0]["outcome"] = "perhaps"
     write(tmp_path / "runs" / "bad", bad.lines, bad.meta)
@@ -150,7 +150,7 @@ def test_bad_input_ends_with_two_and_the_other_runs_are_judged(tmp_path: Path) -
 
 
 def test_a_folder_of_process_files_without_meta_is_bad_input(tmp_path: Path) -> None:
-    w = world(1)
+    w = fixture(1)
     write(tmp_path / "run", w.lines, w.meta)
     (tmp_path / "run" / "meta.json").unlink()
     result = run(tmp_path / "run")

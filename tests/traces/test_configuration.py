@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines
-from tests.traces.mutations import MUTATIONS, told
-from tests.traces.world import world
+from tests.traces.mutations import MUTATIONS, injected
 from traces.verdict import Verdict
 
 Setting = tuple[str, Any]
@@ -17,8 +17,8 @@ Setting = tuple[str, Any]
 def verdict(
     folder: Path, mutation: str, id: str, *settings: Setting, strict: bool = False
 ) -> Verdict:
-    """What check `id` says of a lie under these settings (None takes one away)."""
-    lines, meta = told(world(7), MUTATIONS[mutation])
+    """What check `id` says of an anomaly under these settings (None takes one away)."""
+    lines, meta = injected(fixture(7), MUTATIONS[mutation])
     for path, value in settings:
         kind, name = path.split(".")
         for one in meta[kind].values():
@@ -165,8 +165,8 @@ def test_strict_asks_for_no_excuse(
 
 def test_a_loss_that_nothing_permits_is_not_hidden_by_one_that_acks_permit(tmp_path: Path) -> None:
     """Two producers, two promises: each loss is weighed by its own."""
-    w = world(7)
-    lines, meta = told(w, MUTATIONS["lose"])
+    w = fixture(7)
+    lines, meta = injected(w, MUTATIONS["lose"])
     sent = [x for p in ("p0#0", "p1#0") for x in lines[p] if x["op"] == "send"]
     kept = {r["id"] for x in lines["scan-read_committed#0"] for r in x.get("records", ())}
     first = next(x["process"] for x in sent if x["records"][0]["id"] not in kept)

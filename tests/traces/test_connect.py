@@ -13,7 +13,7 @@ from traces import local
 from traces.arrow import pq
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, write_parquet
-from traces.tiers.quick import COVERED
+from traces.precheck.quick import COVERED
 
 ROOT = Path(__file__).parents[2]
 

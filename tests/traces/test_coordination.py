@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.traces.fixture import Fixture, fixture, meta, name, write
 from tests.traces.judging import judged, judged_lines
-from tests.traces.mutations import MUTATIONS, NotHere, told
-from tests.traces.world import World, meta, name, world, write
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import local
 from traces.checks.catalogue import CHECKS
 from traces.ingest.run import read_trace
 from traces.kernel import columns_of
 from traces.verdict import Verdict
 
-Tell = Callable[[World], None]
+Tell = Callable[[Fixture], None]
 Settings = dict[str, Any]
 KEPT: Settings = {}
 SECOND = 10**9
@@ -25,7 +25,7 @@ ROOT = {"topic": "t", "partition": 0}
 
 
 def judge(folder: Path, tell: Tell, id: str, strict: bool = False) -> Verdict:
-    w = World(Random(0))
+    w = Fixture(Random(0))
     w.meta = meta() | {"producers": {}, "consumers": {}}
     tell(w)
     w.close(*w.lines)
@@ -41,7 +41,7 @@ def events(found: Verdict) -> list[tuple[int, int]]:
 
 # Sessions in the log of a replica: (offset, sequence, epoch) of each record.
 def dumped(*batches: tuple[int, int, int], **settings: Any) -> Tell:
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         w.meta["topics"]["t"] |= settings
         for offset, sequence, epoch in batches:
             record = ROOT | {"offset": offset, "sequence": sequence, "epoch": 1}
@@ -96,7 +96,7 @@ def test_sequence_numbers_of_a_session_have_no_gap(case: str, tmp_path: Path) ->
 def test_a_marker_says_what_the_producer_was_answered(
     told_by: str, expected: str, tmp_path: Path
 ) -> None:
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         shared = {"transactional_id": "x", "txn": 0}
         w.call("x#0", "txn_begin", **shared)
         w.call("x#0", "send", records=[ROOT | {"offset": 0, "id": 1}], **shared)
@@ -118,7 +118,7 @@ def test_a_marker_says_what_the_producer_was_answered(
 def offsets(*calls: tuple[str, int | None, int, int | None, str], auto: bool = False) -> Tell:
     """Calls of one group: what, its offset, when it was made, when answered (or not), outcome."""
 
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         w.meta["consumers"] = {
             "c": {"group": "g", "auto_commit": auto, "commit_order": "process_then_commit"}
         }
@@ -181,7 +181,7 @@ def test_a_committed_offset_is_a_register(case: str, tmp_path: Path) -> None:
 def test_who_reads_uncommitted_records_does_not_wait_for_offsets(
     isolation: str | None, expected: str, tmp_path: Path
 ) -> None:
-    lines, settings = told(world(3, 15), MUTATIONS["forget_what_was_committed"])
+    lines, settings = injected(fixture(3, 15), MUTATIONS["forget_what_was_committed"])
     if isolation is None:
         del settings["consumers"]["y0"]["isolation"]
     else:
@@ -202,7 +202,7 @@ ABORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
 def test_an_aborted_transaction_leaves_the_group_where_it_was(case: str, tmp_path: Path) -> None:
     ends, answer, expected = ABORTED[case]
 
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         settings = {"group": "g", "auto_commit": False, "commit_order": "process_then_commit"}
         w.meta["consumers"] = {"c": settings | {"isolation": "read_committed"}}
         w.call("c#0", "commit", offsets={PLACE: 5}, group="g", generation=1)
@@ -228,7 +228,7 @@ def share(
     One call a second, or at these seconds.
     """
 
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         w.meta["share_groups"] = {"s": {"lock_ms": 30_000, "delivery_limit": 3} | group}
         w.call("scan#0", "list_offsets", query="earliest", offsets={PLACE: 0})
         w.call("p#0", "send", records=[ROOT | {"offset": 0, "id": 1}])
@@ -323,7 +323,7 @@ def test_a_share_group_lends_counts_and_disposes(case: str, tmp_path: Path) -> N
 
 
 def test_a_share_group_that_reads_everything_may_be_given_what_was_aborted(tmp_path: Path) -> None:
-    lines, settings = told(world(3, 15), MUTATIONS["share_what_was_aborted"])
+    lines, settings = injected(fixture(3, 15), MUTATIONS["share_what_was_aborted"])
     group = settings["share_groups"]["sharing"]
     group["isolation"] = "read_uncommitted"
     one = judged_lines(tmp_path / "all", lines, settings)
@@ -336,7 +336,7 @@ def test_a_share_group_that_reads_everything_may_be_given_what_was_aborted(tmp_p
 def resets(**settings: Any) -> Tell:
     """Three records; a client that was given two is out of range, or finds the log cut."""
 
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         told = settings.copy()
         reason, start = told.pop("reason"), told.pop("start", None)
         w.meta["topics"]["t"] |= told
@@ -393,7 +393,7 @@ FOLLOWED: dict[str, tuple[list[tuple[int, int]], str, str]] = {
 def test_a_reader_goes_on_where_it_changes_its_replica(case: str, tmp_path: Path) -> None:
     polls, follows, skips = FOLLOWED[case]
 
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         w.meta["topics"]["t"]["partitions"] = 1
         records = [ROOT | {"offset": n, "id": n, "epoch": 1} for n in range(3)]
         for record in records:
@@ -413,7 +413,7 @@ def test_a_reader_goes_on_where_it_changes_its_replica(case: str, tmp_path: Path
 
 @pytest.mark.parametrize(("told", "expected"), [(True, "holds"), (False, "violated")])
 def test_after_a_reset_reading_starts_anew(told: bool, expected: str, tmp_path: Path) -> None:
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         resets(reason="out_of_range")(w)
         again = [ROOT | {"offset": n, "id": n, "epoch": 1} for n in range(2)]
         w.call("c#0", "poll", records=again, isolation="read_uncommitted")
@@ -429,7 +429,7 @@ def test_after_a_reset_reading_starts_anew(told: bool, expected: str, tmp_path: 
 def handover(end: str, heard: int | None, timeout: int | None) -> Tell:
     """`a` gives up a partition at second 20, `b` reads it at 11; `a` committed last at `heard`."""
 
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         settings: dict[str, Any] = {"group": "g", "group_protocol": "classic"}
         settings["session_timeout_ms"] = timeout and timeout * 1000
         w.meta["consumers"] = {"a": settings, "b": settings}
@@ -477,7 +477,7 @@ def test_a_partition_is_given_up_before_it_is_read(case: str, tmp_path: Path) ->
 def owners(*calls: tuple[int, str, str, tuple[int, ...], int], until: int = 60) -> Tell:
     """What rebalances tell members of a group of two partitions: when, whom, what, which, when."""
 
-    def tell(w: World) -> None:
+    def tell(w: Fixture) -> None:
         settings = {"group": "g", "session_timeout_ms": 10_000, "group_protocol": "classic"}
         w.meta["consumers"] = {"a": settings, "b": settings}
         for process in ("a#0", "b#0"):
@@ -552,7 +552,7 @@ INFORMATION = {
 def test_what_is_no_promise_of_safety_is_no_violation_however_strictly(
     name: str, tmp_path: Path
 ) -> None:
-    lines, settings = told(world(3, 15), MUTATIONS[name])
+    lines, settings = injected(fixture(3, 15), MUTATIONS[name])
     one = judged_lines(tmp_path, lines, settings, strict=True)
     found = {v.check: v for v in one.verdicts}[INFORMATION[name]]
     assert (found.verdict, found.count > 0) == ("allowed", True)
@@ -570,7 +570,7 @@ def test_what_is_no_promise_of_safety_is_no_violation_however_strictly(
 def test_progress_is_judged_by_time_outs_that_are_told(
     name: str, kind: str, setting: str, tmp_path: Path
 ) -> None:
-    lines, settings = told(world(3, 15), MUTATIONS[name])
+    lines, settings = injected(fixture(3, 15), MUTATIONS[name])
     for one in settings[kind].values():
         one.pop(setting, None)
     found = {v.check: v for v in judged_lines(tmp_path, lines, settings).verdicts}
@@ -601,17 +601,17 @@ MINE = ("exactly_once", "handovers", "sharing")
 
 
 @pytest.mark.parametrize(
-    "name", [n for n, m in MUTATIONS.items() if m.tell.__module__.rpartition(".")[2] in MINE]
+    "name", [n for n, m in MUTATIONS.items() if m.inject.__module__.rpartition(".")[2] in MINE]
 )
 def test_a_check_reads_no_other_columns_than_it_says(name: str, tmp_path: Path) -> None:
     """Spark moves only those, so a check that looks at another one finds it empty there."""
     try:
-        lines, settings = told(world(3, 15), MUTATIONS[name])
+        lines, settings = injected(fixture(3, 15), MUTATIONS[name])
     except NotHere:
-        pytest.skip("this world has nothing to tell the lie about")
+        pytest.skip("this fixture has no room for the anomaly")
     run = read_trace(write(tmp_path, lines, settings))
     table, contexts = run.table(0), {0: run.context}
-    for id in MUTATIONS[name].must | MUTATIONS[name].tells:
+    for id in MUTATIONS[name].must | MUTATIONS[name].allowed:
         check = CHECKS[id]
         columns = columns_of(check.scope, [check], contexts)
         found = local.find(table, contexts, [id])

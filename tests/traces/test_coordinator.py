@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.traces.fixture import Line
 from tests.traces.judging import judged_lines, verdicts
 from tests.traces.small import Lines, record, scan, trace
-from tests.traces.world import Line
 
 TICK = 10**7  # a call takes five of them: 50 ms, in which no client sends it again
 SAFE = {"min_insync_replicas": 2, "unclean_leader_election": False}

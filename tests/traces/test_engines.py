@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from tests.traces.mutations import MUTATIONS, NotHere, told
-from tests.traces.world import world, write
+from tests.traces.fixture import fixture, write
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces.checks.base import REGISTRY
 from traces.cli import check
 from traces.ingest.history import Reading, read_history
@@ -58,7 +58,7 @@ def runs() -> list[Run]:
     with TemporaryDirectory() as folder:
         for seed, name in enumerate(MUTATIONS):
             try:
-                lines, meta = told(world(seed, 20), MUTATIONS[name])
+                lines, meta = injected(fixture(seed, 20), MUTATIONS[name])
             except NotHere:
                 continue
             found.append(read_trace(write(Path(folder) / name, lines, meta)))

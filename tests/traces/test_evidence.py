@@ -13,10 +13,10 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.evidence import KEPT, Lines, Trace, every, removals
+from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines, verdicts
 from tests.traces.mutations import MUTATIONS, NotHere
 from tests.traces.needs import trace_of
-from tests.traces.world import world
 from traces.ingest.run import Run
 from traces.ingest.vocabulary import FIELDS
 
@@ -106,7 +106,7 @@ def from_folder(path: Path) -> tuple[Lines, dict[str, Any]]:
 
 def test_every_field_that_is_read_is_taken_away_somewhere() -> None:
     """The removals come from the words of the format, so that a new field is among them."""
-    w = world(1)
+    w = fixture(1)
     names = {removal.what for removal in removals((w.lines, w.meta), Random(1))}
     called = {name for mine in w.lines.values() for line in mine for name in line}
     assert (called & FIELDS) - KEPT <= names
@@ -120,7 +120,7 @@ def evidence_of(folder: Path, lines: Lines, meta: dict[str, Any]) -> dict[str, s
 
 
 def test_a_configured_client_without_a_file_is_missed(tmp_path: Path) -> None:
-    w = world(1)
+    w = fixture(1)
     del w.meta["processes"], w.lines["p1#0"]
     missing = evidence_of(tmp_path, w.lines, w.meta)
     assert missing["producers"] == "no file of p1"
@@ -128,7 +128,7 @@ def test_a_configured_client_without_a_file_is_missed(tmp_path: Path) -> None:
 
 
 def test_an_incarnation_between_two_others_is_missed(tmp_path: Path) -> None:
-    w = world(1)
+    w = fixture(1)
     del w.meta["processes"]
     w.lines["c0#2"] = [
         {"process": "c0#2", "seq": 0, "op": "close", "outcome": "ok"},
@@ -138,7 +138,7 @@ def test_an_incarnation_between_two_others_is_missed(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_missing_in_a_file_are_missed(tmp_path: Path) -> None:
-    w = world(1)
+    w = fixture(1)
     del w.lines["p0#0"][1]
     one = judged_lines(tmp_path, w.lines, w.meta)
     assert one.run is not None
@@ -151,7 +151,7 @@ def test_lines_that_are_missing_in_a_file_are_missed(tmp_path: Path) -> None:
 
 
 def test_without_a_complete_scan_nothing_can_be_called_lost(tmp_path: Path) -> None:
-    w = world(1)
+    w = fixture(1)
     w.meta["complete"] = False
     one = judged_lines(tmp_path, w.lines, w.meta)
     lost = {v.check: v for v in one.verdicts}["L4"]
@@ -160,7 +160,7 @@ def test_without_a_complete_scan_nothing_can_be_called_lost(tmp_path: Path) -> N
 
 
 def test_a_partition_without_its_scan_leaves_the_run_incomplete(tmp_path: Path) -> None:
-    w = world(1)
+    w = fixture(1)
     for process in [p for p in w.lines if p.startswith("scan")]:
         w.lines[process] = [x for x in w.lines[process] if x.get("partitions") != ["t:1"]]
         for seq, line in enumerate(w.lines[process]):
@@ -173,7 +173,7 @@ def test_a_partition_without_its_scan_leaves_the_run_incomplete(tmp_path: Path) 
 
 def test_times_of_two_clocks_are_not_compared(tmp_path: Path) -> None:
     """Shifted by an hour, the clock of one client says nothing about order."""
-    w = world(1)
+    w = fixture(1)
     lines: Lines = json.loads(json.dumps(w.lines))
     for line in lines["p0#0"]:
         line |= {"clock": "elsewhere"}
@@ -191,7 +191,7 @@ NAMELESS = {"L4", "P2", "T1", "C1", "C2", "C3", "C4", "C5", "C7", "G6", "G10", "
 
 def test_a_consumer_that_tells_no_ids_switches_off_only_what_needs_them() -> None:
     """What is lost at the end the final scan tells; a position is an offset."""
-    w = world(5, steps=8)
+    w = fixture(5, steps=8)
     lines, meta = json.loads(json.dumps([w.lines, w.meta]))
     for line in lines["c0#0"]:
         for record in line.get("records", ()) if line["op"] == "poll" else ():

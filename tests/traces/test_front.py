@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from refimpl.__main__ import highwater
-from tests.traces.mutations import MUTATIONS, told
-from tests.traces.world import meta, world, write
+from tests.traces.fixture import fixture, meta, write
+from tests.traces.mutations import MUTATIONS, injected
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
 from traces.importers.cli import import_
@@ -180,7 +180,7 @@ def alive(pid: int) -> bool:
 
 
 def _told() -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
-    return told(world(3), MUTATIONS["lose"])
+    return injected(fixture(3), MUTATIONS["lose"])
 
 
 def test_every_verb_tells_programs_what_it_did(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_every_verb_tells_programs_what_it_did(tmp_path: Path) -> None:
     listed = json.loads(told.read_bytes())["checks"]
     assert [one["id"] for one in listed] == list(CHECKS)
     assert all(one["formula"] for one in listed)
-    w = world(1, steps=8)
+    w = fixture(1, steps=8)
     made = ["--out", str(tmp_path / "ops"), "--json", str(told)]
     assert (
         runner.invoke(ingest_, [str(write(tmp_path / "w", w.lines, w.meta)), *made]).exit_code == 0

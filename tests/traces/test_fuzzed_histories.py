@@ -13,9 +13,9 @@ from tests.traces.fuzz.classes import Definitions
 from tests.traces.fuzz.edn import history
 from tests.traces.fuzz.operations import Operation, Step, corrupt, run
 from tests.traces.judging import judged
-from tests.traces.test_rejudge import disagreements
+from tests.traces.test_second_checker import disagreements
 from traces.ingest.history import Reading
-from traces.rejudge import read
+from traces.second_checker import read
 
 # A seed has no smaller one that tells more.
 SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -11,8 +11,8 @@ from tests.traces.fuzz.native import trace
 from tests.traces.fuzz.operations import corrupt, run
 from tests.traces.fuzz.promises import Promises
 from tests.traces.judging import judged_lines, said
-from tests.traces.test_rejudge import disagreements
-from traces.rejudge import from_lines
+from tests.traces.test_second_checker import disagreements
+from traces.second_checker import from_lines
 
 # A seed has no smaller one that tells more.
 SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)

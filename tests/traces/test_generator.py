@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.traces.judging import counts, judged, said
-from tests.traces.test_rejudge import disagreements, witnesses
+from tests.traces.test_second_checker import disagreements, witnesses
 from traces import local
 from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
@@ -16,7 +16,7 @@ from traces.generate.lines import write_lines
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, table_of, truth_in, write_parquet
 from traces.jepsen import add_cycles
-from traces.rejudge import places_of, read
+from traces.second_checker import places_of, read
 from traces.verdict import Tally, tally
 
 

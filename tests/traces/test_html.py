@@ -15,9 +15,9 @@ from attrs import evolve
 from click.testing import CliRunner
 from justhtml import JustHTML
 
+from tests.traces.fixture import Line, fixture, write
 from tests.traces.judging import said
-from tests.traces.mutations import MUTATIONS, told
-from tests.traces.world import Line, world, write
+from tests.traces.mutations import MUTATIONS, injected
 from traces import local
 from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
@@ -31,8 +31,8 @@ from traces.html.series import BINS, CELLS
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
 from traces.problems import BadInput, Problem
-from traces.rejudge import Confirmed, Refuted
 from traces.report import Judged
+from traces.second_checker import Confirmed, Refuted
 
 DATA = Path(__file__).parent / "data"
 HISTORIES = DATA / "histories"
@@ -76,7 +76,7 @@ def recorded() -> tuple[Judged, Element]:
 
 @pytest.fixture
 def lossy(tmp_path: Path) -> Path:
-    lines, meta = told(world(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), MUTATIONS["lose"])
     meta["faults"] = [{"at_ns": 1_100, "what": "kill -9 broker 2"}, {"what": "rain"}]
     return write(tmp_path / "lossy", lines, meta)
 
@@ -253,7 +253,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$x_1$ {{7*7}
 
 
 def test_no_name_gets_into_the_page_as_anything_but_text(tmp_path: Path) -> None:
-    lines, meta = told(world(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), MUTATIONS["lose"])
     renamed: dict[str, list[Line]] = json.loads(
         json.dumps(lines).replace('"t"', '"$HOSTILE$"').replace('"t:', '"$HOSTILE$:')
     )
@@ -296,7 +296,7 @@ def test_several_runs_are_an_index_and_only_what_is_violated_is_unfolded(lossy: 
     content = page([*(one for one, _ in runs), bad], {n: seen for n, (_, seen) in enumerate(runs)})
     root = parsed(content)
     rows = [text_of(row) for row in find(root, "table.index tbody tr")]
-    assert [row.split()[0] for row in rows] == ["basic", "world", "gone"]
+    assert [row.split()[0] for row in rows] == ["basic", "fixture", "gone"]
     assert "holds" in rows[0]
     assert {"violated", "L4"} <= set(rows[1].split())
     assert "bad input" in rows[2]
@@ -307,7 +307,7 @@ def test_several_runs_are_an_index_and_only_what_is_violated_is_unfolded(lossy: 
 
 
 def test_what_was_not_checked_names_what_would_decide_it(tmp_path: Path) -> None:
-    w = world(3)
+    w = fixture(3)
     for line in w.lines["p0#0"]:
         for record in line.get("records", ()):
             record.pop("offset", None)
@@ -520,7 +520,7 @@ def test_what_was_aborted_is_not_awaited_and_what_was_committed_from_then_on(
 
 
 def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
-    w = world(3)
+    w = fixture(3)
     lines = json.loads(json.dumps(w.lines).replace('"t"', '"$x_1$"').replace('"t:', '"$x_1$:'))
     w.meta["topics"]["$x_1$"] = w.meta["topics"].pop("t")
     root = parsed(page_of(write(tmp_path / "run", lines, w.meta)))
@@ -595,7 +595,7 @@ def with_a_clock_each(line: Line) -> Line:
 def test_times_that_are_not_there_or_do_not_compare_are_not_drawn_as_if_they_did(
     change: Callable[[Line], Line], words: str, plotted: bool, tmp_path: Path
 ) -> None:
-    lines, meta = told(world(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), MUTATIONS["lose"])
     changed = {process: [change(line) for line in mine] for process, mine in lines.items()}
     root = parsed(page_of(write(tmp_path / "run", changed, meta)))
     assert words in text_of(root)
@@ -630,7 +630,7 @@ def test_a_missing_folder_and_a_missing_package_are_told_before_the_work(tmp_pat
 
 def test_the_command_writes_the_page_beside_everything_else(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    asked = [str(RECORDING), "--no-rejudge", "--html", str(out)]
+    asked = [str(RECORDING), "--no-recheck", "--html", str(out)]
     ran = CliRunner().invoke(check, asked, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     assert out.read_bytes() == page_of(RECORDING)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import traces.table
+from tests.traces.fixture import fixture, write
 from tests.traces.judging import judged
-from tests.traces.mutations import MUTATIONS, NotHere, told
-from tests.traces.world import world, write
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import local
 from traces.arrow import pa, pq
 from traces.ingest.history import Reading, read_history
@@ -37,9 +37,9 @@ def judge_table(run: Run, table: Any) -> dict[str, Any]:
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=2)
 def test_the_order_of_the_rows_does_not_matter(name: str | None, seed: int) -> None:
-    w = world(seed, steps=20)
+    w = fixture(seed, steps=20)
     try:
-        lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+        lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
     except NotHere:
         assume(False)
         return
@@ -53,7 +53,7 @@ def test_the_order_of_the_rows_does_not_matter(name: str | None, seed: int) -> N
 def test_columns_in_files_say_what_columns_in_memory_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines, meta = told(world(5, 40), MUTATIONS["lose"])
+    lines, meta = injected(fixture(5, 40), MUTATIONS["lose"])
     run = read_trace(write(tmp_path, lines, meta))
     table = run.table(0)
     expected = judge_table(run, table)
@@ -97,7 +97,9 @@ def test_spark_says_what_the_kernels_say(
     runs += [read_trace(DATA / "recordings" / "auto-commit")]
     for seed, name in enumerate(MUTATIONS):
         try:
-            runs.append(read_trace(write(tmp_path / name, *told(world(seed, 20), MUTATIONS[name]))))
+            runs.append(
+                read_trace(write(tmp_path / name, *injected(fixture(seed, 20), MUTATIONS[name])))
+            )
         except NotHere:
             continue
     folder = tmp_path / "ops"

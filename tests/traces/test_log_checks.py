@@ -8,22 +8,22 @@ from zlib import crc32
 import pytest
 
 from tests.traces import small
+from tests.traces.fixture import Line, fixture
 from tests.traces.judging import judged_lines
-from tests.traces.mutations import MUTATIONS, told
+from tests.traces.mutations import MUTATIONS, injected
 from tests.traces.mutations.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
-from tests.traces.world import Line, world
 from traces.verdict import Verdict
 
 Lines = dict[str, list[Line]]
 SEED = 7
 
 
-def a_lie(name: str) -> tuple[Lines, dict[str, Any]]:
-    return told(world(SEED), MUTATIONS[name])
+def with_anomaly(name: str) -> tuple[Lines, dict[str, Any]]:
+    return injected(fixture(SEED), MUTATIONS[name])
 
 
 def the_truth() -> tuple[Lines, dict[str, Any]]:
-    w = world(SEED)
+    w = fixture(SEED)
     lines, meta = json.loads(json.dumps([w.lines, w.meta]))
     return lines, meta
 
@@ -42,7 +42,7 @@ def every(lines: Lines, field: str, *ops: str) -> None:
 
 
 SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
-    # A lie, the check it is about, whose setting is changed and how, and what is said then.
+    # An anomaly, the check it is about, whose setting is changed and how, and what is said then.
     ("lose_a_batch_of_a_copy", "L14", "t", {}, "violated", "unclean_leader_election is true"),
     (
         "lose_a_batch_of_a_copy",
@@ -149,17 +149,17 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("lie", "id", "topic", "settings", "verdict", "words"), SETTINGS)
+@pytest.mark.parametrize(("anomaly", "id", "topic", "settings", "verdict", "words"), SETTINGS)
 def test_the_settings_of_a_topic_decide(
     tmp_path: Path,
-    lie: str,
+    anomaly: str,
     id: str,
     topic: str,
     settings: dict[str, Any],
     verdict: str,
     words: str,
 ) -> None:
-    lines, meta = a_lie(lie)
+    lines, meta = with_anomaly(anomaly)
     meta["topics"][topic] |= settings
     one = said(tmp_path, lines, meta, id)
     assert one.verdict == verdict, one.reason
@@ -178,7 +178,7 @@ def test_a_key_belongs_to_a_partition_by_the_partitioner(
 
 
 def test_a_partition_that_the_application_chose_is_its_own_affair(tmp_path: Path) -> None:
-    lines, meta = a_lie("send_a_key_elsewhere")
+    lines, meta = with_anomaly("send_a_key_elsewhere")
     for line in lines[WRITER]:
         for record in line.get("records", ()):
             record["chosen"] = True
@@ -186,7 +186,7 @@ def test_a_partition_that_the_application_chose_is_its_own_affair(tmp_path: Path
     assert (one.verdict, one.reason[:20]) == ("not checked", "saw nothing to judge")
 
 
-# A truth or a lie, a check, the field of which records is taken away, and the reason then.
+# An anomaly or none, a check, the field of which records is taken away, and the reason then.
 MISSING = [
     (None, "L7", "hash", ("send",), "saw nothing to judge"),
     (None, "L7", "hash", ("poll",), "hash is missing"),
@@ -205,11 +205,11 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize(("lie", "id", "field", "ops", "reason"), MISSING)
+@pytest.mark.parametrize(("anomaly", "id", "field", "ops", "reason"), MISSING)
 def test_without_the_field_nothing_is_said(
-    tmp_path: Path, lie: str | None, id: str, field: str, ops: tuple[str, ...], reason: str
+    tmp_path: Path, anomaly: str | None, id: str, field: str, ops: tuple[str, ...], reason: str
 ) -> None:
-    lines, meta = the_truth() if lie is None else a_lie(lie)
+    lines, meta = the_truth() if anomaly is None else with_anomaly(anomaly)
     every(lines, field, *ops)
     one = said(tmp_path, lines, meta, id)
     assert one.verdict == "not checked"
@@ -254,8 +254,8 @@ def test_two_replicas_may_tell_two_marks(
 ) -> None:
     """One leader never goes back; without knowing who answered, only a client without a rack is
     sure to have asked the leader."""
-    lies = {"L11": "lower_the_high_watermark", "L13": "lower_the_log_start"}
-    lines, meta = a_lie(lies[id])
+    anomalies = {"L11": "lower_the_high_watermark", "L13": "lower_the_log_start"}
+    lines, meta = with_anomaly(anomalies[id])
     for consumer in meta["consumers"].values():
         consumer |= {} if rack is None else {"rack": rack}
     for line in lines["c0#0"] + lines["c1#0"]:
@@ -267,7 +267,7 @@ def test_two_replicas_may_tell_two_marks(
 @pytest.mark.parametrize("field", ["leader_epochs", "replica"])
 def test_another_leader_or_replica_may_be_behind(tmp_path: Path, field: str) -> None:
     """Each poll in an epoch, or from a replica, of its own."""
-    lines, meta = a_lie("lower_the_high_watermark")
+    lines, meta = with_anomaly("lower_the_high_watermark")
     for number, line in enumerate(lines["c0#0"]):
         if line["op"] == "poll":
             other = dict.fromkeys(line["leader_epochs"], number)
@@ -400,7 +400,7 @@ def test_a_client_that_tells_watermarks_tells_them_with_every_poll(
 
 
 def test_a_scan_without_the_time_of_its_call_hides_where_it_started(tmp_path: Path) -> None:
-    lines, meta = a_lie("read_what_was_deleted")
+    lines, meta = with_anomaly("read_what_was_deleted")
     before = said(tmp_path, lines, meta, "C3")
     assert before.verdict == "violated"
     for line in lines[SCANNER]:
@@ -409,7 +409,7 @@ def test_a_scan_without_the_time_of_its_call_hides_where_it_started(tmp_path: Pa
 
 
 def test_without_high_watermarks_nobody_reads_within_them(tmp_path: Path) -> None:
-    lines, meta = a_lie("lower_the_high_watermark")
+    lines, meta = with_anomaly("lower_the_high_watermark")
     for line in (line for mine in lines.values() for line in mine if line["op"] == "poll"):
         line.pop("high_watermark", None)
     one = said(tmp_path, lines, meta, "C5")
@@ -519,7 +519,7 @@ def test_two_leaders_have_two_clocks(tmp_path: Path) -> None:
 
 
 def test_a_tombstone_of_unknown_fate_may_have_taken_its_key_along(tmp_path: Path) -> None:
-    lines, meta = a_lie("compact_too_much")
+    lines, meta = with_anomaly("compact_too_much")
     close = lines[WRITER].pop()
     for number, key in enumerate("acd"):
         record = {"topic": COMPACTED, "partition": 0, "id": 5_000 + number, "key": key}

@@ -13,8 +13,8 @@ from tests.traces.judging import judged, verdicts
 from tests.traces.record.clients import Consumer, Producer, message
 from traces.record import recorded
 from traces.record.cluster import Cluster
+from traces.record.contents import contents
 from traces.record.meta import merged, write
-from traces.record.survey import survey
 from traces.report import Judged
 
 
@@ -36,7 +36,7 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reader = recorded(Consumer(script=[[message(0)]]), run, {"group.id": "g"}, name=name)
         reader.consume(1)
         reader.close()
-    found, cluster = survey(run), Cluster({}, {}, [])
+    found, cluster = contents(run), Cluster({}, {}, [])
     write(run, merged({}, "r", found.processes, found.names, cluster, complete=True))
     return run
 

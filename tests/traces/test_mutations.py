@@ -1,4 +1,4 @@
-"""A world that keeps its promises breaks none; one lie breaks exactly those that it is about."""
+"""A fixture that keeps its promises breaks none; an anomaly breaks exactly those it is about."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.traces.fixture import fixture
 from tests.traces.judging import examples, judged_lines, said
-from tests.traces.mutations import MUTATIONS, NotHere, told
-from tests.traces.world import world
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces.checks.catalogue import CHECKS
 
 SEEDS = st.integers(0, 10**9)
@@ -23,8 +23,8 @@ ELSEWHERE = {"A1"}
 
 @given(SEEDS)
 @settings(max_examples=examples(10), phases=SEEDED)
-def test_a_world_that_keeps_its_promises_breaks_none(seed: int) -> None:
-    w = world(seed)
+def test_a_fixture_that_keeps_its_promises_breaks_none(seed: int) -> None:
+    w = fixture(seed)
     with TemporaryDirectory() as folder:
         one = judged_lines(Path(folder), w.lines, w.meta, strict=True)
     assert said(one, "violated") == set()
@@ -35,10 +35,10 @@ def test_a_world_that_keeps_its_promises_breaks_none(seed: int) -> None:
 @pytest.mark.parametrize("name", MUTATIONS)
 @given(seed=SEEDS)
 @settings(max_examples=examples(3), phases=SEEDED)
-def test_a_lie_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> None:
-    w, mutation = world(seed), MUTATIONS[name]
+def test_an_anomaly_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> None:
+    w, mutation = fixture(seed), MUTATIONS[name]
     try:
-        lines, meta = told(w, mutation)
+        lines, meta = injected(w, mutation)
     except NotHere:
         assume(False)
         return
@@ -47,13 +47,13 @@ def test_a_lie_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> N
     violated = said(one, "violated")
     assert mutation.must <= violated
     assert violated <= mutation.must | mutation.may
-    assert mutation.tells <= said(one, "allowed")
+    assert mutation.allowed <= said(one, "allowed")
     for verdict in one.verdicts:
         if verdict.verdict == "violated":
             assert verdict.witnesses
 
 
-def test_there_is_a_lie_for_every_check() -> None:
+def test_there_is_an_anomaly_for_every_check() -> None:
     implemented = set(CHECKS)
-    told_here = {id for m in MUTATIONS.values() for id in m.must | m.may | m.tells}
+    told_here = {id for m in MUTATIONS.values() for id in m.must | m.may | m.allowed}
     assert implemented == told_here | ELSEWHERE

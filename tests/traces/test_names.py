@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.traces.world import Line, meta, write
+from tests.traces.fixture import Line, meta, write
 from traces.context import UNSET, same, setting
 from traces.ingest.run import read_trace
 from traces.names import Names

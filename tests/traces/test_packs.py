@@ -13,9 +13,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.damage import damage
+from tests.traces.fixture import TOPIC, fixture, write
 from tests.traces.judging import examples
-from tests.traces.mutations import MUTATIONS, NotHere, told
-from tests.traces.world import TOPIC, world, write
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import kernel, packs
 from traces.checks.catalogue import CHECKS
 from traces.columns import calls
@@ -29,10 +29,10 @@ CHECKED = [check for check in CHECKS.values() if check.scope == "partition"]
 
 
 def some_run(random: Random) -> Run | None:
-    """A world with a fault in it, or none, that may be damaged besides."""
-    w, name = world(random.randrange(10**9), steps=8), random.choice([None, *MUTATIONS])
+    """A fixture with a fault in it, or none, that may be damaged besides."""
+    w, name = fixture(random.randrange(10**9), steps=8), random.choice([None, *MUTATIONS])
     try:
-        lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+        lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
     except NotHere:
         return None
     lines, meta = json.loads(json.dumps([lines, meta]))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traces.partitioners import fnv1a, key_hash, murmur2, number
-from traces.rejudge import keys
 from traces.schema import NONE
+from traces.second_checker import keys
 
 # As in the unit tests of Kafka's own utilities.
 MURMUR2 = {

@@ -9,8 +9,8 @@ import numpy as np
 import orjson
 import pytest
 
+from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.judging import counts, judged, judged_lines, verdicts
-from tests.traces.world import Line, meta, world, write
 from traces.arrow import pa, pq
 from traces.ingest.run import Run, read_pieces, read_trace
 from traces.problems import BadInput
@@ -341,7 +341,7 @@ def kind(values: list[Any]) -> Any:
 
 
 def test_parquet_of_the_same_columns_says_the_same(tmp_path: Path) -> None:
-    w = world(3)
+    w = fixture(3)
     one = judged_lines(tmp_path / "ndjson", w.lines, w.meta)
     other = tmp_path / "parquet"
     other.mkdir()
@@ -362,7 +362,7 @@ def test_a_bad_row_of_a_parquet_file_is_named_by_its_number(tmp_path: Path) -> N
 
 def test_a_send_whose_partition_nobody_knows_may_have_gone_to_any(tmp_path: Path) -> None:
     """It is no phantom where it turns up, and lost nowhere."""
-    w = world(4)
+    w = fixture(4)
     victim = next(x for x in w.lines["p0#0"] if x["op"] == "send")
     victim["outcome"] = "info"
     del victim["records"][0]["partition"], victim["records"][0]["offset"]
@@ -373,7 +373,7 @@ def test_a_send_whose_partition_nobody_knows_may_have_gone_to_any(tmp_path: Path
 
 def test_a_commit_that_nobody_answered_is_proved_by_one_committed_read(tmp_path: Path) -> None:
     """And then all of the transaction has to be there."""
-    w = world(5)
+    w = fixture(5)
     end = [x for x in w.lines["t0#0"] if x["op"] == "txn_commit"][-1]
     end["outcome"] = "info"
     sends = [x for x in w.lines["t0#0"] if x["op"] == "send" and x["txn"] == end["txn"]]
@@ -391,8 +391,8 @@ def test_a_commit_that_nobody_answered_is_proved_by_one_committed_read(tmp_path:
         assert verdicts(judged_lines(tmp_path / "torn", w.lines, w.meta))["T1"] == "violated"
 
 
-def test_writing_and_reading_a_world_twice_gives_the_same_rows(tmp_path: Path) -> None:
-    w = world(6)
+def test_writing_and_reading_a_fixture_twice_gives_the_same_rows(tmp_path: Path) -> None:
+    w = fixture(6)
     one = read_trace(write(tmp_path / "a", w.lines, w.meta)).table(0)
     two = read_trace(write(tmp_path / "b", w.lines, w.meta)).table(0)
     assert one.equals(two)

@@ -12,18 +12,18 @@ from attrs import evolve
 from click.testing import CliRunner
 from rich.console import Console
 
+from tests.traces.fixture import Fixture, fixture, write
 from tests.traces.judging import judged
-from tests.traces.mutations import MUTATIONS, told
-from tests.traces.world import World, world, write
+from tests.traces.mutations import MUTATIONS, injected
 from traces.checks.base import Found, witness
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition
 from traces.cli import check
 from traces.context import Ints
-from traces.rejudge import Refuted
 from traces.report import show
 from traces.schema import Op
 from traces.second import ask_again
+from traces.second_checker import Refuted
 
 
 def found(*columns: Ints) -> list[Found]:
@@ -54,7 +54,7 @@ BUGS: dict[str, Callable[[Partition], list[Found]]] = {
 
 
 def peaceful(folder: Path) -> Path:
-    w: World = world(3, steps=8)
+    w: Fixture = fixture(3, steps=8)
     return write(folder, w.lines, w.meta)
 
 
@@ -76,7 +76,7 @@ def test_what_a_broken_check_invents_is_refuted(
 
 
 def test_a_large_run_is_judged_again_only_if_asked_for(tmp_path: Path) -> None:
-    one = judged(write(tmp_path, *told(world(1), MUTATIONS["lose"])))
+    one = judged(write(tmp_path, *injected(fixture(1), MUTATIONS["lose"])))
     assert one.run is not None
     one.run.calls = 10**7
     ask_again(one, always=False)
@@ -98,16 +98,16 @@ def as_json(path: Path, *options: str) -> tuple[int, dict[str, Any], str]:
 def test_the_command_tells_what_is_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = write(tmp_path / "run", *told(world(1), MUTATIONS["phantom"]))
+    run = write(tmp_path / "run", *injected(fixture(1), MUTATIONS["phantom"]))
     code, one, _ = as_json(run)
     assert (code, one["checks"]["L5"]["witnesses"][0]["confirmed"]) == (1, True)
-    code, one, _ = as_json(run, "--no-rejudge")
+    code, one, _ = as_json(run, "--no-recheck")
     assert (code, one["checks"]["L5"]["witnesses"][0]["confirmed"]) == (1, None)
 
     def deny(*_: Any) -> Refuted:
         return Refuted("it is all right")
 
-    monkeypatch.setattr("traces.second.rejudge", deny)
+    monkeypatch.setattr("traces.second.opinion_on", deny)
     code, one, output = as_json(run)
     assert (code, one["verdict"]) == (3, "violated")
     assert one["contradictions"] == ["L5 witness 1: it is all right"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traces.ingest.edn import forms
-from traces.rejudge.forms import forms as plain_forms
+from traces.second_checker.forms import forms as plain_forms
 
 EDN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text() | st.just(":k/w"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.traces.world import world, write
+from tests.traces.fixture import fixture, write
 from traces import splits
 from traces.arrow import pa, pq
 from traces.ingest.ingesting import ingest
@@ -28,7 +28,7 @@ def test_every_split_is_in_one_task_and_no_task_is_too_large() -> None:
 def test_folders_of_several_runs_do_not_merge(tmp_path: Path) -> None:
     """Each of them says of all its rows that they are of run 0."""
     for number, name in enumerate(("one", "two")):
-        w = world(number)
+        w = fixture(number)
         ingest(write(tmp_path / "runs" / name, w.lines, w.meta), tmp_path / "ops" / name)
     one, two = (str(tmp_path / "ops" / name) for name in ("one", "two"))
     assert {split.run for split in splits_of([one])} == {None}

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.traces.mutations import MUTATIONS, told
-from tests.traces.world import world, write
+from tests.traces.fixture import fixture, write
+from tests.traces.mutations import MUTATIONS, injected
 from traces import local, stored
 from traces.arrow import pa, pq
 from traces.ingest.ingesting import ingest
@@ -125,7 +125,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 
 def test_runs_that_do_not_know_their_number_are_numbered(tmp_path: Path) -> None:
     for number, name in enumerate(("one", "two")):
-        w = world(number, steps=4)
+        w = fixture(number, steps=4)
         ingest(write(tmp_path / "runs" / name, w.lines, w.meta), tmp_path / "ops" / name)
     columns = stored.stored([str(tmp_path / "ops")])
     first = int(np.count_nonzero(columns["run"] == 0))
@@ -143,7 +143,7 @@ def test_what_is_no_table_of_operations_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["lose", "skip", "commit_beyond", "hide_what_was_committed"])
 def test_verdicts_on_files_are_those_on_rows_in_memory(name: str, tmp_path: Path) -> None:
-    source = write(tmp_path / "run", *told(world(5, 40), MUTATIONS[name]))
+    source = write(tmp_path / "run", *injected(fixture(5, 40), MUTATIONS[name]))
     inside, beside = read_trace(source), ingest(source, tmp_path / "ops")
     assert beside.parts
     answers: list[Any] = []

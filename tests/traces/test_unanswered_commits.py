@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.traces.fixture import Line
 from tests.traces.judging import judged_lines
 from tests.traces.small import record, scan, trace
-from tests.traces.world import Line
 
 MEMBER: Line = {"group": "g", "member": "a", "generation": 1}
 PROCESS = "c0#0"

@@ -84,8 +84,8 @@ def overlap(p: Partition) -> list[Found]:
     rows = p.where(*_OWNS)
     rows = rows[p.ok[rows] & (p.group[rows] != NONE)]
     begins, ends = rows[:-1], rows[1:]
-    stint = (p.op[begins] == Op.ASSIGNED) & (p.process[begins] == p.process[ends])
-    given_up = stint & (p.op[ends] == Op.REVOKED)
+    held = (p.op[begins] == Op.ASSIGNED) & (p.process[begins] == p.process[ends])
+    given_up = held & (p.op[ends] == Op.REVOKED)
     old = witness(begins[given_up], ends[given_up])
     new = _first_reads(p, rows)
     groups = np.unique(p.group[new[:, 0]])
@@ -173,8 +173,8 @@ def uncovered(p: Rows) -> list[Found]:
     unset = bool((timeout == UNSET).any()) or int(p.context.classic[p.group[0]]) != 1
     begins, ends = _generations(p, rows)
     lasting = begins[ends > p.ret[begins] + (0 if unset else int(timeout.max()) * MS)]
-    stints = _stints(p, rows)
-    found = [_without_owner(p, stints, lasting, int(topic)) for topic in topics]
+    holdings = _holdings(p, rows)
+    found = [_without_owner(p, holdings, lasting, int(topic)) for topic in topics]
     lines = np.concatenate(found)
     group = np.int64(p.group[0])
     code = clause(Clause.UNKNOWN if unset else Clause.PROGRESS, group)
@@ -218,7 +218,7 @@ def _earliest(p: Rows, rows: Ints, since: Ints, otherwise: int) -> Ints:
     return from_here[np.searchsorted(p.generation[rows], since, side="left")]
 
 
-def _stints(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
+def _holdings(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
     """Assignments, and the last generation in which each still held.
 
     What a member never gave up it holds for ever, or until its end: in generations told later it
@@ -234,10 +234,10 @@ def _stints(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
     return placed[begins], closed[begins]
 
 
-def _without_owner(p: Rows, stints: tuple[Ints, Ints], lasting: Ints, topic: int) -> Ints:
+def _without_owner(p: Rows, holdings: tuple[Ints, Ints], lasting: Ints, topic: int) -> Ints:
     """Witnesses: who subscribed, the last assignment of the generation, who had the partition."""
-    mine = p.topic[stints[0]] == p.topic[topic]
-    rows, until = stints[0][mine], stints[1][mine]
+    mine = p.topic[holdings[0]] == p.topic[topic]
+    rows, until = holdings[0][mine], holdings[1][mine]
     ended = p.context.ended[p.process[rows]]
     partitions = np.arange(int(p.context.partitions[p.topic[topic]]))
     out = [np.empty((0, 3), np.int64)]

@@ -8,8 +8,8 @@ from traces.html.canvas import Clock
 from traces.html.picture import Picture
 from traces.html.sequence import draw, instants
 from traces.ingest.run import Run
-from traces.rejudge import Confirmed, Opinion, Refuted
 from traces.report import Judged, event
+from traces.second_checker import Confirmed, Opinion, Refuted
 from traces.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 
 DRAWN = 3  # witnesses of one promise; the others are told without a drawing

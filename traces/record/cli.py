@@ -11,6 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from traces.output import result, standard_output, write_json
 from traces.record.cluster import Cluster, ClusterError, NoLibraryError, describe, library
+from traces.record.contents import SCANNER, Contents, contents, scan_files
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.meta import BadMetaError, merged, read, write
@@ -18,7 +19,6 @@ from traces.record.process import open_process
 from traces.record.run import TAKEN
 from traces.record.scan import Library, Scan
 from traces.record.settling import NotAJournalError, StillRunningError, settle
-from traces.record.survey import SCANNER, Survey, scan_files, survey
 
 BAD_INPUT = 2
 ISOLATIONS = {"read_uncommitted": "scan-ru", "read_committed": "scan-rc"}
@@ -73,7 +73,7 @@ def record_scan(
     console = standard_output()
     try:
         running = _settle_all(run, console)
-        found, before = survey(run), read(run)
+        found, before = contents(run), read(run)
         wanted = [name for name in topics.split(",") if name] if topics else sorted(found.topics)
         ids = _id_function(id_of, found)
         settings = {"bootstrap.servers": bootstrap, **dict(map(_setting, conf))}
@@ -92,7 +92,7 @@ def record_scan(
     unread: list[str] = []
     for level in _isolations(isolation, found):
         unread += _scan(run, level, used, settings, ids, found.hashes, timeout, counts)
-    again = survey(run)
+    again = contents(run)
     names = [*again.names, *(_scan_name(file) for file in scan_files(run))]
     complete = not (running or unread or cluster.headless)
     write(run, merged(before, run.name, again.processes, names, cluster, complete))
@@ -135,7 +135,7 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _id_function(named: str | None, found: Survey) -> IdOf | None:
+def _id_function(named: str | None, found: Contents) -> IdOf | None:
     if named is None:
         if found.own_ids:
             raise Refusal(
@@ -153,7 +153,7 @@ def _id_function(named: str | None, found: Survey) -> IdOf | None:
         sys.path.pop(0)
 
 
-def _isolations(asked: str, found: Survey) -> list[str]:
+def _isolations(asked: str, found: Contents) -> list[str]:
     if asked in ISOLATIONS:
         return [asked]
     both = asked == "both" or found.transactional

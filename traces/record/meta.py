@@ -9,7 +9,7 @@ import orjson
 
 if TYPE_CHECKING:  # what reads journals needs more than an application has
     from traces.record.cluster import Cluster
-    from traces.record.survey import Process
+    from traces.record.contents import Process
 
 FILE = "meta.json"
 RECORDER = "highwater recorder"

@@ -50,17 +50,17 @@ def settle(journal: Path) -> Settled:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StillRunningError(journal.name) from None
-        survey = _survey(journal)
+        contents = _survey(journal)
         file = journal.with_name(journal.name.removesuffix(SUFFIX) + ".ndjson")
         partial = file.with_name(file.name + ".part")
         with partial.open("wb") as out:
-            for line in _ordered(journal, survey):
+            for line in _ordered(journal, contents):
                 out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             out.flush()
             os.fsync(out.fileno())
         partial.replace(file)
         journal.unlink(missing_ok=True)
-    return Settled(file, survey.calls, len(survey.unanswered), survey.ended)
+    return Settled(file, contents.calls, len(contents.unanswered), contents.ended)
 
 
 @dataclass(slots=True)
@@ -85,33 +85,33 @@ def _survey(journal: Path) -> _Survey:
     if not {"journal", "process", "clock"} <= head.keys():
         raise NotAJournalError(f"{journal.name}:1: expected the head of a journal")
     rebooted = head["clock"] != clock_domain()
-    survey = _Survey(head, ended="cut" if rebooted or not head["journal"] else "")
-    unanswered = survey.unanswered
+    contents = _Survey(head, ended="cut" if rebooted or not head["journal"] else "")
+    unanswered = contents.unanswered
     try:
         for line in lines:
             seq = line["seq"]
             if "op" in line:
-                survey.calls += 1
-                survey.last_seq = max(survey.last_seq, seq)
+                contents.calls += 1
+                contents.last_seq = max(contents.last_seq, seq)
                 if line["op"] in (*LAST, EXIT):
-                    survey.ended = line["op"]
+                    contents.ended = line["op"]
                 if line["op"] in ("txn_begin", "txn_commit", "txn_abort"):
-                    survey.open_txn = line["op"] == "txn_begin"
+                    contents.open_txn = line["op"] == "txn_begin"
             if "outcome" in line:
                 unanswered.discard(seq)
             else:
                 unanswered.add(seq)
             last_ns = line.get("returned_ns") or line.get("invoked_ns", 0)
-            survey.last_ns = max(survey.last_ns, last_ns)
+            contents.last_ns = max(contents.last_ns, last_ns)
     except DamagedError:
-        survey.ended = "cut"
+        contents.ended = "cut"
     # Nobody closed it, and nothing is damaged: it lived as long as its process.
-    survey.died = not survey.ended
-    survey.ended = survey.ended or "crash"
-    if survey.ended == EXIT:
-        idle = not unanswered and not survey.open_txn
-        survey.ended = "close" if idle and head.get("role") == "producer" else "crash"
-    return survey
+    contents.died = not contents.ended
+    contents.ended = contents.ended or "crash"
+    if contents.ended == EXIT:
+        idle = not unanswered and not contents.open_txn
+        contents.ended = "close" if idle and head.get("role") == "producer" else "crash"
+    return contents
 
 
 def _up_to_damage(journal: Path) -> Iterator[Line]:
@@ -119,14 +119,14 @@ def _up_to_damage(journal: Path) -> Iterator[Line]:
         yield from islice(entries(journal), 1, None)
 
 
-def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
+def _ordered(journal: Path, contents: _Survey) -> Iterator[Line]:
     """The calls, whole, by `seq`; in memory are only those that wait for an earlier one."""
-    name = survey.head["process"]
-    common = {"process": name, "clock": survey.head["clock"]}
+    name = contents.head["process"]
+    common = {"process": name, "clock": contents.head["clock"]}
     waiting: dict[int, Line] = {}
     ready: list[int] = []
     due = 0
-    first: Line = {"recorder": {k: v for k, v in survey.head.items() if k not in _OWN}}
+    first: Line = {"recorder": {k: v for k, v in contents.head.items() if k not in _OWN}}
     polls: dict[int, Line] = {}
     for line in _up_to_damage(journal):
         seq = line["seq"]
@@ -139,8 +139,8 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
         call = merged(waiting.get(seq), line)
         waiting[seq] = call
         if call.get("op") == EXIT:
-            call["op"] = survey.ended
-        if "outcome" not in call and seq in survey.unanswered:
+            call["op"] = contents.ended
+        if "outcome" not in call and seq in contents.unanswered:
             call["outcome"] = "info"
         if "outcome" in call:
             heapq.heappush(ready, seq)
@@ -150,10 +150,10 @@ def _ordered(journal: Path, survey: _Survey) -> Iterator[Line]:
     while ready:
         yield common | waiting.pop(heapq.heappop(ready)) | first
         first = {}
-    if survey.died:
-        at = survey.last_ns
+    if contents.died:
+        at = contents.last_ns
         times = {"invoked_ns": at, "returned_ns": at}
-        seq = survey.last_seq + 1
+        seq = contents.last_seq + 1
         yield common | {"seq": seq, "op": "crash", "outcome": "ok"} | times | first
 
 

@@ -3,8 +3,8 @@
 from random import Random
 from typing import Any
 
+from tests.traces.fixture import Line, meta
 from tests.traces.fuzz.operations import Operation
-from tests.traces.world import Line, meta
 
 Lines = dict[str, list[Line]]
 

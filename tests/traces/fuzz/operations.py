@@ -80,12 +80,12 @@ def run(random: Random, transactions: float = 0.1, aborts: float = 0.0) -> list[
     for process in at:
         w.operation(process, "assign", []).listed = list(keys)
     for _ in range(random.randint(2, 12)):
-        dice, producer, reader = random.random(), random.randint(0, 1), random.choice(list(at))
+        drawn, producer, reader = random.random(), random.randint(0, 1), random.choice(list(at))
         more: dict[str, Any] = {"group": "g", "generation": 1} if grouped else {}
-        if dice < 0.4:
+        if drawn < 0.4:
             sent = [w.send(random.choice(keys)) for _ in range(random.randint(1, 2))]
             w.operation(producer, "send", sent)
-        elif dice < 0.4 + transactions:
+        elif drawn < 0.4 + transactions:
             steps = [w.send(random.choice(keys)) for _ in range(random.randint(1, 2))]
             if random.random() < 0.5:
                 steps.append(["poll", {}])
@@ -93,7 +93,7 @@ def run(random: Random, transactions: float = 0.1, aborts: float = 0.0) -> list[
             if aborts and random.random() < aborts:
                 made.kind = "fail"
                 w.aborted |= {s[3] for s in steps if s[0] == "send"}
-        elif dice < 0.9:
+        elif drawn < 0.9:
             polls = [w.poll(reader, at[reader], 3) for _ in range(random.choice((1, 1, 1, 2)))]
             w.operation(reader, "poll", polls, **more)
             if grouped and random.random() < 0.3:

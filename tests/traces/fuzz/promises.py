@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define, frozen
 
-from tests.traces.world import Line
+from tests.traces.fixture import Line
 
 Lines = dict[str, list[Line]]
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"

@@ -12,19 +12,19 @@ from typing import Any
 
 from attrs import frozen
 
+from tests.traces.fixture import fixture, meta
 from tests.traces.importers.brokers import Brokers
 from tests.traces.judging import judged
-from tests.traces.test_rejudge import disagreements
-from tests.traces.world import meta, world
+from tests.traces.test_second_checker import disagreements
 from traces.arrow import pa, pq
 from traces.importers.otel import import_otel
 from traces.importers.segments import import_segments
 from traces.importers.verifiable import import_verifiable
 from traces.problems import BadInput
-from traces.rejudge import read
+from traces.second_checker import read
 
 HISTORIES = Path(__file__).parents[1] / "data" / "histories"
-WORLD = world(2, steps=6)
+WORLD = fixture(2, steps=6)
 NAME, LINES = max(WORLD.lines.items(), key=lambda item: len(item[1]))
 META = json.dumps(meta()).encode()
 

@@ -12,8 +12,8 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
+from tests.traces.fixture import fixture, meta, write
 from tests.traces.judging import judged
-from tests.traces.world import meta, world, write
 from traces import local
 from traces.cli import check
 from traces.ingest.history import Reading, read_history
@@ -45,7 +45,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def run_folder(tmp_path: Path) -> Path:
     """A run with a transaction that a reader has to prove, ids in words, and an unplaced send."""
-    w = world(7)
+    w = fixture(7)
     ends = [x for x in w.lines["t0#0"] if x["op"] == "txn_commit"]
     ends[-1]["outcome"] = "info"
     victim = next(x for x in w.lines["p0#0"] if x["op"] == "send")
@@ -295,7 +295,7 @@ def test_two_files_of_one_process_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_was_half_written_when_somebody_was_killed_goes(tmp_path: Path) -> None:
-    w = world(1)
+    w = fixture(1)
     run, out = write(tmp_path / "run", w.lines, w.meta), tmp_path / "ops"
     ingest(run, out)
     halves = [".part-a.parquet.1f", ".run.json.x", "._names.json.x", "_raw/.a.parquet.1f"]
@@ -310,7 +310,7 @@ def test_what_was_half_written_when_somebody_was_killed_goes(tmp_path: Path) -> 
 def test_a_full_disk_is_the_fault_of_the_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    w = world(1)
+    w = fixture(1)
     run, out = write(tmp_path / "run", w.lines, w.meta), tmp_path / "ops"
 
     def full(*_: object) -> None:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.judging import judged
 from tests.traces.mutations import MUTATIONS, NotHere
-from tests.traces.mutations import told as mutated
-from tests.traces.world import Line, meta, world, write
+from tests.traces.mutations import injected as mutated
 from traces import local
 from traces.ingest.run import Run, read_pieces, read_trace
 from traces.problems import BadInput
@@ -70,8 +70,8 @@ def sizes(folder: Path) -> st.SearchStrategy[int]:
 
 @settings(max_examples=10)
 @given(st.integers(0, 1000), st.data())
-def test_a_world_in_pieces_is_the_same_run(seed: int, data: st.DataObject) -> None:
-    w = world(seed)
+def test_a_fixture_in_pieces_is_the_same_run(seed: int, data: st.DataObject) -> None:
+    w = fixture(seed)
     with TemporaryDirectory() as scratch:
         folder = write(Path(scratch) / "run", w.lines, w.meta)
         size = data.draw(sizes(folder))
@@ -80,9 +80,9 @@ def test_a_world_in_pieces_is_the_same_run(seed: int, data: st.DataObject) -> No
 
 @settings(max_examples=10)
 @given(st.sampled_from(sorted(MUTATIONS)), st.integers(0, 50), st.data())
-def test_a_lie_in_pieces_is_the_same_lie(lie: str, seed: int, data: st.DataObject) -> None:
+def test_an_anomaly_in_pieces_is_the_same(anomaly: str, seed: int, data: st.DataObject) -> None:
     try:
-        lines, settings = mutated(world(seed), MUTATIONS[lie])
+        lines, settings = mutated(fixture(seed), MUTATIONS[anomaly])
     except NotHere:
         assume(False)
         return
@@ -147,7 +147,7 @@ def test_a_damaged_trace_is_read_or_refused_alike(
     seed: int, damage: Damage, random: Random, data: st.DataObject
 ) -> None:
     """With the lines' numbers counted from the start of the file, wherever it was cut."""
-    w = world(seed)
+    w = fixture(seed)
     with TemporaryDirectory() as scratch:
         folder = write(Path(scratch) / "run", w.lines, w.meta)
         for path in random.sample(sorted(folder.iterdir()), 3):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pyspark.errors import PySparkException
 
-from tests.traces.world import world, write
+from tests.traces.fixture import fixture, write
 from traces.ingest.ingesting import ingest
 from traces.ingest.run import read_trace
 from traces.schema import COLUMNS, Txn
@@ -17,7 +17,7 @@ KEYS = ["process", "seq", "idx", "op", "partition"]
 
 @pytest.fixture
 def run_folder(tmp_path: Path) -> Path:
-    w = world(3)
+    w = fixture(3)
     return write(tmp_path / "run", w.lines, w.meta)
 
 

@@ -12,8 +12,8 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.traces.fixture import Line, fixture, write
 from tests.traces.judging import judged, verdicts
-from tests.traces.world import Line, world, write
 from traces.ingest import topic as intake
 from traces.ingest.topic import Intake, Message, State, follow
 from traces.problems import BadInput
@@ -104,7 +104,7 @@ def dying(random: Random, monkeypatch: pytest.MonkeyPatch, chance: float) -> Non
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_whatever_dies_every_line_is_there_once(seed: int) -> None:
-    w, random = world(seed), Random(seed)
+    w, random = fixture(seed), Random(seed)
     topic = fake(random, w.lines)
     meta = json.dumps(w.meta).encode()
     topic.logs[1].insert(random.randrange(len(topic.logs[1])), (b"meta.json", meta))

@@ -1,12 +1,12 @@
-"""Lies about what one consumer was given."""
+"""Anomalies in what one consumer was given."""
 
+from tests.traces.fixture import GROUP, TOPIC, Fixture
 from tests.traces.mutations.lines import members, scans, ungiven
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import GROUP, TOPIC, World
 
 
 @mutation("C2", may="C1 G10 G9")
-def reorder_poll(world: World, lines: Lines) -> None:
+def reorder_poll(fixture: Fixture, lines: Lines) -> None:
     for poll in members(lines, "poll"):
         records = poll["records"]
         for i in range(len(records) - 1):
@@ -17,7 +17,7 @@ def reorder_poll(world: World, lines: Lines) -> None:
 
 
 @mutation("C1 G8")
-def skip(world: World, lines: Lines) -> None:
+def skip(fixture: Fixture, lines: Lines) -> None:
     """The group is never given a record between two that it is."""
     for poll in members(lines, "poll"):
         same = [r for r in poll["records"] if r["partition"] == poll["records"][0]["partition"]]
@@ -28,14 +28,14 @@ def skip(world: World, lines: Lines) -> None:
 
 
 @mutation("C4", may="G10")
-def read_after_losing_it(world: World, lines: Lines) -> None:
+def read_after_losing_it(fixture: Fixture, lines: Lines) -> None:
     """The last poll of a partition comes after the partition was revoked."""
     poll = [line for line in lines["c0#0"] if line["op"] == "poll"][-1]
     place = f"{TOPIC}:{poll['records'][-1]['partition']}"
     mine = lines["c0#0"]
     at = mine.index(poll)
     times = {"invoked_ns": poll["invoked_ns"] - 1, "returned_ns": poll["invoked_ns"] - 1}
-    member = {"group": GROUP, "generation": world.generation}
+    member = {"group": GROUP, "generation": fixture.generation}
     mine.insert(at, {"process": "c0#0", "outcome": "ok", "op": "revoked"} | times | member)
     mine[at]["partitions"] = [place]
     for seq, line in enumerate(mine):
@@ -43,7 +43,7 @@ def read_after_losing_it(world: World, lines: Lines) -> None:
 
 
 @mutation("C3")
-def start_elsewhere(world: World, lines: Lines) -> None:
+def start_elsewhere(fixture: Fixture, lines: Lines) -> None:
     scan = next(x for x in scans(lines) if len(x["records"]) > 1)
     (place,) = scan["offsets"]
     assign = next(x for x in lines[scan["process"]] if x["op"] == "assign")

@@ -1,13 +1,13 @@
-"""Lies about producers' sessions, and about transactions that carry a group's offsets.
+"""Anomalies in producers' sessions, and about transactions that carry a group's offsets.
 
-The world gets a producer whose sends tell its session, a record that was sent again in another
+The fixture gets a producer whose sends tell its session, a record that was sent again in another
 session, a group whose offsets go with transactions: committed, aborted, committed again; and one
 whose partition goes to another member in between, so that its former owner is refused.
 """
 
+from tests.traces.fixture import TOPIC, Fixture, Line, during, meta, name, payload
 from tests.traces.mutations.lines import calls, scans, without
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import TOPIC, Line, World, during, meta, name, payload
 
 NUMBERED, AGAIN, WRITER, READER, OFFSETS = "n0#0", "n1#0", "x0#0", "y0#0", "exact"
 HANDED, INSTANCES = "handed", (("h0#0", "i0#0"), ("h1#0", "i1#0"))
@@ -15,7 +15,7 @@ SESSION = {"producer_id": 70, "producer_epoch": 0}
 
 
 @during
-def sessions(w: World) -> None:
+def sessions(w: Fixture) -> None:
     safe = meta()["producers"]["p0"]
     w.meta["producers"] |= {"n0": safe, "n1": safe, "x0": safe | {"transaction_timeout_ms": 1000}}
     for producer in ("t0", "t1"):
@@ -30,7 +30,7 @@ def sessions(w: World) -> None:
 
 
 @during
-def exactly_once(w: World) -> None:
+def exactly_once(w: Fixture) -> None:
     member = {"group": OFFSETS, "generation": 1}
     own = {"group": OFFSETS, "session_timeout_ms": 10_000}
     w.meta["consumers"]["y0"] = meta()["consumers"]["c0"] | own
@@ -55,7 +55,7 @@ def exactly_once(w: World) -> None:
 
 
 @during
-def handed_over(w: World) -> None:
+def handed_over(w: Fixture) -> None:
     """Each instance is a consumer and a producer; the first one's worker commits too late."""
     for epoch, (consumer, producer) in enumerate(INSTANCES, 4):
         w.meta["consumers"][consumer[:2]] = meta()["consumers"]["c0"] | {"group": HANDED}
@@ -76,7 +76,7 @@ def handed_over(w: World) -> None:
 
 
 @mutation("G12")
-def take_it_of_a_former_owner(world: World, lines: Lines) -> None:
+def take_it_of_a_former_owner(fixture: Fixture, lines: Lines) -> None:
     _, late = (x for x in lines[INSTANCES[0][1]] if x["op"] == "txn_offsets")
     assert late.pop("error") == "ILLEGAL_GENERATION"
     late["outcome"] = "ok"
@@ -88,7 +88,7 @@ def answers(lines: Lines) -> list[Line]:
 
 
 @mutation("P2")
-def gap_in_a_session(world: World, lines: Lines) -> None:
+def gap_in_a_session(fixture: Fixture, lines: Lines) -> None:
     """A record of a session never arrived, and a later one to its partition did."""
     sent = [line for line in lines[NUMBERED] if line["op"] == "send" and line["outcome"] == "ok"]
     partitions = [line["records"][0]["partition"] for line in sent]
@@ -103,8 +103,8 @@ def gap_in_a_session(world: World, lines: Lines) -> None:
     del first["records"][0]["offset"]
 
 
-@mutation("", tells="P5 L2")
-def stored_by_both_sessions(world: World, lines: Lines) -> None:
+@mutation("", allowed="P5 L2")
+def stored_by_both_sessions(fixture: Fixture, lines: Lines) -> None:
     refused = lines[NUMBERED][-2]
     refused["outcome"] = "info"
     record = refused["records"][0]
@@ -115,7 +115,7 @@ def stored_by_both_sessions(world: World, lines: Lines) -> None:
 
 
 @mutation("T7", may="C1 C3 C5 G6 G8 G10")
-def hide_what_was_committed(world: World, lines: Lines) -> None:
+def hide_what_was_committed(fixture: Fixture, lines: Lines) -> None:
     """Who reads committed records is not given one that lies between others and was committed."""
     ends = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit")}
     for send in calls(lines, "send"):
@@ -129,19 +129,19 @@ def hide_what_was_committed(world: World, lines: Lines) -> None:
 
 
 @mutation("T9")
-def answer_what_was_aborted(world: World, lines: Lines) -> None:
+def answer_what_was_aborted(fixture: Fixture, lines: Lines) -> None:
     _, first, undone, last = answers(lines)
     assert undone["offsets"] == first["offsets"] != last["offsets"]
     undone["offsets"] = last["offsets"]
 
 
 @mutation("T9")
-def forget_what_was_committed(world: World, lines: Lines) -> None:
+def forget_what_was_committed(fixture: Fixture, lines: Lines) -> None:
     _, first, _, last = answers(lines)
     last["offsets"] = first["offsets"]
 
 
-@mutation("", tells="G3")
-def forget_a_partition(world: World, lines: Lines) -> None:
+@mutation("", allowed="G3")
+def forget_a_partition(fixture: Fixture, lines: Lines) -> None:
     """The only member is never assigned one of two partitions."""
     next(x for x in lines[READER] if x["op"] == "assigned")["partitions"] = [name(0)]

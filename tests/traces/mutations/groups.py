@@ -1,10 +1,10 @@
-"""Lies about owners, commits and hand-overs of a group."""
+"""Anomalies in owners, commits and hand-overs of a group."""
 
 from typing import Any
 
+from tests.traces.fixture import GROUP, TOPIC, Fixture, Line
 from tests.traces.mutations.lines import insert, members, ungiven
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import GROUP, TOPIC, Line, World
 
 
 def at_most_once(meta: dict[str, Any]) -> None:
@@ -13,29 +13,29 @@ def at_most_once(meta: dict[str, Any]) -> None:
 
 
 @mutation("G8")
-def forget_to_process(world: World, lines: Lines) -> None:
-    done = world.random.choice(members(lines, "process"))
-    done["records"].remove(world.random.choice(done["records"]))
+def forget_to_process(fixture: Fixture, lines: Lines) -> None:
+    done = fixture.random.choice(members(lines, "process"))
+    done["records"].remove(fixture.random.choice(done["records"]))
 
 
 @mutation("G9", meta=at_most_once)
-def deliver_again(world: World, lines: Lines) -> None:
+def deliver_again(fixture: Fixture, lines: Lines) -> None:
     """A record is given to the group, and processed, a second time after a rebalance."""
     poll = next(line for line in lines["c0#0"] if line["op"] == "poll")
     record = poll["records"][0]
     member = {"group": GROUP, "generation": 99}
     place = f"{TOPIC}:{record['partition']}"
-    late = {"invoked_ns": world.now + 10, "returned_ns": world.now + 11, "outcome": "ok"}
+    late = {"invoked_ns": fixture.now + 10, "returned_ns": fixture.now + 11, "outcome": "ok"}
     insert(lines, "c0#0", late | member | {"op": "assigned", "partitions": [place]})
-    later = {"invoked_ns": world.now + 12, "returned_ns": world.now + 13, "outcome": "ok"}
+    later = {"invoked_ns": fixture.now + 12, "returned_ns": fixture.now + 13, "outcome": "ok"}
     given = {"group": GROUP, "isolation": "read_committed", "records": [record]}
     insert(lines, "c0#0", later | given | {"op": "poll"})
     insert(lines, "c0#0", later | given | {"op": "process"})
 
 
 @mutation("G1", may="C4")
-def two_owners(world: World, lines: Lines) -> None:
-    assigned = world.random.choice(members(lines, "assigned"))
+def two_owners(fixture: Fixture, lines: Lines) -> None:
+    assigned = fixture.random.choice(members(lines, "assigned"))
     other = {"c0#0": "c1#0", "c1#0": "c0#0"}[assigned["process"]]
     # Before anything else, so that no position of the other's is touched by it.
     mine = lines[other]
@@ -47,37 +47,37 @@ def two_owners(world: World, lines: Lines) -> None:
 
 
 @mutation("G5")
-def commit_back(world: World, lines: Lines) -> None:
+def commit_back(fixture: Fixture, lines: Lines) -> None:
     commit = [x for x in lines["c0#0"] if x["op"] == "commit"][-1]
     insert(
         lines,
         "c0#0",
         commit
         | {"offsets": {p: o - 1 for p, o in commit["offsets"].items()}}
-        | {"invoked_ns": world.now + 10, "returned_ns": world.now + 11},
+        | {"invoked_ns": fixture.now + 10, "returned_ns": fixture.now + 11},
     )
 
 
 @mutation("G6", may="G5 G7 G10")
-def commit_beyond(world: World, lines: Lines) -> None:
+def commit_beyond(fixture: Fixture, lines: Lines) -> None:
     """The first commit covers more than had been delivered by then."""
     commit = members(lines, "commit")[0]
     place, _ = max(commit["offsets"].items())
     partition = int(place.split(":")[1])
-    visible = [id for id in world.logs[partition] if id is not None and id not in world.aborted]
-    commit["offsets"][place] = world.logs[partition].index(visible[-1]) + 1
+    visible = [id for id in fixture.logs[partition] if id is not None and id not in fixture.aborted]
+    commit["offsets"][place] = fixture.logs[partition].index(visible[-1]) + 1
 
 
 @mutation("G4")
-def zombie_commit(world: World, lines: Lines) -> None:
+def zombie_commit(fixture: Fixture, lines: Lines) -> None:
     """A commit of the generation before the last is accepted at the very end."""
     commit = [x for x in lines["c0#0"] if x["op"] == "commit"][-1]
-    old = commit | {"generation": world.generation - 1}
-    insert(lines, "c0#0", old | {"invoked_ns": world.now + 10, "returned_ns": world.now + 11})
+    old = commit | {"generation": fixture.generation - 1}
+    insert(lines, "c0#0", old | {"invoked_ns": fixture.now + 10, "returned_ns": fixture.now + 11})
 
 
 @mutation("G10 G8")
-def resume_too_late(world: World, lines: Lines) -> None:
+def resume_too_late(fixture: Fixture, lines: Lines) -> None:
     """A new owner asks what was committed, and begins above it."""
     for owner in ("c0#0", "c1#0"):
         for at, line in enumerate(lines[owner]):

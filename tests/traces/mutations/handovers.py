@@ -1,13 +1,13 @@
-"""Lies about hand-overs, fetched offsets, static members and positions that clients move.
+"""Anomalies in hand-overs, fetched offsets, static members and positions that clients move.
 
-The world gets a hand-over after which the new owners read, a minute in which nothing happens, two
+The fixture gets a hand-over after which the new owners read, a minute in which nothing happens, two
 incarnations of a static member, and a reader of one partition that changes its replica, pauses,
 and tells what the broker reported.
 """
 
+from tests.traces.fixture import PARTITIONS, TOPIC, Fixture, Line, during, meta, name
 from tests.traces.mutations.lines import insert, members
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import PARTITIONS, TOPIC, Line, World, during, meta, name
 
 NEAR, FRESH, OLD, NEW, STATIC = "near#0", "fresh#0", "st#0", "st#1", "static"
 MINUTE = 60 * 10**9
@@ -15,7 +15,7 @@ PLACE = name(0)
 
 
 @during
-def hand_over(w: World) -> None:
+def hand_over(w: Fixture) -> None:
     for consumer in ("c0", "c1"):
         w.meta["consumers"][consumer]["session_timeout_ms"] = 10_000
     before = dict(w.owners)
@@ -31,7 +31,7 @@ def hand_over(w: World) -> None:
 
 
 @during
-def nearest_replica(w: World) -> None:
+def nearest_replica(w: Fixture) -> None:
     while len(w.records(0, 0, True)) < 4:
         w.send("p0#0")
     records, end = w.records(0, 0, True), len(w.logs[0])
@@ -52,7 +52,7 @@ def nearest_replica(w: World) -> None:
 
 
 @during
-def fresh_group(w: World) -> None:
+def fresh_group(w: Fixture) -> None:
     """Nothing was committed, so the reset policy decides; then a seek goes beyond the end."""
     w.meta["consumers"]["fresh"] = meta()["consumers"]["c0"] | {"group": "fresh"}
     member = {"group": "fresh", "generation": 1}
@@ -65,7 +65,7 @@ def fresh_group(w: World) -> None:
 
 
 @during
-def static_member(w: World) -> None:
+def static_member(w: Fixture) -> None:
     w.meta["consumers"]["st"] = meta()["consumers"]["c0"] | {"group": STATIC}
     nothing = {"offsets": {PLACE: 0}}
     for generation, process in enumerate((OLD, NEW), 1):
@@ -81,7 +81,7 @@ def polls(lines: Lines) -> list[Line]:
 
 
 @mutation("G2")
-def poll_before_it_was_given_up(world: World, lines: Lines) -> None:
+def poll_before_it_was_given_up(fixture: Fixture, lines: Lines) -> None:
     """The old owner was still busy giving a partition up when the new one read it."""
     for line in lines["c1#0"]:
         if line["op"] == "revoked":
@@ -110,7 +110,7 @@ def _first_read_after(mine: list[Line], revoked: Line, place: str) -> Line | Non
 
 
 @mutation("G7", may="G8 G10")
-def answer_an_older_offset(world: World, lines: Lines) -> None:
+def answer_an_older_offset(fixture: Fixture, lines: Lines) -> None:
     """The group is answered what nobody committed."""
     mine = members(lines, "commit")
     for line in members(lines, "committed"):
@@ -124,39 +124,39 @@ def answer_an_older_offset(world: World, lines: Lines) -> None:
 
 
 @mutation("G11", may="G4 G5")
-def both_of_one_name(world: World, lines: Lines) -> None:
+def both_of_one_name(fixture: Fixture, lines: Lines) -> None:
     last = lines[OLD][-2]
     assert last.pop("error") == "FENCED_INSTANCE_ID"
     last |= {"outcome": "ok", "generation": 2}
 
 
 @mutation("C4")
-def read_while_paused(world: World, lines: Lines) -> None:
+def read_while_paused(fixture: Fixture, lines: Lines) -> None:
     lines[NEAR] = [line for line in lines[NEAR] if line["op"] != "resume"]
     for seq, line in enumerate(lines[NEAR]):
         line["seq"] = seq
 
 
 @mutation("C5", may="L11")
-def read_beyond_the_replica(world: World, lines: Lines) -> None:
+def read_beyond_the_replica(fixture: Fixture, lines: Lines) -> None:
     last = polls(lines)[2]
     last["high_watermark"] = {PLACE: last["records"][-1]["offset"]}
 
 
 @mutation("L11", may="C5")
-def lower_watermark(world: World, lines: Lines) -> None:
+def lower_watermark(fixture: Fixture, lines: Lines) -> None:
     second = polls(lines)[1]
     second["high_watermark"] = {PLACE: second["records"][0]["offset"] + 1}
 
 
-@mutation("", may="L11", tells="C7")
-def nothing_more(world: World, lines: Lines) -> None:
+@mutation("", may="L11", allowed="C7")
+def nothing_more(fixture: Fixture, lines: Lines) -> None:
     """An empty poll says that the log ends where it did long before."""
     polls(lines)[3]["high_watermark"] = {PLACE: 1}
 
 
-@mutation("", tells="T11")
-def hold_readers_back(world: World, lines: Lines) -> None:
+@mutation("", allowed="T11")
+def hold_readers_back(fixture: Fixture, lines: Lines) -> None:
     """A minute after its first record a transaction is still open."""
     sent = [x for mine in lines.values() for x in mine if x["op"] == "send" and "txn" in x]
     first = [x["records"][0]["offset"] for x in sent if x["records"][0]["partition"] == 0]
@@ -172,7 +172,7 @@ def hold_readers_back(world: World, lines: Lines) -> None:
 
 
 @mutation("C6")
-def reset_in_spite_of_a_commit(world: World, lines: Lines) -> None:
+def reset_in_spite_of_a_commit(fixture: Fixture, lines: Lines) -> None:
     answer = next(line for line in lines[FRESH] if line["op"] == "committed")
     member = {"group": "fresh", "generation": 1, "offsets": {PLACE: 0}}
     when = {"invoked_ns": answer["invoked_ns"], "returned_ns": answer["returned_ns"]}
@@ -184,10 +184,10 @@ def reset_in_spite_of_a_commit(world: World, lines: Lines) -> None:
 
 
 @mutation("C6")
-def reset_out_of_a_good_place(world: World, lines: Lines) -> None:
+def reset_out_of_a_good_place(fixture: Fixture, lines: Lines) -> None:
     next(line for line in lines[FRESH] if line["op"] == "seek")["offsets"] = {PLACE: 1}
 
 
 @mutation("C6")
-def truncate_what_is_safe(world: World, lines: Lines) -> None:
+def truncate_what_is_safe(fixture: Fixture, lines: Lines) -> None:
     [line for line in lines[FRESH] if line["op"] == "reset"][1]["reason"] = "truncation"

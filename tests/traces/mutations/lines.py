@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from tests.traces.fixture import TOPIC, Line
 from tests.traces.mutations.registry import Lines
-from tests.traces.world import TOPIC, Line
 
 
 def calls(lines: Lines, *ops: str) -> list[Line]:

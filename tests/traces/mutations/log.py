@@ -1,26 +1,26 @@
-"""Lies about the log: records lost, moved, doubled, made up; answers that go back."""
+"""Anomalies in the log: records lost, moved, doubled, made up; answers that go back."""
 
+from tests.traces.fixture import TOPIC, Fixture, Line
 from tests.traces.mutations.lines import calls, insert, placed, scans, sends, without
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import TOPIC, Line, World
 
 
 @mutation("L4", may="L3 P2")
-def lose(world: World, lines: Lines) -> None:
-    victim = world.random.choice(sends(lines))
+def lose(fixture: Fixture, lines: Lines) -> None:
+    victim = fixture.random.choice(sends(lines))
     without(lines, victim["records"][0]["id"], "scan", "poll", "process")
 
 
 @mutation("T1 L4", may="L3")
-def tear(world: World, lines: Lines) -> None:
+def tear(fixture: Fixture, lines: Lines) -> None:
     committed = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit")}
     mine = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in committed]
-    without(lines, world.random.choice(mine)["records"][0]["id"], "scan", "poll", "process")
+    without(lines, fixture.random.choice(mine)["records"][0]["id"], "scan", "poll", "process")
 
 
 @mutation("L2")
-def store_twice(world: World, lines: Lines) -> None:
-    victim = world.random.choice(sends(lines))["records"][0]
+def store_twice(fixture: Fixture, lines: Lines) -> None:
+    victim = fixture.random.choice(sends(lines))["records"][0]
     for scan in scans(lines):
         if scan["partitions"] == [f"{TOPIC}:{victim['partition']}"]:
             (place,) = scan["offsets"]
@@ -29,11 +29,11 @@ def store_twice(world: World, lines: Lines) -> None:
 
 
 @mutation("L15 L1 L4 G8", may="L9 L16 P1 P2")
-def replace(world: World, lines: Lines) -> None:
+def replace(fixture: Fixture, lines: Lines) -> None:
     """The log was cut and grew again: an acknowledged and read record gave way to another."""
     read = {r["id"] for line in calls(lines, "poll") for r in line["records"]}
     read_sends = [line for line in sends(lines) if line["records"][0]["id"] in read]
-    victim = world.random.choice(read_sends)["records"][0]
+    victim = fixture.random.choice(read_sends)["records"][0]
     stranger = {"topic": TOPIC, "partition": victim["partition"], "offset": victim["offset"]}
     late = lines["p0#0"][-1]["invoked_ns"] - 1
     attempt = {"op": "send", "outcome": "info", "invoked_ns": late}
@@ -45,17 +45,17 @@ def replace(world: World, lines: Lines) -> None:
 
 
 @mutation("L8 L1", may="L9 L16 P1")
-def move_acknowledgement(world: World, lines: Lines) -> None:
+def move_acknowledgement(fixture: Fixture, lines: Lines) -> None:
     by_place = {placed(line): line for line in sends(lines)}
     pairs = [
         (line, by_place[p, o + 1]) for (p, o), line in by_place.items() if (p, o + 1) in by_place
     ]
-    one, two = world.random.choice(pairs)
+    one, two = fixture.random.choice(pairs)
     one["records"][0]["offset"] = two["records"][0]["offset"]
 
 
 @mutation("L5")
-def phantom(world: World, lines: Lines) -> None:
+def phantom(fixture: Fixture, lines: Lines) -> None:
     for scan in scans(lines)[:1]:
         (place,) = scan["offsets"]
         partition = int(place.split(":")[1])
@@ -69,19 +69,19 @@ def phantom(world: World, lines: Lines) -> None:
 
 
 @mutation("L6", may="L16")
-def deny(world: World, lines: Lines) -> None:
-    world.random.choice(sends(lines))["outcome"] = "fail"
+def deny(fixture: Fixture, lines: Lines) -> None:
+    fixture.random.choice(sends(lines))["outcome"] = "fail"
 
 
 @mutation("L10", may="L9 L16 T3")
-def send_later(world: World, lines: Lines) -> None:
+def send_later(fixture: Fixture, lines: Lines) -> None:
     victim = lines["p1#0"][-2]
     late = max(line["returned_ns"] for line in calls(lines, "close")) + 10
     victim |= {"invoked_ns": late, "returned_ns": late + 1}
 
 
 @mutation("L9", may="L16")
-def send_earlier(world: World, lines: Lines) -> None:
+def send_earlier(fixture: Fixture, lines: Lines) -> None:
     """An acknowledgement that precedes the call of a send that got a lower offset."""
     by_partition: dict[int, list[Line]] = {}
     for line in sends(lines):
@@ -97,7 +97,7 @@ def send_earlier(world: World, lines: Lines) -> None:
 
 
 @mutation("L12")
-def older_leader(world: World, lines: Lines) -> None:
+def older_leader(fixture: Fixture, lines: Lines) -> None:
     for scan in scans(lines, "read_uncommitted"):
         if len(scan["records"]) > 1:
             scan["records"][-1]["epoch"] = 0
@@ -106,7 +106,7 @@ def older_leader(world: World, lines: Lines) -> None:
 
 
 @mutation("L20")
-def answer_back(world: World, lines: Lines) -> None:
+def answer_back(fixture: Fixture, lines: Lines) -> None:
     process = "scan-read_uncommitted#0"
     latest = next(x for x in lines[process] if x.get("query") == "latest")
     place = max(latest["offsets"], key=lambda p: latest["offsets"][p])

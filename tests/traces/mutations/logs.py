@@ -1,4 +1,4 @@
-"""Lies about logs and their copies: payloads, watermarks, compaction, deletion, replicas, keys.
+"""Anomalies in logs and their copies: payloads, watermarks, compaction, deletion, replicas, keys.
 
 What they are about are a compacted topic whose leader stamps the records, one whose head was
 deleted, one whose keys have partitions; and the logs of two brokers as they lie on disk.
@@ -6,9 +6,9 @@ deleted, one whose keys have partitions; and the logs of two brokers as they lie
 
 from typing import Any
 
+from tests.traces.fixture import TOPIC, Fixture, Line, afterwards, during, name, payload
 from tests.traces.mutations.lines import calls, scans
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import TOPIC, Line, World, afterwards, during, name, payload
 
 COMPACTED, DELETED, KEYED = "compacted", "deleted", "keyed"
 WRITER, SCANNER, ADMIN = "q0#0", "scan-more#0", "admin#0"
@@ -24,7 +24,7 @@ LEFT = (3, 6, 7)
 DELETED_TO = 2
 
 
-def write(w: World, topic: str, partition: int, offset: int, **more: Any) -> None:
+def write(w: Fixture, topic: str, partition: int, offset: int, **more: Any) -> None:
     w.ids += 1
     record = {"topic": topic, "partition": partition, "offset": offset, "id": w.ids}
     record |= {"hash": payload(w.ids), "key": "k", "tombstone": False} | more
@@ -32,7 +32,7 @@ def write(w: World, topic: str, partition: int, offset: int, **more: Any) -> Non
 
 
 @during
-def write_more(w: World) -> None:
+def write_more(w: Fixture) -> None:
     safe = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 10}
     w.meta["producers"]["q0"] = safe | {"partitioner": "murmur2_random"}
     topic: dict[str, Any] = w.meta["topics"][TOPIC]
@@ -51,7 +51,7 @@ def write_more(w: World) -> None:
 
 
 @afterwards
-def scan_more(w: World) -> None:
+def scan_more(w: Fixture) -> None:
     """The cleaner has been there, when all delays were over."""
     w.now += LATER_NS
     found: dict[str, list[Line]] = {f"{KEYED}:{p}": [] for p in range(KEYED_PARTITIONS)}
@@ -78,7 +78,7 @@ PRODUCER_IDS = {"t0": 0, "t1": 1, "p0": 10, "p1": 11, "n0": 70, "n1": 71, "m0": 
 
 
 @afterwards
-def dump(w: World) -> None:
+def dump(w: Fixture) -> None:
     """The logs of two brokers, a batch for each record."""
     senders = {
         record["id"]: PRODUCER_IDS[line["process"][:2]]
@@ -92,7 +92,7 @@ def dump(w: World) -> None:
 
 
 def dump_log(
-    w: World, node: int, partition: int, log: list[int | None], senders: dict[int, int]
+    w: Fixture, node: int, partition: int, log: list[int | None], senders: dict[int, int]
 ) -> None:
     process, sequences = f"broker-{node}", dict.fromkeys(senders.values(), 0)
     previous = 0
@@ -120,36 +120,36 @@ def dumped(lines: Lines, node: int) -> list[Line]:
 
 
 @mutation("L7")
-def change_a_payload(world: World, lines: Lines) -> None:
+def change_a_payload(fixture: Fixture, lines: Lines) -> None:
     """One reader is given other bytes than were sent."""
-    world.random.choice(scans(lines)[0]["records"])["hash"] += 1
+    fixture.random.choice(scans(lines)[0]["records"])["hash"] += 1
 
 
 @mutation("L7 L14")
-def flip_a_bit_of_a_copy(world: World, lines: Lines) -> None:
+def flip_a_bit_of_a_copy(fixture: Fixture, lines: Lines) -> None:
     mine = [line for line in dumped(lines, 2) if "control" not in line]
-    world.random.choice(mine)["records"][0]["hash"] += 1
+    fixture.random.choice(mine)["records"][0]["hash"] += 1
 
 
 @mutation("L14")
-def stamp_a_copy_anew(world: World, lines: Lines) -> None:
-    world.random.choice(dumped(lines, 2))["records"][0]["timestamp"] += 1
+def stamp_a_copy_anew(fixture: Fixture, lines: Lines) -> None:
+    fixture.random.choice(dumped(lines, 2))["records"][0]["timestamp"] += 1
 
 
 @mutation("L14", may="P2")
-def lose_a_batch_of_a_copy(world: World, lines: Lines) -> None:
+def lose_a_batch_of_a_copy(fixture: Fixture, lines: Lines) -> None:
     mine = [line for line in dumped(lines, 1) if "control" not in line]
-    kept = [line for line in mine if line["records"][0]["id"] not in world.aborted]
-    world.random.choice(kept)["records"] = []
+    kept = [line for line in mine if line["records"][0]["id"] not in fixture.aborted]
+    fixture.random.choice(kept)["records"] = []
 
 
 @mutation("L12 L14")
-def keep_the_epoch_of_an_old_leader(world: World, lines: Lines) -> None:
+def keep_the_epoch_of_an_old_leader(fixture: Fixture, lines: Lines) -> None:
     dumped(lines, 2)[0]["records"][0]["epoch"] = 2
 
 
 @mutation("L11", may="C5")
-def lower_the_high_watermark(world: World, lines: Lines) -> None:
+def lower_the_high_watermark(fixture: Fixture, lines: Lines) -> None:
     polls = [x for x in lines["c0#0"] if x["op"] == "poll" and x["high_watermark"]]
     for first in polls:
         for place, mark in first["high_watermark"].items():
@@ -161,7 +161,7 @@ def lower_the_high_watermark(world: World, lines: Lines) -> None:
 
 
 @mutation("L13")
-def lower_the_log_start(world: World, lines: Lines) -> None:
+def lower_the_log_start(fixture: Fixture, lines: Lines) -> None:
     """One answer of the leader is ahead of all that it says later."""
     polls = [line for line in lines["c1#0"] if line["op"] == "poll"]
     for poll in polls:
@@ -179,14 +179,14 @@ def scan_of(lines: Lines, topic: str, partition: int = 0) -> Line:
 
 
 @mutation("L17")
-def set_the_clock_back(world: World, lines: Lines) -> None:
+def set_the_clock_back(fixture: Fixture, lines: Lines) -> None:
     scan_of(lines, COMPACTED)["records"][-1]["timestamp"] = STAMP
 
 
 @mutation("L18 L4", may="L3")
-def compact_too_much(world: World, lines: Lines) -> None:
+def compact_too_much(fixture: Fixture, lines: Lines) -> None:
     scan = scan_of(lines, COMPACTED)
-    scan["records"].remove(world.random.choice(scan["records"]))
+    scan["records"].remove(fixture.random.choice(scan["records"]))
 
 
 def keep_longer(setting: str) -> Any:
@@ -197,22 +197,22 @@ def keep_longer(setting: str) -> Any:
 
 
 @mutation("L18", may="L3 L4", meta=keep_longer("delete_retention_ms"))
-def remove_a_tombstone_early(world: World, lines: Lines) -> None:
+def remove_a_tombstone_early(fixture: Fixture, lines: Lines) -> None:
     """What was done was right while delete.retention.ms was short."""
 
 
 @mutation("L19", meta=keep_longer("min_compaction_lag_ms"))
-def compact_early(world: World, lines: Lines) -> None:
+def compact_early(fixture: Fixture, lines: Lines) -> None:
     """What was done was right while min.compaction.lag.ms was short."""
 
 
 @mutation("L19", may="L1 L2 L9 L17 P1")
-def move_while_compacting(world: World, lines: Lines) -> None:
+def move_while_compacting(fixture: Fixture, lines: Lines) -> None:
     scan_of(lines, COMPACTED)["records"][0]["offset"] = 2
 
 
 @mutation("A2", may="C1 C2 C3")
-def read_what_was_deleted(world: World, lines: Lines) -> None:
+def read_what_was_deleted(fixture: Fixture, lines: Lines) -> None:
     (deleted,) = (x for x in lines[WRITER] if _is_at(x, DELETED, DELETED_TO - 1))
     record = {k: v for k, v in deleted["records"][0].items() if k != "tombstone"}
     scan_of(lines, DELETED)["records"].insert(0, record | {"epoch": 1})
@@ -223,10 +223,10 @@ def _is_at(line: Line, topic: str, offset: int) -> bool:
 
 
 @mutation("P6")
-def send_a_key_elsewhere(world: World, lines: Lines) -> None:
+def send_a_key_elsewhere(fixture: Fixture, lines: Lines) -> None:
     """Consistently: whoever reads finds the record where it was sent."""
     keyed = [line for line in lines[WRITER] if _is_at(line, KEYED, 0)]
-    (record,) = world.random.choice(keyed)["records"]
+    (record,) = fixture.random.choice(keyed)["records"]
     used = {line["records"][0]["partition"] for line in keyed}
     free = min(set(range(KEYED_PARTITIONS)) - used)
     here, there = scan_of(lines, KEYED, record["partition"]), scan_of(lines, KEYED, free)

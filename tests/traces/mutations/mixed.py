@@ -1,17 +1,17 @@
-"""Lies about transactions that read what they copy, and about questions for offsets by time.
+"""Anomalies in transactions that read what they copy, and about questions for offsets by time.
 
-The world gets two workers of one group that poll a record inside a transaction and send another,
+The fixture gets two workers of one group that poll a record inside a transaction and send another,
 one after the other, and somebody who asks each partition for its first offset of some time.
 """
 
+from tests.traces.fixture import TOPIC, Fixture, Line, afterwards, during, meta, name
 from tests.traces.mutations.registry import Lines, mutation
-from tests.traces.world import TOPIC, Line, World, afterwards, during, meta, name
 
 WORKERS, GROUP, ASKING = ("m0#0", "m1#0"), "mixed", "asking#0"
 
 
 @during
-def consume_and_produce(w: World) -> None:
+def consume_and_produce(w: Fixture) -> None:
     own = meta()
     for place, process in enumerate(WORKERS):
         w.meta["consumers"][process.partition("#")[0]] = own["consumers"]["c0"] | {"group": GROUP}
@@ -36,7 +36,7 @@ def consume_and_produce(w: World) -> None:
 
 
 @afterwards
-def ask_by_time(w: World) -> None:
+def ask_by_time(w: Fixture) -> None:
     sent = [line["records"] for mine in w.lines.values() for line in mine if line["op"] == "send"]
     for partition in w.logs:
         mine = [
@@ -61,7 +61,7 @@ def sent(lines: Lines, process: str) -> Line:
 
 
 @mutation("L16")
-def answer_the_next_record(world: World, lines: Lines) -> None:
+def answer_the_next_record(fixture: Fixture, lines: Lines) -> None:
     """The answer is a record later than the first one of that time."""
     asked = lines[ASKING][0]
     ((place, offset),) = asked["offsets"].items()
@@ -79,12 +79,12 @@ def give(lines: Lines, process: str, record: Line) -> Line:
 
 
 @mutation("T10")
-def consume_what_was_consumed(world: World, lines: Lines) -> None:
+def consume_what_was_consumed(fixture: Fixture, lines: Lines) -> None:
     give(lines, WORKERS[1], polled(lines, WORKERS[0])["records"][0])
 
 
 @mutation("T5 T2", may="C5 T3")
-def read_its_own(world: World, lines: Lines) -> None:
+def read_its_own(fixture: Fixture, lines: Lines) -> None:
     """A transaction polls, before it has committed, what it sent itself."""
     mine = lines[WORKERS[0]]
     poll = give(lines, WORKERS[0], sent(lines, WORKERS[0]))
@@ -97,6 +97,6 @@ def read_its_own(world: World, lines: Lines) -> None:
 
 
 @mutation("T6 L10 T2", may="C5 T3")
-def read_each_other(world: World, lines: Lines) -> None:
+def read_each_other(fixture: Fixture, lines: Lines) -> None:
     for one, other in (WORKERS, WORKERS[::-1]):
         give(lines, one, sent(lines, other))

@@ -1,15 +1,15 @@
-"""Lies about producers and their transactions."""
+"""Anomalies in producers and their transactions."""
 
 from itertools import pairwise
 from operator import itemgetter
 
+from tests.traces.fixture import TOPIC, Fixture, payload
 from tests.traces.mutations.lines import calls, placed, scans, sends
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import TOPIC, World, payload
 
 
 @mutation("P1", may="L9 L10 L16")
-def swap_offsets(world: World, lines: Lines) -> None:
+def swap_offsets(fixture: Fixture, lines: Lines) -> None:
     """Two sends of one producer end up in the other order, everywhere."""
     mine = [line for line in lines["p0#0"] if line["op"] == "send"]
     pairs = [(a, b) for a, b in pairwise(mine) if placed(a)[0] == placed(b)[0]]
@@ -26,8 +26,8 @@ def swap_offsets(world: World, lines: Lines) -> None:
 
 
 @mutation("T4", may="T3 T7")
-def show_aborted(world: World, lines: Lines) -> None:
-    victim = world.random.choice(sorted(world.aborted))
+def show_aborted(fixture: Fixture, lines: Lines) -> None:
+    victim = fixture.random.choice(sorted(fixture.aborted))
     sent = next(x for x in sends(lines, plain=False) if x["records"][0]["id"] == victim)
     record = sent["records"][0]
     for scan in scans(lines, "read_committed"):
@@ -37,17 +37,17 @@ def show_aborted(world: World, lines: Lines) -> None:
 
 
 @mutation("T2", may="S5 T3 T8")
-def commit_later(world: World, lines: Lines) -> None:
+def commit_later(fixture: Fixture, lines: Lines) -> None:
     """The commit of a transaction was requested only after everybody had read it."""
     ends = {(x["process"], x["txn"]): x for x in calls(lines, "txn_commit")}
     written = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in ends]
     end = ends[written[0]["process"], written[0]["txn"]]
-    end["invoked_ns"] = world.now + 100
-    end["returned_ns"] = world.now + 101
+    end["invoked_ns"] = fixture.now + 100
+    end["returned_ns"] = fixture.now + 101
 
 
 @mutation("T8", may="T2 T3 P3")
-def overlap(world: World, lines: Lines) -> None:
+def overlap(fixture: Fixture, lines: Lines) -> None:
     """Another process of the same transactional id commits inside a transaction of the first."""
     ends = [x for x in lines["t0#0"] if x["op"] == "txn_commit"]
     begins = {x["txn"]: x for x in lines["t0#0"] if x["op"] == "txn_begin"}
@@ -64,7 +64,7 @@ def overlap(world: World, lines: Lines) -> None:
 
 
 @mutation("P3")
-def fence(world: World, lines: Lines) -> None:
+def fence(fixture: Fixture, lines: Lines) -> None:
     """A successor was initialised before the old process made its last, acknowledged send."""
     last = [x for x in lines["t0#0"] if x["op"] == "send"][-1]
     init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
@@ -77,9 +77,9 @@ def fence(world: World, lines: Lines) -> None:
 
 
 @mutation("P4")
-def lower_epoch(world: World, lines: Lines) -> None:
+def lower_epoch(fixture: Fixture, lines: Lines) -> None:
     """The successor got the epoch of its predecessor."""
-    late = world.now + 50
+    late = fixture.now + 50
     init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
     lines["t0#1"] = [
         init

@@ -1,21 +1,21 @@
-"""One lie each, told in the trace of a world that keeps its promises.
+"""One injected anomaly each, in the trace of a fixture that keeps its promises.
 
-A module of this package that holds a lie writes it as a function that changes the lines in place:
+A module of this package that holds an anomaly writes it as a function that changes lines in place:
 
     @mutation("L4", may="L3")
-    def lose(world: World, lines: Lines) -> None:
+    def lose(fixture: Fixture, lines: Lines) -> None:
         ...
 
 The first words are the checks that *must* call the trace violated, every time. `may` are the
-companions that see it, too, in some worlds, because it is their matter as well (a lost record is
+companions that see it, too, in some fixtures, because it is their matter as well (a lost record is
 missing at the end, and below what was read, if anything was read above it). Whatever else is
-called violated fails the test, and so does a registered check without a lie of its own. `tells`
-are checks that must find it and call it allowed: what they look at is no promise of safety. `meta`
-changes the configuration under which it is one; raise `NotHere` when the world at hand has nothing
-to tell the lie about. Every module of the package is found by its being there.
+called violated fails the test, and so does a registered check without an anomaly of its own.
+`allowed` are checks that must find it and call it allowed: what they look at is no promise of
+safety. `meta` changes the configuration under which it is one; raise `NotHere` when the fixture at
+hand has no place for it. Every module of the package is found by its being there.
 
-What a lie needs in the world and the world does not have yet, `world.during` and
-`world.afterwards` add (see there).
+What an anomaly needs and the fixture does not have yet, `fixture.during` and `fixture.afterwards`
+add (see there).
 """
 
 import json
@@ -24,25 +24,25 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.traces.world import Line, World
+from tests.traces.fixture import Fixture, Line
 
 Lines = dict[str, list[Line]]
-Tell = Callable[[World, Lines], None]
+Inject = Callable[[Fixture, Lines], None]
 Configure = Callable[[dict[str, Any]], None]
 
 
 class NotHere(Exception):
-    """This world has nothing that the lie could be told about."""
+    """This fixture has nothing that the anomaly could be about."""
 
 
 @frozen
 class Mutation:
-    """A lie and who has to notice it."""
+    """An anomaly and who has to notice it."""
 
-    tell: Tell
+    inject: Inject
     must: frozenset[str]
     may: frozenset[str] = frozenset()
-    tells: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
     meta: Configure | None = None
 
 
@@ -50,25 +50,25 @@ MUTATIONS: dict[str, Mutation] = {}
 
 
 def mutation(
-    must: str, *, may: str = "", tells: str = "", meta: Configure | None = None
-) -> Callable[[Tell], Tell]:
-    """Register a lie under the name of its function."""
+    must: str, *, may: str = "", allowed: str = "", meta: Configure | None = None
+) -> Callable[[Inject], Inject]:
+    """Register an anomaly under the name of its function."""
 
-    def register(tell: Tell) -> Tell:
-        name = tell.__name__
-        assert name not in MUTATIONS, f"two lies are called {name}"
-        breaks, companions, allowed = (frozenset(ids.split()) for ids in (must, may, tells))
-        MUTATIONS[name] = Mutation(tell, breaks, companions, allowed, meta)
-        return tell
+    def register(inject: Inject) -> Inject:
+        name = inject.__name__
+        assert name not in MUTATIONS, f"two anomalies are called {name}"
+        breaks, companions, permitted = (frozenset(ids.split()) for ids in (must, may, allowed))
+        MUTATIONS[name] = Mutation(inject, breaks, companions, permitted, meta)
+        return inject
 
     return register
 
 
-def told(world: World, mutation: Mutation) -> tuple[Lines, dict[str, Any]]:
-    """The trace with the lie in it, and the configuration under which it is one."""
+def injected(fixture: Fixture, mutation: Mutation) -> tuple[Lines, dict[str, Any]]:
+    """The trace with the anomaly in it, and the configuration under which it is one."""
     # Through JSON, because a copy would keep the records that lines of one call share.
-    lines, meta = json.loads(json.dumps([world.lines, world.meta]))
-    mutation.tell(world, lines)
+    lines, meta = json.loads(json.dumps([fixture.lines, fixture.meta]))
+    mutation.inject(fixture, lines)
     for mine in lines.values():
         forth(mine)
     meta["processes"] = list(lines)

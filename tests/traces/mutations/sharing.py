@@ -1,18 +1,18 @@
-"""Lies about a share group: who holds a record, how often it was delivered, what became of it.
+"""Anomalies in a share group: who holds a record, how often it was delivered, what became of it.
 
-The world gets two members that share three records, accept one, give one back to be accepted by
+The fixture gets two members that share three records, accept one, give one back to be accepted by
 the other, and reject one; and somebody who asks where the group starts.
 """
 
+from tests.traces.fixture import Fixture, Line, during, name
 from tests.traces.mutations.lines import insert
 from tests.traces.mutations.registry import Lines, NotHere, mutation
-from tests.traces.world import Line, World, during, name
 
 GROUP, FIRST, SECOND, ADMIN = "sharing", "s0#0", "s1#0", "sadmin#0"
 
 
 @during
-def share(w: World) -> None:
+def share(w: Fixture) -> None:
     w.meta["share_groups"] = {
         GROUP: {"lock_ms": 30_000, "delivery_limit": 5, "isolation": "read_committed"}
     }
@@ -31,17 +31,17 @@ def share(w: World) -> None:
     start(w, three["offset"] + 1)
 
 
-def acquire(w: World, process: str, count: int, *records: Line) -> None:
+def acquire(w: Fixture, process: str, count: int, *records: Line) -> None:
     counted = [record | {"delivery_count": count} for record in records]
     w.call(process, "acquire", records=counted, group=GROUP, member=process)
 
 
-def acknowledge(w: World, process: str, ack: str, record: Line) -> None:
+def acknowledge(w: Fixture, process: str, ack: str, record: Line) -> None:
     told = {key: record[key] for key in ("topic", "partition", "offset", "id")}
     w.call(process, "acknowledge", records=[told | {"ack": ack}], group=GROUP, member=process)
 
 
-def start(w: World, offset: int) -> None:
+def start(w: Fixture, offset: int) -> None:
     w.call(ADMIN, "committed", partitions=[name(0)], offsets={name(0): offset}, group=GROUP)
 
 
@@ -63,48 +63,48 @@ def given(lines: Lines, record: Line, count: int, after: Line) -> Line:
 
 
 @mutation("S1")
-def held_by_two(world: World, lines: Lines) -> None:
+def held_by_two(fixture: Fixture, lines: Lines) -> None:
     acquired = of(lines, FIRST, "acquire")[0]
     given(lines, acquired["records"][0], 2, acquired)
 
 
 @mutation("S2", may="S5")
-def given_after_it_was_accepted(world: World, lines: Lines) -> None:
+def given_after_it_was_accepted(fixture: Fixture, lines: Lines) -> None:
     accepted = of(lines, FIRST, "acknowledge")[0]
     given(lines, of(lines, FIRST, "acquire")[0]["records"][0], 2, accepted)["invoked_ns"] += 1
 
 
 @mutation("S3")
-def counted_once_again(world: World, lines: Lines) -> None:
+def counted_once_again(fixture: Fixture, lines: Lines) -> None:
     of(lines, SECOND, "acquire")[0]["records"][0]["delivery_count"] = 1
 
 
 @mutation("S3")
-def delivered_too_often(world: World, lines: Lines) -> None:
+def delivered_too_often(fixture: Fixture, lines: Lines) -> None:
     of(lines, SECOND, "acquire")[0]["records"][0]["delivery_count"] = 6
 
 
-@mutation("", tells="S4")
-def never_acknowledged(world: World, lines: Lines) -> None:
+@mutation("", allowed="S4")
+def never_acknowledged(fixture: Fixture, lines: Lines) -> None:
     ack = of(lines, SECOND, "acknowledge")[0]
     ack["records"][0]["ack"] = "release"
 
 
 @mutation("S5")
-def start_back(world: World, lines: Lines) -> None:
+def start_back(fixture: Fixture, lines: Lines) -> None:
     first, *_, last = of(lines, ADMIN, "committed")
     last["offsets"] = {name(0): first["offsets"][name(0)]}
 
 
 @mutation("S5")
-def share_what_was_aborted(world: World, lines: Lines) -> None:
+def share_what_was_aborted(fixture: Fixture, lines: Lines) -> None:
     """A share group of committed records is given one of a transaction that was aborted."""
-    victim = next((id for id in world.logs[0] if id in world.aborted), None)
+    victim = next((id for id in fixture.logs[0] if id in fixture.aborted), None)
     if victim is None:
         raise NotHere
-    record = {"topic": "t", "partition": 0, "offset": world.logs[0].index(victim), "id": victim}
+    record = {"topic": "t", "partition": 0, "offset": fixture.logs[0].index(victim), "id": victim}
     start = of(lines, ADMIN, "committed")[0]
     given(lines, record, 1, start)
     acknowledged = {"op": "acknowledge", "outcome": "ok", "group": GROUP, "member": SECOND}
-    late = {"invoked_ns": world.now + 1, "returned_ns": world.now + 2}
+    late = {"invoked_ns": fixture.now + 1, "returned_ns": fixture.now + 2}
     insert(lines, SECOND, acknowledged | late | {"records": [record | {"ack": "accept"}]})

@@ -21,8 +21,8 @@ from tests.traces.record.clients import (
 from traces.ingest.run import read_trace
 from traces.record import HEADER, NotAClientError, recorded
 from traces.record.cluster import Cluster
+from traces.record.contents import contents
 from traces.record.meta import merged, write
-from traces.record.survey import survey
 
 SAFE = {"acks": "all", "enable.idempotence": True}
 GROUP = {"group.id": "g", "isolation.level": "read_uncommitted", "enable.auto.commit": False}
@@ -373,7 +373,7 @@ def test_the_configuration_is_told_with_librdkafkas_defaults(tmp_path: Path) -> 
     recorded(Producer, tmp_path, {"transactional.id": "x"}).close()
     recorded(Consumer, tmp_path, {"group.id": "g", "auto.offset.reset": "smallest"}).close()
     recorded(Producer(), tmp_path, name="silent").close()
-    told = {process.name: process.configured for process in survey(tmp_path).processes}
+    told = {process.name: process.configured for process in contents(tmp_path).processes}
     assert told["producer#0"] == {
         "acks": "all",
         "idempotence": False,
@@ -400,7 +400,7 @@ def test_what_is_recorded_can_be_read_by_the_checks(tmp_path: Path) -> None:
     with consumer.process(consumer.poll()):
         pass
     consumer.close()
-    found = survey(tmp_path)
+    found = contents(tmp_path)
     nothing = Cluster({}, {}, [])
     write(tmp_path, merged({}, "r", found.processes, found.names, nothing, complete=False))
     run = read_trace(tmp_path)
@@ -468,7 +468,7 @@ def test_a_static_member_is_named_with_its_group(tmp_path: Path) -> None:
     consumer.close()
     found = lines(tmp_path, "consumer#0")
     assert [line.get("instance") for line in found] == ["i1", "i1", "i1", None]
-    assert survey(tmp_path).processes[0].configured["group_instance_id"] == "i1"
+    assert contents(tmp_path).processes[0].configured["group_instance_id"] == "i1"
 
 
 MESSAGES = st.builds(

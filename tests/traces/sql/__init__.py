@@ -12,8 +12,8 @@ from typing import Any, cast
 import duckdb
 import pyarrow as pa
 
+from tests.traces.fixture import Line
 from tests.traces.sql import consumers, groups, logs, producers
-from tests.traces.world import Line
 
 QUERIES = logs.QUERIES | producers.QUERIES | consumers.QUERIES | groups.QUERIES
 

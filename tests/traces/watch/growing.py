@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
-from tests.traces.world import Line
+from tests.traces.fixture import Line
 
 
 @define

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.traces.fixture import Line, fixture, write
 from tests.traces.record.clients import Consumer, Producer, message
-from tests.traces.world import Line, world, write
 from traces.problems import BadInput
 from traces.record import recorded
 from traces.watch import Watch
@@ -216,7 +216,7 @@ def test_a_recorders_violation_is_told_while_its_clients_run(tmp_path: Path) -> 
 
 
 def test_the_end_is_when_all_have_ended_and_the_scan_was_made(tmp_path: Path) -> None:
-    w = world(3, steps=10)
+    w = fixture(3, steps=10)
     run = write(tmp_path / "run", w.lines, w.meta | {"complete": False})
     watch = Watch(run)
     for _ in range(2):  # one of the files is compressed

@@ -13,9 +13,9 @@ from attrs import define, field
 from click.testing import CliRunner
 from rich.console import Console
 
-from tests.traces.mutations import MUTATIONS, told
+from tests.traces.fixture import fixture
+from tests.traces.mutations import MUTATIONS, injected
 from tests.traces.watch.growing import Growing
-from tests.traces.world import world
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
 from traces.watch import Loop, Watch
@@ -51,7 +51,7 @@ class Bench:
 
 
 def bench(folder: Path, name: str = "read_after_losing_it", seed: int = 11) -> Bench:
-    lines, meta = told(world(seed, steps=15), MUTATIONS[name])
+    lines, meta = injected(fixture(seed, steps=15), MUTATIONS[name])
     growing = Growing(folder / "run", lines, meta, Random(seed))
     (folder / "run").mkdir()
     return Bench(folder / "run", growing.steps(20), folder / "out.json")
@@ -150,8 +150,8 @@ def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str],
 
 @pytest.mark.parametrize(("name", "code"), [(None, 0), ("lose", 1)])
 def test_the_command_ends_with_the_run(tmp_path: Path, name: str | None, code: int) -> None:
-    w = world(5, steps=20)
-    lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+    w = fixture(5, steps=20)
+    lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
     for _ in Growing(tmp_path, lines, meta, Random(1)).steps(1):
         pass
     out = tmp_path / "out.json"

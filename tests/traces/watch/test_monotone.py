@@ -9,15 +9,15 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from tests.traces.fixture import fixture
 from tests.traces.judging import judged, said
-from tests.traces.mutations import MUTATIONS, NotHere, told
+from tests.traces.mutations import MUTATIONS, NotHere, injected
 from tests.traces.watch.growing import Growing
-from tests.traces.world import world
 from traces.watch.watching import Watch
 
 
 def as_configured(meta: dict[str, Any], random: Random) -> None:
-    """Other promises than those of the world: some records may be lost, some are not promised."""
+    """Other promises than those of the fixture: some records may be lost, some are not promised."""
     for producer in meta["producers"].values():
         if random.random() < 0.3:
             producer["acks"] = random.choice(["1", "0", "all"])
@@ -32,9 +32,9 @@ def as_configured(meta: dict[str, Any], random: Random) -> None:
 @given(seed=st.integers(0, 10**9), strict=st.booleans(), safe=st.booleans())
 @settings(max_examples=2)
 def test_no_verdict_is_taken_back(name: str | None, seed: int, strict: bool, safe: bool) -> None:
-    w, random = world(seed, steps=20), Random(seed)
+    w, random = fixture(seed, steps=20), Random(seed)
     try:
-        lines, meta = told(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+        lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
     except NotHere:
         assume(False)
         return

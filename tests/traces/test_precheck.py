@@ -1,0 +1,243 @@
+"""What the quick pre-checks vouch for is right: where they see no doubt, nothing is to be found."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.traces.fixture import Line, fixture, write
+from tests.traces.mutations import MUTATIONS, NotHere, injected
+from tests.traces.test_recordings import KEPT
+from traces import local
+from traces.arrow import pa, pc, pq
+from traces.cli import check
+from traces.generate.plan import TOPICS
+from traces.generate.schedule import plan_of
+from traces.generate.write import Generated, context_in, table_of, write_parquet
+from traces.ingest.run import read_trace
+from traces.jepsen import add_cycles
+from traces.precheck import alone, quick
+from traces.precheck import spark as prechecks
+from traces.precheck.quick import COVERED
+from traces.schema import COLUMNS, OPS, Op
+from traces.spark import read_ops
+from traces.verdict import tally
+
+SEEDS = st.integers(0, 10**9)
+
+
+def said(findings: list[dict[str, Any]], *, seen: bool = False) -> Mapping[str, Any]:
+    """What was found by each check, under which clause, with which witnesses."""
+    tallies = tally(findings).get(0, {})
+    add_cycles(tallies, jepsen=False)
+    return {
+        check: (dict(one.found), one.first_witnesses(), one.seen if seen else bool(one.seen))
+        for check, one in sorted(tallies.items())
+        if check in COVERED and (one.found or one.seen)
+    }
+
+
+def agree(table: Any, contexts: Any, *, seen: bool = False) -> None:
+    found, exact = alone.find(table, contexts), local.find(table, contexts, COVERED)
+    assert said(found, seen=seen) == said(exact, seen=seen)
+
+
+def table_and_contexts(lines: dict[str, list[Line]], meta: dict[str, Any]) -> tuple[Any, Any]:
+    with TemporaryDirectory() as folder:
+        run = read_trace(write(Path(folder), lines, meta))
+    return run.table(0), {0: run.context}
+
+
+def with_anomaly(name: str, seed: int) -> tuple[Any, Any]:
+    """A fixture with this anomaly, where it has room for it."""
+    try:
+        return table_and_contexts(*injected(fixture(seed), MUTATIONS[name]))
+    except NotHere:
+        reject()
+
+
+@given(SEEDS)
+@settings(max_examples=10)
+def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
+    w = fixture(seed)
+    agree(*table_and_contexts(w.lines, w.meta))
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+@given(seed=SEEDS)
+@settings(max_examples=3)
+def test_every_anomaly_in_it(name: str, seed: int) -> None:
+    agree(*with_anomaly(name, seed))
+
+
+@pytest.mark.parametrize("scenarios", [True, False])
+@pytest.mark.parametrize("seed", [7, 8])
+def test_every_anomaly_of_a_generated_trace(seed: int, scenarios: bool) -> None:
+    """How much was looked at is the same, but for scenarios: some of it is told in other ways."""
+    made = Generated(plan_of(100_000, seed, scenarios=scenarios))
+    agree(table_of(made), {0: made.clients.context()}, seen=not scenarios)
+
+
+@pytest.mark.parametrize("scenarios", [True, False])
+def test_a_trace_without_anomalies_leaves_no_doubt(scenarios: bool) -> None:
+    """But about topics on which things are done that the sums cannot vouch for."""
+    made = Generated(plan_of(100_000, anomalies=0, scenarios=scenarios))
+    left = alone.doubts(table_of(made), {0: made.clients.context()})
+    doubtful = [place for place in left.places if place[1] < TOPICS]
+    assert (doubtful, left.groups, left.producers) == ([], set(), set())
+    assert bool(left.places) == scenarios
+
+
+@pytest.mark.parametrize("name", sorted(one.name for one in KEPT.iterdir() if one.is_dir()))
+def test_every_recording_of_a_real_cluster(name: str) -> None:
+    run = read_trace(KEPT / name)
+    agree(run.table(0), {0: run.context})
+
+
+def test_a_healthy_cluster_leaves_no_doubt() -> None:
+    """Or the quick pre-checks would be no quicker than the exact checks."""
+    run = read_trace(KEPT / "healthy-acks-all")
+    assert not alone.doubts(run.table(0), {0: run.context}).places
+
+
+def test_what_quick_does_not_cover_is_not_checked(tmp_path: Path) -> None:
+    """And is said so: silence would pass for a verdict."""
+    out = tmp_path / "out.json"
+    run = ["--engine", "local", "--mode", "quick", "--json", str(out)]
+    result = CliRunner().invoke(check, [str(KEPT / "healthy-acks-all"), *run])
+    assert result.exit_code == 0, result.output
+    (judged,) = orjson.loads(out.read_bytes())["runs"]
+    for id, one in judged["checks"].items():
+        if id not in COVERED:
+            assert one["verdict"] == "not checked"
+            assert "--mode exact" in one["reason"]
+    assert judged["checks"]["L4"]["verdict"] == "holds"
+
+
+@given(seed=SEEDS, rows=st.sampled_from((50, 1 << 20)))
+@settings(max_examples=10)
+def test_a_dump_is_nobodys_answer(seed: int, rows: int) -> None:
+    """Its high watermark is not looked at, be the dump in the same piece of the table or not."""
+    w = fixture(seed)
+    table, contexts = table_and_contexts(w.lines, w.meta)
+    dumps = table.filter(pc.equal(table["op"], int(Op.DUMP_END)))
+    marks = table.filter(pc.equal(table["op"], int(Op.MARK)))
+    assert set(dumps["process"].to_pylist()) & set(marks["process"].to_pylist())
+    pieces = pa.Table.from_batches(table.combine_chunks().to_batches(max_chunksize=rows))
+    quick, exact = alone.find(pieces, contexts), local.find(table, contexts, ("L11",))
+    assert said(quick, seen=True)["L11"] == said(exact, seen=True)["L11"]
+
+
+CELLS = ("partition", "process", "seq", "op", "outcome", "offset", "id", "inv", "ret", "group")
+MORE_CELLS = ("generation", "txn", "txn_state", "isolation", "epoch", "tid", "pid", "pepoch")
+
+
+def damaged(table: Any, random: Random) -> Any:
+    """A row is dropped, written twice, or given a value that stands in another."""
+    columns: dict[str, Any] = {name: table[name].to_numpy().copy() for name in COLUMNS}
+    for _ in range(random.randint(1, 3)):
+        size = len(columns["op"])
+        row, other, drawn = random.randrange(size), random.randrange(size), random.random()
+        if drawn < 0.2:
+            columns = {name: np.delete(column, row) for name, column in columns.items()}
+        elif drawn < 0.4:
+            columns = {n: np.insert(column, other, column[row]) for n, column in columns.items()}
+        else:
+            for name in random.sample(CELLS + MORE_CELLS, random.choice((1, 1, 2))):
+                column = columns[name]
+                column[row], column[other] = column[other], column[row]
+    arrays = [pa.array(columns[name]) for name in COLUMNS]
+    return pa.Table.from_arrays(arrays, schema=OPS)
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_whatever_is_damaged(seed: int) -> None:
+    """No row can be changed so that the exact checks find something and the sums do not."""
+    w = fixture(seed % 20)
+    table, contexts = table_and_contexts(w.lines, w.meta)
+    agree(damaged(table, Random(seed)), contexts)
+
+
+@pytest.fixture(scope="module")
+def clean() -> tuple[Any, Any]:
+    """A trace of which every partition is vouched for, before it is damaged."""
+    made = Generated(plan_of(20_000, anomalies=0))
+    return table_of(made), {0: made.clients.context()}
+
+
+@given(seed=SEEDS)
+@settings(max_examples=20)
+def test_whatever_is_damaged_where_there_was_no_doubt(clean: tuple[Any, Any], seed: int) -> None:
+    table, contexts = clean
+    agree(damaged(table, Random(seed)), contexts)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated") / "run"
+    write_parquet(Generated(plan_of(80_000, anomalies=1)), folder)
+    return folder
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same(spark: SparkSession, generated: Path) -> None:
+    """From files that its workers read themselves, and from any other table."""
+    contexts = {0: context_in(generated)}
+    expected = said(alone.find(pq.read_table(generated / "ops"), contexts))
+    files = read_ops(spark, str(generated / "ops"))
+    for ops in (files, spark.read.parquet(str(generated / "ops"))):
+        found = [row.asDict(recursive=True) for row in prechecks.find(ops, contexts).collect()]
+        assert said(found) == expected
+
+
+def clustered(rows: list[tuple[int, int]], pieces: int) -> Any:
+    """Polls of one process, (seq, offset), in a table that is clustered by offset."""
+    columns: dict[str, Any] = {name: np.full(len(rows), -1) for name in COLUMNS}
+    columns |= {name: np.zeros(len(rows), int) for name in ("run", "topic", "partition", "process")}
+    columns |= {name: np.zeros(len(rows), int) for name in ("idx", "outcome", "flags", "clock")}
+    columns["seq"], columns["offset"] = (np.array(column) for column in zip(*rows, strict=True))
+    columns |= {"op": np.full(len(rows), int(Op.POLL)), "id": columns["offset"]}
+    table = pa.table([pa.array(columns[n], t) for n, t in COLUMNS.items()], OPS)
+    size = len(rows) // pieces
+    return pa.Table.from_batches(
+        [b for n in range(pieces) for b in table[n * size :][:size].to_batches()]
+    )
+
+
+def test_rows_that_lie_in_no_order_are_looked_at_exactly() -> None:
+    """Each piece goes forward and begins above the one before, and the reader went back."""
+    w = fixture(1)
+    _, contexts = table_and_contexts(w.lines, w.meta)
+    table = clustered([(0, 0), (2, 1), (1, 2), (3, 3)], pieces=2)
+    assert [batch.num_rows for batch in table.to_batches()] == [2, 2]
+    assert alone.doubts(table, contexts).disorder == {0}
+    found = tally(alone.find(table, contexts))[0]
+    assert found["C2"].total == 1
+    agree(table, contexts, seen=True)
+
+
+def test_rows_in_order_are_not_taken_for_disorder() -> None:
+    w = fixture(1)
+    table, contexts = table_and_contexts(w.lines, w.meta)
+    for size in (7, 50, 10_000):
+        pieces = pa.Table.from_batches(table.to_batches(max_chunksize=size))
+        assert not alone.doubts(pieces, contexts).disorder
+
+
+def test_too_many_unanswered_sends_are_left_to_the_exact_checks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table, contexts = with_anomaly("lose", 3)
+    monkeypatch.setattr(quick, "MOST_UNSURE", -1)
+    assert alone.doubts(table, contexts).disorder == set(contexts)
+    agree(table, contexts, seen=True)

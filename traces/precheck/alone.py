@@ -1,0 +1,77 @@
+"""The quick pre-checks over one table in this process, without Spark."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from traces import local
+from traces.columns import Columns
+from traces.context import Context
+from traces.kernel import chosen, judge
+from traces.local import rows_of
+from traces.precheck import quick
+from traces.precheck.quick import COVERED, GROUPED, PRODUCED, SEED, Doubts, answers
+from traces.precheck.sides import Unsure
+from traces.precheck.summarise import Summariser
+from traces.precheck.summary import Kind, Told
+from traces.table import from_arrow
+
+__all__ = ["doubts", "find"]
+
+
+def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubts:
+    """What the fingerprints and the order of this table leave open."""
+    columns = [from_arrow(batch) for batch in ops.to_batches()]
+    sent = list(Summariser(seed)(columns))
+    told = Told.of(sent)
+    if len(told.kind(Kind.UNSURE)) > quick.MOST_UNSURE:
+        return Doubts(disorder=set(contexts))
+    unsure = unsure_of(told)
+    read = list(Summariser(seed, unsure)(columns))
+    return Doubts.of(answers(Told.of([*sent, *read]), contexts))
+
+
+def unsure_of(told: Told) -> Unsure:
+    """The records whose sends nobody answered."""
+    mine = told.kind(Kind.UNSURE)
+    return Unsure.of(mine["run"], mine["k0"])
+
+
+def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[dict[str, Any]]:
+    """The findings of all checks that are covered, by exact checks where there is doubt."""
+    left, columns = doubts(ops, contexts, seed), from_arrow(ops)
+    if left.disorder:
+        return local.find(ops, contexts, COVERED)
+    found = left.settled()
+    for place, checks in left.places.items():
+        found += _judged(_at(columns, place), "partition", checks, contexts)
+    for scope, names, key, keys in (
+        ("group", GROUPED, "group", left.groups),
+        ("producer", PRODUCED, "tid", left.producers),
+    ):
+        runs = {run for run, _ in keys}
+        mine = _of_runs(columns, runs) if key else columns
+        if runs:
+            found += _judged(mine, scope, set(names), contexts)
+    return found
+
+
+def _at(columns: Columns, place: tuple[int, int, int]) -> Columns:
+    wanted = np.ones(len(columns["op"]), bool)
+    for name, value in zip(("run", "topic", "partition"), place, strict=True):
+        wanted &= columns[name] == value
+    rows = np.flatnonzero(wanted)
+    return {name: column[rows] for name, column in columns.items()}
+
+
+def _of_runs(columns: Columns, runs: set[int]) -> Columns:
+    rows = np.flatnonzero(np.isin(columns["run"], list(runs)))
+    return {name: column[rows] for name, column in columns.items()}
+
+
+def _judged(
+    columns: Columns, scope: str, checks: set[str], contexts: Mapping[int, Context]
+) -> list[dict[str, Any]]:
+    mine = chosen(checks).get(scope, [])
+    return judge(rows_of(columns, scope), scope, mine, contexts)

@@ -1,0 +1,127 @@
+"""Doubts first, then the exact checks where there are any: the same findings, for far less.
+
+Nothing here needs a session: `doubts_of` is what is done with the summaries of a place, wherever
+they were brought together.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+
+from traces.context import Context
+from traces.precheck import wholes
+from traces.precheck.doubt import LOG, MIXED
+from traces.precheck.places import Place
+from traces.precheck.summary import GROUPS, NOWHERE, ORDER, Told
+from traces.schema import NONE
+
+SEED = 0x7A11C0DE
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    LOG: (
+        *("L1", "L2", "L3", "L4", "L5", "L6", "L8", "L15", "P1", "T1", "T4", "T10"),
+        *("C1", "C2", "C3", "C4", "G8", "G9", "G10"),
+    ),
+    MIXED: ("T5", "T6"),
+    **{check: (check,) for check in ("P1", "L11", "L12", "L20", "C4", "G1", "G5", "G6")},
+}
+PLACED = tuple(dict.fromkeys(check for family in FAMILIES.values() for check in family))
+GROUPED, PRODUCED = ("G4",), ("P3", "P4", "T8")
+COVERED = (*PLACED, *GROUPED, *PRODUCED)
+DISORDER = "disorder"
+MOST_UNSURE = 20_000_000  # records whose sends nobody answered; beyond, only exact checks help
+
+
+@frozen
+class Answer:
+    """One thing that the summaries of a place say: a doubt, or how much a check would have seen."""
+
+    run: int
+    topic: int
+    partition: int
+    what: str
+    number: int  # of what was seen; of a doubt, the block, or whom it is about
+    doubt: bool
+
+
+def answers(told: Told, contexts: Mapping[int, Context]) -> Iterator[Answer]:
+    """What the summaries of some places say; those of one place are all here."""
+    for (run, topic, partition), mine in told.groups("run", "topic", "partition"):
+        if partition == NOWHERE and topic == ORDER:
+            found = [(DISORDER, NONE)] if wholes.in_disorder(mine) else []
+            seen = list[tuple[str, int]]()
+        elif partition == NOWHERE:
+            doubts = wholes.doubtful_groups if topic == GROUPS else wholes.doubtful_producers
+            found, seen = list(doubts(mine)), wholes.seen(mine)
+        else:
+            place = Place(mine, contexts[run])
+            found, seen = list(place.doubts()), place.seen()
+        for what, number in dict.fromkeys(found):
+            yield Answer(run, topic, partition, what, number, True)
+        for what, number in seen:
+            if number:
+                yield Answer(run, topic, partition, what, number, False)
+
+
+@define
+class Doubts:
+    """All doubts of all runs: which places to look at, and with which checks."""
+
+    places: dict[tuple[int, int, int], set[str]] = field(
+        factory=dict[tuple[int, int, int], set[str]]
+    )
+    groups: set[tuple[int, int]] = field(factory=set[tuple[int, int]])
+    producers: set[tuple[int, int]] = field(factory=set[tuple[int, int]])
+    seen: list[Answer] = field(factory=list[Answer])
+    # Runs whose rows do not lie in their processes' order, or have more unanswered sends than can
+    # be looked up: nothing is vouched for.
+    disorder: set[int] = field(factory=set[int])
+
+    @classmethod
+    def of(cls, answers: Iterable[Answer]) -> "Doubts":
+        """Those among these answers."""
+        out = cls()
+        for one in answers:
+            if not one.doubt:
+                out.seen.append(one)
+            elif one.what == DISORDER:
+                out.disorder.add(one.run)
+            elif one.what in GROUPED:
+                out.groups.add((one.run, one.number))
+            elif one.what in PRODUCED:
+                out.producers.add((one.run, one.number))
+            else:
+                place = (one.run, one.topic, one.partition)
+                out.places.setdefault(place, set()).update(FAMILIES[one.what])
+        return out
+
+    @property
+    def checks(self) -> set[str]:
+        """All checks that some partition is to be looked at with."""
+        return {check for several in self.places.values() for check in several}
+
+    def widened(self) -> "Doubts":
+        """The same, with every doubtful partition to be looked at with the checks of all."""
+        checks = self.checks
+        places = {place: set(checks) for place in self.places}
+        return evolve(self, places=places)
+
+    def settled(self) -> list[dict[str, Any]]:
+        """As findings: what was looked at where there is no doubt."""
+        blank: dict[str, Any] = {"kind": "", "clause": 0, "found": 0, "extra": 0, "events": None}
+        totals: dict[tuple[int, str], int] = {}
+        for one in self.seen:
+            if not self._judged(one):
+                totals[one.run, one.what] = totals.get((one.run, one.what), 0) + one.number
+        return [
+            blank | {"run": run, "check": check, "seen": seen}
+            for (run, check), seen in sorted(totals.items())
+        ]
+
+    def _judged(self, one: Answer) -> bool:
+        """Whether the exact checks look there as well, and count by themselves."""
+        if one.what in GROUPED:
+            return any(run == one.run for run, _ in self.groups)
+        if one.what in PRODUCED:
+            return any(run == one.run for run, _ in self.producers)
+        return one.what in self.places.get((one.run, one.topic, one.partition), ())

@@ -1,0 +1,89 @@
+"""What each client read from one position on, its pieces of all files put together."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import define, field
+
+from traces.precheck import order, sides
+from traces.precheck.doubt import LOG, Doubt
+from traces.precheck.summary import Kind, Told
+from traces.schema import NONE, Op
+
+
+@define
+class Range:
+    """What one client read from one position on."""
+
+    begun: int
+    told: int = NONE
+    first: int = NONE
+    last: int = NONE
+    who: int = 0
+    count: int = 0
+    when: int = NONE  # its first read returned
+    doubts: list[Doubt] = field(factory=list[Doubt])
+
+    def go_on(self, first: int, last: int, forth: bool, who: int) -> None:
+        """The client's next piece, which should lie behind all before it."""
+        if self.first == NONE:
+            self.first, self.who = first, who
+        elif first <= self.last or who != self.who:
+            self.doubts.append((LOG, first >> sides.BLOCK_BITS))
+        if not forth or self.begun in (Op.REVOKED, Op.LOST):
+            self.doubts.append((LOG, NONE))
+        self.last = max(last, self.last)
+
+
+def ranges_of(told: Told) -> list[Range]:
+    """The pieces of the files as ranges; a client goes on where its last piece ended."""
+    ranges: list[Range] = []
+    for _, pieces in told.kind(Kind.PIECE).groups("k0"):
+        mine = pieces.sorted("k1", "k2")
+        one_range = Range(order.GOES_ON)
+        ranges.append(one_range)
+        for begun, position, first, last, forth, count, who, when in zip(
+            *(mine[f"v{n}"].tolist() for n in range(8)), strict=True
+        ):
+            if begun not in (order.GOES_ON, Op.COMMITTED):
+                one_range = Range(begun, position if begun in order.SOUGHT else NONE)
+                ranges.append(one_range)
+            elif begun == Op.COMMITTED and one_range.first == NONE:
+                one_range.told = position
+            if count:
+                one_range.count += count
+                one_range.when = when if one_range.first == NONE else one_range.when
+                one_range.go_on(first, last, bool(forth), who)
+    return [one_range for one_range in ranges if one_range.first != NONE]
+
+
+def readers(told: Told, ranges: list[Range]) -> Iterator[Doubt]:
+    """Ranges of one account lie side by side, and each begins where it was told to."""
+    start = log_start(told)
+    for who in {one_range.who for one_range in ranges}:
+        mine = sorted((s for s in ranges if s.who == who), key=lambda s: (s.first, s.last))
+        below = NONE
+        for one_range in mine:
+            position = max(one_range.told, start) if one_range.told != NONE else NONE
+            early = one_range.begun in order.SOUGHT and one_range.first < position
+            gap = below != NONE and known_start(told, one_range) <= below
+            if one_range.first <= below or gap or early:
+                yield LOG, one_range.first >> sides.BLOCK_BITS
+            below = max(below, one_range.last)
+
+
+def known_start(told: Told, one_range: Range) -> int:
+    """The least offset at which a client may have begun, for all that was told or committed."""
+    if one_range.told != NONE or one_range.who < 0 or one_range.when == NONE:
+        return one_range.told
+    runs = told.kind(Kind.RUN)
+    mine = runs.where((runs["k1"] == order.COMMITTED) & (runs["k2"] >> 32 == one_range.who // 2))
+    before = (mine["v7"] != NONE) & (mine["v7"] <= one_range.when)
+    return int(mine["v3"][before].max(initial=NONE))
+
+
+def log_start(told: Told) -> int:
+    """The start of the log, as `traces.checks.partition` sees it."""
+    runs = told.kind(Kind.RUN)
+    answers = runs.where(runs["k1"] == order.EARLIEST)
+    return int(np.r_[answers["v2"], answers["v3"]].max(initial=0))

@@ -1,0 +1,88 @@
+"""Numbers that must not fall: of one process in its order, and of all in the order of the log."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traces.columns import firsts, lookup
+from traces.context import Ints
+from traces.precheck import order, sides
+from traces.precheck.doubt import LOG, Doubt
+from traces.precheck.summary import Kind, Told
+from traces.schema import NONE
+
+CHECKS = (
+    (order.SENT, "P1"),
+    (order.MARKED, "L11"),
+    (order.EARLIEST, "L20"),
+    (order.LATEST, "L20"),
+    (order.EPOCHS, "L12"),
+)
+
+
+def runs_of(told: Told, sort: int) -> Told:
+    """Runs of one sort; of high watermarks, those that were answered: a dump answers nobody."""
+    runs = told.kind(Kind.RUN)
+    mine = runs["k1"] == sort
+    if sort == order.MARKED:
+        mine &= ~np.isin(runs["k0"], runs["k0"][runs["k1"] == order.DUMPED])
+    return runs.where(mine)
+
+
+def doubts(told: Told, senders_known: bool) -> Iterator[Doubt]:
+    """Checks of whose numbers some may fall."""
+    for sort, check in CHECKS:
+        mine = runs_of(told, sort)
+        columns = [mine[n] for n in ("k0", "v0", "v1", "v2", "v3")]
+        if sort == order.SENT:
+            unsure = placed_unsure(told, senders_known)
+            columns = [np.r_[a, b] for a, b in zip(columns, unsure, strict=True)]
+        if not bool(np.all(mine["v4"])) or _falls(*columns):
+            yield check, NONE
+            if sort == order.EARLIEST:  # then nobody knows where the log starts
+                yield LOG, NONE
+    yield from _epochs(runs_of(told, order.EPOCHS).sorted("v6", "v7"))
+    yield from _commits(runs_of(told, order.COMMITTED))
+
+
+def placed_unsure(told: Told, senders_known: bool) -> list[Ints]:
+    """The sends that nobody answered, at the lowest offset where their record was read.
+
+    Only those that alone can have put it there; where an answered one can have, too, the equations
+    do not hold.
+    """
+    sent, seen = told.kind(Kind.UNSURE).sorted("k0", "v0"), told.kind(Kind.SEEN)
+    new = firsts(sent["k0"])
+    sent = sent.where(new & np.r_[new[1:], True][: len(new)] & senders_known)
+    seen = seen.where(seen["k2"] != sides.DONE).sorted("k0", "v0")
+    lowest = seen.where(firsts(seen["k0"]))
+    at = lookup(lowest["k0"], sent["k0"])
+    known = at >= 0
+    return [sent[n][known] for n in ("k1", "k2", "v0")] + [lowest["v0"][at[known]]] * 2
+
+
+def _falls(process: Ints, seq: Ints, idx: Ints, first: Ints, last: Ints) -> bool:
+    """Whether, of runs of one process in its order, one begins below where another has ended."""
+    rows = np.lexsort((idx, seq, process))
+    same = process[rows][1:] == process[rows][:-1]
+    return bool(np.any(same & (first[rows][1:] < last[rows][:-1])))
+
+
+def _epochs(scanned: Told) -> Iterator[Doubt]:
+    """Leader epochs grow along the log, and several readers agree."""
+    ends, epoch = np.maximum.accumulate(scanned["v7"]), scanned["v2"]
+    overlap = scanned["v6"][1:] <= ends[:-1]
+    if bool(np.any((epoch[1:] < epoch[:-1]) | (overlap & (epoch[1:] != epoch[:-1])))):
+        yield "L12", NONE
+
+
+def _commits(commits: Told) -> Iterator[Doubt]:
+    """Commits of one generation do not fall, in the order of their times."""
+    if not bool(np.all(commits["v4"])):
+        yield "G5", NONE
+    for _, mine in commits.groups("k2"):
+        several = len(np.unique(mine["k0"])) > 1
+        mine = mine.sorted("v6", "v7") if several else mine.sorted("v0", "v1")
+        overlap = mine["v6"][1:] < mine["v7"][:-1] + several
+        if bool(np.any(overlap)) or bool(np.any(mine["v2"][1:] < mine["v3"][:-1])):
+            yield "G5", NONE

@@ -1,0 +1,109 @@
+"""What the process files of a run tell before they are read in full."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from attrs import define, field
+
+PROCESS_FILES = (".ndjson", ".ndjson.gz")
+SCANNER = "highwater record-scan"
+
+_TOPIC = re.compile(rb'"topic":("(?:[^"\\]|\\.)*")')
+_TRANSACTION = re.compile(rb'"transactional_id":"')
+_BLOCK = 1 << 22
+
+
+@define
+class Process:
+    """The first line of a file that the recorder wrote."""
+
+    file: Path
+    name: str
+    role: str
+    client: str
+    ids: int | None
+    configured: dict[str, Any]
+    hashes: bool = False
+
+
+@define
+class Contents:
+    """What a run holds."""
+
+    processes: list[Process] = field(factory=list[Process])
+    names: list[str] = field(factory=list[str])
+    topics: set[str] = field(factory=set[str])
+    transactional: bool = False
+    own_ids: bool = False
+    hashes: bool = False
+
+
+def contents(run: Path) -> Contents:
+    """Look through all process files but those of earlier scans."""
+    found = Contents()
+    for file in process_files(run):
+        head = first_line(file)
+        told = _recorder(file, head)
+        if told is not None and told.client.startswith(SCANNER):
+            continue
+        found.names.append(str(head.get("process", file.name)))
+        if told is not None:
+            found.processes.append(told)
+            found.own_ids |= told.ids is None
+            found.hashes |= told.hashes
+            found.transactional |= "transactional_id" in told.configured
+        for block in _blocks(file):
+            found.topics |= {orjson.loads(topic) for topic in _TOPIC.findall(block)}
+            found.transactional |= _TRANSACTION.search(block) is not None
+    return found
+
+
+def process_files(run: Path) -> list[Path]:
+    """The process files of a run that are lines of JSON."""
+    return sorted(file for file in run.iterdir() if file.name.endswith(PROCESS_FILES))
+
+
+def scan_files(run: Path) -> list[Path]:
+    """The files of earlier scans; a new one takes their place."""
+    told = ((file, _recorder(file, first_line(file))) for file in process_files(run))
+    return [file for file, head in told if head and head.client.startswith(SCANNER)]
+
+
+def first_line(file: Path) -> dict[str, Any]:
+    """The first call of a file, or nothing where there is none."""
+    opener = gzip.open if file.name.endswith(".gz") else open
+    with opener(file, "rb") as lines:
+        try:
+            found: Any = orjson.loads(lines.readline())
+        except (orjson.JSONDecodeError, EOFError, gzip.BadGzipFile):
+            return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _recorder(file: Path, head: dict[str, Any]) -> Process | None:
+    told = head.get("recorder")
+    if not isinstance(told, dict):
+        return None
+    get = cast("dict[str, Any]", told).get
+    named = str(head.get("process"))
+    return Process(
+        file,
+        named,
+        get("role", ""),
+        get("client", ""),
+        get("ids"),
+        get("configured") or {},
+        get("hashes") is True,
+    )
+
+
+def _blocks(file: Path) -> Iterator[bytes]:
+    """Blocks of whole lines, so that no name is cut in two."""
+    opener = gzip.open if file.name.endswith(".gz") else open
+    with opener(file, "rb") as lines:
+        while block := lines.read(_BLOCK):
+            yield block + lines.readline()

@@ -1,0 +1,189 @@
+"""The whole history, restricted to the partitions that a witness touches, as plain Python objects.
+
+Nothing is shared with the checks that are judged here but the reading of a line of JSON or EDN:
+what a line means is read from the format again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from attrs import define, field
+
+from traces.second_checker.rows import MESSAGES, REPORTS, Line, Place, Row, rows_of
+
+COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
+Unit = tuple[str, int]
+Settings = Mapping[str, Any]
+
+
+@define(eq=False)
+class History:
+    """Rows by partition, by record and by process, and what became of transactions."""
+
+    meta: Settings
+    jepsen: bool = False
+    compacted: bool = False  # of a Jepsen history, which cannot tell it
+    places: frozenset[Place] | None = None  # None: all
+    lines: dict[str, dict[int, list[tuple[int, Line]]]] = field(
+        factory=dict[str, dict[int, list[tuple[int, Line]]]]
+    )
+    states: dict[Unit, str] = field(factory=dict[Unit, str])
+    asked: dict[Unit, tuple[int | None, str]] = field(
+        factory=dict[Unit, tuple[int | None, str]]
+    )  # the first request to commit: when, and by which clock
+    told_committed: set[Unit] = field(factory=set[Unit])
+    answered: dict[Unit, int | None] = field(factory=dict[Unit, int | None])
+    ended: dict[str, int | None] = field(factory=dict[str, int | None])  # when a process left
+    open_state: dict[str, str] = field(factory=dict[str, str])
+    by_place: dict[Place, list[Row]] = field(factory=lambda: defaultdict[Place, list[Row]](list))
+    by_id: dict[tuple[Place, Any], list[Row]] = field(
+        factory=lambda: defaultdict[tuple[Place, Any], list[Row]](list)
+    )
+    by_offset: dict[tuple[Place, int], list[Row]] = field(
+        factory=lambda: defaultdict[tuple[Place, int], list[Row]](list)
+    )
+    lives: dict[tuple[str, Any], list[Row]] = field(
+        factory=lambda: defaultdict[tuple[str, Any], list[Row]](list)
+    )  # records of topics that were deleted and made again, by topic and id
+    by_process: dict[str, list[tuple[int, Line]]] = field(
+        factory=lambda: defaultdict[str, list[tuple[int, Line]]](list)
+    )
+    cache: dict[Any, Any] = field(factory=dict[Any, Any])
+
+    def wants(self, place: Place) -> bool:
+        """Whether this partition is part of what is looked at."""
+        return self.places is None or place in self.places
+
+    def add(self, line: Line, n: int) -> None:
+        """Keep what a line says of the partitions that are looked at."""
+        trimmed = self._trimmed(line)
+        if trimmed is None:
+            return
+        process = trimmed["process"]
+        self.by_process[process].append((n, trimmed))
+        self.lines.setdefault(process, {}).setdefault(trimmed["seq"], []).append((n, trimmed))
+        for row in rows_of(trimmed, n):
+            for place in self._where(row):
+                self._index(row if place == row.place else _moved(row, place))
+
+    def _trimmed(self, line: Line) -> Line | None:
+        """The line without records of other partitions; nothing if nothing else is left of it."""
+        records = line.get("records")
+        if self.places is None or not records:
+            return line
+        kept = [r for r in records if any(True for _ in self._near(r))]
+        if len(kept) == len(records):
+            return line
+        if not kept and line["op"] in MESSAGES and REPORTS.keys().isdisjoint(line):
+            return None
+        return line | {"records": kept}
+
+    def _near(self, record: Line) -> Iterator[Place]:
+        """The partitions among those looked at in which the record is, or may be."""
+        topic, partition = record["topic"], record.get("partition")
+        if partition is not None:
+            place = f"{topic}:{partition}"
+            if self.wants(place):
+                yield place
+        elif self.places is not None:
+            yield from (place for place in self.places if place.rpartition(":")[0] == topic)
+        else:
+            count = self.topic(topic).get("partitions") or 1
+            yield from (f"{topic}:{number}" for number in range(count))
+
+    def _where(self, row: Row) -> Iterable[Place]:
+        """Where to keep a row: a send that never learnt its partition stands in each of them."""
+        if row.record.get("topic") is not None:
+            return self._near(row.record) if row.op == "send" else filter(self.wants, (row.place,))
+        return (row.place,) if self.wants(row.place) else ()
+
+    def _index(self, row: Row) -> None:
+        self.by_place[row.place].append(row)
+        if row.record.get("topic") is not None:
+            if row.id is not None:
+                self.by_id[row.place, row.id].append(row)
+            if row.offset is not None:
+                self.by_offset[row.place, row.offset].append(row)
+
+    def forget_former_lives(self) -> None:
+        """Keep of each topic that was made again only the rows about its last life."""
+        seen: dict[str, dict[str, int]] = {}
+        for place, rows in self.by_place.items():
+            for row in (row for row in rows if row.life is not None):
+                told = seen.setdefault(place.rpartition(":")[0], {})
+                told[str(row.life)] = max(told.get(str(row.life), -1), row.inv or -1)
+        newest = {t: max(ids, key=lambda id: ids[id]) for t, ids in seen.items() if len(ids) > 1}
+        for index in (self.by_id, self.by_offset):
+            for key, rows in index.items():
+                topic = key[0].rpartition(":")[0]
+                if topic in newest:
+                    if index is self.by_id:
+                        self.lives[topic, key[1]] += rows
+                    rows[:] = [row for row in rows if row.life == newest[topic]]
+        for place, rows in self.by_place.items():
+            if (life := newest.get(place.rpartition(":")[0])) is not None:
+                rows[:] = [row for row in rows if row.life == life]
+
+    def rows(self, place: Place, *ops: str) -> list[Row]:
+        """All rows of some calls about one partition; the rows of a process stand in its order."""
+        key = (place, ops)
+        if key not in self.cache:
+            self.cache[key] = [row for row in self.by_place[place] if row.op in ops]
+        return self.cache[key]
+
+    def of(self, place: Place, id: Any, *ops: str) -> list[Row]:
+        """All rows of some calls about one record in one partition."""
+        return [row for row in self.by_id.get((place, id), ()) if row.op in ops]
+
+    def at(self, place: Place, offset: int, *ops: str) -> list[Row]:
+        """All rows of some calls about whatever is at one offset."""
+        return [row for row in self.by_offset.get((place, offset), ()) if row.op in ops]
+
+    def state(self, row: Row) -> str | None:
+        """What became of the transaction that a row belongs to; None outside of any."""
+        told = row.line.get("_state")
+        if told is not None:
+            return None if told == "none" else self.states.get((row.process, row.line["seq"]), told)
+        txn = row.line.get("txn")
+        if txn is None:
+            return None if row.line.get("transactional_id") is None else UNKNOWN
+        unit = (row.process, txn)
+        return self.states.get(unit, self.open_state.get(row.process, UNKNOWN))
+
+    def commit_asked(self, row: Row) -> tuple[int | None, str] | None:
+        """When the commit of a row's transaction was first requested, and by which clock."""
+        if "_asked" in row.line:
+            when = row.line["_asked"]
+            return None if when is None else (when, "host")
+        txn = row.line.get("txn")
+        return None if txn is None else self.asked.get((row.process, txn))
+
+    def sure(self, row: Row) -> bool:
+        """Whether the end of a row's transaction was answered, not only proved by readers."""
+        return (row.process, row.line.get("txn", -1)) in self.told_committed
+
+    def topic(self, name: str) -> Settings:
+        """The configuration of a topic."""
+        topics: dict[str, Settings] = self.meta.get("topics") or {}
+        return topics.get(name) or {}
+
+    def producer(self, process: str) -> Settings:
+        """The configuration of a producer, by its name or by its name up to `#`."""
+        named: dict[str, Settings] = self.meta.get("producers") or {}
+        return named.get(process) or named.get(process.partition("#")[0]) or {}
+
+    def consumer(self, process: str) -> Settings:
+        """The configuration of a consumer, by its name or by its name up to `#`."""
+        named: dict[str, Settings] = self.meta.get("consumers") or {}
+        return named.get(process) or named.get(process.partition("#")[0]) or {}
+
+    def members(self, group: str) -> list[Settings]:
+        """The configurations of the consumers of a group."""
+        named: dict[str, Settings] = self.meta.get("consumers") or {}
+        return [one for one in named.values() if one.get("group") == group]
+
+
+def _moved(row: Row, place: Place) -> Row:
+    record = {k: v for k, v in row.record.items() if k != "offset"} | {"unplaced": True}
+    return Row(row.line, record, row.op, place, row.n, row.i)

@@ -1,0 +1,181 @@
+"""S: share groups, which lend each record to one member, negated word by word."""
+
+from typing import Any
+
+from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.facts import shares, visible
+from traces.second_checker.history import ABORTED, History, Settings
+from traces.second_checker.rows import Place, Row, same_clock
+
+_MS = 1_000_000
+_FINAL = ("accept", "reject")
+_NEVER = float("inf")
+
+
+def _settings(h: History, group: str | None) -> Settings:
+    named: dict[str, Settings] = h.meta.get("share_groups") or {}
+    return named.get(group or "") or {}
+
+
+def _about(h: History, row: Row, *words: str) -> list[Row]:
+    """What the row's group did with its record."""
+    assert row.offset is not None
+    return [r for r in h.at(row.place, row.offset, *words) if r.group == row.group]
+
+
+def _deliveries(h: History, row: Row) -> list[Row]:
+    """All deliveries of the row's record to its group, in the order of their returns."""
+    found = [r for r in _about(h, row, "acquire") if r.ok]
+    return sorted(found, key=lambda r: (r.ret if r.ret is not None else -1, r.process, r.at))
+
+
+def _spell(h: History, one: Row) -> list[Row]:
+    """What the holder did with its record until it was given it again."""
+    mine = [r for r in _about(h, one, "acquire", "acknowledge") if r.process == one.process]
+    later = sorted((r for r in mine if r.at > one.at), key=lambda r: r.at)
+    again = next((i for i, r in enumerate(later) if r.op == "acquire" and r.ok), len(later))
+    return [r for r in later[:again] if r.op == "acknowledge"]
+
+
+def _ended(h: History, one: Row) -> Row | None:
+    """The acknowledgement that ended a delivery."""
+    return next((r for r in _spell(h, one) if r.record.get("ack") != "renew"), None)
+
+
+def _expires(h: History, one: Row) -> float:
+    """When the lock of a delivery ends, counted from its last renewal."""
+    lock = _settings(h, one.group).get("lock_ms")
+    since, ended = [one.inv or 0], _ended(h, one)
+    for row in _spell(h, one):
+        if row is ended:
+            break
+        since += [row.inv or 0] if row.ok else []
+    return _NEVER if lock is None else max(since) + lock * _MS
+
+
+def _one_record(rows: list[Row]) -> None:
+    one_place(rows)
+    must(rows[0].group is not None and len({r.group for r in rows}) == 1, "the groups differ")
+    must(rows[0].offset is not None and len({r.offset for r in rows}) == 1, "the offsets differ")
+
+
+def _successive(h: History, one: Row, two: Row) -> None:
+    must(one.ok and two.ok, "one of them was not given")
+    deliveries = [(r.process, r.at) for r in _deliveries(h, one)]
+    places = [deliveries.index((r.process, r.at)) for r in (one, two)]
+    must(places[1] == places[0] + 1, "they are not successive deliveries")
+
+
+@predicate("S1", "acquire acquire")
+def held_by_one(h: History, rows: list[Row]) -> None:
+    """[acquired, acknowledged or lock expired] of one (group, o) are disjoint."""
+    ops(rows, *("acquire", "acquire", "acknowledge")[: len(rows)])
+    _one_record(rows)
+    one, two = rows[:2]
+    _successive(h, one, two)
+    (given,) = known("a time is missing", two.ret)
+    ended = _ended(h, one)
+    must(given < _expires(h, one), "the lock had expired")
+    must(ended is None or given < (ended.inv or 0), "it had been given back")
+
+
+def _not_moved_back(h: History, row: Row, since: int, until: int) -> None:
+    """No administrator may have set the group's start offset to the record, or below it."""
+    for commit in h.rows(row.place, "commit"):
+        if commit.group != row.group or commit.outcome == "fail":
+            continue
+        late = commit.ret is None or commit.ret >= since
+        below = (commit.offset or 0) <= (row.offset or 0)
+        must(
+            not (late and below and (commit.inv or 0) <= until), "the start may have been set back"
+        )
+
+
+@predicate("S2", "acknowledge acquire")
+def final_is_final(h: History, rows: list[Row]) -> None:
+    """Accepted or rejected ≺ acquired: not the same (group, o)."""
+    ops(rows, "acknowledge", "acquire")
+    _one_record(rows)
+    ack, given = rows
+    must(ack.ok and given.ok and ack.record.get("ack") in _FINAL, "it was not final")
+    returned, again = known("a time is missing", ack.ret, given.inv)
+    must(same_clock(ack, given) and returned < again, "it was given before")
+    _not_moved_back(h, given, ack.inv or 0, given.ret or 0)
+
+
+@predicate("S3", "acquire / acquire acquire")
+def counted(h: History, rows: list[Row]) -> None:
+    """Counts of one (group, o) grow from 1, and none is above the limit."""
+    _one_record(rows)
+    one, two = rows[0], rows[-1]
+    (count,) = known("a count is missing", two.record.get("delivery_count"))
+    if len(rows) == 1:
+        ops(rows, "acquire")
+        limit = _settings(h, one.group).get("delivery_limit")
+        must(count < 1 or (limit is not None and count > limit), "the count is within its limits")
+        return
+    ops([one, two], "acquire", "acquire")
+    _successive(h, one, two)
+    (first,) = known("a count is missing", one.record.get("delivery_count"))
+    returned, again = known("a time is missing", one.ret, two.inv)
+    must(returned < again and count <= first, "the count grew")
+    ended = _ended(h, one)
+    done = ended is not None and ended.ok and (ended.ret or 0) < again
+    final = done and ended is not None and ended.record.get("ack") in _FINAL
+    must(not final, "the delivery before it was final")
+    _not_moved_back(h, two, one.inv or 0, two.ret or 0)
+
+
+@predicate("S4", "scan")
+def disposed_of(h: History, rows: list[Row]) -> None:
+    """O between the first and the last delivered: accepted, rejected or given up at the end."""
+    row = rows[-1]
+    place = one_place(rows)
+    (own,) = known("an offset is missing", row.offset)
+    must(own in visible(h, place), "no reader must be given it")
+    groups = {r.group for r in h.rows(place, "acquire") if r.ok}
+    left = [group for group in groups if _left(h, place, group, own)]
+    must(left, "it was disposed of")
+
+
+def _left(h: History, place: Place, group: str | None, offset: int) -> bool:
+    given = [r for r in h.rows(place, "acquire") if r.ok and r.group == group]
+    reach = [r.offset for r in given if r.offset is not None]
+    if not min(reach) <= offset <= max(reach):
+        return False
+    acks = [r for r in h.rows(place, "acknowledge") if r.group == group and r.offset == offset]
+    done = any(r.ok and r.record.get("ack") in _FINAL for r in acks)
+    limit: Any = _settings(h, group).get("delivery_limit")
+    most = max((r.record.get("delivery_count", 0) for r in given if r.offset == offset), default=0)
+    return not done and not (limit is not None and most >= limit)
+
+
+@predicate("S5", "committed committed|acquire / acquire send")
+def start_grows(h: History, rows: list[Row]) -> None:
+    """Start offsets do not decrease, nothing below is given; committed ones only, if so set."""
+    one_place(rows)
+    one, two = rows
+    if two.op == "send":
+        _undecided(h, one, two)
+        return
+    ops(rows, "committed", "committed|acquire")
+    must(one.ok and two.ok and one.group == two.group, "the groups differ")
+    must(shares(h, one.group), "it is no share group")
+    returned, asked = known("a time is missing", one.ret, two.inv)
+    must(same_clock(one, two) and returned < asked, "the second may have been asked first")
+    start, below = known("an offset is missing", one.offset, two.offset)
+    must(below < start, "it is not below")
+    _not_moved_back(h, two, one.inv or 0, two.ret or 0)
+
+
+def _undecided(h: History, given: Row, sent: Row) -> None:
+    """The record of a transaction that was aborted, or that nobody had asked to commit."""
+    ops([given], "acquire")
+    must(given.ok and given.id == sent.id, "the records differ")
+    isolation = _settings(h, given.group).get("isolation")
+    must(isolation == "read_committed", "the group does not ask for what is committed")
+    for attempt in h.of(given.place, given.id, "send"):
+        must(h.state(attempt) is not None, "an attempt to send it needs no commit")
+        asked = h.commit_asked(attempt)
+        early = asked is not None and asked[0] is not None and (given.ret or 0) < asked[0]
+        must(h.state(attempt) == ABORTED or early, "a transaction had been asked to commit")
