@@ -1,0 +1,32 @@
+"""Every need that a check declares: what does not tell it leaves the check *not checked*."""
+
+from pathlib import Path
+
+from tests.traces.evidence import Removal
+from tests.traces.needs import looked, trace_of, turned
+from traces.checks.catalogue import CHECKS
+from traces.verdict import NOT_CHECKED
+
+SEED = 5
+#: As few removals as make every need missing that a removal can make missing in this trace.
+REMOVALS = (Path(__file__).parent / "data" / "removals.txt").read_text().splitlines()
+# No field that is taken away: what a run must not have (two clocks, sends after the final scan, a
+# topic made again), or what only lines show that are no fixture's.
+ELSEWHERE = {
+    *("one_clock", "final", "lives", "proof", "scan_end", "static.instance", "marker.detail"),
+    *("mark.offset", "mark.topic", "compacted_dump.key", "compacted_dump.tombstone"),
+}
+
+
+def test_who_lacks_what_it_needs_is_not_checked_and_all_others_say_the_same() -> None:
+    trace, shown = trace_of(SEED, None), set[str]()
+    before = looked(trace)
+    for words in REMOVALS:
+        after = looked(Removal.parse(words)(trace))
+        for check in CHECKS.values():
+            verdict, lacking = after.verdict(check), after.lacks(check)
+            shown |= lacking
+            assert not lacking or verdict.verdict == NOT_CHECKED, (words, check.id, lacking)
+            assert not turned(before.verdict(check), verdict), (words, check.id)
+    needed = {need for check in CHECKS.values() for need in (*check.needs, *check.closed)}
+    assert needed - shown == ELSEWHERE
