@@ -45,6 +45,11 @@ class FailingDisk(MemoryDisk):
             raise OSError(5, "Input/output error")
         super().append(path, *parts)
 
+    def rename(self, old: str, new: str) -> None:
+        if self.broken:
+            raise OSError(5, "Input/output error")
+        super().rename(old, new)
+
 
 @define
 class Cluster:

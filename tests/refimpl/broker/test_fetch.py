@@ -149,6 +149,25 @@ def test_enough_is_counted_over_all_partitions_and_up_to_their_limits() -> None:
     assert (waits(ONE, max_bytes=ONE), waits(ONE + 1, max_bytes=ONE)) == (False, True)
 
 
+def test_news_that_are_no_records_are_told_however_much_was_wanted() -> None:
+    cluster = committed()
+    both = (m.FetchPartition(ORDERS, 1), m.FetchPartition(ORDERS, 2))
+    for wanted in (both, both[1:]):
+        assert cluster.ask(m.FetchRequest(wanted, 50, min_bytes=10**6)) == []
+    told = [one for one in cluster.decide(2, 2) if isinstance(one, m.FetchResponse)]
+    assert [[one.error for one in answer.partitions] for answer in told] == [
+        ["NOT_LEADER_OR_FOLLOWER"] * 2,
+        ["NOT_LEADER_OR_FOLLOWER"],
+    ]
+
+
+def test_a_session_that_is_not_known_is_refused() -> None:
+    cluster = committed()
+    asked = m.FetchRequest((m.FetchPartition(ORDERS, 0),), 0, session_id=9, session_epoch=1)
+    assert cluster.ask(asked) == [m.FetchResponse((), 0, "FETCH_SESSION_ID_NOT_FOUND")]
+    assert Refused("Fetch", "FETCH_SESSION_ID_NOT_FOUND") in cluster.told
+
+
 # Batches on their way
 
 

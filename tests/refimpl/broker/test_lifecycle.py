@@ -3,6 +3,7 @@
 from typing import Any
 
 from refimpl.broker import messages as m
+from refimpl.broker.cluster import TopicDeleted
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import CONTROLLER, Context
 from refimpl.broker.control_messages import (
@@ -14,11 +15,22 @@ from refimpl.broker.control_messages import (
 )
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.log_manager import CHECKPOINT, CLEANER, FLUSH, PRODUCERS, RETENTION
-from refimpl.broker.node import FETCH, HEARTBEAT, ISR, NEVER, REGISTER, Node
-from refimpl.broker.observations import BrokerEpochTaken, Ignored, Refused
+from refimpl.broker.node import FETCH, HEARTBEAT, ISR, NEVER, OFFLINE, REGISTER, Node
+from refimpl.broker.observations import BrokerEpochTaken, Ignored, Refused, WentOffline
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import MemoryDisk
-from tests.refimpl.broker.node_cases import EPOCH, Cluster, FailingDisk, batch_of, leading
+from refimpl.storage.errors import CorruptFile
+from tests.refimpl.broker.node_cases import (
+    EPOCH,
+    ORDERS,
+    TOPIC_ID,
+    Cluster,
+    FailingDisk,
+    answer,
+    batch_of,
+    following,
+    leading,
+)
 
 NOW = 1_000
 QUICK = BrokerConfig(log_flush_interval_ms=70)
@@ -178,6 +190,44 @@ def test_a_disk_that_fails_at_the_end_or_by_the_clock_is_told() -> None:
     assert Refused(CHECKPOINT, "KAFKA_STORAGE_ERROR") in outputs
     cluster.node.close()
     assert Refused("shutdown", "KAFKA_STORAGE_ERROR") in cluster.node.context.outputs
+
+
+def test_a_log_that_fails_takes_no_other_with_it_and_is_not_followed() -> None:
+    other = m.TopicPartition("orders", 1)
+    cluster, asked = following(partitions=(ORDERS, other))
+    assert isinstance(cluster.node.logs, FileLogs)
+    cluster.node.logs.directory.damaged[ORDERS] = CorruptFile("orders-0", 0, "bad")
+    outputs = cluster.node.handle(cluster.now, m.Timer(cluster.now, OFFLINE))
+    assert WentOffline(ORDERS) in outputs
+    assert set(cluster.node.partitions) == {other}
+    (asked,) = answer(cluster, asked, m.FetchedPartition(ORDERS, None, 0, 0, 0))
+    assert [one.partition for one in asked.body.partitions] == [other]
+
+
+def test_who_is_not_registered_tells_nobody_that_a_log_has_failed() -> None:
+    logs = FileLogs(MemoryDisk(), lambda: NOW, LogConfig())
+    node = Node(1, QUICK, logs, {}, 3)
+    node.start(NOW, (ORDERS,))
+    logs.directory.damaged[ORDERS] = CorruptFile("orders-0", 0, "bad")
+    assert tick(node, OFFLINE) == [WentOffline(ORDERS)]
+
+
+def test_a_disk_that_fails_when_a_partition_goes_is_told() -> None:
+    disk = FailingDisk()
+    cluster = leading(disk=disk)
+    disk.broken = True
+    cluster.news(TopicDeleted(ORDERS.topic, TOPIC_ID))
+    assert Refused("StopReplica", "KAFKA_STORAGE_ERROR") in cluster.told
+
+
+def test_a_log_of_a_topic_without_an_id_is_found_again() -> None:
+    elsewhere = m.TopicPartition("elsewhere", 0)
+    cluster = Cluster()
+    cluster.decide(1, 1, partitions=(ORDERS, elsewhere))
+    cluster.ask(m.ProduceRequest(1, 100, [(elsewhere, batch_of(b"a"))]))
+    again = Cluster(disk=cluster.disk)
+    again.decide(1, 2, partitions=(ORDERS, elsewhere))
+    assert again.node.partitions[elsewhere].log.end == 1
 
 
 # Numbers of requests

@@ -24,6 +24,8 @@ class Asking:
     controller: Controller = field(init=False)
     number: int = 0
     news: list[c.UpdateMetadataRequest] = field(factory=list[c.UpdateMetadataRequest])
+    #: All that followed from requests
+    observed: list[Any] = field(factory=list[Any])
 
     def __attrs_post_init__(self) -> None:
         """Let all brokers register."""
@@ -41,6 +43,7 @@ class Asking:
         """The controller's answer."""
         self.number += 1
         outputs = self.controller.handle(0, m.Request(source, 0, self.number, body))
+        self.observed += outputs
         self.news += [
             one.body
             for one in outputs

@@ -51,6 +51,7 @@ def test_what_was_refused_goes_to_the_next_controller_and_the_client_hears_its_a
 ):
     here, number = forwarding()
     assert here.answered(refused(number))
+    assert here.context.outputs[-1] == Refused("a forwarded request", "NOT_CONTROLLER")
     here.context.controller = 3
     here.expire(100)
     target, again = asked(here.context)

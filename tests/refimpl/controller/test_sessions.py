@@ -12,6 +12,7 @@ from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.observations import (
     Ignored,
+    IsrAnswered,
     Refused,
     Registered,
     SessionEnded,
@@ -157,12 +158,21 @@ def test_who_wants_to_stop_may_when_others_lead() -> None:
     assert asking.controller.metadata.metadata_version == version, "said once"
 
 
+def test_who_is_fenced_may_want_to_stop_as_well() -> None:
+    asking = Asking()
+    tick(asking, 2 * SESSION_MS)
+    assert answered(beat(asking, 2 * SESSION_MS, 1, stop=True)).should_shut_down
+    assert asking.controller.metadata.brokers[1].in_controlled_shutdown
+
+
 def test_a_session_ends_where_the_store_says_so() -> None:
     asking = Asking()
     asking.create("t", (1, 2))
+    before = asking.controller.metadata.brokers[1]
     asking.controller.vanish(1)
     assert SessionEnded(1) in asking.controller.state.outputs
     assert leader(asking) == 2
+    assert asking.controller.metadata.brokers[1] == before._replace(fenced=True)
 
 
 # News
@@ -214,6 +224,9 @@ def test_leaders_go_back_to_the_first_replicas_when_their_time_has_come() -> Non
     assert leader(asking) == 2
     outputs = tick(asking, 700, BALANCE)
     assert (leader(asking), m.Timer(1200, BALANCE) in outputs) == (1, True)
+    before = asking.partition("t")
+    tick(asking, 1200, BALANCE)
+    assert asking.partition("t") == before, "everything is in its place"
 
 
 def test_who_may_not_lead_is_refused() -> None:
@@ -240,6 +253,10 @@ def test_a_change_of_the_isr_is_for_the_topic_that_was_meant(
     change = AlterPartitionRequest(1, 1, here.decision.leader_epoch, 0, ((1, 1), (2, 2)))
     id = here.topic_id if topic_id is None else topic_id
     assert asking.ask(c.AlterPartitionRequest(T0, change, id), 1).outcome.error == error
+    answers = [one for one in asking.observed if isinstance(one, IsrAnswered)]
+    assert [(one.partition, one.active) for one in answers] == (
+        [] if error else [(T0, frozenset({1, 2, 3}))]
+    )
     gone = c.AlterPartitionRequest(TopicPartition("u", 0), change, id)
     assert asking.ask(gone, 1).outcome.error == "UNKNOWN_TOPIC_ID"
 
