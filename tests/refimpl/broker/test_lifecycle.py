@@ -17,6 +17,7 @@ from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.log_manager import CHECKPOINT, CLEANER, FLUSH, PRODUCERS, RETENTION
 from refimpl.broker.node import FETCH, HEARTBEAT, ISR, NEVER, OFFLINE, REGISTER, Node
 from refimpl.broker.observations import BrokerEpochTaken, Ignored, Refused, WentOffline
+from refimpl.storage.batch import Record, encode_batch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import MemoryDisk
 from refimpl.storage.errors import CorruptFile
@@ -228,6 +229,20 @@ def test_a_log_of_a_topic_without_an_id_is_found_again() -> None:
     again = Cluster(disk=cluster.disk)
     again.decide(1, 2, partitions=(ORDERS, elsewhere))
     assert again.node.partitions[elsewhere].log.end == 1
+
+
+def test_a_partition_that_was_made_later_is_compacted_as_well() -> None:
+    compacted = LogConfig(
+        cleanup_policy=frozenset({"compact"}), segment_bytes=100, min_cleanable_dirty_ratio=0.0
+    )
+    cluster = leading(logs=compacted)
+    for number in range(4):
+        cluster.produce(encode_batch([Record(0, number, b"key", b"%d" % number)]))
+    cluster.catch_up()
+    cluster.catch_up()
+    kept = cluster.partition.log.size
+    cluster.node.handle(cluster.now, m.Timer(cluster.now, CLEANER))
+    assert cluster.partition.log.size < kept
 
 
 # Numbers of requests

@@ -87,3 +87,19 @@ def test_a_group_may_have_any_name() -> None:
     group = ConfigResource(GROUP, "a/b c<default>")
     assert znodes.entity_of(znodes.config_path(group)) == group
     assert znodes.config_path(group).count("/") == 3
+
+
+def test_whose_configuration_or_quotas_a_path_holds() -> None:
+    entities = {
+        "topics/t": ConfigResource(TOPIC, "t"),
+        "brokers/1": ConfigResource(BROKER, "1"),
+        "brokers/<default>": ConfigResource(BROKER, CLUSTER_DEFAULT),
+        "groups/a%2Fb": ConfigResource(GROUP, "a/b"),
+        "users/a%20b": frozenset({("user", "a b")}),
+        "users/<default>": frozenset({("user", None)}),
+        "users/a/clients/<default>": frozenset({("user", "a"), ("client-id", None)}),
+        "clients/app": frozenset({("client-id", "app")}),
+        "ips/127.0.0.1": frozenset({("ip", "127.0.0.1")}),
+    }
+    for path, entity in entities.items():
+        assert znodes.entity_of(f"{znodes.CONFIGS}/{path}") == entity

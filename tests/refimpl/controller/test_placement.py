@@ -92,6 +92,7 @@ def test_all_or_none_have_a_rack() -> None:
     of = brokers(0, 1, 2, 3, a=(0, 1), b=(2, 3))
     assert shifted(of, Wanted(4, 2), Dice()) == [(0, 2), (2, 1), (1, 3), (3, 0)]
     assert shifted(of, Wanted(1, 4), Dice()) == [(0, 2, 1, 3)]
+    assert shifted(of, Wanted(1, 2), Dice([0, 2])) == [(0, 3)], "1 is next, and in the same rack"
 
 
 # Without dice, and what cannot be
