@@ -9,15 +9,16 @@ compaction only.
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from operator import attrgetter
 from struct import Struct
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from crc32c import crc32c
 
 from refimpl.storage.compression import Codec, compress, decompress
 from refimpl.storage.errors import CorruptBatch, UnsupportedForMessageFormat
 from refimpl.storage.record import Header, Record
-from refimpl.storage.record_library import WORTH_IT, Unread, decoded
+from refimpl.storage.record_library import WORTH_IT, Unread, decoded, record_of
 from refimpl.storage.varint import decode_varint, encode_varint
 
 Buffer = bytes | bytearray | memoryview
@@ -34,6 +35,9 @@ LOG_OVERHEAD = 12  # the base offset and the length, which the length does not c
 MAGIC_AT, CRC_AT, CRC_FROM = 16, 17, 21
 NO_TIMESTAMP = NO_PRODUCER = NO_EPOCH = NO_SEQUENCE = -1
 MAGIC = 2
+
+T = TypeVar("T")
+_key: Callable[[Any], bytes | None] = attrgetter("key")
 
 _CODEC = 0x07
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
@@ -271,15 +275,27 @@ def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
 
     The CRC is the caller's to check; a count that differs from the header is a corrupt batch.
     """
+    return _decoded(data, position, record_of, _itself)
+
+
+def decode_keys(data: Buffer, position: int = 0) -> Iterator[bytes | None]:
+    """Their keys alone: a quarter of the work, for what a client may send millions of."""
+    return _decoded(data, position, _key, _key)
+
+
+def _decoded(
+    data: Buffer, position: int, theirs: Callable[[Any], T], ours: Callable[[Record], T]
+) -> Iterator[T]:
+    """What is taken of each record, of the library's or of ours."""
     header = read_header(data, position)
     payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
     body = decompress(header.codec, payload)
     read = 0
     if header.record_count >= WORTH_IT:
         try:
-            for record in decoded(_uncompressed(header, body)):
+            for one in decoded(_uncompressed(header, body), theirs):
                 read += 1
-                yield record
+                yield one
         except Unread:
             pass
         else:
@@ -288,9 +304,13 @@ def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
     for number in range(header.record_count):
         record, place = _decode_record(body, place, header)
         if number >= read:
-            yield record
+            yield ours(record)
     if place != len(body):
         raise CorruptBatch(f"{len(body) - place} bytes behind {header.record_count} records")
+
+
+def _itself(record: Record) -> Record:
+    return record
 
 
 def _uncompressed(header: BatchHeader, body: bytes) -> bytes:

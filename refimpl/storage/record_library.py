@@ -4,43 +4,37 @@ Its import costs a quarter of a second, so it is put off until the first batch t
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from typing import Any, TypeVar
 
 from refimpl.storage.record import Record
 
+T = TypeVar("T")
+
 #: From so many records on, a batch is handed over.
 WORTH_IT = 64
-
-
-@cache
-def _reader() -> Callable[[bytes], Iterator[Record]]:
-    from aiokafka.record.default_records import (  # pyright: ignore[reportMissingTypeStubs]
-        DefaultRecordBatch,
-    )
-
-    def read(batch: bytes) -> Iterator[Record]:
-        for one in DefaultRecordBatch(batch):
-            yield Record(one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
-
-    return read
 
 
 class Unread(Exception):
     """The library has met a record that it does not read; ours says why, or reads it."""
 
 
-def decoded(batch: bytes) -> Iterator[Record]:
-    """The records of a whole, uncompressed batch of format v2, one by one.
+def record_of(one: Any) -> Record:
+    """A record of the library's as ours."""
+    return Record(one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
 
-    Raises Unread at the first that we refuse, and at header names that are no UTF-8, which we show
-    as far as they are.
+
+def decoded(batch: bytes, take: Callable[[Any], T]) -> Iterator[T]:
+    """What `take` takes of the records of a whole, uncompressed batch of format v2, one by one.
+
+    Raises Unread at the first record that we refuse, and at header names that are no UTF-8, which
+    we show as far as they are.
     """
-    records = _reader()(batch)
-    while True:
-        try:
-            record = next(records)
-        except StopIteration:
-            return
-        except Exception:
-            raise Unread from None
-        yield record
+    from aiokafka.record.default_records import (  # pyright: ignore[reportMissingTypeStubs]
+        DefaultRecordBatch,
+    )
+
+    try:
+        for one in DefaultRecordBatch(batch):
+            yield take(one)
+    except Exception:
+        raise Unread from None

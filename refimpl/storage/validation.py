@@ -17,7 +17,7 @@ from refimpl.storage.batch import (
     batches,
     converted,
     crc_matches,
-    decode_records,
+    decode_keys,
     read_header,
 )
 from refimpl.storage.compression import Codec
@@ -136,8 +136,8 @@ def _check_keys(data: Buffer, position: int) -> None:
     """Compaction keeps the newest value of each key: a record without one has no place there."""
     without, why = 0, "a compacted topic takes no record without a key"
     named: list[tuple[int, str]] = []
-    for number, record in enumerate(decode_records(data, position)):
-        if record.key is None:
+    for number, key in enumerate(decode_keys(data, position)):
+        if key is None:
             without += 1
             if without <= MOST_NAMED:
                 named.append((number, why))

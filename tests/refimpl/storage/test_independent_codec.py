@@ -12,6 +12,7 @@ from refimpl.storage.batch import (
     Record,
     batches,
     crc_matches,
+    decode_keys,
     decode_records,
     encode_batch,
     read_header,
@@ -153,7 +154,9 @@ def test_a_large_batch_is_decoded_alike_by_the_library_and_by_us(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("refimpl.storage.batch.WORTH_IT", most)
             try:
-                results.append(list(decode_records(data)))
+                records = list(decode_records(data))
+                assert list(decode_keys(data)) == [one.key for one in records]
+                results.append(records)
             except CorruptBatch as refused:
                 results.append(refused.why)
     assert results[0] == results[1]
