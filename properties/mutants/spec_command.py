@@ -44,6 +44,11 @@ class Judged:
         compared = {name for name, one in self.trials.found.items() if not one.by_property}
         return sorted(self.explained.keys() - set(self.trials.alive) - compared)
 
+    @property
+    def by_nothing(self) -> str:
+        """What is said of a mutant that lives: a row that was not asked might tell."""
+        return "nothing that was asked" if self.trials.unasked else "nothing"
+
     def line(self) -> tuple[str, ...]:
         found = self.trials.found.values()
         promised = sum(one.by_property for one in found)
@@ -155,7 +160,7 @@ def _judge(results: Sequence[Judged], console: Console) -> bool:
         f"{result.trials.module}.{name}: {what}"
         for result in results
         for what, names in (
-            ("lives", result.unexplained),
+            (f"is noticed by {result.by_nothing}", result.unexplained),
             (f"{SURVIVORS.name} explains what is noticed, or is gone", result.revived),
         )
         for name in names
@@ -198,7 +203,8 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
             why = f": {result.explained[name]}" if name in result.explained else ""
             yield f"| {_cell(name)} | `{by.cfg}`: {by.by}{why} |"
         for name in result.trials.alive:
-            yield f"| {_cell(name)} | nothing: {result.explained.get(name, 'not explained')} |"
+            why = result.explained.get(name, "not explained")
+            yield f"| {_cell(name)} | {result.by_nothing}: {why} |"
 
 
 def _cell(name: str) -> str:

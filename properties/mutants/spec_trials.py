@@ -280,12 +280,14 @@ def _watching(run: _Run, asked: set[int]) -> str:
         f"W_Last == {len(run.mutants) + 1}",
         f"W_Asked == {{0, {', '.join(map(str, sorted(asked)))}}}",
         "ASSUME TLCSet(1, {}) /\\ TLCSet(2, 0 - 1) /\\ TLCSet(3, {})",
-        "ASSUME \\A m \\in W_Asked : TLCSet(10 + m, 0)",
+        "W_All == 10 W_Moved == 10000",
+        "ASSUME \\A m \\in W_Asked : TLCSet(W_All + m, 0) /\\ TLCSet(W_Moved + m, 0)",
         "W_Note(name) == TLCSet(1, TLCGet(1) \\cup {mutant})"
         ' /\\ PrintT(<<"noticed", mutant, name>>)',
         "W_Unnoticed == mutant \\notin TLCGet(1)",
         f"W_Start == mutant \\in W_Asked \\cup {{W_Last}} /\\ tick = 0 /\\ ({init})",
-        'W_Told(m) == m \\in W_Asked => PrintT(<<"steps", m, TLCGet(10 + m)>>)',
+        "W_Told(m) == m \\in W_Asked =>"
+        ' PrintT(<<"steps", m, TLCGet(W_All + m), TLCGet(W_Moved + m)>>)',
         "W_At == IF mutant = TLCGet(2) THEN TRUE ELSE W_Told(TLCGet(2)) /\\ TLCSet(2, mutant)"
         ' /\\ PrintT(<<"at", mutant>>)',
         "W_Go == W_At /\\ mutant' = mutant /\\"
@@ -295,7 +297,9 @@ def _watching(run: _Run, asked: set[int]) -> str:
         "W_Watch ==\n    /\\ TRUE",
         *(f'    /\\ W_Unnoticed => ({name} \\/ W_Note("{name}"))' for name in invariants),
         *(f"{name}Step == {said}" for name, said in steps.items()),
-        "W_Count == mutant # W_Last => TLCSet(10 + mutant, TLCGet(10 + mutant) + 1)",
+        "W_More(of) == TLCSet(of + mutant, TLCGet(of + mutant) + 1)",
+        "W_Count == mutant # W_Last =>"
+        f" W_More(W_All) /\\ (~UNCHANGED {variables} => W_More(W_Moved))",
         "Spec0 == INSTANCE Original",
         "W_Differs == TLCSet(3, TLCGet(3) \\cup {mutant})"
         f' /\\ PrintT(<<"noticed", mutant, "{ANOTHER_GRAPH}">>)',
@@ -369,8 +373,8 @@ def _noted(output: str) -> Iterator[tuple[int, str]]:
 
 def _another_graph(output: str, asked: set[int]) -> list[int]:
     """The mutants with more or fewer steps than the spec, in the last count that was told."""
-    told = re.findall(r'<<"steps", (\d+), (\d+)>>', output)
-    steps = {int(mutant): int(number) for mutant, number in told}
+    told = re.findall(r'<<"steps", (\d+), (\d+), (\d+)>>', output)
+    steps = {int(mutant): (number, moved) for mutant, number, moved in told}
     return [number for number in sorted(asked) if steps.get(number) != steps[0]]
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from properties.mutants import spec_command
+from properties.mutants import spec_command, spec_trials
 from properties.mutants.spec_mutants import joined_text, spec_mutants
 from properties.mutants.spec_trials import ANOTHER_GRAPH, NO_MEANING, judged
 from properties.tla import InputError, SpecTree
+from properties.tla.processes import Finished
 
 TOY = r"""---- MODULE Toy ----
 EXTENDS Naturals
@@ -101,6 +102,49 @@ def test_a_promise_notices_or_another_graph_or_nothing(
     assert NO_MEANING not in found.values()
     assert trials.alive == ('Below: Rule = "strict" => n <= 5 -> Rule = "strict" => n < 5',)
     assert judged("Toy", toy) == trials  # from the cache
+
+
+def test_a_probe_that_holds_notices_what_no_promise_does(
+    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+    module = toy.folder("Toy") / "Toy.tla"
+    module.write_text(module.read_text().replace("====", "NeverTold == y = 0\n===="))
+    table = 'cfg = "probe"\nkind = "probe"\nexpect = "violates"\nproperty = "NeverTold"\n'
+    with (toy.folder("Toy") / "verdicts.toml").open("a") as file:
+        file.write(f"[[verdict]]\n{table}length = 3\ndistinct = 3\ndepth = 3\n")
+    (toy.root / "Toy/cfg/probe.cfg").write_text(
+        CFG.replace("INVARIANT NeverAbove", "INVARIANT NeverTold").replace("PROPERTY Grows", "")
+    )
+    found = {name: str(one) for name, one in judged("Toy", toy).found.items()}
+    assert found["Step: x' = more -> x' = x"] == "probe: NeverTold holds"
+    assert found["Step: y' = IF more >= 2 THEN 1 ELSE y -> y' = y"] == "probe: NeverTold holds"
+    assert found["Below: n < Most -> n <= Most"] == "ok: NeverAbove"
+
+
+def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
+    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+    output = '<<"noticed", 3, "NeverAbove">>'
+    late = Finished((), -9, output, "", cpu_s=300.0, wall_s=300.0, timed_out=True)
+    monkeypatch.setattr(spec_trials, "_tlc", lambda *asked: late)
+    trials = judged("Toy", toy)
+    assert {name: str(one) for name, one in trials.found.items()} == {
+        "Step: Below(x) -> TRUE": "ok: NeverAbove"
+    }
+    assert trials.unasked == ("ok",)
+    told = "\n".join(spec_command.page([spec_command.Judged(trials, {})]))
+    assert "Not asked: `ok`." in told
+    assert "nothing that was asked: not explained" in told
+
+
+def test_the_page_says_what_was_found() -> None:
+    kept = [
+        spec_command.Judged(one, spec_command.explained().get(one.module, {}))
+        for one in spec_command.everything_kept()
+    ]
+    assert spec_command.PAGE.read_text() == "\n".join(spec_command.page(kept)) + "\n"
 
 
 def test_an_explanation_names_a_mutant_that_is_there() -> None:
