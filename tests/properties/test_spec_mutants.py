@@ -128,7 +128,11 @@ def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
     output = '<<"noticed", 3, "NeverAbove">>'
     late = Finished((), -9, output, "", cpu_s=300.0, wall_s=300.0, timed_out=True)
-    monkeypatch.setattr(spec_trials, "_tlc", lambda *asked: late)
+
+    def ends_late(run: object, asked: set[int]) -> Finished:
+        return late
+
+    monkeypatch.setattr(spec_trials, "_tlc", ends_late)
     trials = judged("Toy", toy)
     assert {name: str(one) for name, one in trials.found.items()} == {
         "Step: Below(x) -> TRUE": "ok: NeverAbove"
