@@ -126,6 +126,7 @@ def _of(folder: str, proof: Proof, *, full: bool, necessary: bool) -> list[Task]
     found += [
         Task(folder, proof, Kind.CONTROL, proof.control_scope, control)
         for control in proof.controls
+        if full or not control.full
     ]
     if necessary:
         # Need is judged at the largest scope only: a small one can do without.
@@ -156,6 +157,8 @@ def _question(proof: Proof, scope: Scope) -> Question:
 def _asked(task: Task, tree: SpecTree, scope: Scope, proof: Proof | None = None) -> Answer:
     ev = _evaluator(task, tree, scope)
     question = _question(proof or task.proof, scope)
+    if task.kind is not Kind.INDUCTIVE:
+        question = evolve(question, vacuity=False)
     return Prover(ev, shapes_of(ev, task.proof.ranges), question).run()
 
 

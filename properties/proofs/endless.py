@@ -71,7 +71,12 @@ class EndlessSubsets:
         predicate = z3.Function(name, *(one.sort() for one in variables), z3.BoolSort())
         if inside is not True:
             given.append(z3.ForAll(variables, z3.Implies(predicate(*variables), inside)))
-        return EndlessSet(self.of, self._any_element, lambda item: predicate(*parts(self.of, item)))
+
+        def has(item: Value) -> Bool:
+            known = not isinstance(self.of, Mapped) or as_function(item).keys() == self.of.of.keys()
+            return predicate(*parts(self.of, item)) if known else False
+
+        return EndlessSet(self.of, self._any_element, has)
 
     def _any_element(self) -> tuple[list[Term], Bool, Value]:
         variables: list[Term] = []

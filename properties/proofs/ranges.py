@@ -12,6 +12,7 @@ from properties.proofs.evaluate import Evaluator
 from properties.proofs.sany import Definition, Node
 from properties.proofs.shapes import (
     Constants,
+    Either,
     Flags,
     Mapped,
     Numbers,
@@ -19,6 +20,7 @@ from properties.proofs.shapes import (
     Shape,
     Subsets,
     Words,
+    shape_of,
     size,
 )
 from properties.proofs.terms import UNBOUNDED, highest, lowest
@@ -99,6 +101,17 @@ def _subsets(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
     return EndlessSubsets(of) if size(of) > LISTED else Subsets(of)
 
 
+def _union(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+    """Of records of several kinds; a set of one constant may be one of them."""
+    kinds: list[Shape] = []
+    for one in node.args:
+        shape = _shape(ev, one, env)
+        kinds += map(shape_of, shape.constants()) if isinstance(shape, Constants) else [shape]
+    if not all(isinstance(one, Mapped) for one in kinds):
+        return Constants(ev.value(node, env, {}, None))
+    return Either(tuple(one for one in kinds if isinstance(one, Mapped)))
+
+
 def _either(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
     condition = ev.value(node.args[0], env, {}, None)
     if not isinstance(condition, bool):
@@ -111,6 +124,7 @@ _FORMS = {
     "BOOLEAN": _flags,
     "$SetOfFcns": _functions,
     "$SetOfRcds": _records,
+    "\\union": _union,
     "$CartesianProd": _tuples,
     "SUBSET": _subsets,
     "$IfThenElse": _either,

@@ -31,8 +31,10 @@ from properties.proofs.values import (
     Seq,
     Set,
     Value,
+    Variants,
     as_seq,
     equal,
+    variants,
 )
 from properties.tla.errors import InputError
 from properties.tla.values import Rec
@@ -300,6 +302,56 @@ class Subsets:
         return Set(items, self.of)
 
 
+@frozen
+class Either:
+    """Records of several kinds, which differ in the names of their fields."""
+
+    of: tuple[Mapped, ...]
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        kind = z3.Int(f"kind of {name}")
+        given.append(z3.And(kind >= 0, kind < len(self.of)))
+        return Variants(
+            [(kind == at, one.fresh(f"{name}/{at}", given)) for at, one in enumerate(self.of)]
+        )
+
+    def lift(self, plain: Plain) -> Value:
+        return self._kind(dict(cast("Rec", plain).items())).lift(plain)
+
+    def constants(self) -> Iterator[Value]:
+        return (item for one in self.of for item in one.constants())
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        record = next(one for c, one in variants(value) if holds_in(c, model))
+        return self._kind(record.of).plain(record, model)
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        found: list[tuple[Bool, Fun]] = []
+        for condition, one in variants(value):
+            inner: list[Bool] = []
+            found.append((condition, self._kind(one.of).fit(one, inner)))
+            if inner:
+                obligations.append(implication(condition, conjunction(*inner)))
+        return Variants(found)
+
+    def _kind(self, fields: Mapping[Any, Any]) -> Mapped:
+        found = next((one for one in self.of if one.of.keys() == fields.keys()), None)
+        if found is None:
+            raise InputError(f"a record of fields {', '.join(fields)} is in no range")
+        return found
+
+
+def shape_of(constant: Value) -> Shape:
+    """The shape that has this constant alone."""
+    if isinstance(constant, Fun):
+        return Mapped({key: shape_of(item) for key, item in constant.of.items()})
+    if isinstance(constant, Set):
+        if constant.items:
+            raise InputError("a range may have no constant with a set in it but the empty one")
+        return Subsets(Constants(constant))
+    return Constants(Set([(True, constant)]))
+
+
 def size(shape: Shape) -> int:
     """How many values a shape has: UNBOUNDED where they cannot be counted."""
     if isinstance(shape, Mapped):
@@ -310,6 +362,8 @@ def size(shape: Shape) -> int:
         return 1 << size(shape.of)
     if isinstance(shape, Flags):
         return 2
+    if isinstance(shape, Either):
+        return sum(size(one) for one in shape.of)
     return sum(1 for _ in shape.constants())
 
 

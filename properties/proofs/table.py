@@ -48,6 +48,8 @@ class Control:
     fails: tuple[str, ...]
     note: str = ""
     reachable: Reachable | None = None
+    full: bool = False
+    """Asked with `--full` only: the failure takes z3 long to find."""
 
     @property
     def name(self) -> str:

@@ -39,7 +39,7 @@ from properties.proofs.terms import (
 )
 from properties.tla.errors import InputError
 
-# bool | z3 Bool | int | Num | str | Word | Set | EndlessSet | Fun | Seq | Endless
+# bool | z3 Bool | int | Num | str | Word | Set | EndlessSet | Fun | Variants | Seq | Endless
 Value: TypeAlias = Any
 Candidate: TypeAlias = tuple[Bool, Value]
 
@@ -103,6 +103,18 @@ class Fun:
 
 
 @frozen(eq=False)
+class Variants:
+    """A record of one of several kinds, each under its condition: exactly one of them holds."""
+
+    of: list[tuple[Bool, Fun]]
+
+
+def variants(record: Fun | Variants) -> list[tuple[Bool, Fun]]:
+    """The kinds that a record may be of."""
+    return record.of if isinstance(record, Variants) else [(True, record)]
+
+
+@frozen(eq=False)
 class Seq:
     """A sequence of bounded length; cells beyond the length mean nothing."""
 
@@ -156,6 +168,8 @@ def merged(items: Iterable[Candidate], element: Any = None) -> Set:
 
 def member(value: Value, of: Set | EndlessSet) -> Bool:
     r"""value \in of."""
+    if isinstance(value, Variants):
+        return disjunction(*(conjunction(c, member(one, of)) for c, one in value.of))
     if isinstance(of, EndlessSet):
         return of.has(value)
     return disjunction(*(conjunction(c, equal(value, item)) for c, item in of.items))
@@ -183,6 +197,11 @@ def equal(a: Value, b: Value) -> Bool:
         return _equal_endless(a, b)
     if isinstance(a, Seq) or isinstance(b, Seq):
         return _equal_seq(as_seq(a), as_seq(b))
+    if isinstance(a, Variants) or isinstance(b, Variants):
+        pairs = itertools.product(variants(a), variants(b))
+        return disjunction(
+            *(conjunction(c, d, equal(one, other)) for (c, one), (d, other) in pairs)
+        )
     if a.of.keys() != b.of.keys():
         return False
     return conjunction(*(equal(a.of[key], b.of[key]) for key in a.of))
@@ -232,6 +251,8 @@ def if_then_else(condition: Bool, a: Value, b: Value) -> Value:
         return merged(here + there, a.element or b.element)
     if isinstance(a, Seq) or isinstance(b, Seq):
         return _choose_seq(condition, as_seq(a), as_seq(b))
+    if isinstance(a, Variants) or isinstance(b, Variants) or _of_two_kinds(a, b):
+        return _choose_record(condition, a, b)
     if isinstance(a, Fun):
         return Fun({key: if_then_else(condition, a.of[key], b.of[key]) for key in a.of})
     if a == b:
@@ -252,6 +273,23 @@ def _endless(
 def _added(of: Set | EndlessSet) -> list[Candidate]:
     """What may be in a set that is of no shape that was assumed."""
     return of.added if isinstance(of, EndlessSet) else of.items
+
+
+def _of_two_kinds(a: Value, b: Value) -> bool:
+    return isinstance(a, Fun) and isinstance(b, Fun) and a.of.keys() != b.of.keys()
+
+
+def _choose_record(condition: Bool, a: Fun | Variants, b: Fun | Variants) -> Variants:
+    found: dict[frozenset[Any], tuple[Bool, Fun]] = {}
+    for chosen, record in ((condition, a), (negation(condition), b)):
+        for c, one in variants(record):
+            holds, kind = conjunction(chosen, c), frozenset(one.of)
+            if kind in found:
+                before, other = found[kind]
+                found[kind] = (disjunction(before, holds), if_then_else(holds, one, other))
+            elif holds is not False:
+                found[kind] = (holds, one)
+    return Variants(list(found.values()))
 
 
 def _choose_seq(condition: Bool, a: Seq, b: Seq) -> Seq:
@@ -283,6 +321,8 @@ def apply(function: Value, argument: Value) -> Value:
     """
     if isinstance(function, Endless):
         return function.at(argument)
+    if isinstance(function, Variants):
+        return _field(function, argument)
     if isinstance(function, Seq):
         if not function.cells:
             raise OutOfRangeError("an empty sequence has no element")
@@ -299,6 +339,14 @@ def apply(function: Value, argument: Value) -> Value:
     for key in reversed(keys[:-1]):
         found = if_then_else(equal(argument, key), function.of[key], found)
     return found
+
+
+def _field(record: Variants, name: str) -> Value:
+    """A field of a record; where it is of a kind without that field the value is arbitrary."""
+    *others, (_, last) = ((c, one.of[name]) for c, one in record.of if name in one.of)
+    for condition, value in others:
+        last = if_then_else(condition, value, last)
+    return last
 
 
 def updated(function: Value, path: Sequence[Value], change: Callable[[Value], Value]) -> Value:

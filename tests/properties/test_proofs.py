@@ -17,11 +17,20 @@ from properties.proofs.evaluate import Evaluator
 from properties.proofs.faithful import Lifted, compare
 from properties.proofs.induct import PROMISE, Answer, Failure, Prover, Question
 from properties.proofs.ranges import shapes_of
-from properties.proofs.shapes import Numbers, Shape
-from properties.proofs.terms import conjunction, negation, same_bool, z3
+from properties.proofs.shapes import Either, Mapped, Numbers, Shape
+from properties.proofs.terms import (
+    conjunction,
+    disjunction,
+    implication,
+    negation,
+    same_bool,
+    z3,
+)
 from properties.proofs.values import (
     EndlessSet,
+    Fun,
     Set,
+    apply,
     difference,
     enumerated,
     equal,
@@ -188,6 +197,28 @@ def test_what_leaves_the_range_of_a_set_of_any_size_is_an_obligation() -> None:
         obligations: list[Any] = []
         shape.fit(union(shape.fresh("a", given), enumerated(item)), obligations)
         assert is_valid(conjunction(*obligations), given) == fits
+
+
+def test_a_record_of_two_kinds_is_of_one_of_them() -> None:
+    given: list[Any] = []
+    shape = Either((Mapped({"asked": SMALL, "by": SMALL}), Mapped({"asked": Numbers(0, 0)})))
+    record, condition = shape.fresh("record", given), z3.Bool("condition")
+    request, nothing = Fun({"asked": 2, "by": 1}), Fun({"asked": 0})
+    assert is_valid(negation(conjunction(equal(record, request), equal(record, nothing))), given)
+    assert not is_valid(negation(equal(record, request)), given)
+    assert not is_valid(negation(equal(record, nothing)), given)
+    chosen = if_then_else(condition, record, nothing)
+    is_nothing = disjunction(negation(condition), equal(record, nothing))
+    assert is_valid(same_bool(equal(chosen, nothing), is_nothing), given)
+    assert is_valid(implication(equal(record, request), equal(apply(record, "by"), 1)), given)
+    asked = EndlessSubsets(shape.of[0]).fresh("requests", given)
+    assert is_valid(implication(member(record, asked), negation(equal(record, nothing))), given)
+    obligations: list[Any] = []
+    shape.fit(if_then_else(condition, Fun({"asked": 1}), record), obligations)
+    assert not is_valid(conjunction(*obligations), given)
+    assert is_valid(disjunction(condition, conjunction(*obligations)), given)
+    with pytest.raises(InputError, match="a record of fields other is in no range"):
+        shape.fit(Fun({"other": 1}), obligations)
 
 
 def test_predicates_prove_and_refute_what_listed_sets_do(
