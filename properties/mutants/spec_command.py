@@ -143,7 +143,7 @@ def _list(mutants: Sequence[SpecMutant], console: Console) -> None:
         console.print(told, highlight=False, markup=False, soft_wrap=True)
 
 
-_COLUMNS = "mutants", "noticed by a property", "by conformance alone", "explained", "alive"
+_COLUMNS = "mutants", "noticed by a property", "by conformance alone", "explained", "not noticed"
 
 
 def _show(results: Sequence[Judged], console: Console) -> None:
@@ -186,8 +186,8 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
         "reason, or is *not explained*. Bounds are no rules, and are left as they are; so are "
         "comparisons of a constant, which choose among rules, and those within `LET` and `IF` "
         "that stand on lines of their own. Where an expression has no value TLC says so, and the "
-        "row fails. A row is not asked where it has too many states for all mutants that are "
-        "left."
+        "row fails. A row is not asked to the end where all mutants that are left have too many "
+        "states: what it would notice is not known."
     )
     yield ""
     yield f"| module | {' | '.join(_COLUMNS)} |"
@@ -197,7 +197,10 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
     for result in results:
         yield from ("", f"## {result.trials.module}", "")
         if result.trials.unasked:
-            yield from (f"Not asked: {', '.join(f'`{cfg}`' for cfg in result.trials.unasked)}.", "")
+            yield from (
+                f"Not asked to the end: {', '.join(f'`{cfg}`' for cfg in result.trials.unasked)}.",
+                "",
+            )
         yield from ("| mutant | noticed by |", "|---|---|")
         for name, by in result.trials.found.items():
             why = f": {result.explained[name]}" if name in result.explained else ""

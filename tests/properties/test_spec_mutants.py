@@ -139,7 +139,7 @@ def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
     }
     assert trials.unasked == ("ok",)
     told = "\n".join(spec_command.page([spec_command.Judged(trials, {})]))
-    assert "Not asked: `ok`." in told
+    assert "Not asked to the end: `ok`." in told
     assert "nothing that was asked: not explained" in told
 
 
