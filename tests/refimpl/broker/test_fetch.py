@@ -168,6 +168,32 @@ def test_a_session_that_is_not_known_is_refused() -> None:
     assert Refused("Fetch", "FETCH_SESSION_ID_NOT_FOUND") in cluster.told
 
 
+def test_in_a_session_who_was_served_comes_last_the_next_time() -> None:
+    """KIP-74."""
+    other = m.TopicPartition("orders", 1)
+    cluster = Cluster()
+    cluster.decide(1, 1, (1,), partitions=(ORDERS, other))
+    cluster.produce(batch_of(b"a"), batch_of(b"b"))
+    cluster.ask(m.ProduceRequest(1, 100, [(other, batch_of(b"c"))]))
+    both = (m.FetchPartition(ORDERS, 0), m.FetchPartition(other, 0))
+    (begun,) = cluster.ask(m.FetchRequest(both, 0, max_bytes=1, session_epoch=0))
+    assert [one.partition for one in begun.partitions if one.records] == [ORDERS]
+    again = m.FetchRequest((), 0, max_bytes=1, session_id=begun.session_id, session_epoch=1)
+    (answer,) = cluster.ask(again)
+    assert [one.partition for one in answer.partitions if one.records] == [other]
+
+
+def test_topics_that_are_described_and_missing_are_asked_for() -> None:
+    cluster = committed()
+    (answer,) = [
+        one
+        for one in cluster.ask(m.MetadataRequest(("orders", "u"), True))
+        if isinstance(one, m.MetadataResponse)
+    ]
+    assert [one.partition for one in answer.partitions] == [ORDERS]
+    assert answer.errors == {"u": "UNKNOWN_TOPIC_OR_PARTITION"}
+
+
 # Batches on their way
 
 

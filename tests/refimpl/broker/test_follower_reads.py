@@ -38,6 +38,13 @@ def test_a_consumer_is_sent_to_the_replica_of_its_rack_that_is_furthest() -> Non
     assert preferred(cluster, 0, "b") == (3, 0)
 
 
+def test_a_replica_has_what_its_log_starts_with() -> None:
+    cluster = led()
+    cluster.follow(2, 1, log_start_offset=0)
+    cluster.follow(3, 1, log_start_offset=1)
+    assert preferred(cluster, 0, "b") == (2, 0)
+
+
 def test_one_that_waits_is_answered_at_once() -> None:
     (answer,) = led().fetch(1, rack_id="b", max_wait_ms=1000)
     assert answer.partitions[0].preferred_read_replica == 2
