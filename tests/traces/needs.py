@@ -1,9 +1,9 @@
-"""Every need of every check, and a trace that shows what the check would say without the need.
+"""Needs of checks, with traces that show what a check would say if it did not declare one.
 
 `data/needs.ndjson` holds the traces: a seed, an injected anomaly or none, and what is taken away.
 With its needs the check then answers *not checked*; were one of them not declared, it would turn
-its answer round. `python -m tests.traces.needs --seconds 300` looks for such traces on fresh seeds
-and writes the file: `shown` needs first, then `open` ones, for which none has been found.
+its answer round. `python -m tests.traces.needs --seconds 300` looks for more on fresh seeds, adds
+them to the file, and prints every verdict that is turned round although all needs are declared.
 """
 
 import argparse
@@ -135,17 +135,10 @@ def false_verdicts(before: Looked, after: Looked) -> list[str]:
     return [c.id for c in CHECKS.values() if turned(before.verdict(c), after.verdict(c))]
 
 
-def kept() -> tuple[dict[Shown, list[Need]], set[Need]]:
-    """The traces of the file with what each shows, and the needs that none shows."""
-    shown: dict[Shown, list[Need]] = {}
-    missing: set[Need] = set()
-    for line in FILE.read_text().splitlines() if FILE.exists() else ():
-        entry = json.loads(line)
-        if "open" in entry:
-            missing |= {(entry["open"], need) for need in entry["needs"]}
-        else:
-            shown[Shown.from_json(entry)] = [_need(words) for words in entry["shows"]]
-    return shown, missing
+def kept() -> dict[Shown, list[Need]]:
+    """The traces of the file with what each shows."""
+    entries = [json.loads(line) for line in FILE.read_text().splitlines()]
+    return {Shown.from_json(one): [_need(words) for words in one["shows"]] for one in entries}
 
 
 def _need(words: str) -> Need:
@@ -154,25 +147,21 @@ def _need(words: str) -> Need:
 
 
 def write_down(shown: Mapping[Shown, Iterable[Need]]) -> None:
-    """As few of these traces as show all that they show together, and what none shows."""
+    """As few of these traces as show all that they show together."""
     left = {need for needs in shown.values() for need in needs} & declared()
     lines: list[dict[str, Any]] = []
-    missing = declared() - left
     while left:
         best = max(shown, key=lambda one: (len(left & set(shown[one])), str(one)))
         mine = sorted(left & set(shown[best]))
         lines.append(best.as_json() | {"shows": [" ".join(need) for need in mine]})
         left -= set(mine)
     lines.sort(key=lambda entry: (entry["anomaly"] or "", entry["seed"], entry["without"]))
-    for check in sorted({check for check, _ in missing}):
-        needs = sorted(need for of, need in missing if of == check)
-        lines.append({"open": check, "needs": needs})
     FILE.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def search(random: Random, seconds: float, every_trace: bool) -> dict[Shown, list[Need]]:
     """Look for needs that are not shown yet; what is wrong is printed."""
-    shown = {one: needs for one, needs in kept()[0].items() if set(needs) <= declared()}
+    shown = {one: needs for one, needs in kept().items() if set(needs) <= declared()}
     left = declared() - {need for needs in shown.values() for need in needs}
     until, judged, names = process_time() + seconds, 0, [None, *MUTATIONS]
     while process_time() < until:

@@ -77,6 +77,7 @@ def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None,
         ("hide_what_was_committed", 12762, "partitions"),
         # a consumer that does not tell which replica answered, beside others that do
         ("lower_the_high_watermark", 233427, "replica"),
+        ("start_elsewhere", 672877, "invoked_ns"),  # of the assignment that told where to begin
     ],
 )
 def test_nor_did_it_where_it_once_had(name: str | None, seed: int, field: str) -> None:

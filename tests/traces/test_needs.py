@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.traces.evidence import Removal
-from tests.traces.needs import looked, trace_of, turned
+from tests.traces.needs import false_verdicts, kept, looked, needed, trace_of, turned, with_all
 from traces.checks.catalogue import CHECKS
 from traces.verdict import NOT_CHECKED
 
@@ -30,3 +30,11 @@ def test_who_lacks_what_it_needs_is_not_checked_and_all_others_say_the_same() ->
             assert not turned(before.verdict(check), verdict), (words, check.id)
     needed = {need for check in CHECKS.values() for need in (*check.needs, *check.closed)}
     assert needed - shown == ELSEWHERE
+
+
+def test_who_did_not_declare_a_need_would_turn_its_answer_round() -> None:
+    for one, needs in kept().items():
+        before = with_all(one.seed, one.anomaly)
+        after = looked(one.removal(trace_of(one.seed, one.anomaly)))
+        assert false_verdicts(before, after) == [], one
+        assert set(needs) <= set(needed(before, after)), one

@@ -137,7 +137,7 @@ def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
     "reading starts where it was told to",
     found="time{s} reading began elsewhere than told",
     formula="first read after seek, assign or reset to o ⇒ at o or the next visible record",
-    needs="assign.offset proof read.inv",
+    needs="assign.offset moved.inv proof read.inv",
     closed="SEEN MOVES",
     unless=TRUNCATED,
     looks_at="reads after a seek, a reset, or an assignment with an offset",
