@@ -5,8 +5,10 @@ from typing import Any
 
 from attrs import define, field
 
+from chaos.group_recorder import GroupRecorder
 from chaos.protocol_events import Trace
 from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
+from chaos.recording import BEYOND
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
 from refimpl.events import Header, Json
@@ -28,8 +30,12 @@ class LiveRecorder:
     clock: Callable[[], int]
     hosts: Hosts = field(factory=dict[int, Any])
     partitions: dict[TopicPartition, Replication] = field(factory=dict[TopicPartition, Replication])
+    groups: list[GroupRecorder] = field(factory=list[GroupRecorder])
     _registrations: Registrations = field(init=False)
     _watchers: dict[type, Callable[[int, Any], None]] = field(init=False)
+    _of_groups: dict[type, list[Callable[[int, Any], None]]] = field(
+        factory=dict[type, list[Callable[[int, Any], None]]]
+    )
 
     def __attrs_post_init__(self) -> None:
         """Know what each observation is in the words of the spec."""
@@ -39,9 +45,20 @@ class LiveRecorder:
             **self._registrations.watchers(),
         }
 
+    def record_group(self, group: GroupRecorder) -> None:
+        """Record a group as well, of which nobody is a member yet."""
+        self.groups.append(group)
+
+        def watch(kind: type, watcher: Callable[[int, Any], None]) -> None:
+            self._of_groups.setdefault(kind, []).append(watcher)
+
+        group.attach(watch)
+
     def observe(self, who: int, seen: Any) -> None:
         """One observation of a node, or of the controller."""
         kind = seen.__class__
+        for of_group in self._of_groups.get(kind, ()):
+            of_group(who, seen)
         name: TopicPartition | None = getattr(seen, "partition", None)
         if name is not None and name.topic != self.topic:
             return
@@ -64,5 +81,10 @@ class LiveRecorder:
         for one in self.partitions.values():
             trace: Trace = one.trace
             yield Header(run, trace.spec, trace.subject, constants).line()
+            for event in trace.events(run):
+                yield event.line()
+        for group in self.groups:
+            trace = group.trace()
+            yield Header(run, trace.spec, trace.subject, group.constants(BEYOND)).line()
             for event in trace.events(run):
                 yield event.line()

@@ -18,9 +18,11 @@ from properties.tla.errors import Unusable
 def faults(runs: int, seed: int, each: int, out: Path, events: Path) -> None:
     """Real clients write to three brokers that are killed, paused and cut off meanwhile.
 
-    The clients are librdkafka's and reach the brokers by TCP. Their histories go to --out, for
-    `highwater check`; the steps of the brokers to --events, for `highwater validate`. Every third
-    run writes with acks=1 and lets anybody lead, so records are lost, which is allowed there.
+    The clients are librdkafka's and reach the brokers by TCP; two of them are a group, whose
+    members come and go, of the classic protocol and of KIP-848's by turns. Their histories go to
+    --out, for `highwater check`; the steps of brokers and coordinators to --events, for `highwater
+    validate`. Every third run writes with acks=1 and lets anybody lead, so records are lost, which
+    is allowed there.
     """
     for needed in ("confluent_kafka", "kio"):
         if find_spec(needed) is None:
@@ -35,8 +37,10 @@ def faults(runs: int, seed: int, each: int, out: Path, events: Path) -> None:
         steps += done.steps
         click.echo(
             f"{done.plan.name}: {done.acknowledged} records acknowledged, {done.failed} not,"
-            f" {done.steps} steps; {_told(done.faults)}"
+            f" {done.steps} steps, {done.group_steps} of the group; {_told(done.faults)}"
         )
+        if done.group_ended:
+            click.echo(f"{done.plan.name}: the group is recorded until {done.group_ended}")
     click.echo(
         f"{runs} runs, {acknowledged:,} records acknowledged, {total.total()} faults,"
         f" {steps:,} steps of the brokers"

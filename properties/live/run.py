@@ -11,11 +11,18 @@ from typing import Any
 import orjson
 from attrs import define, field, frozen
 
+from chaos.classic_recorder import ClassicGroupRecorder
+from chaos.consumer_recorder import ConsumerGroupRecorder
+from chaos.group_recorder import GroupRecorder
 from chaos.live import LiveRecorder
 from chaos.recording import REPLICATION
+from properties.live.members import GROUP, HEARTBEAT_MS, SESSION_MS, Members
 from refimpl.broker.control_messages import PREFERRED, ElectLeadersRequest
 from refimpl.broker.messages import TopicPartition
 from refimpl.edge import BlockingCluster
+from refimpl.machines.replica import Replica
+from refimpl.storage.coordinator_records import OFFSETS_TOPIC
+from refimpl.storage.schema import Uuid
 from traces.record import recorded
 
 BROKERS = (1, 2, 3)
@@ -27,6 +34,11 @@ SETTINGS = {
     "replica.socket.timeout.ms": "500",  # for answers that were lost on a link that is cut
     "replica.fetch.wait.max.ms": "200",
     "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
 }
 
 
@@ -44,6 +56,11 @@ class Plan:
     timeout_ms: int = 1500
 
     @property
+    def protocol(self) -> str:
+        """Of the group that reads: classic, or KIP-848's."""
+        return "classic" if self.seed % 2 else "consumer"
+
+    @property
     def name(self) -> str:
         """By which files and folders are called."""
         return f"live-{self.seed}-{'safe' if self.safe else 'unsafe'}"
@@ -58,6 +75,10 @@ class Recorded:
     failed: int
     faults: Counter[str]
     steps: int
+    #: Of them, what the group's coordinators did
+    group_steps: int
+    #: Why the group is not recorded to the end, if it is not
+    group_ended: str
 
 
 @define(eq=False)
@@ -68,6 +89,7 @@ class Running:
     cluster: Any
     writer: Any
     reader: Any
+    members: Members
     rng: Random
     faults: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     counts: Counter[str] = field(factory=Counter[str])
@@ -88,7 +110,7 @@ class Running:
         self.read()
 
     def settle(self) -> None:
-        """Nothing is wrong any more: all acknowledged, everybody in sync."""
+        """Nothing is wrong any more: all acknowledged, everybody in sync, and all is committed."""
         self.cluster.heal()
         for broker in BROKERS:
             if not self.cluster.hosts[broker].up:
@@ -98,6 +120,7 @@ class Running:
         self.cluster.until(self._is_whole, timeout_ms=180_000)
         self.writer.flush(180)
         self.read()
+        self._drain()
 
     def write_alone(self, count: int) -> None:
         """Write to a leader without followers until it acknowledged something, if it ever does."""
@@ -109,6 +132,7 @@ class Running:
     def read(self) -> None:
         """Take what is there for the consumer."""
         self.reader.consume(500, 0.01)
+        self.members.work()
 
     def leader(self) -> int:
         """Of the first partition; any broker while there is none."""
@@ -126,6 +150,19 @@ class Running:
 
     def _is_whole(self) -> bool:
         return all(len(self.cluster.isr(TOPIC, one)) == 3 for one in range(PARTITIONS))
+
+    def _drain(self) -> None:
+        """Let the group come to the end, however often it has to begin anew."""
+        until = time.monotonic() + 180
+        while not self.members.have_committed(self._ends()):
+            if time.monotonic() > until:
+                raise TimeoutError(f"the group {GROUP} has not come to {self._ends()} in 180 s")
+
+    def _ends(self) -> list[int]:
+        numbers = range(PARTITIONS)
+        leaders = [self.cluster.leader(TOPIC, one) for one in numbers]
+        of = self.cluster.high_watermark
+        return [of(TOPIC, one, leader) for one, leader in zip(numbers, leaders, strict=True)]
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
@@ -279,8 +316,13 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
             "unclean.leader.election.enable": str(not plan.safe).lower(),
         }
         cluster.create_topic(TOPIC, assignments=assignments, configs=configs)
-        writer, reader = _clients(cluster.bootstrap, folder, plan)
-        run = Running(plan, cluster, writer, reader, rng)
+        names = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        topic_id = cluster.controller.controller.metadata.topics[TOPIC].topic_id
+        group = _group_recorder(plan.protocol, recorder, names, topic_id)
+        recorder.record_group(group)
+        writer, reader, members = _clients(cluster.bootstrap, folder, plan)
+        run = Running(plan, cluster, writer, reader, members, rng)
+        members.join()
         run.write(20)
         run.settle()
         chosen = rng.sample(FAULTS, min(plan.faults, len(FAULTS)))
@@ -289,18 +331,37 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
         for fault in chosen:
             fault(run)
             run.settle()
-        writer.close()
-        reader.close()
+            members.replace_one(rng)
+        run.settle()
+        for client in (writer, reader, members):
+            client.close()
         (folder / "meta.json").write_bytes(orjson.dumps({"faults": run.faults}))
         _scan(folder, cluster.bootstrap)
     lines = list(recorder.lines(plan.name, REPLICATION))
     events.mkdir(parents=True, exist_ok=True)
     (events / f"{plan.name}.events.ndjson").write_bytes(b"".join(lines))
-    return Recorded(plan, run.acknowledged.total(), run.failed, run.counts, len(lines) - PARTITIONS)
+    steps = len(lines) - PARTITIONS - 1
+    of_group = len(group.steps), group.ended
+    return Recorded(plan, run.acknowledged.total(), run.failed, run.counts, steps, *of_group)
 
 
-def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any]:
-    """A producer and a consumer of librdkafka, recorded; both ask often who leads now."""
+def _group_recorder(
+    protocol: str, recorder: LiveRecorder, names: list[TopicPartition], topic_id: bytes
+) -> GroupRecorder:
+    """Of the group of the run's members."""
+
+    def replica_of(broker: int) -> Replica:
+        return recorder.hosts[broker].node.partitions[TopicPartition(OFFSETS_TOPIC, 0)].replica
+
+    about = GROUP, recorder.clock, replica_of
+    if protocol == "classic":
+        return ClassicGroupRecorder(*about, partitions=names)
+    return ConsumerGroupRecorder(*about, topics={TOPIC: Uuid(topic_id)}, names=names)
+
+
+def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any, Members]:
+    """A producer, a consumer and a group's first members, all of librdkafka and recorded; they ask
+    often who leads now."""
     client: Any = import_module("confluent_kafka")
     common = {"bootstrap.servers": bootstrap, "log_level": 0, "retry.backoff.ms": 10}
     common |= {"topic.metadata.refresh.interval.ms": 50, "reconnect.backoff.ms": 10}
@@ -313,7 +374,9 @@ def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any]:
     writer = recorded(client.Producer, folder, {**common, **produce})
     reader = recorded(client.Consumer, folder, {**common, **consume})
     reader.assign([client.TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
-    return writer, reader
+    members = Members(TOPIC, plan.protocol, common, folder)
+    members.join()
+    return writer, reader, members
 
 
 def _scan(folder: Path, bootstrap: str) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 import traces
 from properties.live import run as live
-from properties.live.run import Plan, record
+from properties.live.run import PARTITIONS, Plan, record
+from properties.mutants.catalogue import applied, catalogue
 from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import TraceVerdict, validate_all
 from properties.tla.tracefile import read_traces
@@ -39,14 +40,26 @@ def test_a_run_under_faults_keeps_its_promises_and_is_a_behaviour_of_the_spec(
     assert [one.why for one in steps if not one.accepted] == []
     taken = {event.action for one in steps for event in one.taken}
     assert {"Fence", "Restart", "ExpandIsr", "ShrinkIsr", "Fetch", "Write"} <= taken
+    assert {"Join", "SyncLeader", "TakeCommit", "Leave", "Load", "Replicate"} <= taken
 
 
 def test_with_acks_1_the_loss_is_seen_and_allowed(tmp_path: Path) -> None:
     verdicts, steps = recorded(
-        tmp_path, Plan(1, safe=False, faults=1, timeout_ms=PATIENT_MS), live.cut_then_kill
+        tmp_path, Plan(2, safe=False, faults=1, timeout_ms=PATIENT_MS), live.cut_then_kill
     )
     assert verdicts["L4"].verdict == "allowed"
     assert all(one.accepted for one in steps)
+    group = {event.action for one in steps[PARTITIONS:] for event in one.taken}
+    assert {"Join", "TakeCommit", "Leave", "Load"} <= group
+
+
+def test_a_coordinator_that_keeps_its_generation_is_refused_at_that_step(tmp_path: Path) -> None:
+    with applied(catalogue()["the_generation_stays"]):
+        _, steps = recorded(tmp_path, Plan(1, faults=1, timeout_ms=PATIENT_MS), live.kill_leader)
+    *of_partitions, group = steps
+    assert all(one.accepted for one in of_partitions)
+    assert not group.accepted
+    assert group.why == "generation: the spec has 1, the event 0"
 
 
 def test_a_leader_that_waits_for_nobody_is_found_by_both(
