@@ -4,8 +4,8 @@ Members are the ids "1" to "M". A request and what it is answered at once are on
 that the coordinator gives later reach their clients in the step in which they are given.
 """
 
-from collections.abc import Hashable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, ClassVar
 
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction, each, of
 from properties.modules.descriptor import Module
@@ -31,23 +31,18 @@ NO_COMMIT = Rec.of(member=0, partition=0, generation=0)
 INSTANCE = "instance"
 
 
-class ClassicGroup(Binding):
-    """A coordinator's group, consumers 1..M, and one commit under way."""
-
-    module = "ClassicGroup"
-    knobs: ClassVar = {"Dropped": "none"}
+class ClassicMembers(Binding):
+    """A coordinator's group and consumers 1..M: how they come, are assigned something, and go."""
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.ids = tuple(range(1, constants["M"] + 1))
         self.partitions = tuple(range(1, constants["P"] + 1))
         self.max_generation: int = constants["MaxGeneration"]
         self.statics: frozenset[int] = constants["Statics"]
-        self.commits: bool = constants["Commits"]
         self.cooperative: bool = constants["Cooperative"]
         self.group = Group()
         self.given: frozenset[int] = frozenset()  # ids that were ever given out
         self.consumers = tuple([ClassicConsumer(self.cooperative) for _ in self.ids])
-        self.commit: tuple[int, int, int] | None = None  # member, partition, generation
 
     # What comes of an operation
 
@@ -60,9 +55,12 @@ class ClassicGroup(Binding):
                 case JoinResponse(error=None):
                     self._consumer(token).joined(response.generation)
                 case SyncResponse(error=None):
-                    self._consumer(-token).assigned(response.assignment)
+                    self._assigned(-token, response.assignment)
                 case JoinResponse() | SyncResponse() | HeartbeatResponse() | LeaveResponse():
                     pass
+
+    def _assigned(self, m: int, assignment: bytes) -> None:
+        self._consumer(m).assigned(assignment)
 
     def _consumer(self, m: int) -> ClassicConsumer:
         return self.consumers[m - 1]
@@ -140,14 +138,15 @@ class ClassicGroup(Binding):
         said: dict[Hashable, Hashable] = {
             p: n for p, n in zip(self.partitions, to, strict=True) if n
         }
-        owners = frozenset(p for _, one in self._claimants() for p in one.owned)
+        claims = [(n, self._claims(consumer)) for n, consumer in self._claimants()]
+        owners = frozenset(p for _, claimed in claims for p in claimed)
         for p in self.partitions:
             if p not in said and not (self.cooperative and p in owners):
                 raise Environment
         if any(str(n) not in self.group.members for n in said.values()):
             raise Environment
-        for n, consumer in self._claimants():
-            check_assignment(said, dict.fromkeys(consumer.owned, n))
+        for n, claimed in claims:
+            check_assignment(said, dict.fromkeys(claimed, n))
         self._take(step)
 
     def sync(self, m: int) -> None:
@@ -182,6 +181,10 @@ class ClassicGroup(Binding):
             and self._consumer(n).generation == self.group.generation
         ]
 
+    def _claims(self, consumer: ClassicConsumer) -> frozenset[Hashable]:
+        """What a leader takes for a member's, by what that one knows."""
+        return consumer.owned
+
     # Members go, and time passes
 
     def leave(self, m: int) -> None:
@@ -211,25 +214,6 @@ class ClassicGroup(Binding):
         else:
             raise OtherAction
 
-    # Commits
-
-    def send_commit(self, m: int, p: int) -> None:
-        if not self.commits or self.commit is not None:
-            raise Environment
-        self.commit = (m, p, self._consumer(m).commit(p))
-
-    def take_commit(self) -> None:
-        if self.commit is None:
-            raise OtherAction
-        m, _, generation = self.commit
-        self.group.check_commit(str(m), generation, self._instance(m))
-        self.commit = None
-
-    def lose_commit(self) -> None:
-        if self.commit is None:
-            raise OtherAction
-        self.commit = None
-
     def load(self, state: Mapping[str, Value]) -> None:
         phases = dict(zip(self.ids, state["phase"], strict=True))
         self.given = frozenset(m for m, phase in phases.items() if phase != "none")
@@ -255,8 +239,6 @@ class ClassicGroup(Binding):
                 for generation, owned in zip(state["believes"], state["owned"], strict=True)
             ]
         )
-        c = state["commit"]
-        self.commit = (c["member"], c["partition"], c["generation"]) if c["member"] else None
 
     def _loaded(self, m: int, phase: str, state: Mapping[str, Value]) -> Member:
         given = [p for p in self.partitions if state["assignment"][p - 1] == m]
@@ -274,12 +256,46 @@ class ClassicGroup(Binding):
         )
 
 
-def _phase(c: ClassicGroup, m: int) -> str:
+class ClassicGroup(ClassicMembers):
+    """Them, and one commit under way."""
+
+    module = "ClassicGroup"
+    knobs: ClassVar = {"Dropped": "none"}
+
+    def __init__(self, constants: Mapping[str, Value]) -> None:
+        super().__init__(constants)
+        self.commits: bool = constants["Commits"]
+        self.commit: tuple[int, int, int] | None = None  # member, partition, generation
+
+    def send_commit(self, m: int, p: int) -> None:
+        if not self.commits or self.commit is not None:
+            raise Environment
+        self.commit = (m, p, self._consumer(m).commit(p))
+
+    def take_commit(self) -> None:
+        if self.commit is None:
+            raise OtherAction
+        m, _, generation = self.commit
+        self.group.check_commit(str(m), generation, self._instance(m))
+        self.commit = None
+
+    def lose_commit(self) -> None:
+        if self.commit is None:
+            raise OtherAction
+        self.commit = None
+
+    def load(self, state: Mapping[str, Value]) -> None:
+        super().load(state)
+        c = state["commit"]
+        self.commit = (c["member"], c["partition"], c["generation"]) if c["member"] else None
+
+
+def _phase(c: ClassicMembers, m: int) -> str:
     phase = classic_phase(c.group, str(m))
     return "gone" if phase == "none" and m in c.given else phase
 
 
-def _assignment(c: ClassicGroup) -> tuple[int, ...]:
+def _assignment(c: ClassicMembers) -> tuple[int, ...]:
     """Whose each partition is, while the group is stable; before, nobody is told anything."""
     stable = c.group.state == "Stable"
     there = [(int(id), one.assignment) for id, one in c.group.members.items()] if stable else []
@@ -293,14 +309,14 @@ def _commit(c: ClassicGroup) -> Rec:
     return Rec.of(member=member, partition=partition, generation=generation)
 
 
-ClassicGroup.projection = {
+MEMBERS: Mapping[str, Callable[[Any], Value]] = {
     **of(CLASSIC_GROUP, lambda c: c.group),
     **each(CLASSIC_CONSUMER, lambda c: c.consumers),
     "leader": lambda c: int(c.group.leader or 0),
     "phase": lambda c: tuple([_phase(c, m) for m in c.ids]),
     "assignment": _assignment,
-    "commit": _commit,
 }
+ClassicGroup.projection = {**MEMBERS, "commit": _commit}
 
 MODULE = Module(
     binding=ClassicGroup,

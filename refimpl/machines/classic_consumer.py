@@ -42,9 +42,12 @@ class ClassicConsumer:
         kept its word has given nothing away in a generation that the consumer was in. (Kafka's
         clients keep it until they hear of their assignment.)
         """
-        self.missed, self.counted = frozenset(), 0
-        if generation not in (self.generation, self.generation + 1):
-            self.owned, self.missed = frozenset(), self.owned
+        self.counted = 0
+        if generation == self.generation:
+            return  # the same answer again: what it gave up it still has to join again for
+        late = generation != self.generation + 1
+        self.missed = self.owned if late else frozenset()
+        self.owned = frozenset() if late else self.owned
         self.generation = generation
 
     def assigns(self, partitions: int) -> None:
@@ -70,7 +73,7 @@ class ClassicConsumer:
 
     def lost(self) -> None:
         """It is no member any more, or not of the group's generation: others may own it all."""
-        self.generation, self.owned = NO_GENERATION, frozenset()
+        self.generation, self.owned, self.missed = NO_GENERATION, frozenset(), frozenset()
         self.counted = 0
 
     def commit(self, partition: Partition) -> int:

@@ -8,36 +8,53 @@
 (* A leader goes by what members say that they own when they join. Who      *)
 (* hears then that it has missed a generation has given that up by the time *)
 (* it is told its assignment, and has to remember that it said so.          *)
-EXTENDS ClassicGroup
+EXTENDS Naturals, FiniteSets
 
-CONSTANT Rejoins   \* after giving up "all" that it had said it owns; only what it still "owned"
+CONSTANTS
+    M,             \* members 1..M
+    P,             \* partitions 1..P
+    MaxGeneration, \* bound: generations in which somebody still joins again unasked
+    Statics,       \* members that are processes of one static instance
+    Dropped,       \* as in ClassicGroup
+    Rejoins        \* after giving up "all" that it had said it owns; only what it still "owned"
                    \* when it was told its assignment; "never"
-ASSUME Cooperative /\ ~Commits /\ Rejoins \in {"all", "owned", "never"}
+ASSUME Rejoins \in {"all", "owned", "never"}
 
 VARIABLES
+    state, generation, leader, initial, phase, assignment, believes, owned,  \* as in ClassicGroup
     missed,  \* per client: what it gave up when it heard of its generation, and had said to own
     must     \* per client: it has to join again
 
-all == <<vars, missed, must>>
+G == INSTANCE ClassicGroup WITH
+    commit <- [member |-> 0, partition |-> 0, generation |-> 0], Commits <- FALSE,
+    Cooperative <- TRUE
 
-RejoinInit == Init /\ missed = [m \in Members |-> {}] /\ must = [m \in Members |-> FALSE]
+Members == 1..M
+Partitions == 1..P
+Nobody == 0
+vars == <<state, generation, leader, initial, phase, assignment, believes, owned, missed, must>>
+
+Init == G!Init /\ missed = [m \in Members |-> {}] /\ must = [m \in Members |-> FALSE]
 
 -----------------------------------------------------------------------------
 (* What a leader has heard.                                                 *)
 Said(m) == owned[m] \cup missed[m]
-Heads(m, p) == IsCurrent(m) /\ p \in Said(m) /\ phase[m] # "absent"
-Alone(m, p) == \A n \in Members \ {m} : ~Heads(n, p)
+Claims(m, p) == G!IsCurrent(m) /\ p \in Said(m) /\ phase[m] # "absent"
+Alone(m, p) == \A n \in Members \ {m} : ~Claims(n, p)
 
 (* It gives away nothing that somebody else says to own, and leaves that    *)
-(* out for a round. In later generations it lets everybody keep what it     *)
-(* has, so that there is an end of it.                                      *)
-MayAssign(to) ==
+(* out for a round.                                                         *)
+Sensible(to) ==
     \A p \in Partitions :
-        /\ to[p] = Nobody => \E m \in Members : Heads(m, p)
-        /\ to[p] # Nobody => to[p] \in In(phase)
-        /\ \A m \in Members : Heads(m, p) =>
-            /\ to[p] \in {m, Nobody}
-            /\ generation >= MaxGeneration /\ Alone(m, p) => to[p] = m
+        /\ to[p] = Nobody => \E m \in Members : Claims(m, p)
+        /\ to[p] # Nobody => to[p] \in G!In(phase)
+NotOwnedByOthers(to) ==
+    \A p \in Partitions, m \in Members : to[p] # Nobody /\ Claims(m, p) => to[p] = m
+
+(* In later generations it lets everybody keep what it has, so that there   *)
+(* is an end of it.                                                         *)
+Settled(to) ==
+    \A p \in Partitions, m \in Members : Claims(m, p) /\ Alone(m, p) => to[p] = m
 
 (* What clients know after a step in which some are told their assignment,  *)
 (* and some join again.                                                     *)
@@ -48,65 +65,88 @@ GaveUp(m) ==
 
 Knows(told, joins) ==
     /\ missed' = [m \in Members |->
-        IF m \in told \/ m \notin In(phase') THEN {}
+        IF m \in told \/ m \notin G!In(phase') THEN {}
         ELSE IF believes'[m] # believes[m]
              THEN IF believes'[m] > believes[m] + 1 THEN owned[m] ELSE {}
              ELSE missed[m]]
     /\ must' = [m \in Members |->
-        IF m \notin In(phase') THEN FALSE
+        IF m \notin G!In(phase') THEN FALSE
         ELSE IF m \in told THEN must[m] \/ GaveUp(m)
         ELSE m \notin joins /\ must[m]]
 
-Assign(m, to) ==
-    /\ IsCurrent(m) /\ state = "CompletingRebalance" /\ leader = m
-    /\ MayAssign(to)
+SyncLeader(m, to) ==
+    /\ m \in G!In(phase) /\ believes[m] = generation
+    /\ state = "CompletingRebalance" /\ leader = m
+    /\ Sensible(to)
+    /\ Dropped # "rounds" => NotOwnedByOthers(to)
+    /\ generation < MaxGeneration \/ Settled(to)
     /\ state' = "Stable" /\ assignment' = to
-    /\ UNCHANGED <<generation, leader, initial, believes, commit>>
+    /\ UNCHANGED <<generation, leader, initial, believes>>
     /\ LET told == {n \in Members : n = m \/ phase[n] = "syncing"} IN
         /\ phase' = [n \in Members |-> IF n \in told THEN "in" ELSE phase[n]]
-        /\ owned' = Take(told, to)
+        /\ owned' = G!Take(told, to)
         /\ Knows(told, {})
 
-Ask(m) == Sync(m) /\ Knows(IF state = "Stable" THEN {m} ELSE {}, {})
+Sync(m) == G!Sync(m) /\ Knows(IF state = "Stable" THEN {m} ELSE {}, {})
 
-(* With other metadata than before: it says to own less.                    *)
+(* A member joins again as it must, with other metadata than before: it     *)
+(* says to own less.                                                        *)
 JoinAgain(m) ==
-    /\ must[m] /\ m \in In(phase)
-    /\ Rebalance([phase EXCEPT ![m] = IF @ = "new" THEN @ ELSE "joining"], leader)
-    /\ Heard({}) /\ UNCHANGED commit /\ Knows({}, {m})
+    /\ must[m] /\ m \in G!In(phase)
+    /\ G!Rebalance([phase EXCEPT ![m] = IF @ = "new" THEN @ ELSE "joining"], leader)
+    /\ G!Heard({}) /\ Knows({}, {m})
 
-RejoinNext ==
-    \/ \E m \in Members, to \in [Partitions -> 0..M] : Assign(m, to)
-    \/ \E m \in Members : Ask(m)
+Join(m, news) == G!Join(m, news) /\ Knows({}, IF news \/ ~G!MissedAnswer(m) THEN {m} ELSE {})
+
+AskId(m) == G!AskId(m) /\ Knows({}, {})
+JoinPending(m) == G!JoinPending(m) /\ Knows({}, {})
+JoinStatic(m) == G!JoinStatic(m) /\ Knows({}, {})
+ReplaceStatic(m) == G!ReplaceStatic(m) /\ Knows({}, {})
+Leave(m) == G!Leave(m) /\ Knows({}, {})
+Expire(m) == G!Expire(m) /\ Knows({}, {})
+Lose(m) == G!Lose(m) /\ Knows({}, {})
+JoinTimer == G!JoinTimer /\ Knows({}, {})
+SyncTimer == G!SyncTimer /\ Knows({}, {})
+
+Next ==
+    \/ \E m \in Members : AskId(m)
+    \/ \E m \in Members : JoinPending(m)
+    \/ \E m \in Members : JoinStatic(m)
+    \/ \E m \in Members : ReplaceStatic(m)
+    \/ \E m \in Members, news \in BOOLEAN : Join(m, news)
     \/ \E m \in Members : JoinAgain(m)
-    \/ \E m \in Members, news \in BOOLEAN :
-        Join(m, news) /\ Knows({}, IF news \/ ~MissedAnswer(m) THEN {m} ELSE {})
-    \/ /\ \/ \E m \in Members : \/ AskId(m) \/ JoinPending(m) \/ JoinStatic(m) \/ ReplaceStatic(m)
-                                \/ Leave(m) \/ Expire(m) \/ Lose(m)
-          \/ JoinTimer \/ SyncTimer
-       /\ Knows({}, {})
+    \/ \E m \in Members, to \in [Partitions -> 0..M] : SyncLeader(m, to)
+    \/ \E m \in Members : Sync(m)
+    \/ \E m \in Members : Leave(m)
+    \/ \E m \in Members : Expire(m)
+    \/ JoinTimer
+    \/ SyncTimer
+    \/ \E m \in Members : Lose(m)
+
+Spec == Init /\ [][Next]_vars
 
 (* A member that is asked to join hears it by a heartbeat, or has none and  *)
 (* its session ends.                                                        *)
-Answer(m) ==
-    /\ state = "PreparingRebalance" /\ m \in Silent(phase)
-    /\ \/ Expire(m) /\ Knows({}, {})
-       \/ Join(m, TRUE) /\ Knows({}, {m})
+Answers(m) ==
+    /\ state = "PreparingRebalance" /\ m \in G!Silent(phase)
+    /\ Expire(m) \/ Join(m, TRUE)
 
 (* Timers run, whoever asks for an id comes back with it, and whoever must  *)
 (* join again does so. Nobody need ever ask for its assignment.             *)
-RejoinSpec ==
-    /\ RejoinInit /\ [][RejoinNext]_all
-    /\ WF_all(JoinTimer /\ Knows({}, {})) /\ WF_all(SyncTimer /\ Knows({}, {}))
+FairSpec ==
+    /\ Spec /\ WF_vars(JoinTimer) /\ WF_vars(SyncTimer)
     /\ \A m \in Members :
-        /\ WF_all(phase[m] = "pending" /\ Expire(m) /\ Knows({}, {}))
-        /\ WF_all(Answer(m)) /\ WF_all(JoinAgain(m))
+        /\ WF_vars(phase[m] = "pending" /\ Expire(m))
+        /\ WF_vars(Answers(m)) /\ WF_vars(JoinAgain(m))
 
 -----------------------------------------------------------------------------
 (* Promises *)
 
+(* No two members own one partition in one generation.                      *)
+OneOwner == G!OneOwner
+
 (* Liveness: in the end every partition is somebody's.                      *)
-Covered == <>[](In(phase) = {} \/ (state = "Stable" /\ \A p \in Partitions : assignment[p] # Nobody))
+Covered == <>[](G!In(phase) = {} \/ (state = "Stable" /\ \A p \in Partitions : assignment[p] # Nobody))
 
 -----------------------------------------------------------------------------
 (* Probes: each must be violated, or the model never gets there. *)

@@ -786,6 +786,13 @@ def test_who_gave_something_up_with_a_missed_generation_joins_again_where_it_is_
     assert not consumer.assigned(["q"])
 
 
+def test_what_it_gave_up_is_not_forgotten_with_an_answer_that_is_heard_twice() -> None:
+    consumer = ClassicConsumer(cooperative=True, generation=1, owned=frozenset({"p"}))
+    consumer.joined(3)
+    consumer.joined(3)
+    assert consumer.assigned(())
+
+
 def test_who_leaves_owns_nothing_and_who_is_lost_is_in_no_generation() -> None:
     consumer = ClassicConsumer(cooperative=True, generation=4, owned=frozenset({"p"}))
     consumer.leave()
