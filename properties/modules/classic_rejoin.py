@@ -68,11 +68,13 @@ def _there(c: ClassicRejoin, m: int) -> bool:
     return str(m) in c.group.members
 
 
+def _missed(c: ClassicRejoin, m: int) -> frozenset[Hashable]:
+    return c.consumers[m - 1].missed if _there(c, m) else frozenset()
+
+
 ClassicRejoin.projection = {
     **MEMBERS,
-    "missed": lambda c: tuple(
-        [c.consumers[m - 1].missed if _there(c, m) else frozenset() for m in c.ids]
-    ),
+    "missed": lambda c: tuple([_missed(c, m) for m in c.ids]),
     "must": lambda c: tuple([_there(c, m) and m in c.must for m in c.ids]),
 }
 
