@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.traces.evidence import KEPT, Lines, Trace, every, removals
+from tests.traces.evidence import KEPT, Lines, Removal, Trace, every, removals
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines, verdicts
 from tests.traces.mutations import MUTATIONS, NotHere
@@ -86,6 +86,11 @@ def test_nor_did_it_where_it_once_had(name: str | None, seed: int, field: str) -
     for removal in every(trace, Random(seed)):
         if removal.what == field:
             assert not turned(before, judge(removal(trace))), str(removal)
+
+
+def test_offsets_that_a_producer_sent_in_a_line_that_is_gone_are_not_found_well() -> None:
+    trace = trace_of(3238421009, "take_it_of_a_former_owner")
+    assert not turned(judge(trace), judge(Removal("line", "i0#0 4")(trace)))
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)

@@ -93,7 +93,7 @@ def two_of_one_instance(p: Rows) -> list[Found]:
     found="transaction{s} of a partition's former owner {was} accepted after the new owner's",
     formula="m, then m′ given p; m′ sent its offsets in epoch e′ ≺ m did in epoch e < e′ ⇒ not ok",
     needs="sent_offsets.topic sent_offsets.partition sent_offsets.group sent_offsets.generation "
-    "sent_offsets.member",
+    "sent_offsets.member producers producers.whole",
     closed="sent_offsets.inv sent_offsets.ret assigned.topic assigned.partition assigned.group "
     "assigned.member assigned.inv assigned.ret consumers consumers.whole one_clock",
     spec="ConsumerGroup!OnlyHoldersCommit",
