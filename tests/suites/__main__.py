@@ -62,12 +62,15 @@ def ours(brokers: int) -> Generator[str]:
     """`highwater broker`, with its logs in files; answers the addresses."""
     highwater = Path(sys.executable).with_name("highwater")
     settings = {**SETTINGS, "offsets.topic.num.partitions": "2"}
+    port = free_port()
+    advertised = port if brokers == 1 else PROXY_PORT
+    settings["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{advertised}"
     if brokers > 1:
         settings |= CLUSTER_SETTINGS
-        settings["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{PROXY_PORT}"
     given = [f"--set={name}={value}" for name, value in settings.items()]
     with tempfile.TemporaryDirectory() as name:
-        command = [highwater, "broker", "--brokers", str(brokers), "--port", "0", "--data", name]
+        command = [highwater, "broker", "--brokers", str(brokers), "--data", name]
+        command += ["--port", "0" if brokers > 1 else str(port)]
         process = subprocess.Popen([*command, *given], stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None

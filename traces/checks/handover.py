@@ -147,7 +147,7 @@ def _silence(p: Partition, old: Ints, first: Ints) -> Ints:
     "every partition has an owner",
     found="partition{s} had no owner in a generation that lasted",
     formula="a generation that lasts: the partitions of the subscription are those of its members",
-    needs="assigned.topic assigned.group assigned.generation consumers",
+    needs="assigned.topic assigned.group assigned.generation consumers consumers.whole",
     closed="subscribe.topic subscribe.group rebalance.topic rebalance.generation rebalance.inv "
     "rebalance.group assigned.ret topics.partitions one_clock",
     unless="the generation ends within consumers.session_timeout_ms",
