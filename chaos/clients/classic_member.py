@@ -116,12 +116,13 @@ class ClassicMember(GroupMember):
             made = self.assignor.assign(members, topics)
             assignments = [(member, write_assignment(parts)) for member, parts in made.items()]
         who = self.group_generation, self.member_id, None, PROTOCOL_TYPE, body.protocol_name
-        self._ask_coordinator(g.SyncGroupRequest(GROUP, *who, assignments), self._synced)
+        request = g.SyncGroupRequest(GROUP, *who, assignments)
+        self._ask_coordinator(request, self._synced, self.group_generation)
 
     def _synced(self, response: Response, about: Any) -> None:
         body: g.SyncGroupResponse = response.body
-        if self.state != SYNCING:
-            return
+        if self.state != SYNCING or about != self.group_generation:
+            return  # a late answer is of a request that was given up, as its connection would be
         self.state = UNKNOWN
         if body.error in FENCED:
             self._lose(body.error)

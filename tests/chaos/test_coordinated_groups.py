@@ -112,6 +112,11 @@ def test_what_a_member_gave_up_with_a_missed_generation_is_somebodys_again() -> 
     assert build(Settings.draw(77737, **STORE)).go().violation is None
 
 
+def test_a_late_answer_about_a_generation_before_is_no_assignment_in_this_one() -> None:
+    """The member asked for its assignment in generation 3, and was told that of generation 2."""
+    assert build(Settings.draw(90379, **STORE)).go().violation is None
+
+
 def test_a_group_that_is_slow_and_goes_on_is_no_lack_of_progress() -> None:
     """Who commits before it processes commits record by record, and may have a long way to go."""
     slow: dict[str, Any] = {"commit_when": "before", "produce_ms": 3, "faults": (), "calm_ms": 600}
