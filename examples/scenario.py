@@ -3,7 +3,6 @@
 The client that writes is recorded in trace format v1, for `highwater check`.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -22,8 +21,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import Node, NotInTimeError, until
+from examples.kafka_jars import class_path, classes_option, jars_option
 from tests.kafka.judge import NoMavenError
-from tests.kafka.judge import jars as maven_jars
 from traces.record import recorded
 
 
@@ -163,6 +162,14 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
     and starts them for as long as the stack lasts. It is called with the flags, too.
     """
 
+    folder = click.Path(path_type=Path, file_okay=False)
+    kept = "Keep settings, logs and output of the brokers in this new folder."
+
+    @click.command(help=summary)
+    @click.argument("run", type=folder)
+    @jars_option
+    @classes_option
+    @click.option("--brokers", type=folder, help=kept)
     def main(
         run: Path, jars: Path | None, classes: Path | None, brokers: Path | None, **more: bool
     ) -> None:
@@ -171,12 +178,11 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
                 refuse(f"{run} is not empty: name a new folder for the recording")
             if brokers is not None and brokers.exists():
                 refuse(f"{brokers} exists: name a new folder for the brokers")
-            folder = brokers or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            home = brokers or Path(stack.enter_context(tempfile.TemporaryDirectory()))
             run.mkdir(parents=True, exist_ok=True)
             try:
-                patched = [str(classes.resolve())] if classes else []
-                classpath = os.pathsep.join([*patched, f"{(jars or maven_jars()).resolve()}/*"])
-                scenario = start(folder.resolve(), classpath, run, stack, **more)
+                where = home.resolve(), class_path(jars, classes)
+                scenario = start(*where, run, stack, **more)
                 values = scenario.play()
                 (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
                 scan(run, scenario.bootstrap)
@@ -188,28 +194,8 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
             sys.exit(1)
         click.echo("B survives: this Kafka keeps what it has acknowledged.")
 
-    folder = click.Path(path_type=Path, file_okay=False)
-    present = click.Path(path_type=Path, exists=True, file_okay=False)
-    arguments = [
-        click.Argument(["run"], type=folder),
-        click.Option(
-            ["--jars"],
-            type=present,
-            help="A folder of Kafka's jars, such as libs/ of a download.  "
-            "[default: 4.3.1, by Maven]",
-        ),
-        click.Option(
-            ["--classes"],
-            type=present,
-            help="A folder of classes to put before the jars: a Kafka with a patch.",
-        ),
-        click.Option(
-            ["--brokers"],
-            type=folder,
-            help="Keep settings, logs and output of the brokers in this new folder.",
-        ),
-    ]
-    return click.Command("main", callback=main, params=[*arguments, *flags], help=summary)
+    main.params.extend(flags)
+    return main
 
 
 def scan(run: Path, bootstrap: str) -> None:

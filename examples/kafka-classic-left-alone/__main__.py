@@ -19,14 +19,11 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from examples.brokers import NotInTimeError
 from tests.kafka.judge import Broker, Judge, NoMavenError
 
 TOPIC = GROUP = "classic-left-alone"
 EVERYTHING = {0, 1}
-
-
-class NotInTimeError(RuntimeError):
-    """What was waited for did not happen."""
 
 
 def play(where: str, patience_s: float) -> bool:

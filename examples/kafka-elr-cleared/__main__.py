@@ -20,8 +20,8 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import Node, NotInTimeError, cluster, until
+from examples.kafka_jars import class_path, jars_option
 from tests.kafka.judge import NoMavenError
-from tests.kafka.judge import jars as maven_jars
 
 TOPIC = "elr-cleared"
 #: Broker 3 has no replica: it stays up, and answers.
@@ -77,15 +77,11 @@ def set_min_isr(admin: Any, value: str) -> None:
 @click.command(help=__doc__)
 @click.option("--keep-config", is_flag=True, help="Do not change the setting: the control.")
 @click.option("--patience", default=30.0, show_default=True, help="Seconds to wait for a leader.")
-@click.option(
-    "--jars",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of Kafka's jars, such as libs/ of a download.  [default: 4.3.1, by Maven]",
-)
+@jars_option
 def main(keep_config: bool, patience: float, jars: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            classpath = f"{(jars or maven_jars()).resolve()}/*"
+            classpath = class_path(jars)
             with cluster(Path(folder) / "cluster", classpath) as brokers:
                 leader = play(brokers, not keep_config, patience)
         except (NoMavenError, NotInTimeError) as unplayed:

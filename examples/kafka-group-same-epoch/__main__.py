@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import NotInTimeError, cluster, until
+from examples.kafka_jars import class_path, jars_option
 from examples.scenario import refuse, scan
 from refimpl.machines.consumer_group import UNREVOKED
 from refimpl.storage.consumer_group_records import CurrentMemberAssignment
@@ -32,7 +33,6 @@ from refimpl.storage.coordinator_records import (
     read_record,
 )
 from tests.kafka.judge import NoMavenError
-from tests.kafka.judge import jars as maven_jars
 from traces.record import recorded
 
 GROUP, INPUT, OUTPUT = "billing", "orders", "invoices"
@@ -283,11 +283,7 @@ class Scenario:
 
 @click.command(help=__doc__)
 @click.argument("run", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--jars",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of Kafka's jars, such as libs/ of a download.  [default: 4.3.1, by Maven]",
-)
+@jars_option
 def main(run: Path, jars: Path | None) -> None:
     with ExitStack() as stack:
         if run.exists() and any(run.iterdir()):
@@ -295,7 +291,7 @@ def main(run: Path, jars: Path | None) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         run.mkdir(parents=True, exist_ok=True)
         try:
-            classpath = f"{(jars or maven_jars()).resolve()}/*"
+            classpath = class_path(jars)
             nodes = stack.enter_context(cluster(folder / "cluster", classpath))
             scenario = Scenario(",".join(node.address for node in nodes.values()), run)
             refused = scenario.play()

@@ -28,10 +28,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import CONTROLLER, Node, NotInTimeError, laid_out, started, until
+from examples.kafka_jars import class_path, classes_option, jars_option
 from examples.scenario import refuse, scan
 from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
 from tests.kafka.judge import NoMavenError
-from tests.kafka.judge import jars as maven_jars
 from traces.record import recorded
 
 TOPIC, ORDERS, HALF = "orders", 20, 10
@@ -314,16 +314,8 @@ def start(folder: Path, classpath: str, stack: ExitStack) -> tuple[Mapping[int, 
 
 @click.command(help=__doc__)
 @click.argument("run", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--jars",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of Kafka's jars, such as libs/ of a download.  [default: 4.3.1, by Maven]",
-)
-@click.option(
-    "--classes",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of classes to put before the jars: a Kafka with a patch.",
-)
+@jars_option
+@classes_option
 def main(run: Path, jars: Path | None, classes: Path | None) -> None:
     with ExitStack() as stack:
         if run.exists() and any(run.iterdir()):
@@ -331,8 +323,7 @@ def main(run: Path, jars: Path | None, classes: Path | None) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         run.mkdir(parents=True, exist_ok=True)
         try:
-            patched = [str(classes.resolve())] if classes else []
-            classpath = os.pathsep.join([*patched, f"{(jars or maven_jars()).resolve()}/*"])
+            classpath = class_path(jars, classes)
             brokers, gates = start(folder, classpath, stack)
             with ExitStack() as clients:
                 scenario = Scenario(brokers, gates, run, clients)

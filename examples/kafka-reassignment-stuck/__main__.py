@@ -6,7 +6,6 @@ second move never ends, although every replica is in sync; 0: it ends; 2: the sc
 played.
 """
 
-import os
 import signal
 import sys
 import tempfile
@@ -23,8 +22,8 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from examples.brokers import Node, NotInTimeError, cluster, until
+from examples.kafka_jars import class_path, classes_option, jars_option
 from tests.kafka.judge import NoMavenError
-from tests.kafka.judge import jars as maven_jars
 
 TOPIC = "reassignment-stuck"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -89,21 +88,12 @@ def play(brokers: Mapping[int, Node], cancel: bool, patience_s: float) -> bool:
 @click.command(help=__doc__)
 @click.option("--cancel", is_flag=True, help="Take the move back by its own request: the control.")
 @click.option("--patience", default=30.0, show_default=True, help="Seconds to wait for its end.")
-@click.option(
-    "--jars",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of Kafka's jars, such as libs/ of a download.  [default: 4.3.1, by Maven]",
-)
-@click.option(
-    "--classes",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of classes to put before the jars: a Kafka with a patch.",
-)
+@jars_option
+@classes_option
 def main(cancel: bool, patience: float, jars: Path | None, classes: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            patched = [str(classes.resolve())] if classes else []
-            classpath = os.pathsep.join([*patched, f"{(jars or maven_jars()).resolve()}/*"])
+            classpath = class_path(jars, classes)
             with cluster(Path(folder) / "cluster", classpath) as brokers:
                 ended = play(brokers, cancel, patience)
         except (NoMavenError, NotInTimeError, KafkaError) as unplayed:
