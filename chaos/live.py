@@ -6,12 +6,12 @@ from typing import Any
 from attrs import define, field
 
 from chaos.group_recorder import GroupRecorder
-from chaos.protocol_events import Trace
 from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
 from chaos.recording import BEYOND
+from chaos.sim.addresses import OFFSETS
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
-from refimpl.events import Header, Json
+from refimpl.events import Json
 from refimpl.machines.replica import Replica
 
 Hosts = Mapping[int, Any]
@@ -76,15 +76,13 @@ class LiveRecorder:
         partition = self.hosts[broker].node.partitions.get(name)
         return None if partition is None else partition.replica
 
+    def offsets_of(self, broker: int) -> Replica:
+        """A broker's replica of the one partition of `__consumer_offsets`."""
+        return self.hosts[broker].node.partitions[OFFSETS].replica
+
     def lines(self, run: str, constants: Mapping[str, Json]) -> Iterator[bytes]:
         """Everything as NDJSON, once the run is over."""
         for one in self.partitions.values():
-            trace: Trace = one.trace
-            yield Header(run, trace.spec, trace.subject, constants).line()
-            for event in trace.events(run):
-                yield event.line()
+            yield from one.trace.lines(run, constants)
         for group in self.groups:
-            trace = group.trace()
-            yield Header(run, trace.spec, trace.subject, group.constants(BEYOND)).line()
-            for event in trace.events(run):
-                yield event.line()
+            yield from group.trace().lines(run, group.constants(BEYOND))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from attrs import define, field
 
-from refimpl.events import Event, Json, as_set
+from refimpl.events import Event, Header, Json, as_set
 
 Changes = dict[str, Any]
 # {variable: value}, or {variable: (who, value)} for one that is a function of who.
@@ -65,6 +65,12 @@ class Trace:
                     now[name] = change
             after = {name: _json(now[name]) for name in step.changes}
             yield Event(run, seq, step.at_ms, self.spec, self.subject, action, step.params, after)
+
+    def lines(self, run: str, constants: Mapping[str, Json]) -> Iterator[bytes]:
+        """A header that names the spec's constants, and the events, as NDJSON."""
+        yield Header(run, self.spec, self.subject, constants).line()
+        for event in self.events(run):
+            yield event.line()
 
 
 def _copy(value: Any) -> Any:

@@ -16,7 +16,7 @@ from chaos.sim.addresses import BROKERS
 from chaos.sim.simulation import Simulation
 from refimpl.broker import observations as o
 from refimpl.broker.messages import TopicPartition
-from refimpl.events import Header, Json, as_set
+from refimpl.events import Json, as_set
 from refimpl.machines.messages import FetchRequest
 from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
 from refimpl.projection import REPLICATION_REPLICA
@@ -265,10 +265,7 @@ class Recorder:
     def lines(self, run: str, bounds: Mapping[str, Mapping[str, Json]]) -> Iterator[bytes]:
         """Everything as NDJSON: each trace with its header, which names the spec's constants."""
         for trace in self.traces:
-            constants = bounds[trace.subject]
-            yield Header(run, trace.spec, trace.subject, constants).line()
-            for event in trace.events(run):
-                yield event.line()
+            yield from trace.lines(run, bounds[trace.subject])
 
     def attach(self, simulation: Simulation) -> None:
         """Record what the nodes of a run say of their steps."""

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from chaos import counting
-from chaos.classic_recorder import ClassicGroupRecorder
 from chaos.clients.classic_member import ClassicMember
 from chaos.clients.consumer import Part
 from chaos.clients.consumer_member import ConsumerMember
@@ -22,10 +21,9 @@ from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
-from chaos.consumer_recorder import ConsumerGroupRecorder
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
-from chaos.group_recorder import GroupRecorder
+from chaos.group_recorders import group_recorder
 from chaos.oracles.classic_group import ClassicGroupOracle
 from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
@@ -69,7 +67,6 @@ from refimpl.machines.group import Member
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.machines.replica import Replica
 from refimpl.storage.config import LogConfig
-from refimpl.storage.schema import Uuid
 
 ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
@@ -182,7 +179,8 @@ def build(
     _watch_registrations(simulation, brokers, replicas)
     recorder = None
     if events:
-        of_group = _group_recorder(simulation, names, replicas[OFFSETS])
+        who, clock = (settings.group_protocol, GROUP), lambda: timeline.now
+        of_group = group_recorder(*who, clock, replicas[OFFSETS].__getitem__, names, TOPIC_ID)
         recorder = Recorder.of(everything, partial(_replica, brokers), of_group)
         recorder.attach(simulation)  # first of all, so that a step that breaks something is there
         added.told.append(partial(_record, recorder, controller))
@@ -236,15 +234,6 @@ def build(
     nemesis.start()
     progress.start()
     return Run(settings, script, simulation, nodes, of_topic, group, progress, recorder)
-
-
-def _group_recorder(
-    simulation: Simulation, names: list[TopicPartition], replicas: Mapping[int, Replica]
-) -> GroupRecorder:
-    about = GROUP, lambda: simulation.timeline.now, replicas.__getitem__
-    if simulation.settings.group_protocol == "classic":
-        return ClassicGroupRecorder(*about, partitions=names)
-    return ConsumerGroupRecorder(*about, topics={TOPIC: Uuid(TOPIC_ID)}, names=names)
 
 
 def _nothing() -> dict[int, Replica]:

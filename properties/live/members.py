@@ -1,7 +1,6 @@
 """Members of a group among the clients of a run: real consumers that process and then commit."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -21,6 +20,8 @@ SESSION_MS, HEARTBEAT_MS = 6_000, 500
 class Members:
     """Consumers of librdkafka that subscribe to a topic in one group of either protocol."""
 
+    #: The module confluent_kafka
+    library: Any
     topic: str
     protocol: str
     #: What all clients of the run are configured with
@@ -31,27 +32,25 @@ class Members:
 
     def join(self) -> None:
         """One more subscribes."""
-        library: Any = import_module("confluent_kafka")
         conf = {**self.common, "group.id": GROUP, "group.protocol": self.protocol}
         conf |= {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
         if self.protocol == "classic":
             conf |= {"partition.assignment.strategy": "range"}
             conf |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
         name, order = f"member{next(self._numbers)}", "process_then_commit"
-        consumer = recorded(library.Consumer, self.folder, conf, name=name, commit_order=order)
+        consumer = recorded(self.library.Consumer, self.folder, conf, name=name, commit_order=order)
         consumer.subscribe([self.topic])
         self.consumers.append(consumer)
 
     def work(self) -> None:
         """Each takes what is there for it, processes it, and commits without waiting."""
-        library: Any = import_module("confluent_kafka")
         for consumer in self.consumers:
             polled = consumer.consume(AT_ONCE, POLL_SECONDS)
             records = [one for one in polled if one.error() is None]
             if records:
                 consumer.processed(*records)
                 ends = {one.partition(): one.offset() + 1 for one in records}
-                offsets = [library.TopicPartition(self.topic, *end) for end in ends.items()]
+                offsets = [self.library.TopicPartition(self.topic, *end) for end in ends.items()]
                 consumer.commit(offsets=offsets, asynchronous=True)
 
     def replace_one(self, rng: Random) -> None:
@@ -60,13 +59,11 @@ class Members:
         self.join()
 
     def have_committed(self, ends: Sequence[int]) -> bool:
-        """Whether the group has committed where the partitions end; works on if not."""
-        library: Any = import_module("confluent_kafka")
-        self.work()
-        asked = [library.TopicPartition(self.topic, number) for number in range(len(ends))]
+        """Whether the group has committed where the partitions end."""
+        asked = [self.library.TopicPartition(self.topic, number) for number in range(len(ends))]
         try:
             committed = self.consumers[0].committed(asked, timeout=10)
-        except library.KafkaException:  # no coordinator yet
+        except self.library.KafkaException:  # no coordinator yet
             return False
         return [max(one.offset, 0) for one in committed] == list(ends)
 

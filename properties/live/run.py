@@ -11,22 +11,18 @@ from typing import Any
 import orjson
 from attrs import define, field, frozen
 
-from chaos.classic_recorder import ClassicGroupRecorder
-from chaos.consumer_recorder import ConsumerGroupRecorder
-from chaos.group_recorder import GroupRecorder
+from chaos.group_recorders import group_recorder
 from chaos.live import LiveRecorder
 from chaos.recording import REPLICATION
 from properties.live.members import GROUP, HEARTBEAT_MS, SESSION_MS, Members
 from refimpl.broker.control_messages import PREFERRED, ElectLeadersRequest
 from refimpl.broker.messages import TopicPartition
 from refimpl.edge import BlockingCluster
-from refimpl.machines.replica import Replica
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC
-from refimpl.storage.schema import Uuid
 from traces.record import recorded
 
 BROKERS = (1, 2, 3)
 TOPIC, PARTITIONS = "orders", 2
+MEMBERS = 2
 RECORDS = 4
 LAG_MS = 31_000
 """More than replica.lag.time.max.ms, for clocks that are advanced."""
@@ -155,6 +151,7 @@ class Running:
         """Let the group come to the end, however often it has to begin anew."""
         until = time.monotonic() + 180
         while not self.members.have_committed(self._ends()):
+            self.members.work()
             if time.monotonic() > until:
                 raise TimeoutError(f"the group {GROUP} has not come to {self._ends()} in 180 s")
 
@@ -318,11 +315,13 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
         cluster.create_topic(TOPIC, assignments=assignments, configs=configs)
         names = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         topic_id = cluster.controller.controller.metadata.topics[TOPIC].topic_id
-        group = _group_recorder(plan.protocol, recorder, names, topic_id)
+        who = plan.protocol, GROUP
+        group = group_recorder(*who, recorder.clock, recorder.offsets_of, names, topic_id)
         recorder.record_group(group)
         writer, reader, members = _clients(cluster.bootstrap, folder, plan)
         run = Running(plan, cluster, writer, reader, members, rng)
-        members.join()
+        for _ in range(MEMBERS):
+            members.join()
         run.write(20)
         run.settle()
         chosen = rng.sample(FAULTS, min(plan.faults, len(FAULTS)))
@@ -345,22 +344,8 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
     return Recorded(plan, run.acknowledged.total(), run.failed, run.counts, steps, *of_group)
 
 
-def _group_recorder(
-    protocol: str, recorder: LiveRecorder, names: list[TopicPartition], topic_id: bytes
-) -> GroupRecorder:
-    """Of the group of the run's members."""
-
-    def replica_of(broker: int) -> Replica:
-        return recorder.hosts[broker].node.partitions[TopicPartition(OFFSETS_TOPIC, 0)].replica
-
-    about = GROUP, recorder.clock, replica_of
-    if protocol == "classic":
-        return ClassicGroupRecorder(*about, partitions=names)
-    return ConsumerGroupRecorder(*about, topics={TOPIC: Uuid(topic_id)}, names=names)
-
-
 def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any, Members]:
-    """A producer, a consumer and a group's first members, all of librdkafka and recorded; they ask
+    """A producer, a consumer and a group without members, all of librdkafka and recorded; they ask
     often who leads now."""
     client: Any = import_module("confluent_kafka")
     common = {"bootstrap.servers": bootstrap, "log_level": 0, "retry.backoff.ms": 10}
@@ -374,9 +359,7 @@ def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any, Member
     writer = recorded(client.Producer, folder, {**common, **produce})
     reader = recorded(client.Consumer, folder, {**common, **consume})
     reader.assign([client.TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
-    members = Members(TOPIC, plan.protocol, common, folder)
-    members.join()
-    return writer, reader, members
+    return writer, reader, Members(client, TOPIC, plan.protocol, common, folder)
 
 
 def _scan(folder: Path, bootstrap: str) -> None:

@@ -48,9 +48,8 @@ def handle(call: Call) -> Handling:
             refused[partition] = ProducedPartition(partition, error, message=why)
         else:
             known[partition] = records
-    if broker.node.metadata.quotas:
-        quotas = broker.node.client_quotas
-        call.throttle_ms = quotas.throttle_ms(PRODUCE, call.client_id, call.size, broker.now())
+    quotas = broker.node.client_quotas
+    call.throttle_ms = quotas.throttle_ms(PRODUCE, call.client_id, call.size, broker.now())
     body = ProduceRequest(request.acks, request.timeout_ms, list(known.items()))
     if request.acks == NONE:
         broker.tell(body)
