@@ -186,17 +186,17 @@ def border(columns: Columns, cut: Cut) -> Ints:
 
 
 def _ranges(rows: Ints, home: Ints, keys: tuple[Column, ...], extremes: Columns) -> Ints:
-    """The first and the last row of each reach to a block, and those with the extreme values."""
+    """The first and the last row of each contiguous range, and those with the extreme values."""
     order = rows[order_by(*(key[rows] for key in keys))]
     begins = firsts(*(key[order] for key in keys), home[order])
     starts = np.flatnonzero(begins)
     found = [order[starts], order[np.r_[starts[1:], len(order)] - 1]]
-    reach = np.cumsum(begins) - 1
+    number = np.cumsum(begins) - 1
     for column in extremes.values():
         values = column[order].astype(np.int64)
         for best in (np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)):
-            at = np.flatnonzero(values == best[reach])
-            found.append(order[at[firsts(reach[at])]])
+            at = np.flatnonzero(values == best[number])
+            found.append(order[at[firsts(number[at])]])
     return np.concatenate(found)
 
 

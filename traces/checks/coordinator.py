@@ -4,7 +4,7 @@ import numpy as np
 
 from traces.checks.rows import Rows
 from traces.columns import Bools
-from traces.context import Clause, Ints, clause
+from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Outcome
 
 SENT_ONCE_NS = 50_000_000
@@ -23,7 +23,7 @@ def forgotten(p: Rows, group: Ints) -> Ints:
 
 def unless(one: Ints, other: Ints) -> Ints:
     """Either clause permits it; undecided it is where one may and none certainly does."""
-    known = np.where(one >> 32 > Clause.UNKNOWN, one, other)
+    known = np.where(code(one) > Clause.UNKNOWN, one, other)
     return np.where((known == 0) & (one != 0), one, known)
 
 

@@ -50,7 +50,7 @@ def settle(journal: Path) -> Settled:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StillRunningError(journal.name) from None
-        contents = _survey(journal)
+        contents = _contents(journal)
         file = journal.with_name(journal.name.removesuffix(SUFFIX) + ".ndjson")
         partial = file.with_name(file.name + ".part")
         with partial.open("wb") as out:
@@ -64,7 +64,7 @@ def settle(journal: Path) -> Settled:
 
 
 @dataclass(slots=True)
-class _Survey:
+class _Contents:
     """What only the whole journal tells."""
 
     head: Line
@@ -77,7 +77,7 @@ class _Survey:
     open_txn: bool = False
 
 
-def _survey(journal: Path) -> _Survey:
+def _contents(journal: Path) -> _Contents:
     lines = entries(journal)
     head: Line = {}
     with suppress(DamagedError):
@@ -85,7 +85,7 @@ def _survey(journal: Path) -> _Survey:
     if not {"journal", "process", "clock"} <= head.keys():
         raise NotAJournalError(f"{journal.name}:1: expected the head of a journal")
     rebooted = head["clock"] != clock_domain()
-    contents = _Survey(head, ended="cut" if rebooted or not head["journal"] else "")
+    contents = _Contents(head, ended="cut" if rebooted or not head["journal"] else "")
     unanswered = contents.unanswered
     try:
         for line in lines:
@@ -119,7 +119,7 @@ def _up_to_damage(journal: Path) -> Iterator[Line]:
         yield from islice(entries(journal), 1, None)
 
 
-def _ordered(journal: Path, contents: _Survey) -> Iterator[Line]:
+def _ordered(journal: Path, contents: _Contents) -> Iterator[Line]:
     """The calls, whole, by `seq`; in memory are only those that wait for an earlier one."""
     name = contents.head["process"]
     common = {"process": name, "clock": contents.head["clock"]}
