@@ -88,9 +88,20 @@ def test_nor_did_it_where_it_once_had(name: str | None, seed: int, field: str) -
             assert not turned(before, judge(removal(trace))), str(removal)
 
 
-def test_offsets_that_a_producer_sent_in_a_line_that_is_gone_are_not_found_well() -> None:
-    trace = trace_of(3238421009, "take_it_of_a_former_owner")
-    assert not turned(judge(trace), judge(Removal("line", "i0#0 4")(trace)))
+@pytest.mark.parametrize(
+    ("name", "seed", "removal"),
+    [
+        # the offsets of a member, sent in a line of its producer
+        ("take_it_of_a_former_owner", 3238421009, Removal("line", "i0#0 4")),
+        ("forget_a_partition", 656122733, Removal("end", "y0#0")),  # of a member of a generation
+        # answers that list what was asked for, and not what was answered
+        ("hide_what_was_committed", 1047627459, Removal("offsets", "committed")),
+    ],
+    ids=str,
+)
+def test_nor_did_this_removal(name: str, seed: int, removal: Removal) -> None:
+    trace = trace_of(seed, name)
+    assert not turned(judge(trace), judge(removal(trace)))
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)

@@ -257,7 +257,8 @@ class Reader:
         placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
         if op is Op.SUBSCRIBE:
             placed = [{"topic": topic} for topic in _list(get("topics"))]
-        if op is Op.COMMITTED and "offsets" not in call:
+        unanswered = op is Op.COMMITTED and "offsets" not in call and bool(placed)
+        if unanswered:
             placed = []  # no answer is not the answer that there is none
         if op in _LISTING and "partitions" not in call:
             fields = fields | {"flags": (fields["flags"] or 0) | Flag.UNLISTED}
@@ -277,7 +278,7 @@ class Reader:
         if not records and not placed and (untold or not reported):
             listed = not _LISTS.isdisjoint(call) and not (fields["flags"] or 0) & Flag.UNLISTED
             flags = fields["flags"] or 0
-            rows.call(1, fields | {"flags": flags | Flag.EMPTY * listed})
+            rows.call(1, fields | {"flags": flags | Flag.EMPTY * (listed and not unanswered)})
             rows.sent({"topic": None})
 
     def _reports(
