@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from properties.conformance.binding import Bound, Environment, NoSuchChoice, OtherAction, each
 from properties.modules.descriptor import Module
+from properties.modules.on_disk import LogOnDisk, ReplicaOnDisk
 from properties.modules.replicated import Replicated, log_of
 from properties.tla import Rec, Value
 from refimpl.errors import IneligibleReplica
@@ -246,8 +247,22 @@ AlterPartition.projection = {
 }
 
 
+class AlterPartitionOnDisk(AlterPartition):
+    """The same, on Kafka's files.
+
+    A disk that comes back empty is one that has nothing but half of the first batch: that the log
+    is then empty, and knows no epoch, is for recovery to find.
+    """
+
+    variant = "on disk"
+
+    def _replica(self, id: int) -> Replica:
+        return ReplicaOnDisk(id, log=LogOnDisk.new())
+
+
 MODULE = Module(
     binding=AlterPartition,
+    on_disk=AlterPartitionOnDisk,
     machines=("log", "replica", "controller", "brokers"),
     recorded="Replication",
 )

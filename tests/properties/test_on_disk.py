@@ -31,7 +31,7 @@ ON_DISK = [(name, cfg) for name, one in modules().items() for cfg in one.table()
 
 
 def test_each_module_of_replication_has_two_scopes_on_disk() -> None:
-    for name in ("Truncation", "DurableIsr"):
+    for name in ("Truncation", "DurableIsr", "AlterPartition"):
         assert sum(module == name for module, _ in ON_DISK) >= 2
 
 
@@ -41,7 +41,8 @@ def test_the_machines_on_disk_are_the_spec(name: str, cfg: str) -> None:
     assert found is None, found and found.story()
     taken = {run.scope.graph.actions[label].name for _, label, _ in run.taken}
     assert {"Write", "Fetch"} <= taken
-    if "restart" in cfg or "crash" in cfg:
+    bounds = run.scope.constants
+    if bounds.get("MaxRestarts") or bounds.get("MaxCrashes"):
         assert taken & {"Restart", "Crash"}
 
 
@@ -76,14 +77,56 @@ def recovery_keeps_one_batch_less(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("refimpl.storage.log_dir.open_log", open_log)
 
 
+def recovery_trusts_a_lost_disk(patch: pytest.MonkeyPatch) -> None:
+    """What was flushed is taken to be there, though the disk is another one."""
+    known = recovery.open_log
+
+    def open_log(*args: object, **kwargs: object) -> PartitionLog:
+        return known(*args, **{**kwargs, "recovery_point": 1 << 30})  # pyright: ignore
+
+    patch.setattr("refimpl.storage.log_dir.open_log", open_log)
+
+
+def recovery_sees_more_than_there_is(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark is behind the end of what was recovered."""
+    known = recovery.open_log
+
+    def open_log(*args: object, **kwargs: object) -> PartitionLog:
+        log = known(*args, **kwargs)  # pyright: ignore
+        log.high_watermark = log.end_offset + 1
+        return log
+
+    patch.setattr("refimpl.storage.log_dir.open_log", open_log)
+
+
+def a_cut_leaves_a_batch(patch: pytest.MonkeyPatch) -> None:
+    """One batch that does not agree with the leader's log stays."""
+    known = PartitionLog.truncate_to
+
+    def truncate_to(self: PartitionLog, offset: int, now_ms: int) -> None:
+        known(self, min(offset + 1, self.end_offset), now_ms)
+
+    patch.setattr(PartitionLog, "truncate_to", truncate_to)
+
+
+RESTARTS, LOST_DISKS = "Truncation/ok_kip320_2_late_restart", "AlterPartition/ok_2_records"
+BUGS = [
+    (epochs_survive_a_cut, RESTARTS),
+    (recovery_knows_no_high_watermark, RESTARTS),
+    (recovery_keeps_one_batch_less, RESTARTS),
+    (recovery_trusts_a_lost_disk, LOST_DISKS),
+    (recovery_sees_more_than_there_is, LOST_DISKS),
+    (a_cut_leaves_a_batch, LOST_DISKS),
+]
+
+
 @pytest.mark.parametrize(
-    "put_in",
-    [epochs_survive_a_cut, recovery_knows_no_high_watermark, recovery_keeps_one_batch_less],
-    ids=lambda bug: bug.__name__,
+    ("put_in", "scope"), BUGS, ids=lambda one: one if isinstance(one, str) else one.__name__
 )
 def test_a_bug_of_the_storage_differs_from_the_spec(
-    put_in: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+    put_in: Callable[[pytest.MonkeyPatch], None], scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_in(monkeypatch)
-    found, _ = walk("Truncation", "ok_kip320_2_late_restart")
+    name, _, cfg = scope.partition("/")
+    found, _ = walk(name, cfg)
     assert found is not None
