@@ -47,7 +47,11 @@ def settings() -> Any:
     topic = Topic(min_insync_replicas=2, cleanup_policy="delete", unclean_leader_election=False)
     producers = {f"p{n}": safe for n in range(PRODUCERS)}
     return context(
-        Meta(complete=True, topics={"t": topic}, producers=producers), names, (), senders_known=True
+        Meta(complete=True, topics={"t": topic}, producers=producers),
+        names,
+        (),
+        senders_known=True,
+        readers_known=True,
     )
 
 

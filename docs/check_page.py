@@ -79,7 +79,9 @@ _LINES = {
     "stable": "`poll` with `last_stable`",
     "placed_poll": "`poll` that returned records, of consumers that ever tell the replica",
     "watched_poll": "`poll` that returned records, of consumers that ever tell watermarks",
-    "stable_poll": "`poll` that returned records, of consumers that ever tell stable offsets",
+    "settling": "`poll` of who tells last stable offsets",
+    "polled": "`poll` inside a transaction of its process",
+    "named": "`send` inside a transaction",
     "static": "`assigned` and `commit` of members that ever tell their instance",
     "shared": "`acquire` and `acknowledge`",
 }

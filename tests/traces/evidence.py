@@ -29,9 +29,10 @@ RECORDS = "records."
 class Removal:
     """What to take away, in words: `offset of commit`, `records.id of c0#0`, `file of p1#0`.
 
-    `what` is a field of lines (or of their records, behind `records.`), or `meta`, `line`, `end`
-    (the last line) or `file`. `where` is a call, a process, a line as `PROCESS SEQ`, a path in
-    meta.json with slashes, `all`, or `half SEED`: of a random half of the lines.
+    `what` is a field of lines (or of their records, behind `records.`), or several with `+`
+    between them, or `meta`, `line`, `end` (the last line), `tail` (a line and all behind it) or
+    `file`. `where` is a call, a process, a line as `PROCESS SEQ`, a path in meta.json with slashes,
+    `all`, or `half SEED`: of a random half of the lines.
     """
 
     what: str
@@ -61,13 +62,16 @@ class Removal:
                 del lines[self.where]
             case "end":
                 lines[self.where].pop()
+            case "tail":
+                lines[process] = [x for x in lines[process] if x["seq"] < int(seq)]
             case "line":
                 lines[process] = [x for x in lines[process] if x["seq"] != int(seq)]
-            case field:
+            case fields:
                 concerned = _where(self.where)
                 for line in (x for mine in lines.values() for x in mine if concerned(x)):
-                    for one in _bearers(line, field):
-                        one.pop(field.removeprefix(RECORDS), None)
+                    for field in fields.split("+"):
+                        for one in _bearers(line, field):
+                            one.pop(field.removeprefix(RECORDS), None)
         return lines, meta
 
 

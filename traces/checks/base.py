@@ -83,7 +83,7 @@ BUNDLES = {
     "MEMBERS": "member.group consumers",
     "PROCESSED": "process.topic process.partition process.offset process.id",
     "MOVES": "rebalance.topic rebalance.partition rebalance.partitions rebalance.inv "
-    "assign.topic assign.partitions poll.inv",
+    "assign.topic assign.partitions reset.topic poll.inv",
     "ANSWERS": "fetched.topic fetched.inv",
     # Which records a reader could have been given.
     "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",
@@ -92,7 +92,7 @@ BUNDLES = {
     # How far retention has come, as far as anybody asked.
     "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.
-    "COMPACTED": "compacted.inv compacted_end.ret",
+    "COMPACTED": "compacted.key compacted.inv compacted_end.ret",
 }
 
 

@@ -26,9 +26,8 @@ _LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
     found="record{s} {was} read above a follower's high watermark, or skipped at another replica",
     formula="o read from replica r ⇒ o < hw of r; no step back and no skip where r changes",
     needs="proof marks replicas placed_poll.node placed_poll.high_watermark "
-    "watched_poll.high_watermark "
-    "mark.offset",
-    closed="SEEN MOVES mark.topic",
+    "watched_poll.high_watermark read.inv moved.inv",
+    closed="SEEN MOVES",
     spec="AbsLog!ViewsArePrefixes",
     unless=TRUNCATED,
     looks_at="polls that tell the replica and its high watermark, or another replica than before",
@@ -73,7 +72,7 @@ def _at_the_change(p: Partition) -> Found:
     found="reset{s} of a position had no cause",
     formula="no_offset ⇒ nothing committed; out_of_range ⇒ position not in [log start, end]; "
     "truncation ⇒ the log was cut",
-    needs="ACKS READS acked.ret read.ret",
+    needs="ACKS READS acked.ret read.ret member.group rebalance.group",
     closed="GIVEN MOVES COMMITS commit.ret reset.topic reset.inv reset.ret one_clock",
     spec="Truncation!Truncate",
     unless=f"{TRUNCATED}, or {MAY_FORGET}",

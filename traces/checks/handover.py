@@ -22,6 +22,7 @@ _OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
     found="time{s} a partition had two owners in one generation",
     formula="assigned to two members in one (group, generation) ⇒ the same member",
     needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
+    closed="static.instance",
     unless="consumers.group_protocol is consumer, as a generation is then one member's epoch, or "
     f"{MAY_FORGET}",
     kinds="dual-ownership",

@@ -40,8 +40,8 @@ def _displaced(p: Partition, pairs: Ints) -> Ints:
         return np.empty(0, np.int64)
     may = _loss_by_id(p, pairs)
     gone = ~np.isin(p.id[pairs], p.id[p.final])
-    if not (p.context.complete and len(p.final)):
-        gone[:] = False  # nobody looked at the end, so nobody knows which of them gave way
+    if not (p.context.complete and p.context.readers_known and len(p.final)):
+        gone[:] = False  # nobody told the end, so nobody knows which of them gave way
     gone[p.offset[pairs[:, 0]] < p.retained_from] = False
     if int(p.context.compacted[p.t]) != 0:
         gone[gone.all(axis=1)] = False
@@ -79,6 +79,9 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
 def duplicates(p: Partition) -> list[Found]:
     """A retry whose first attempt had been stored after all is stored again, unless idempotent."""
     log = np.setdiff1d(p.scattered, _contradicted(p))
+    if not p.context.readers_known:  # what contradicts an acknowledgement may not be told
+        acked = p.op[log] == Op.SEND
+        log = np.r_[log[~acked], log[acked][_same_place(p, log[acked], log[~acked])]]
     rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
     rows = rows[firsts(p.id[rows], p.offset[rows])]  # one row per record and offset
     again = ~firsts(p.id[rows])

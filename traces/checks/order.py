@@ -59,7 +59,7 @@ def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
     found="record{s} {was} read before the first attempt to send it",
     formula="v read ⇒ the read did not return before the first send of v began",
     needs="READS read.ret one_clock",
-    closed="SENDS send.inv",
+    closed="SENDS send.inv producers.whole",
     kinds="G1c-realtime",
     uses="",
 )
@@ -140,7 +140,7 @@ def _epochs_back(p: Partition, log: Ints) -> Found:
     found="quer{y} by time {was} answered with the wrong offset",
     formula="answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call",
     needs="list_offsets.topic list_offsets.offset list_offsets.inv list_offsets.ret "
-    "asked.timestamp TXNS consumers",
+    "asked.timestamp ACKS acked.ret send.inv pending.read TXNS consumers",
     closed="SENDS STARTS stamped.timestamp",
     kinds="offset-for-time-wrong",
     looks_at="queries by time",
@@ -213,7 +213,8 @@ def answers_back(p: Partition) -> list[Found]:
     "an empty poll is up to date",
     found="empty poll{s} {was} out of date",
     formula="send acknowledged at o before an empty poll began ⇒ its high watermark is above o",
-    needs="ACKS GIVEN scan TXNS proof acked.ret poll.inv marks watching.high_watermark one_clock",
+    needs="ACKS GIVEN scan TXNS proof acked.ret poll.inv mark.inv marks watching.high_watermark "
+    "one_clock",
     closed="GIVEN",
     unless="a leader answered that did not know of its successor, or a new one whose high "
     "watermark still trailed, which no client can tell",

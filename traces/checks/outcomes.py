@@ -109,7 +109,8 @@ def _pairs(p: Partition, sends: Ints, reads: Ints) -> Ints:
     "no transaction hangs",
     found="transaction{s} hung longer than {its} time-out",
     formula="transaction.timeout.ms and 20 s after a record of T: the last stable offset is above",
-    needs="SENDS acked.offset acked.ret transactional.txn stable_poll.last_stable stable.inv",
+    needs="SENDS acked.offset acked.ret transactional.txn settling.last_stable stable.inv "
+    "consumers",
     closed="one_clock",
     unless="producers.transaction_timeout_ms is longer",
     looks_at="records of transactions, with last stable offsets that polls reported",

@@ -124,11 +124,12 @@ class Partition(Rows):
 
         It is the acknowledged one. An offset where the record was read is that of a call only if
         no other call can have put it there: only if no other attempt to send the record to this
-        partition may have succeeded, and the attempts of all producers are known.
+        partition may have succeeded, and the attempts of all producers are known. The lowest such
+        offset is known only where all that was read is.
         """
         s = self.sends
         place = np.where(self.done[s], self.offset[s], NONE)
-        missing = np.flatnonzero((place == NONE) & self.sole)
+        missing = np.flatnonzero((place == NONE) & self.sole & self.context.readers_known)
         found = self.reads[self.among(self.reads, s[missing])]
         lowest = np.full(self.records, np.iinfo(np.int64).max)
         np.minimum.at(lowest, self.record[found], self.offset[found])

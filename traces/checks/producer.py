@@ -57,8 +57,8 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
     "a fenced producer writes nothing",
     found="write{s} of a fenced producer {was} acknowledged",
     formula="InitProducerId of a newer epoch ≺ send of an older one ⇒ the send is not acknowledged",
-    needs="SENDS send.inv init_producer.ret init_producer.tid one_clock",
-    closed="init_producer.inv init_producer.tid",
+    needs="SENDS send.inv named.tid init_producer.ret init_producer.tid one_clock",
+    closed="init_producer.inv init_producer.tid producers",
     spec="Transactions, to come",
     kinds="fencing-violation",
     scope="producer",
@@ -117,6 +117,7 @@ def epochs_back(p: Rows) -> list[Found]:
     one, two = inits[:-1], inits[1:]
     after = (p.pid[one] == p.pid[two]) & (p.ret[one] < p.inv[two]) & (p.clock[one] == p.clock[two])
     after &= (p.pid[one] != NONE) & (p.pepoch[one] != NONE) & (p.pepoch[two] != NONE)
+    after &= p.ret[one] != NONE
     back = after & (p.pepoch[two] <= p.pepoch[one])
     found = witness(one[back], two[back])
     return [Found(len(inits), found, np.zeros(len(found), np.int64))]
@@ -146,11 +147,13 @@ def overlapping_transactions(p: Rows) -> list[Found]:
     whole = (at < len(begins)) & (p.txn[ends] >= 0)
     whole[whole] &= key[begins[at[whole]]] == key[ends[whole]]
     ends, begins = ends[whole], begins[at[whole]]
+    known = p.ret[begins] != NONE
+    ends, begins = ends[known], begins[known]
     order = np.argsort(p.ret[begins], kind="stable")
     ends, begins = ends[order], begins[order]
     last, which = running_max(p.inv[ends])
     both = p.process[begins[1:]] != p.process[ends[which[:-1]]]
     both &= p.clock[begins[1:]] == p.clock[ends[which[:-1]]]
-    overlap = both & (last[:-1] > p.ret[begins[1:]]) & (p.ret[begins[:-1]] != NONE)
+    overlap = both & (last[:-1] > p.ret[begins[1:]])
     found = witness(ends[which[:-1]][overlap], begins[1:][overlap], ends[1:][overlap])
     return [Found(len(ends), found, np.zeros(len(found), np.int64))]

@@ -15,7 +15,7 @@ from traces.schema import NONE, Op
     found="record{s} {was} read with another payload than was sent",
     formula="(v, h) sent, (v, h′) read or dumped ⇒ h = h′, h the hash of key, value and headers",
     needs="sent.hash given.hash dump.hash dump.partition copied.id dumped.topic READS",
-    closed="send.topic send.id producers",
+    closed="send.topic send.id producers producers.whole",
     kinds="payload-changed",
     looks_at="records whose hash the sender and a reader told",
     uses="hash",

@@ -24,7 +24,8 @@ _ACCEPT, _RELEASE, _REJECT, _RENEW = (
 _FIELDS = " ".join(
     f"shared.{name}" for name in ("topic", "partition", "offset", "group", "detail", "inv", "ret")
 )
-WHOLE = f"{_FIELDS} consumers consumers.whole one_clock commit.topic commit.group"
+_COMMITS = "commit.topic commit.group commit.inv commit.ret"
+WHOLE = f"{_FIELDS} consumers consumers.whole one_clock {_COMMITS}"
 _COLUMNS = "outcome detail"
 
 

@@ -14,7 +14,7 @@ from traces.schema import NONE, Flag, Op
     found="record{s} of a deleted topic came back in a new one of its name",
     formula="(v, i) sent, (v, j) read, i and j the topic's ids ⇒ i = j",
     needs="lives READS",
-    closed="send.id send.topic producers lives",
+    closed="send.id send.topic producers producers.whole lives",
     kinds="topic-identity",
     scope="record",
     looks_at="records of topics that were deleted and made again (topic_ids)",

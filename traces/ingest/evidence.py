@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import Bools, calls, firsts
+from traces.columns import Bools, calls, firsts, last_upto
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
@@ -50,6 +50,13 @@ def _answered(columns: Columns) -> Bools:
 def _given(columns: Columns) -> Bools:
     """Records that polls returned."""
     return columns["topic"] != NONE
+
+
+def _in_transaction(columns: Columns) -> Bools:
+    """Rows between the beginning of a transaction and its end, in the order of their process."""
+    begun = calls(columns, Op.TXN_BEGIN)
+    last = last_upto(begun | calls(columns, Op.TXN_COMMIT, Op.TXN_ABORT))
+    return (last >= 0) & begun[last] & (columns["process"][last] == columns["process"])
 
 
 @frozen
@@ -103,8 +110,8 @@ FIELDS: Mapping[str, Kind] = {
     "numbered": _kind("SEND", "pid pepoch", _of_producers),
     "sent_offsets": _kind("TXN_OFFSETS", _SENT, _ok),
     "reset": _kind("RESET", "topic partition offset inv ret"),
-    "pause": _kind("PAUSE RESUME", "topic partition partitions"),
-    "mark": _kind("MARK", "topic partition offset inv"),
+    "pause": _kind("PAUSE RESUME", "topic partition partitions inv"),
+    "mark": _kind("MARK", "inv"),
     "stable": _kind("LAST_STABLE", "inv"),
     "placed_poll": _kind("POLL", "node high_watermark", _given),
     "watched_poll": _kind("POLL", "high_watermark", _given),
@@ -112,13 +119,15 @@ FIELDS: Mapping[str, Kind] = {
     "starting": _kind(_POLLED, "log_start", _answered),
     "placed_mark": _kind("MARK", "node"),
     "placed_start": _kind("LOG_START", "node"),
-    "stable_poll": _kind("POLL", "last_stable", _given),
+    "settling": _kind(_POLLED, "last_stable", _answered),
+    "polled": _kind("POLL", "txn", _in_transaction),
+    "named": _kind("SEND", "tid", lambda columns: columns["txn"] >= 0),
     "subscribe": _kind("SUBSCRIBE", "topic group"),
     "static": _kind("ASSIGNED COMMIT", "instance group inv ret"),
     "shared": _kind("ACQUIRE ACKNOWLEDGE", "topic partition offset group detail inv ret"),
 }
 # Kinds of which a call that concerns nothing is one, too.
-BARE = frozenset(("watching", "starting"))
+BARE = frozenset(("watching", "starting", "settling"))
 # Kinds that are asked only of processes that bear a mark: by what they tell on any row of theirs,
 # or (`member_of` too, and `answered` alone) by how they are configured.
 MARKED: Mapping[str, str] = {
@@ -132,7 +141,7 @@ MARKED: Mapping[str, str] = {
     "watched_poll": "watches",
     "watching": "watches",
     "starting": "starts",
-    "stable_poll": "stability",
+    "settling": "stability",
 }
 TELLING: Mapping[str, Callable[[Columns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
@@ -145,7 +154,14 @@ TELLING: Mapping[str, Callable[[Columns], Bools]] = {
 }
 # What is missing if a producer may have sent what nobody tells.
 SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
+# What is missing if somebody may have read what nobody tells.
+READERS = ("consumers", "scan", *(f"read.{x}" for x in ("topic", "partition", "offset", "id")))
 MARKS = frozenset((*TELLING, "answered"))
+_ENDING = (Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT)
+_OF: Mapping[str, frozenset[Op]] = {
+    "producers": frozenset((Op.SEND, Op.INIT_PRODUCER, *_ENDING)),
+    "consumers": frozenset(Op) - {Op.SEND, Op.INIT_PRODUCER, *_ENDING, Op.CRASH, Op.CLOSE},
+}
 SPOKEN = {
     "inv": "invoked_ns",
     "ret": "returned_ns",
@@ -201,8 +217,13 @@ class Evidence:
         if "pending.offset" in self.missing and untold:
             self.missing["pending.read"] = untold[0]
 
-    def look_for_files(self, meta: Meta, files: Iterable[ProcessFile]) -> None:
-        """Name the processes that must have existed and of which there is no (whole) file."""
+    def look_for_files(
+        self, meta: Meta, files: Iterable[ProcessFile], done: Mapping[str, set[int]]
+    ) -> None:
+        """Name the processes that must have existed and of which there is no (whole) file.
+
+        `done` are the calls of each process: who reads is a consumer, however it is configured.
+        """
         files = list(files)
         absent = absent_processes(meta, [f.name for f in files])
         cut = [f.name for f in files if f.cut]
@@ -211,14 +232,19 @@ class Evidence:
             # A process that neither map names may have been either.
             other = meta.consumers if role == "producers" else meta.producers
             gone = [name for name in absent if _is(name, named) or not _is(name, other)]
-            torn = [name for name in holed if _is(name, named) or not _is(name, other)]
-            short = [name for name in cut if _is(name, named) or not _is(name, other)]
+            torn, short = (
+                [n for n in several if _is(n, named) or not _is(n, other) or done[n] & _OF[role]]
+                for several in (holed, cut)
+            )
             if gone:
                 self.missing[role] = f"no file of {', '.join(sorted(gone))}"
             elif torn:
                 self.missing[role] = f"lines are missing in the file of {', '.join(sorted(torn))}"
             if short:
                 self.missing[f"{role}.whole"] = f"the file of {', '.join(sorted(short))} is cut off"
+        senders = self.reasons(SENDERS)
+        if senders and "pending.offset" in self.missing:
+            self.missing.setdefault("pending.read", senders[0])
 
     def reasons(self, needs: Iterable[str]) -> list[str]:
         """Why these needs are not met; empty when they are."""

@@ -180,8 +180,8 @@ def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta
         evidence.missing["log.whole"] = evidence.missing["complete"]
     compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
     nameless = max(evidence.counts.get(f"send.{name}", (0, 0))[0] for name in ("topic", "id"))
-    if compacts and "producers" in evidence.missing:
-        evidence.missing["compacted.whole"] = evidence.missing["producers"]
+    if compacts and (untold := evidence.reasons(["producers", "producers.whole"])):
+        evidence.missing["compacted.whole"] = untold[0]
     elif compacts and nameless:
         evidence.missing["compacted.whole"] = f"the topic or id of {nameless} sends is not told"
     elif compacts and {"pending.read", "unanswered.offset"} <= evidence.missing.keys():

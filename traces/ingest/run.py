@@ -10,7 +10,7 @@ from attrs import define, evolve, field, frozen
 from traces.arrow import pa, pq
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
-from traces.ingest.evidence import SENDERS, Evidence
+from traces.ingest.evidence import READERS, SENDERS, Evidence
 from traces.ingest.files import Read, first_process, read, uncollected
 from traces.ingest.lines import END, SUFFIXES, pieces_of
 from traces.ingest.process_file import ProcessFile
@@ -217,6 +217,7 @@ def run_of(folder: Path, whole: Whole) -> Run:
             _processing(told),
             ended(told),
             senders_known=not whole.evidence.reasons(SENDERS),
+            readers_known=not whole.evidence.reasons(READERS),
             scanned=not whole.evidence.reasons(["complete", "final"]),
         ),
         calls=sum(f.calls for f in whole.files),

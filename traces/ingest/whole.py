@@ -153,13 +153,21 @@ class Whole:
             self.evidence.add(counts, marks[told.process])
         evidence, told, names, meta = self.evidence, self.told, self.names, self.meta
         evidence.settle(unproved=self.unproved)
-        evidence.look_for_files(meta, self.files)
+        evidence.look_for_files(meta, self.files, self._done())
         look_for_dumps(evidence, told, names, meta, self.files)
         if len(np.unique(told["clock"])) > 1:
             evidence.missing["one_clock"] = "times of several clocks do not compare"
         look_for_scans(evidence, meta, names, told)
         look_for_whole_logs(evidence, told, names, meta)
         look_for_sizes(evidence, meta, names, told)
+
+    def _done(self) -> dict[str, set[int]]:
+        """The calls of each process."""
+        process, op = self.told["process"], self.told["op"]
+        return {
+            file.name: set(op[process == self.names.processes.number(file.name)].tolist())
+            for file in self.files
+        }
 
     def _configured(self, process: str) -> set[str]:
         """The marks that the configuration gives a process."""

@@ -1,0 +1,205 @@
+"""Small traces of which a check once said something else when a field, a line or an end was gone.
+
+That is what the law of evidence forbids (test_evidence.py), of which no fixture had an example.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.traces.evidence import Removal
+from tests.traces.needs import looked, turned
+from tests.traces.small import PARTITION, record, scan, trace
+from traces.checks.catalogue import CHECKS
+
+Call = tuple[str, str, dict[str, Any]]
+TID = {"transactional_id": "x"}
+TXN = {**TID, "txn": 0}
+MEMBER: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
+
+
+def sent(process: str, id: int, offset: int | None = None, **more: Any) -> Call:
+    return process, "send", {"records": [record(id, offset)], **more}
+
+
+def polled(process: str, *records: dict[str, Any], **more: Any) -> Call:
+    return process, "poll", {"records": list(records), "isolation": "read_committed", **more}
+
+
+def committed(process: str, offset: int, **more: Any) -> Call:
+    return process, "commit", {"offsets": {PARTITION: offset}, **MEMBER, **more}
+
+
+def initialised(process: str, epoch: int, **more: Any) -> Call:
+    return process, "init_producer", {"producer_id": 7, "producer_epoch": epoch, **TID, **more}
+
+
+CASES: dict[str, tuple[str, list[Call], str]] = {
+    "of two initialisations at a time nobody knows which came first": (
+        "P4",
+        [
+            initialised("p0#0", 2, invoked_ns=1, returned_ns=90),
+            initialised("p1#0", 1, invoked_ns=20, returned_ns=25),
+        ],
+        "returned_ns of p0#0 0",
+    ),
+    "a transaction may have begun after the other one had ended": (
+        "T8",
+        [
+            ("p1#0", "txn_begin", TXN),
+            ("p1#0", "txn_commit", TXN),
+            ("p2#0", "txn_begin", TXN),
+            ("p2#0", "txn_commit", TXN),
+            ("p0#0", "txn_begin", TXN),
+            ("p0#0", "txn_commit", TXN),
+        ],
+        "returned_ns of p0#0 0",
+    ),
+    "who initialised itself again is fenced no more": (
+        "P3",
+        [
+            initialised("p0#0", 0),
+            initialised("p1#0", 1),
+            initialised("p0#0", 2),
+            sent("p0#0", 1, 0, **TXN),
+            scan(record(1, 0), end=1),
+        ],
+        "line of p0#0 1",
+    ),
+    "a send that does not name its transactional id may be one of a fenced producer": (
+        "P3",
+        [
+            initialised("p0#0", 0),
+            sent("p0#0", 1, 0, **TXN),
+            initialised("p1#0", 1),
+            sent("p0#0", 2, 1, **TXN),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "transactional_id of p0#0 2",
+    ),
+    "what contradicts an acknowledgement may not tell its id": (
+        "L2",
+        [
+            sent("p0#0", 1, 0),
+            sent("p1#0", 2, None, outcome="info"),
+            polled("c0#0", record(2, 0)),
+            scan(record(1, 1), end=2),
+        ],
+        "records.id of c0#0",
+    ),
+    "a record that was sent again may be read before the first transaction commits": (
+        "T2",
+        [
+            sent("p1#0", 1, 0),
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 1, **TXN),
+            polled("c0#0", record(1, 0)),
+            ("p0#0", "txn_commit", TXN),
+            scan(record(1, 0), record(1, 1), end=2),
+        ],
+        "line of p1#0 0",
+    ),
+    "what was aborted and sent again may be read": (
+        "T4",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            ("p0#0", "txn_abort", TXN),
+            ("p0#0", "txn_begin", TXN | {"txn": 1}),
+            sent("p0#0", 9, 1, **TXN | {"txn": 1}),
+            ("p0#0", "txn_abort", TXN | {"txn": 1}),
+            sent("p1#0", 1, 3),
+            polled("c0#0", record(1, 3)),
+            scan(record(1, 0), record(9, 1), record(1, 3), end=4),
+        ],
+        "records.id of p1#0",
+    ),
+    "an application that went back may commit less": (
+        "G5",
+        [
+            sent("p0#0", 1, 0),
+            polled("c0#0", record(1, 0), group="g"),
+            committed("c0#0", 1),
+            ("c0#0", "seek", {"offsets": {PARTITION: 0}}),
+            committed("c0#0", 0),
+            scan(record(1, 0), end=1),
+        ],
+        "line of c0#0 2",
+    ),
+    "between a higher commit and a lower one may be another": (
+        "G5",
+        [
+            committed("c0#0", 9),
+            committed("c1#0", 4),
+            committed("c0#0", 6),
+            scan(end=9),
+        ],
+        "returned_ns of c1#0",
+    ),
+    "a reset may have taken a reader back": (
+        "C2",
+        [
+            sent("p0#0", 1, 0),
+            polled("c0#0", record(1, 0)),
+            ("c0#0", "reset", {"offsets": {PARTITION: 0}, "reason": "out_of_range"}),
+            polled("c0#0", record(1, 0)),
+            scan(record(1, 0), end=1),
+        ],
+        "offsets of reset",
+    ),
+    "who paused at a time that is not told may have read before": (
+        "C4",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 1),
+            polled("c0#0", record(1, 0)),
+            ("c0#0", "pause", {"partitions": [PARTITION]}),
+            polled("c0#0", record(2, 1)),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "invoked_ns of pause",
+    ),
+    "who was assigned at a time that is not told may have read before": (
+        "C2",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 1),
+            ("c0#0", "assign", {"partitions": [PARTITION], "offsets": {PARTITION: 0}}),
+            polled("c0#0", record(1, 0)),
+            polled("c0#0", record(1, 0)),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "invoked_ns of assign",
+    ),
+    "a send that is gone may not have failed": (
+        "L6",
+        [
+            sent("p0#0", 1, None, outcome="fail"),
+            sent("p1#0", 1, 0),
+            scan(record(1, 0), end=1),
+        ],
+        "tail of p1#0 0",
+    ),
+    "an acknowledgement that is not told may be of the first record of a time": (
+        "L16",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 1),
+            ("c0#0", "list_offsets", {"query": 1, "offsets": {PARTITION: 1}}),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "returned_ns of p0#0 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_less_evidence_turned_no_verdict(case: str) -> None:
+    id, calls, words = CASES[case]
+    whole = trace(*calls)
+    for mine in whole[0].values():
+        for line in mine:
+            for one in line.get("records", ()) if line["op"] == "send" else ():
+                one["timestamp"] = 1_000 + one["id"]
+    before, after = looked(whole), looked(Removal.parse(words)(whole))
+    assert not turned(before.verdict(CHECKS[id]), after.verdict(CHECKS[id]))
