@@ -133,9 +133,8 @@ class Decisions:
     def _fence(self, name: TopicPartition, one: Controlled, broker: int) -> None:
         state = one.state
         successor = state.leader
-        if successor in (broker, None):
-            others = state.isr - {broker}
-            successor = first_live(one.assignment.replicas, others, state.active)
+        if successor == broker:
+            successor = first_live(one.assignment.replicas, state.isr, state.active)
         if state.leader is None:
             if state.remove(broker):
                 self._decided(name, one, "Remove", broker)
@@ -229,7 +228,7 @@ class Decisions:
     def _reassign(self, name: TopicPartition, one: Controlled, assignment: Assignment) -> None:
         state, replicas = one.state, frozenset(assignment.replicas)
         left = sorted(state.isr - replicas)
-        live = first_live(assignment.replicas, state.isr & replicas, state.active)
+        live = first_live(assignment.replicas, state.isr, state.active)
         state.reassign(replicas, live)
         one.assignment = assignment
         self._configure(name, one)

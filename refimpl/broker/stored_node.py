@@ -76,5 +76,4 @@ class StoredNode(Node):
     def _hear(self, controller_epoch: int) -> None:
         """Obey no predecessor of the controller that the store names, or that this broker is: its
         late news would send heartbeats back to where nobody answers them."""
-        if controller_epoch > self.fence.controller_epoch:
-            self.fence.hear(controller_epoch)
+        self.fence.hear(max(controller_epoch, self.fence.controller_epoch))
