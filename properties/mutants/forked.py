@@ -83,7 +83,8 @@ class Kept:
 
     @classmethod
     def of(cls, what: str, rooms: Mapping[str, Iterable[str | Path]]) -> "Kept":
-        """The answers of these gates, as long as nothing in these files and folders changes."""
+        """The answers of these gates, as long as nothing changes in these files, nor in the code
+        and specs of these folders."""
         folder = cache_folder() / "mutants"
         keys = {of: _key(of) for of in {tuple(of) for of in rooms.values()}}
         return cls(
@@ -113,13 +114,11 @@ class Kept:
 
 
 def _key(rooms: Iterable[str | Path]) -> str:
-    places = [CHECKOUT / room for room in rooms]
-    files = (
-        file
-        for place in places
-        for file in ([place] if place.is_file() else sorted(place.rglob("*")))
-    )
-    return digest(file for file in files if file.suffix in KINDS)
+    files: list[Path] = []
+    for place in (CHECKOUT / room for room in rooms):
+        within = (file for file in sorted(place.rglob("*")) if file.suffix in KINDS)
+        files += [place] if place.is_file() else within
+    return digest(files)
 
 
 def run(
@@ -127,8 +126,9 @@ def run(
 ) -> Iterator[Result]:
     """What became of each, those first that a run on the same files has seen before.
 
-    `prepare` loads what a trial needs, once for all processes. Raises `InputError` if a gate finds
-    something where there is no mutant.
+    `prepare` loads what a trial needs, once for all processes, and for the mutants of the same
+    modules at once: their answers are there before it is the next ones' turn. Raises `InputError`
+    if a gate finds something where there is no mutant.
     """
     known = kept.read()
     left: list[tuple[Trial, Result]] = []
@@ -139,13 +139,16 @@ def run(
             left.append((evolve(one, gates=gates), before))
         else:
             yield before
-    if left:
-        for one, _ in left:
+    alike: dict[tuple[str, ...], list[tuple[Trial, Result]]] = {}
+    for one, before in left:
+        alike.setdefault(one.modules, []).append((one, before))
+    for group in alike.values():
+        for one, _ in group:
             prepare(one)
         with tempfile.TemporaryDirectory(prefix="highwater-mutants-") as notes:
-            _prove_the_gates([one for one, _ in left], kept, at_once, Path(notes))
-            earlier = {before.name: before for _, before in left}
-            for result in _forked(left, at_once, Path(notes)):
+            _prove_the_gates([one for one, _ in group], kept, at_once, Path(notes))
+            earlier = {before.name: before for _, before in group}
+            for result in _forked(group, at_once, Path(notes)):
                 kept.add(result, earlier[result.name])
                 yield result
 

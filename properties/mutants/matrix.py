@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from properties.modules.descriptor import modules
 from properties.mutants import forked, guards, methods
-from properties.mutants.catalogue import Mutant, applied, catalogue
+from properties.mutants.catalogue import FOLDER, Mutant, applied, catalogue
 from properties.mutants.forked import Gate, Kept, Result, Trial
 from properties.mutants.guards import Guard
 from properties.tla import InputError
@@ -31,8 +31,8 @@ TRACES = "TLC on traces"
 COLUMNS = (*METHODS, TRACES)
 
 Row: TypeAlias = dict[str, bool]
-#: What the rows of the machines depend on.
-ROOMS = "refimpl", "chaos", "spec", "properties"
+#: What the rows of the machines depend on: the code, the specs, and the mutants themselves.
+ROOMS = "refimpl", "chaos", "spec", "properties", *sorted(FOLDER.glob("*.toml"))
 
 
 @frozen
