@@ -304,18 +304,16 @@ class _Appending:
     here: GroupCoordinators
     now: int
     number: int
+    _partition: Partition = field(init=False)
     _end: int = field(init=False)
 
-    def _partition(self) -> Partition | None:
-        return self.here.context.partitions.get(TopicPartition(OFFSETS_TOPIC, self.number))
-
     def __enter__(self) -> None:
-        partition = self._partition()
-        self._end = -1 if partition is None else partition.log.end
+        name = TopicPartition(OFFSETS_TOPIC, self.number)
+        self._partition = self.here.context.partitions[name]
+        self._end = self._partition.log.end
 
     def __exit__(self, *_: object) -> None:
-        partition = self._partition()
-        if partition is not None and partition.log.end > self._end:
-            written = Written(partition.name, self._end, partition.log.end)
-            self.here.context.outputs.append(written)
+        partition, end = self._partition, self._partition.log.end
+        if end > self._end:
+            self.here.context.outputs.append(Written(partition.name, self._end, end))
             self.here.appended(self.now, partition)

@@ -56,9 +56,7 @@ class StoreSession:
 
     def drop(self) -> None:
         """The connection is lost: nobody knows what came of what was asked."""
-        conversations, self.conversations = self.conversations, []
-        for conversation in conversations:
-            conversation.dialogue.close()
+        self.conversations = []
 
     def _all_answered(self, conversation: Conversation) -> None:
         answers = [conversation.answers[number] for number in conversation.numbers]

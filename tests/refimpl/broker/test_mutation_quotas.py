@@ -50,7 +50,8 @@ def test_a_permissive_request_is_served_and_throttled() -> None:
     limits = quotas(2.0)
     assert take(limits, PERMISSIVE, 22, NOW) == (True, 0)
     assert take(limits, PERMISSIVE, 2, NOW) == (True, 1_000)
-    assert take(limits, STRICT, 2, NOW) == (False, 1_000)
+    assert take(limits, PERMISSIVE, 2, NOW) == (True, 2_000), "though something is owed"
+    assert take(limits, STRICT, 2, NOW) == (False, 2_000)
 
 
 def test_all_topics_of_one_request_come_out_of_one_bucket() -> None:

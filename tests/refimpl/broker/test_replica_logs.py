@@ -407,3 +407,12 @@ def test_a_disagreement_of_the_past_is_found(
     )
     with pytest.raises(AssertionError):
         run_state_machine_as_test(TwoLogs, settings=quick)
+
+
+def test_nothing_has_no_size() -> None:
+    """A leader in this process answers `()` where the next batch does not fit."""
+    directory = LogDir.open(CrashDisk(), NOW_MS, CONFIG)
+    log = PartitionReplicaLog(directory.create(PARTITION, bytes(16), NOW_MS), lambda: NOW_MS)
+    assert log.size_of(()) == 0
+    log.append(1, batch_of([b"a"]))
+    assert log.size_of(log.slice(0, ALL)) == log.size > 0
