@@ -88,6 +88,9 @@ class Settings:
     # Whether the topic is given more partitions on the way
     adds_partitions: bool = False
 
+    # Whether faults are few and last, so long that the cluster has to settle in spite of them
+    lasting: bool = False
+
     # How long, and how wild
     fault_ms: int = 6000
     calm_ms: int = 40000
@@ -100,12 +103,37 @@ class Settings:
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
         drawn = evolve(cls(**_drawn(seed, rng)), **fixed)
+        if drawn.lasting and "store" not in fixed:
+            drawn = evolve(drawn, store=False)
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
             drawn = evolve(drawn, faults=faults)
         if drawn.deletes:  # the log as it was cannot be known where what is left of it may be lost
             drawn = evolve(drawn, unclean=False, lossy=drawn.lossy and drawn.elr)
-        return drawn
+        return drawn._made_to_last() if drawn.lasting else drawn
+
+    def _made_to_last(self) -> "Settings":
+        """The same, with time for faults that last. Nothing is lost but by them, producers give
+        nothing up, and followers can keep pace with them and with what they send again."""
+        calm = {"drop": 0.0, "stray": 0.0, "produce_ms": 50, "fetch_limit": 50, "fetch_wait_ms": 20}
+        lasting = evolve(self, request_timeout_ms=150, **calm)
+        fault_ms = 3 * LASTING_FAULTS * lasting.settle_ms
+        return evolve(
+            lasting,
+            faults=tuple(one for one in self.faults if one in LASTING) or ("crash",),
+            fault_ms=fault_ms,
+            delivery_timeout_ms=fault_ms,
+            events=25 * fault_ms,
+        )
+
+    @property
+    def settle_ms(self) -> int:
+        """How long the cluster takes at most, after something has changed around it: a session
+        ends, replicas that lag leave the ISR, and whoever waits for an answer asks again."""
+        asked_again = self.heartbeat_ms + self.fetch_timeout_ms + self.fetch_wait_ms
+        on_the_way = 20 * (self.delay_ms + self.jitter_ms)
+        over = self.session_ms + 3 * self.lag_ms + 8 * self.request_timeout_ms
+        return over + 4 * asked_again + on_the_way
 
     @classmethod
     def parse(cls, name: str, text: str) -> Any:
@@ -145,6 +173,8 @@ class Settings:
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("assignor", self.assignor, tuple(ASSIGNORS))
         _one_of("server_assignor", self.server_assignor, tuple(SERVER_ASSIGNORS))
+        if self.lasting and self.store:
+            raise ValueError("lasting: expected without store, found store=true")
         _one_of("min_isr", self.min_isr, (1, 2, 3))
         _one_of("consumers", self.consumers, (1, 2, 3))
         _one_of("partitions", self.partitions, tuple(range(1, 10)))
@@ -183,6 +213,9 @@ GROUP_FAULTS = ("member_leave",)
 # Named by who wants them: no seed draws them by itself
 NAMED_FAULTS = ("disk",)
 FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS
+LASTING = ("crash", "stop", "pause", "cut", "lag")
+"""What lasts, of what hits brokers; and so many of them follow each other."""
+LASTING_FAULTS = 3
 ADD_PARTITION = "add_partition"
 """What the setting `adds_partitions` puts into a script, beside the faults that the seed draws."""
 

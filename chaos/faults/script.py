@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import asdict, evolve, frozen
 
-from chaos.settings import ADD_PARTITION, FAULTS, Settings
+from chaos.settings import ADD_PARTITION, FAULTS, LASTING_FAULTS, Settings
 from chaos.sim.addresses import MOST_PARTITIONS, OFFSETS_NUMBER
 
 # Which links of a broker are cut; "from" and "to" are seen from the broker.
@@ -110,6 +110,8 @@ YOUNG = "crash", "pause", "cut", "slow", "elect", "lag"
 def expand(settings: Settings) -> Script:
     """The script that belongs to a configuration."""
     rng = Random(settings.seed * 2 + 1)
+    if settings.lasting:
+        return tuple(_lasting(settings, rng))
     faults: list[Fault] = []
     at = float(settings.gap_ms)
     while settings.faults and at < settings.fault_ms:
@@ -118,6 +120,15 @@ def expand(settings: Settings) -> Script:
     if settings.adds_partitions:
         faults = sorted([*faults, *_additions(settings)], key=lambda one: one.at_ms)
     return tuple(faults)
+
+
+def _lasting(settings: Settings, rng: Random) -> Iterator[Fault]:
+    """One after the other, each for more than twice the time in which the cluster has to settle:
+    once to settle, once to answer. Sometimes two brokers are hit at once."""
+    for number in range(LASTING_FAULTS):
+        at_ms = (3 * number + 1) * settings.settle_ms - settings.settle_ms // 2
+        for _ in range(rng.choice((1, 1, 2))):
+            yield evolve(_fault(settings, at_ms, rng), for_ms=int(2.4 * settings.settle_ms))
 
 
 def _additions(settings: Settings) -> Iterator[Fault]:

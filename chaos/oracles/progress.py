@@ -9,6 +9,7 @@ from chaos.clients.consumer import payload
 from chaos.clients.group_member import GroupMember
 from chaos.clients.producer import Producer
 from chaos.faults.nemesis import Nemesis
+from chaos.oracles.availability import AvailabilityOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.oracles.deletion import DeletionOracle
@@ -40,6 +41,7 @@ class ProgressOracle:
     control_plane: ControlPlaneOracle | None = None
     operations: OperationsOracle | None = None
     deletion: DeletionOracle | None = None
+    availability: AvailabilityOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
     #: How far the group has come in all partitions together, and since when
@@ -50,13 +52,16 @@ class ProgressOracle:
     starts: dict[int, int] = field(factory=dict[int, int])
 
     def start(self) -> None:
-        """Come back when the faults are over."""
-        self.simulation.timeline.at(self.simulation.settings.fault_ms, PROGRESS, TICK)
+        """Come back when the faults are over; or soon, where progress is demanded before that."""
+        at_ms = self.simulation.settings.fault_ms if self.availability is None else EVERY_MS
+        self.simulation.timeline.at(at_ms, PROGRESS, TICK)
 
     def handle(self, message: Any) -> None:
         """Heal at first; later look whether all is well."""
         timeline = self.simulation.timeline
-        if self.healed_at < 0:
+        if self.availability is not None and timeline.now < self.simulation.settings.fault_ms:
+            self.availability.look()
+        elif self.healed_at < 0:
             self.healed_at = timeline.now
             self.nemesis.heal()
             self.group.healed()

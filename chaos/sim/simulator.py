@@ -24,6 +24,7 @@ from chaos.clients.purger import Purger
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
 from chaos.group_recorders import group_recorder
+from chaos.oracles.availability import AvailabilityOracle
 from chaos.oracles.classic_group import ClassicGroupOracle
 from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
@@ -216,9 +217,12 @@ def build(
     purgers = [] if deletion is None else [deletion.purger]
     clients += [purger.id for purger in purgers]
     nemesis = Nemesis(simulation, script, controller, brokers, consumers, tuple(clients), operator)
+    availability = None
+    if settings.lasting:
+        availability = AvailabilityOracle(simulation, brokers, clients, judged, producers)
     progress = ProgressOracle(
         *(simulation, nemesis, of_topic, group, producers, consumers),
-        *(control_plane, operations, deletion),
+        *(control_plane, operations, deletion, availability),
     )
     nodes: list[Node] = [
         *(controller, *brokers, nemesis, progress),

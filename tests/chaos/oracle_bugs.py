@@ -14,6 +14,7 @@ from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
 
 P, W = "PartitionOracle", "ReplicationOracles"
 D, E = "DeletionOracle", "ProgressOracle"
+A = "AvailabilityOracle"
 
 
 @breaks(f"{P}._wrote_one: EpochsAscend", f"{P}.wrote: _wrote_one()", f"{W}._written: wrote()")
@@ -296,6 +297,34 @@ def goes_on_beyond_its_budget(c: Cluster) -> None:
 def breaks_in_an_unforeseen_way(c: Cluster) -> None:
     c.run.simulation.timeline.at(c.run.now_ms, c.producer.id, object())
     _goes_on(c)
+
+
+# While faults last
+
+
+def _lasts(c: Cluster) -> None:
+    """All stays as it is, for as long as the cluster may take to settle and to answer."""
+    simulation = c.run.simulation
+    simulation.settings = evolve(simulation.settings, fault_ms=1 << 30)
+    for _ in range(3):
+        c.run.progress.handle(TICK)
+        simulation.timeline.now += simulation.settings.settle_ms + 1
+    c.run.progress.handle(TICK)
+
+
+@breaks(
+    *(f"{A}._must_be_led: Availability", f"{A}.look: _must_be_led()", f"{E}.handle: look()"),
+    lasting=True,
+)
+def nobody_takes_over(c: Cluster) -> None:
+    c.brokers[0].up = False
+    _lasts(c)
+
+
+@breaks(f"{A}._must_answer: Availability", f"{A}.look: _must_answer()", lasting=True)
+def leaves_a_producer_without_answer_for_long(c: Cluster) -> None:
+    c.producer.sending[0] = Sending(RecordBatch((0,)), c.name, 0)
+    _lasts(c)
 
 
 # Deleting records

@@ -1,6 +1,6 @@
 """A cluster in which all is well, and a bug that is put into it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -12,6 +12,7 @@ from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.settings import Settings
 from chaos.sim.addresses import TICK, TOPIC
+from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulator import Run, build
 from properties.mutants.edits import patched
 from refimpl.broker import observations as o
@@ -54,6 +55,11 @@ class Cluster:
     def deletion(self) -> DeletionOracle:
         assert self.run.progress.deletion is not None
         return self.run.progress.deletion
+
+    @property
+    def brokers(self) -> Sequence[BrokerHost]:
+        assert self.run.progress.availability is not None
+        return self.run.progress.availability.brokers
 
     @property
     def leader(self) -> Replica:

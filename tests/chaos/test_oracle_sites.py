@@ -9,7 +9,7 @@ from traceback import walk_tb
 import pytest
 from attrs import evolve
 
-from chaos.oracles import commit_delay, control_plane, partition, progress
+from chaos.oracles import availability, commit_delay, control_plane, partition, progress
 from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
@@ -20,7 +20,7 @@ from tests.chaos import control_plane_cases as control
 from tests.chaos import group_bugs
 from tests.chaos import oracle_bugs as bugs
 from tests.chaos.group_bugs import G
-from tests.chaos.oracle_bugs import E, P
+from tests.chaos.oracle_bugs import A, E, P
 from tests.chaos.oracle_cases import CASES, EVERYBODY, Case, Cluster
 from tests.chaos.oracle_sites import ORACLES, Site, functions_of, modules, silent, sites
 
@@ -108,6 +108,38 @@ def follower_shows_what_never_was(c: Cluster) -> None:
     c.observe(2, o.RecordsRead, 0, (Record(1, "other"),))
 
 
+def nobody_takes_over_who_is_told_late(c: Cluster) -> None:
+    c.run.simulation.network.lag |= {2: 100, 3: 100}
+    bugs.nobody_takes_over(c)
+
+
+def nobody_answers_whom_the_leader_does_not_reach(c: Cluster) -> None:
+    c.run.simulation.network.cut = {(1, c.producer.id)}
+    bugs.leaves_a_producer_without_answer_for_long(c)
+
+
+def nobody_answers_without_enough_replicas(c: Cluster) -> None:
+    for broker in c.brokers[1:]:
+        broker.paused_until = 1 << 30
+    bugs.leaves_a_producer_without_answer_for_long(c)
+
+
+def nobody_answers_in_noise(c: Cluster) -> None:
+    c.run.simulation.network.drop = 0.3
+    bugs.leaves_a_producer_without_answer_for_long(c)
+
+
+def nobody_answers_after_a_loss(c: Cluster) -> None:
+    c.oracle.era = 1
+    bugs.leaves_a_producer_without_answer_for_long(c)
+
+
+UNAVAILABLE = (
+    *(nobody_takes_over_who_is_told_late, nobody_answers_whom_the_leader_does_not_reach),
+    *(nobody_answers_without_enough_replicas, nobody_answers_in_noise, nobody_answers_after_a_loss),
+)
+LASTING = {"lasting": True}
+WAITS = Case(bugs.leaves_a_producer_without_answer_for_long, LASTING)
 ELR = {"elr": True, "min_isr": 1}
 L, LOSSY = f"{P}._commits_what_is_lost", {"lossy": True}
 # In a function, what has to hold for an excuse, and a bug that only this keeps from being excused
@@ -174,12 +206,29 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         "self.uncommitted and now - self.uncommitted[0][1] > self.session_ms // 2",
         *(True, Case(group_bugs.rebalances_for_ever)),
     ),
+    (f"{A}.look", "now <= settled_at", True, WAITS),
+    (f"{A}.look", "noise != (0.0, 0.0, jitter_ms, frozenset())", True, WAITS),
+    (f"{A}.look", "not oracle.era", False, WAITS),
+    (
+        f"{A}._must_be_led",
+        "state.leader in self._heard()",
+        True,
+        Case(bugs.nobody_takes_over, LASTING),
+    ),
+    (f"{A}._must_answer", "leader not in well", True, WAITS),
+    (f"{A}._must_answer", "len(in_touch) < settings.min_isr", True, WAITS),
+    (f"{A}._must_answer", "not all((reaches(leader, c) for c in self.clients))", True, WAITS),
     (
         *("_is_decision", "any(change.path.startswith(f'{root}/') for root in DECIDED)", False),
         Case(control.writes_without_being_controller, {"store": True}),
     ),
 ]
-OTHER_MODULES = {P: partition, "CommitDelay": commit_delay, "_is_decision": control_plane}
+OTHER_MODULES = {
+    A: availability,
+    P: partition,
+    "CommitDelay": commit_delay,
+    "_is_decision": control_plane,
+}
 
 
 @pytest.mark.parametrize(("where", "old", "new", "case"), EXCUSES)
@@ -195,6 +244,8 @@ def test_what_is_excused_passes() -> None:
     assert Case(nobody_leads_and_nobody_may, ELR).violation() is None
     assert Case(commits_what_the_last_replica_lost, LOSSY).violation() is None
     assert Case(follower_shows_what_is_lost).violation() is None
+    for bug in UNAVAILABLE:
+        assert Case(bug, LASTING).violation() is None
 
 
 def test_every_condition_of_an_excuse_is_there() -> None:
