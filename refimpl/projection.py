@@ -19,7 +19,7 @@ from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.classic_consumer import ClassicConsumer
 from refimpl.machines.classic_group import ClassicGroup
-from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember, Partition
+from refimpl.machines.consumer_group import NO_EPOCH, ConsumerGroup, ConsumerMember, Partition
 from refimpl.machines.consumer_membership import Membership
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import ControllerElection
@@ -127,7 +127,7 @@ def consumer_member(member: ConsumerMember, partitions: Sequence[Partition]) -> 
     """A member at the coordinator: one entry of ConsumerGroup's `member`."""
     return {
         "epoch": member.epoch,
-        "previous": max(member.previous_epoch, 0),
+        "previous": 0 if member.previous_epoch == NO_EPOCH else member.previous_epoch,
         "state": CONSUMER_STATES[member.state],
         "assigned": tuple([member.assigned.get(one, NOT_ASSIGNED) for one in partitions]),
         "pending": tuple([member.pending.get(one, NOT_ASSIGNED) for one in partitions]),

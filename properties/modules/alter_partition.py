@@ -157,7 +157,7 @@ class AlterPartition(Replicated):
             brokers=BrokerRegistry({r: state["registered"][r - 1] for r in ids}, state["alive"]),
             partition_epoch=now["partitionEpoch"],
         )
-        self.leaders = {1: 1, now["epoch"]: now["leader"]}
+        self.leaders = {**_leaders(state, ids), 1: 1, now["epoch"]: now["leader"]}
         self.requests = {rec: _asked(rec, state) for rec in state["requests"]}
         self.answers = {}
         for rec in state["answers"]:
@@ -190,6 +190,13 @@ class AlterPartition(Replicated):
             asked=1,
             up=True,
         )
+
+
+def _leaders(state: Mapping[str, Value], ids: tuple[int, ...]) -> dict[int, int]:
+    """By leader epoch, as far as replicas tell: where there are two, one of them leads."""
+    if len(ids) != 2:
+        return {}
+    return {state["epoch"][r - 1]: r if state["isr"][r - 1] else 3 - r for r in ids}
 
 
 def _known(numbers: tuple[int, ...]) -> dict[int, int]:

@@ -25,6 +25,8 @@ STABLE, UNREVOKED, UNRELEASED = 0, 1, 2
 """States of a member, as they are written down."""
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
 """Epochs that mean something else in a heartbeat; a static member that is away has the second."""
+NO_EPOCH = -1
+"""The previous epoch of a member that had none, as Kafka writes it."""
 
 GROUP, PARTITION_METADATA, MEMBER, TARGET, TARGET_OF, CURRENT, REGEX = (
     GROUP_RECORDS[number] for number in (3, 4, 5, 6, 7, 8, 16)
@@ -53,7 +55,7 @@ class ConsumerMember:
     member_id: str
     said: r.ConsumerGroupMemberMetadata = NEW_MEMBER
     epoch: int = 0
-    previous_epoch: int = -1
+    previous_epoch: int = NO_EPOCH
     state: int = STABLE
     assigned: Owned = field(factory=dict[Partition, int])
     pending: Owned = field(factory=dict[Partition, int])
