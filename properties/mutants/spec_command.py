@@ -5,60 +5,79 @@ as neither the module nor one of its configurations has changed since.
 """
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import orjson
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as Grid
 
-from properties.mutants.spec_mutants import SpecMutant, spec_mutants
-from properties.mutants.spec_trials import Noticed, Trials, judged
+from properties.mutants.spec_mutants import SpecMutant, spec_mutants, stands_on
+from properties.mutants.spec_trials import TOO_LARGE, Noticed, Trials, judged
 from properties.tla import InputError, SpecTree, tools
 from properties.tla.errors import Unusable
 from properties.tla.specs import CHECKOUT
+from properties.tla.verdicts import load
 
 SURVIVORS = Path(__file__).with_name("spec_survivors.toml")
 KEPT = Path(__file__).with_name("spec_answers")
 PAGE = CHECKOUT / "docs" / "spec-mutants.md"
 #: Those whose mutants are asked for and explained; the others' can be asked for by name.
-MODULES = ("AbsLog", "Truncation", "DurableIsr", "AlterPartition", "ConsumerCommit", "Replication")
+MODULES = (
+    *("AbsLog", "Truncation", "DurableIsr", "AlterPartition", "Replication"),
+    *("ConsumerCommit", "GroupOffsets"),
+)
 
 
 @frozen
 class Judged:
-    """One module: what was found, and what of it nobody explains."""
+    """One module: what was found, and what of it nobody explains.
+
+    Some guards are known to be ones that may go: `known` has what the module's table says of them.
+    """
 
     trials: Trials
-    explained: dict[str, str]
+    reasons: Mapping[str, str]
+    known: Mapping[str, str] = field(factory=dict[str, str])
+
+    @property
+    def explained(self) -> Mapping[str, str]:
+        return {**self.known, **self.reasons}
+
+    @property
+    def compared(self) -> list[str]:
+        """Noticed by the comparison with the machines, and by no property."""
+        return [name for name, one in self.trials.found.items() if not one.by_property]
 
     @property
     def unexplained(self) -> list[str]:
-        return [name for name in self.trials.alive if name not in self.explained]
+        return [name for name in self._unpromised if name not in self.explained]
 
     @property
     def revived(self) -> list[str]:
         """Explained, and noticed by a property all the same, or gone."""
-        compared = {name for name, one in self.trials.found.items() if not one.by_property}
-        return sorted(self.explained.keys() - set(self.trials.alive) - compared)
+        return sorted(self.reasons.keys() - set(self._unpromised))
 
     @property
-    def by_nothing(self) -> str:
-        """What is said of a mutant that lives: a row that was not asked might tell."""
-        return "nothing that was asked" if self.trials.unasked else "nothing"
+    def _unpromised(self) -> list[str]:
+        return [*self.compared, *self.trials.alive]
+
+    def by(self, name: str) -> str:
+        """What notices a mutant; of one that lives, a row that did not end might tell."""
+        rows = ", ".join(f"`{cfg}`" for cfg in self.trials.unasked.get(name, ()))
+        owed = f" (not asked to the end: {rows})" if rows else ""
+        noticed = self.trials.found.get(name)
+        return (f"`{noticed.cfg}`: {noticed.by}" if noticed else "nothing") + owed
 
     def line(self) -> tuple[str, ...]:
-        found = self.trials.found.values()
-        promised = sum(one.by_property for one in found)
-        numbers = (
-            len(found) + len(self.trials.alive),
-            promised,
-            len(found) - promised,
-            len(self.trials.alive) - len(self.unexplained),
-            len(self.unexplained),
-        )
+        found, alive = self.trials.found, self.trials.alive
+        reasons = [
+            sum(name in self.explained for name in names) for names in (self.compared, alive)
+        ]
+        promised = len(found) - len(self.compared)
+        numbers = (len(found) + len(alive), promised, *reasons, len(self.unexplained))
         return (self.trials.module, *map(str, numbers))
 
 
@@ -72,8 +91,8 @@ def of_specs(names: Sequence[str], listed: bool, update: bool, console: Console)
             return True
         results: list[Judged] = []
         for module in chosen:
-            trials = (None if update else kept(module)) or judged(module)
-            results.append(Judged(trials, explained().get(module, {})))
+            trials = kept(module) or judged(module, before=kept(module, stale=True))
+            results.append(with_reasons(trials))
             console.print(f"{module}: {trials.cpu_s:.0f} CPU s when it was asked", highlight=False)
             if update:
                 keep(trials)
@@ -81,7 +100,7 @@ def of_specs(names: Sequence[str], listed: bool, update: bool, console: Console)
         raise Unusable(str(wrong)) from None
     _show(results, console)
     if update:
-        known = [Judged(one, explained().get(one.module, {})) for one in everything_kept()]
+        known = [with_reasons(one) for one in everything_kept()]
         PAGE.write_text("\n".join(page(known)) + "\n", encoding="utf-8")
         console.print(f"written: docs/{PAGE.name}", highlight=False)
     return _judge(results, console)
@@ -101,6 +120,13 @@ def explained() -> dict[str, dict[str, str]]:
         return tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as wrong:
         raise InputError(f"{SURVIVORS}: not TOML: {wrong}") from None
+
+
+def with_reasons(trials: Trials) -> Judged:
+    """What was found of a module, and what is said of it."""
+    equivalent = load(trials.module, SpecTree()).guards.equivalent
+    known = {f"{place} -> TRUE": why for place, why in equivalent.items()}
+    return Judged(trials, explained().get(trials.module, {}), known)
 
 
 def kept(module: str, stale: bool = False) -> Trials | None:
@@ -134,7 +160,7 @@ def everything_kept() -> Iterator[Trials]:
 
 def _text_of(module: str) -> str:
     tree = SpecTree()
-    return tools.digest([*tree.closure(module), *tree.models(module)])
+    return tools.digest(tree.models(module), *stands_on(module, tree))
 
 
 def _list(mutants: Sequence[SpecMutant], console: Console) -> None:
@@ -143,7 +169,13 @@ def _list(mutants: Sequence[SpecMutant], console: Console) -> None:
         console.print(told, highlight=False, markup=False, soft_wrap=True)
 
 
-_COLUMNS = "mutants", "noticed by a property", "by conformance alone", "explained", "not noticed"
+_COLUMNS = (
+    "mutants",
+    "noticed by a property",
+    "by conformance, with a reason",
+    "by nothing, with a reason",
+    "not explained",
+)
 
 
 def _show(results: Sequence[Judged], console: Console) -> None:
@@ -160,7 +192,7 @@ def _judge(results: Sequence[Judged], console: Console) -> bool:
         f"{result.trials.module}.{name}: {what}"
         for result in results
         for what, names in (
-            (f"is noticed by {result.by_nothing}", result.unexplained),
+            ("no property notices it, and nobody says why", result.unexplained),
             (f"{SURVIVORS.name} explains what is noticed, or is gone", result.revived),
         )
         for name in names
@@ -182,12 +214,12 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
         "`verdicts.toml` whose named property is not as the row says: an `ok_` row's is broken, a "
         "`bug_` or `probe_` row's *holds*. Counts do not count. *Conformance* means that no row "
         "tells, but the graph of a scope in which the Python machines are compared with the spec, "
-        "edge by edge, is another one, so that comparison fails. What nothing notices has its "
-        "reason, or is *not explained*. Bounds are no rules, and are left as they are; so are "
-        "comparisons of a constant, which choose among rules, and those within `LET` and `IF` "
-        "that stand on lines of their own. Where an expression has no value TLC says so, and the "
-        "row fails. A row is not asked to the end where all mutants that are left have too many "
-        "states: what it would notice is not known."
+        "edge by edge, is another one, so that comparison fails: then the table says what the "
+        "conjunct is for, and why no promise of the module sees it. So it does of what nothing "
+        "notices. Bounds are no rules, and are left as they are, with the variables that only "
+        "count for them; so are comparisons of a constant, which choose among rules, and those "
+        "within `LET` and `IF` that stand on lines of their own. Where an expression has no value "
+        f"TLC says so, and the row fails. Rows of more than {TOO_LARGE:,} states are not asked."
     )
     yield ""
     yield f"| module | {' | '.join(_COLUMNS)} |"
@@ -196,18 +228,16 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
         yield f"| {' | '.join(result.line())} |"
     for result in results:
         yield from ("", f"## {result.trials.module}", "")
-        if result.trials.unasked:
-            yield from (
-                f"Not asked to the end: {', '.join(f'`{cfg}`' for cfg in result.trials.unasked)}.",
-                "",
-            )
         yield from ("| mutant | noticed by |", "|---|---|")
-        for name, by in result.trials.found.items():
-            why = f": {result.explained[name]}" if name in result.explained else ""
-            yield f"| {_cell(name)} | `{by.cfg}`: {by.by}{why} |"
-        for name in result.trials.alive:
-            why = result.explained.get(name, "not explained")
-            yield f"| {_cell(name)} | {result.by_nothing}: {why} |"
+        for name in (*result.trials.found, *result.trials.alive):
+            yield f"| {_cell(name)} | {result.by(name)}{_why(name, result)} |"
+
+
+def _why(name: str, result: Judged) -> str:
+    """The reason why no property notices it, where none does."""
+    if name in result.explained:
+        return f": {result.explained[name]}"
+    return ": not explained" if name in result.unexplained else ""
 
 
 def _cell(name: str) -> str:

@@ -52,7 +52,8 @@ def spec_mutants(module: str, tree: SpecTree | None = None) -> list[SpecMutant]:
     tree = tree or SpecTree()
     text = guards.blanked(source(module, tree))
     bodies = dict(guards.definitions(text))
-    knobs = frozenset(re.findall(r"\w+", _CONSTANTS.findall(text)[0]))
+    declared = " ".join(_CONSTANTS.findall(text))
+    knobs = frozenset(re.findall(r"\w+", declared))
     acting = guards.acting({name: text[a:b] for name, (a, b) in bodies.items()})
     found: list[SpecMutant] = []
     for action, (start, end) in bodies.items():
@@ -68,6 +69,25 @@ def spec_mutants(module: str, tree: SpecTree | None = None) -> list[SpecMutant]:
 def source(module: str, tree: SpecTree) -> str:
     """The text of a module."""
     return (tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8")
+
+
+_NEXT = re.compile(r"^Next ==.*?\n\n", re.MULTILINE | re.DOTALL)
+#: The action that ends a line of Next: nothing that it reads of the next state lacks the mutant.
+_LAST = re.compile(r"\b([A-Z]\w*(?:\([^()]*\))?)[ \t]*$", re.MULTILINE)
+_USED = re.compile(r"\b(?:EXTENDS|INSTANCE)\s+(\w+(?:\s*,\s*\w+)*)")
+
+
+def stands_on(module: str, tree: SpecTree) -> list[str]:
+    """The texts that say what a module's steps and promises are, its own first, comments aside."""
+    known = {file.stem: file for folder in tree.library() for file in folder.glob("*.tla")}
+    waiting, found = [module], dict[str, str]()
+    while waiting:
+        name = waiting.pop()
+        text = guards.blanked(known[name].read_text(encoding="utf-8"))
+        found[name] = " ".join(text.split())
+        used = {one for names in _USED.findall(text) for one in re.findall(r"\w+", names)}
+        waiting += sorted(used & known.keys() - found.keys())
+    return list(found.values())
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -116,6 +136,7 @@ def joined_text(mutants: Sequence[SpecMutant], tree: SpecTree) -> str:
         places.setdefault((one.start, one.end), []).append((number, one.new))
     for (start, end), cases in sorted(places.items(), reverse=True):
         text = _with_cases(text, start, end, cases)
+    text = _NEXT.sub(lambda next_: _LAST.sub(r"(mutant' = mutant /\\ \1)", next_[0]), text)
     head = re.search(r"^EXTENDS [^\n]*\n", text, re.MULTILINE)
     at = head.end() if head else text.index("\n") + 1
     return f"{text[:at]}VARIABLE mutant\n{text[at:]}"

@@ -2,48 +2,49 @@
 
 Every configuration of the table says something about a named property: an `ok_` row that it holds,
 a `bug_` or `probe_` row that it does not. A mutant is noticed by the row that does not say so any
-more. TLC runs once per row, for all mutants at once (`spec_mutants`): what a state or a step breaks
-is written down with the number of the mutant, whose states are left alone from then on. Only rows
-about liveness are run for each mutant by itself.
+more. All mutants of a module stand in one text (`spec_mutants`) and are explored one after the
+other by one JVM per row (`spec/java/Mutants.java`), which computes once what they have in common.
+Only promises about whole behaviours are asked of each mutant by itself, by TLC.
 
 Where the machines are compared with a row's graph edge by edge (`highwater conform`), it is also
-asked whether a mutant has a step there that the spec does not have, or fewer: then that comparison
-fails. It says less than a property, and is told apart. So are rows that were too large to be asked,
-or did not come to their end: they say nothing about what they did not notice.
+asked whether a mutant's graph is another one: then that comparison fails. It says less than a
+property, and is told apart. So is what was not explored to its end: it says nothing.
 """
 
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 import orjson
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 
+from properties.mutants import guards
 from properties.mutants.spec_mutants import (
     SpecMutant,
     joined_text,
     mutated_text,
     source,
     spec_mutants,
+    stands_on,
 )
 from properties.tla import InputError, SpecTree, tools
 from properties.tla.checker import Status
-from properties.tla.processes import Finished
+from properties.tla.processes import Finished, run
 from properties.tla.specs import Config, cache_folder
-from properties.tla.tlc import Tlc
+from properties.tla.tlc import Tlc, jvm
 from properties.tla.verdicts import Kind, Table, Verdict, load
 
-#: CPU seconds of one run, and the states up to which it is begun at all.
-LIMIT_S = 300.0
-MOST_STATES = 600_000
+#: Of one row: the CPU seconds after which no mutant is begun, and those after which all ends.
+BEGIN_S, LIMIT_S = 120.0, 240.0
+#: The states after which a mutant is left, beyond twice those that the spec has.
+MOST_STATES = 10_000
+#: Rows with more states than this are asked last, and with more than that not at all.
+LARGE, TOO_LARGE = 20_000, 60_000
 #: Changes with what is asked of a row: answers of before count no longer.
-EDITION = "1"
+EDITION = "2"
 HEAP_MB = 3072
-DONE = 0
-#: More levels than any graph has: behind them all, what was counted is told.
-DEEPER = 300
 NO_MEANING = "TLC: the spec has no meaning"
 ANOTHER_GRAPH = "conformance"
 
@@ -70,65 +71,103 @@ class Trials:
     module: str
     found: Mapping[str, Noticed] = field(factory=dict[str, Noticed])
     alive: tuple[str, ...] = ()
-    unasked: tuple[str, ...] = ()
-    """The rows that were too large for those that were left, or did not come to their end."""
+    unasked: Mapping[str, Sequence[str]] = field(factory=dict[str, Sequence[str]])
+    """The rows that did not come to their end for a mutant that no property notices."""
     cpu_s: float = 0.0
 
+    @property
+    def by_property(self) -> Set[str]:
+        return {name for name, one in self.found.items() if one.by_property}
 
-def judged(module: str, tree: SpecTree | None = None) -> Trials:
-    """The verdict on every mutant of a module, from the cache or from TLC."""
+
+def judged(module: str, tree: SpecTree | None = None, before: Trials | None = None) -> Trials:
+    """The verdict on every mutant of a module, from the cache or from TLC.
+
+    What noticed a mutant `before` is asked first: most often it still does.
+    """
     tree = tree or SpecTree()
-    table, mutants = load(module, tree), _asked(module, tree)
-    found: dict[str, Noticed] = {}
-    unasked: list[str] = []
-    cpu_s = 0.0
-    for row in _rows(table, tree):
-        left = [one for one in mutants if one.name not in found or not found[one.name].by_property]
+    table, mutants = load(module, tree), asked(module, tree)
+    asking = _Asking(table, tree, mutants)
+    if before is not None:
+        for row in table.verdicts:
+            known = {name for name, by in before.found.items() if by.cfg == row.cfg}
+            asking.ask(row, only=known & before.by_property)
+    for row in sorted(table.verdicts, key=_turn):
+        if (row.distinct or 0) <= TOO_LARGE:
+            asking.ask(row)
+    for row in [*asking.lasting]:
+        asking.ask(row, alone=True)
+    return asking.trials()
+
+
+@define
+class _Asking:
+    """The rows that were asked, and what they said."""
+
+    table: Table
+    tree: SpecTree
+    mutants: Sequence[SpecMutant]
+    found: dict[str, Noticed] = field(factory=dict[str, Noticed])
+    late: dict[str, list[str]] = field(factory=dict[str, list[str]])
+    lasting: list[Verdict] = field(factory=list[Verdict])
+    """Rows that promise something of whole behaviours."""
+    cpu_s: float = 0.0
+
+    def ask(self, row: Verdict, only: Set[str] | None = None, alone: bool = False) -> None:
+        """Ask a row about the mutants that no property has noticed."""
+        left = [one for one in self.mutants if only is None or one.name in only]
+        left = [one for one in left if not self._promised(one.name)]
         if not left:
-            break
-        if len(left) * (row.distinct or 0) > MOST_STATES:
-            unasked.append(row.cfg)
-            continue
-        outcome = _kept(row, left, table, tree)
-        cpu_s += outcome.cpu_s
-        unasked += [] if outcome.finished else [row.cfg]
+            return
+        outcome = _kept(_Run(row, left, self.table, self.tree), alone)
+        self.cpu_s += outcome.cpu_s
+        if outcome.temporal and row.kind is Kind.OK and row not in self.lasting:
+            self.lasting.append(row)
+        if only is not None:
+            outcome = evolve(outcome, late=[])  # they are asked again
+        for name in outcome.late:
+            self.late.setdefault(name, []).append(row.cfg)
         for name, by in outcome.found.items():
-            if name not in found or by != ANOTHER_GRAPH:
-                found[name] = Noticed(row.cfg, by)
-    alive = tuple(one.name for one in mutants if one.name not in found)
-    names = [one.name for one in mutants if one.name in found]
-    return Trials(module, {name: found[name] for name in names}, alive, tuple(unasked), cpu_s)
+            if name not in self.found or by != ANOTHER_GRAPH:
+                self.found[name] = Noticed(row.cfg, by)
+
+    def _promised(self, name: str) -> bool:
+        return name in self.found and self.found[name].by_property
+
+    def trials(self) -> Trials:
+        names = [one.name for one in self.mutants]
+        found = {name: self.found[name] for name in names if name in self.found}
+        alive = tuple(name for name in names if name not in found)
+        owed = {name: rows for name, rows in self.late.items() if not self._promised(name)}
+        return Trials(self.table.module, found, alive, owed, self.cpu_s)
 
 
-def _asked(module: str, tree: SpecTree) -> list[SpecMutant]:
+def _turn(row: Verdict) -> tuple[bool, bool, int]:
+    """The rules as they are first, small rows before large ones, then those that lack a rule.
+
+    Then the large ones.
+    """
+    states = row.distinct or 0
+    bug = row.kind is Kind.BUG
+    return not bug and states > LARGE, bug, states
+
+
+def asked(module: str, tree: SpecTree) -> list[SpecMutant]:
     """Without those of a bound: that is no rule, and without it there may be no end."""
     bounds = load(module, tree).guards.bounds
-    return [one for one in spec_mutants(module, tree) if one.old not in bounds]
+    text = guards.blanked(source(module, tree))
+    counters = set(re.findall(r"^(\w+)\b", "\n".join(bounds), re.MULTILINE))
+    counting = {f"{name}' = {name} + 1" for name in counters if _only_counts(name, text)}
+    return [one for one in spec_mutants(module, tree) if one.old not in {*bounds, *counting}]
 
 
-def _rows(table: Table, tree: SpecTree) -> list[Verdict]:
-    """The rules as they are first, small ones before large ones, then those with a rule left out.
-
-    Of rows about liveness, which are run mutant by mutant, those that pass, at the end.
-    """
-    rows = sorted(table.verdicts, key=lambda row: (row.kind is Kind.BUG, row.distinct or 0))
-    lasting = [row for row in rows if _is_live(row, table, tree)]
-    return [
-        *(row for row in rows if row not in lasting),
-        *(row for row in lasting if row.kind is Kind.OK),
-    ]
-
-
-def _is_live(row: Verdict, table: Table, tree: SpecTree) -> bool:
-    """Whether it promises what no state and no step breaks."""
-    model = Config.read(tree.model(table.module, row.cfg))
-    try:
-        _behaviour(table.module, model, tree)
-        for name in model.properties:
-            _step(table.module, name, tree)
-    except InputError:
-        return True
-    return False
+def _only_counts(name: str, text: str) -> bool:
+    """Whether nothing but a bound reads this variable."""
+    read = re.sub(r"UNCHANGED\s*(<<.*?>>|\w+)|^\w+ == <<.*?>>", "", text, flags=re.S | re.M)
+    read = re.sub(
+        rf"\b{name}' = {name} \+ 1|\b{name} (<|=) \w+|VARIABLES.*?\n\n", "", read, flags=re.S
+    )
+    return not re.search(rf"\b{name}\b", read)
 
 
 # ----------------------------------------------------------------------------- one row
@@ -138,37 +177,65 @@ def _is_live(row: Verdict, table: Table, tree: SpecTree) -> bool:
 class _Outcome:
     found: dict[str, str]
     cpu_s: float
-    finished: bool = True
+    late: list[str] = field(factory=list[str])
+    temporal: bool = False
 
 
-def _kept(row: Verdict, mutants: Sequence[SpecMutant], table: Table, tree: SpecTree) -> _Outcome:
-    names = [one.name for one in mutants]
-    files = [*tree.closure(table.module), tree.model(table.module, row.cfg)]
-    key = tools.digest(files, EDITION, row.kind.value, *names, tools.find().key())
-    file = cache_folder() / "spec-mutants" / f"{table.module}-{row.cfg}-{key}.json"
+@frozen
+class _Run:
+    """A row, and the mutants that it is asked about."""
+
+    row: Verdict
+    mutants: Sequence[SpecMutant]
+    table: Table
+    tree: SpecTree
+
+    @property
+    def module(self) -> str:
+        return self.table.module
+
+    @property
+    def compared(self) -> bool:
+        """The machines are compared with this row's graph."""
+        return self.row.cfg in {*self.table.scopes.conform, *self.table.scopes.mutants}
+
+    @property
+    def model(self) -> Config:
+        """Of a row that does not pass, only what it says is broken."""
+        model = Config.read(self.tree.model(self.module, self.row.cfg))
+        if self.row.kind is Kind.OK:
+            return model
+        section = "INVARIANTS" if self.row.property in model.invariants else "PROPERTIES"
+        kept = model.without("INVARIANTS", "PROPERTIES").sections
+        return Config({**kept, section: str(self.row.property)})
+
+
+def _kept(asking: _Run, alone: bool) -> _Outcome:
+    names = [one.name for one in asking.mutants]
+    module, row, tree = asking.module, asking.row, asking.tree
+    texts = stands_on(module, tree)
+    extra = EDITION, str(alone), row.kind.value, str(asking.compared), *names, *texts
+    key = tools.digest([tree.model(module, row.cfg)], *extra, tools.find().key("Mutants"))
+    file = cache_folder() / "spec-mutants" / f"{module}-{row.cfg}-{key}.json"
     if file.is_file():
         return _Outcome(**orjson.loads(file.read_bytes()))
-    if _is_live(row, table, tree):
-        outcome = _one_by_one(row, mutants, tree)
-    else:
-        compared = row.cfg in {*table.scopes.conform, *table.scopes.mutants}
-        outcome = _side_by_side(_Run(row, mutants, compared, table.module, tree))
-    if outcome.finished:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(orjson.dumps(asdict(outcome)))
+    outcome = _one_by_one(asking) if alone else _together(asking)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(orjson.dumps(asdict(outcome)))
     return outcome
 
 
-def _one_by_one(row: Verdict, mutants: Sequence[SpecMutant], tree: SpecTree) -> _Outcome:
+def _one_by_one(asking: _Run) -> _Outcome:
     """Each mutant in a run of its own: a temporal property ends the run that breaks it."""
     outcome = _Outcome({}, 0.0)
-    for one in mutants:
+    for one in asking.mutants:
         scratch = Path(tempfile.mkdtemp(prefix="highwater-mutants-"))
         try:
             mutated = SpecTree(scratch / "tla")
-            shutil.copytree(tree.root, mutated.root)
+            shutil.copytree(asking.tree.root, mutated.root)
             file = mutated.folder(one.module) / f"{one.module}.tla"
-            file.write_text(mutated_text(one, tree), encoding="utf-8")
+            file.write_text(mutated_text(one, asking.tree), encoding="utf-8")
+            row = asking.row
             answer = Tlc(mutated, HEAP_MB, quick=True).check(one.module, row.cfg, row.seconds)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -178,207 +245,94 @@ def _one_by_one(row: Verdict, mutants: Sequence[SpecMutant], tree: SpecTree) -> 
         elif answer.status is Status.FAILED:
             outcome.found[one.name] = NO_MEANING
         elif answer.status is Status.TIMED_OUT:
-            outcome = evolve(outcome, finished=False)
+            outcome.late.append(one.name)
     return outcome
 
 
 @frozen
-class _Run:
-    """All mutants in one run of TLC."""
+class _Answer:
+    """What `Mutants` says of one."""
 
-    row: Verdict
-    mutants: Sequence[SpecMutant]
-    compared: bool
-    """The machines are compared with this row's graph."""
-    module: str
-    tree: SpecTree
-
-    @property
-    def watched(self) -> Sequence[str]:
-        """The promises of a row that passes; of another the one that it says is broken."""
-        model = self.model
-        if self.row.kind is Kind.OK:
-            return (*model.invariants, *model.properties)
-        return (str(self.row.property),)
-
-    @property
-    def model(self) -> Config:
-        return Config.read(self.tree.model(self.module, self.row.cfg))
+    end: str
+    said: str
+    graph: str
 
 
-def _side_by_side(run: _Run) -> _Outcome:
-    """Ask TLC, again without each mutant in which an expression has no value."""
-    found: dict[str, str] = {}
-    cpu_s, asked = 0.0, set(range(1, len(run.mutants) + 1))
-    names = {number: one.name for number, one in enumerate(run.mutants, start=1)}
-    broken: dict[int, str] = {}
-    while True:
-        finished = _tlc(run, asked)
-        cpu_s += finished.cpu_s
-        for number, name in _noted(finished.output):
-            if name != ANOTHER_GRAPH or number not in broken:
-                broken[number] = name
-        if finished.code == DONE or finished.timed_out:
-            break
-        blamed = _blamed(finished.output)
-        if blamed not in asked:
-            said = (finished.errors.strip() or finished.output.strip())[-2000:]
-            raise InputError(f"{run.module}/{run.row.cfg} with mutants: {said}")
-        found[names[blamed]] = NO_MEANING
-        asked -= {blamed, *(number for number, by in broken.items() if by != ANOTHER_GRAPH)}
-    ended = not finished.timed_out
-    if run.row.kind is Kind.OK:
-        _check_original(broken, expected=False, run=run)
-        if run.compared and ended:
-            for number in _another_graph(finished.output, asked):
-                broken.setdefault(number, ANOTHER_GRAPH)
-        found |= {names[number]: by for number, by in broken.items() if number}
-    elif ended:
-        _check_original(broken, expected=True, run=run)
-        told = f"{run.row.property} holds"
-        found |= {names[number]: told for number in asked - broken.keys()}
-    return _Outcome(found, cpu_s, ended)
+def _together(asking: _Run) -> _Outcome:
+    """All mutants of a row, and the spec itself, as number 0."""
+    finished = _explored(asking)
+    answers = dict(_answers(finished.output))
+    lines = finished.output.splitlines()
+    temporal = "temporal" in lines
+    if 0 not in answers:
+        said = (finished.errors.strip() or finished.output.strip())[-2000:]
+        raise InputError(f"{asking.module}/{asking.row.cfg} with mutants: {said}")
+    outcome = _Outcome({}, finished.cpu_s, temporal=temporal)
+    if temporal and asking.row.kind is not Kind.OK:
+        return outcome
+    _check_original(answers[0], asking)
+    for number, one in enumerate(asking.mutants, start=1):
+        answer = answers.get(number, _Answer("late", "", ""))
+        if (noticed := _noticed(answer, asking)) is not None:
+            outcome.found[one.name] = noticed
+        if answer.end == "late":
+            outcome.late.append(one.name)
+    return outcome
 
 
-def _check_original(broken: Mapping[int, str], expected: bool, run: _Run) -> None:
-    """The spec itself is asked with its mutants, as number 0, and must do as its row says."""
-    if (0 in broken) is not expected:
-        does = f"breaks {broken[0]}" if 0 in broken else f"keeps {run.row.property}"
-        raise InputError(f"{run.module}/{run.row.cfg}: the spec itself {does}")
+def _noticed(answer: _Answer, asking: _Run) -> str | None:
+    """What this row says of a mutant, if anything."""
+    if answer.end == "meaningless":
+        return NO_MEANING
+    if asking.row.kind is not Kind.OK:
+        return f"{asking.row.property} holds" if answer.end == "kept" else None
+    if answer.end == "broken":
+        return named(answer.said, asking.model)
+    return ANOTHER_GRAPH if asking.compared and answer.graph == "other" else None
 
 
-def _tlc(run: _Run, asked: set[int]) -> Finished:
+def _check_original(answer: _Answer, asking: _Run) -> None:
+    """The spec itself must do as its row says."""
+    expected = "kept" if asking.row.kind is Kind.OK else "broken"
+    if answer.end != expected:
+        does = f"is {answer.end}: {answer.said}, expected {expected}"
+        raise InputError(f"{asking.module}/{asking.row.cfg}: the spec itself {does}")
+
+
+def named(said: str, model: Config) -> str:
+    """A promise by the name that the cfg has for it: TLC calls a refinement `Abs!Spec`."""
+    known = (*model.invariants, *model.properties)
+    if said in known:
+        return said
+    others = [name for name in model.properties if name.startswith("Refine")] or model.properties
+    return others[0]
+
+
+def _explored(asking: _Run) -> Finished:
     scratch = Path(tempfile.mkdtemp(prefix="highwater-mutants-"))
-    module, tree = run.module, run.tree
+    module, tree = asking.module, asking.tree
     try:
         mutated = SpecTree(scratch / "tla")
         shutil.copytree(tree.root, mutated.root)
         folder = mutated.folder(module)
-        original = source(module, tree).replace(f"MODULE {module} ", "MODULE Original ", 1)
-        (folder / "Original.tla").write_text(original, encoding="utf-8")
-        (folder / f"{module}.tla").write_text(joined_text(run.mutants, tree), encoding="utf-8")
-        (folder / "Watched.tla").write_text(_watching(run, asked), encoding="utf-8")
+        text = joined_text(asking.mutants, tree)
+        (folder / f"{module}.tla").write_text(text, encoding="utf-8")
         config = folder / "Watched.cfg"
-        config.write_text(
-            f"CONSTANTS\n  {run.model.sections['CONSTANTS']}\nSPECIFICATION WatchedSpec\n"
-            "INVARIANT W_Watch\nCONSTRAINT W_Unnoticed\nACTION_CONSTRAINT W_WatchStep\n",
-            encoding="utf-8",
-        )
-        return Tlc(mutated, HEAP_MB, quick=False).run(folder, "Watched", config, LIMIT_S)[0]
+        sections = asking.model.sections.items()
+        config.write_text("".join(f"{key}\n  {body}\n" for key, body in sections))
+        numbers = ",".join(str(number + 1) for number in range(len(asking.mutants)))
+        most = MOST_STATES + 2 * (asking.row.distinct or 0)
+        command = [
+            *jvm(mutated, scratch, HEAP_MB, quick=(asking.row.distinct or 0) < LARGE),
+            *("Mutants", module, str(config), numbers, str(BEGIN_S), str(most)),
+        ]
+        return run(command, folder, LIMIT_S)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _watching(run: _Run, asked: set[int]) -> str:
-    """The module that runs all mutants side by side; 0 is the spec itself."""
-    module, tree, model = run.module, run.tree, run.model
-    init, step, variables = _behaviour(module, model, tree)
-    invariants = [name for name in run.watched if name in model.invariants]
-    steps = {n: _step(module, n, tree) for n in run.watched if n in model.properties}
-    lines = [
-        f"---- MODULE Watched ----\nEXTENDS {module}, TLC\nVARIABLE tick",
-        f"W_Last == {len(run.mutants) + 1}",
-        f"W_Asked == {{0, {', '.join(map(str, sorted(asked)))}}}",
-        "ASSUME TLCSet(1, {}) /\\ TLCSet(2, 0 - 1) /\\ TLCSet(3, {})",
-        "W_All == 10 W_Moved == 10000",
-        "ASSUME \\A m \\in W_Asked : TLCSet(W_All + m, 0) /\\ TLCSet(W_Moved + m, 0)",
-        "W_Note(name) == TLCSet(1, TLCGet(1) \\cup {mutant})"
-        ' /\\ PrintT(<<"noticed", mutant, name>>)',
-        "W_Unnoticed == mutant \\notin TLCGet(1)",
-        f"W_Start == mutant \\in W_Asked \\cup {{W_Last}} /\\ tick = 0 /\\ ({init})",
-        "W_Told(m) == m \\in W_Asked =>"
-        ' PrintT(<<"steps", m, TLCGet(W_All + m), TLCGet(W_Moved + m)>>)',
-        "W_At == IF mutant = TLCGet(2) THEN TRUE ELSE W_Told(TLCGet(2)) /\\ TLCSet(2, mutant)"
-        ' /\\ PrintT(<<"at", mutant>>)',
-        "W_Go == W_At /\\ mutant' = mutant /\\"
-        f" IF mutant = W_Last THEN tick < {DEEPER} /\\ tick' = tick + 1 /\\ UNCHANGED {variables}"
-        f" ELSE tick' = 0 /\\ (({step}) \\/ UNCHANGED {variables})",
-        f"WatchedSpec == W_Start /\\ [][W_Go]_<<{variables}, mutant, tick>>",
-        "W_Watch ==\n    /\\ TRUE",
-        *(f'    /\\ W_Unnoticed => ({name} \\/ W_Note("{name}"))' for name in invariants),
-        *(f"{name}Step == {said}" for name, said in steps.items()),
-        "W_More(of) == TLCSet(of + mutant, TLCGet(of + mutant) + 1)",
-        "W_Count == mutant # W_Last =>"
-        f" W_More(W_All) /\\ (~UNCHANGED {variables} => W_More(W_Moved))",
-        "Spec0 == INSTANCE Original",
-        "W_Differs == TLCSet(3, TLCGet(3) \\cup {mutant})"
-        f' /\\ PrintT(<<"noticed", mutant, "{ANOTHER_GRAPH}">>)',
-        "W_WatchStep ==\n    /\\ W_Count",
-        *(
-            [
-                "    /\\ mutant \\notin TLCGet(3) \\cup {0, W_Last} =>"
-                f" (Spec0!{step} \\/ UNCHANGED {variables} \\/ W_Differs)"
-            ]
-            if run.compared
-            else []
-        ),
-        *(f'    /\\ W_Unnoticed => ({name}Step \\/ W_Note("{name}"))' for name in steps),
-        "====\n",
-    ]
-    return "\n".join(lines)
-
-
-_STEPS = r"\[\]\[(.*)\]_(<<.*>>|\w+)"
-
-
-def _behaviour(module: str, model: Config, tree: SpecTree) -> tuple[str, str, str]:
-    """What a configuration's SPECIFICATION says: the initial states, the steps, the variables."""
-    name = model.sections["SPECIFICATION"]
-    said = _definition(module, name, tree)
-    seen = re.fullmatch(rf"(.*) /\\ {_STEPS}", said)
-    if seen is None:
-        raise InputError(f"{module}: {name} is more than initial states and steps: {said}")
-    return seen[1], seen[2], seen[3]
-
-
-_BODY = r"(.*?)(?=^\w+(\([^)]*\))? ==|^\(\*|^-{4}|^={4}|\Z)"
-
-
-def _definition(module: str, name: str, tree: SpecTree) -> str:
-    """The body of a definition of the module, or of what it stands on, in one line."""
-    for file in tree.closure(module):
-        text = file.read_text(encoding="utf-8")
-        body = re.search(rf"^{name} =={_BODY}", text, re.MULTILINE | re.DOTALL)
-        if body is not None:
-            return " ".join(body[1].split())
-    raise InputError(f"{module}: {name} is not defined")
-
-
-def _step(module: str, name: str, tree: SpecTree) -> str:
-    """What a promise about steps says of one: `[A]_v` of `[][A]_v`, with or without `Init`."""
-    said = _definition(module, name, tree)
-    if instance := re.fullmatch(r"(\w+)!(\w+)", said):
-        within = re.match(r"INSTANCE (\w+)", _definition(module, instance[1], tree))
-        if within is not None:
-            return _step_within(instance[1], _definition(within[1], instance[2], tree), said)
-    seen = re.fullmatch(_STEPS, said.removeprefix("Init /\\ "))
-    if seen is None:
-        raise InputError(f"{module}: {name} does not say something about every step: {said}")
-    return f"(({seen[1]}) \\/ UNCHANGED {seen[2]})"
-
-
-def _step_within(instance: str, body: str, said: str) -> str:
-    """The same where the definition is of another module's instance, by names alone."""
-    seen = re.fullmatch(r"\[\]\[(\w+)\]_(\w+)", body.removeprefix("Init /\\ "))
-    if seen is None:
-        raise InputError(f"{said} does not say something about every step: {body}")
-    stays = f" \\/ ({instance}!vars)' = {instance}!vars" if seen[2] == "vars" else ""
-    return f"({instance}!{seen[1]}{stays})"
-
-
-def _noted(output: str) -> Iterator[tuple[int, str]]:
-    for number, name in re.findall(r'<<\s*"noticed",\s*(\d+),\s*"(\w+)"\s*>>', output):
-        yield int(number), name
-
-
-def _another_graph(output: str, asked: set[int]) -> list[int]:
-    """The mutants with more or fewer steps than the spec, in the last count that was told."""
-    told = re.findall(r'<<"steps", (\d+), (\d+), (\d+)>>', output)
-    steps = {int(mutant): (number, moved) for mutant, number, moved in told}
-    return [number for number in sorted(asked) if steps.get(number) != steps[0]]
-
-
-def _blamed(output: str) -> int:
-    """The mutant whose states TLC looked at when it stopped."""
-    found = re.findall(r'<<"at", (\d+)>>', output)
-    return int(found[-1]) if found else 0
+def _answers(output: str) -> Iterator[tuple[int, _Answer]]:
+    for line in output.splitlines():
+        if line[:1].isdigit():
+            number, end, said, graph, _ = line.split("\t")
+            yield int(number), _Answer(end, said, graph)

@@ -110,6 +110,8 @@ class Table:
     guards: Guards = Guards()
     mutants: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """By which checks each known bug of the machines is found."""
+    controls: Mapping[str, str] = field(factory=dict[str, str])
+    """Promises that no `bug_` row breaks, and the mutant of the spec that breaks each."""
     refusals: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """What each guard refuses with, by `guard` or `Action: guard`: errors by their Kafka names."""
 
@@ -180,6 +182,7 @@ def load(module: str, tree: SpecTree) -> Table:
         _scopes(path, data, verdicts),
         _guards(path, data),
         _lists(path, data, "mutants"),
+        _typed(data, "controls", dict, f"{path}: ", {}),
         _lists(path, data, "refusals"),
     )
 

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from properties.mutants import spec_command, spec_trials
-from properties.mutants.spec_mutants import joined_text, spec_mutants
-from properties.mutants.spec_trials import ANOTHER_GRAPH, NO_MEANING, judged
+from properties.mutants.spec_mutants import joined_text, mutated_text, spec_mutants
+from properties.mutants.spec_trials import ANOTHER_GRAPH, NO_MEANING, asked, judged
 from properties.tla import InputError, SpecTree
+from properties.tla.checker import Status
 from properties.tla.processes import Finished
+from properties.tla.tlc import Tlc
+from properties.tla.verdicts import load
 
 TOY = r"""---- MODULE Toy ----
 EXTENDS Naturals
@@ -126,28 +129,63 @@ def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
     toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
-    output = '<<"noticed", 3, "NeverAbove">>'
-    late = Finished((), -9, output, "", cpu_s=300.0, wall_s=300.0, timed_out=True)
+    output = "0\tkept\t\tsame\t4\n1\tlate\t\tsame\t99\n3\tbroken\tNeverAbove\tother\t9\n"
+    ended = Finished((), -9, output, "", cpu_s=240.0, wall_s=240.0, timed_out=True)
 
-    def ends_late(run: object, asked: set[int]) -> Finished:
-        return late
+    def ends_late(asking: object) -> Finished:
+        return ended
 
-    monkeypatch.setattr(spec_trials, "_tlc", ends_late)
+    monkeypatch.setattr(spec_trials, "_explored", ends_late)
     trials = judged("Toy", toy)
     assert {name: str(one) for name, one in trials.found.items()} == {
         "Step: Below(x) -> TRUE": "ok: NeverAbove"
     }
-    assert trials.unasked == ("ok",)
+    assert set(trials.unasked) == {one.name for one in spec_mutants("Toy", toy)} - {*trials.found}
     told = "\n".join(spec_command.page([spec_command.Judged(trials, {})]))
-    assert "Not asked to the end: `ok`." in told
-    assert "nothing that was asked: not explained" in told
+    assert "| nothing (not asked to the end: `ok`): not explained |" in told
+
+
+def test_tlc_says_the_same_of_each_mutant_by_itself(
+    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+    trials = judged("Toy", toy)
+    module = toy.folder("Toy") / "Toy.tla"
+    original = module.read_text()
+    for one in spec_mutants("Toy", toy):
+        module.write_text(mutated_text(one, SpecTree(toy.root)))
+        answer = Tlc(toy, quick=True).check("Toy", "ok", 60)
+        module.write_text(original)
+        broken = one.name in trials.by_property
+        assert answer.status is (Status.VIOLATED if broken else Status.PASSED), one.name
+        if broken:
+            assert trials.found[one.name].by == answer.violated
+
+
+def test_what_noticed_a_mutant_before_is_asked_first(
+    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+    before = judged("Toy", toy)
+    again = judged("Toy", toy, before)
+    assert (again.found, again.alive) == (before.found, before.alive)
+
+
+def test_a_variable_that_only_counts_for_a_bound_is_no_rule() -> None:
+    names = [one.name for one in asked("DurableIsr", SpecTree())]
+    assert "Crash: crashes' = crashes + 1 -> crashes' = crashes" not in names
+    assert "Write: written' = written + 1 -> written' = written" in names  # it numbers records
+
+
+def test_a_promise_without_a_bug_is_broken_by_the_mutant_that_the_table_names() -> None:
+    kept = {one.module: one for one in spec_command.everything_kept()}
+    for module in SpecTree().modules():
+        for promise, mutant in load(module, SpecTree()).controls.items():
+            assert kept[module].found[mutant].by == promise, f"{module}: {mutant}"
 
 
 def test_the_page_says_what_was_found() -> None:
-    kept = [
-        spec_command.Judged(one, spec_command.explained().get(one.module, {}))
-        for one in spec_command.everything_kept()
-    ]
+    kept = [spec_command.with_reasons(one) for one in spec_command.everything_kept()]
     assert spec_command.PAGE.read_text() == "\n".join(spec_command.page(kept)) + "\n"
 
 

@@ -214,6 +214,47 @@ AckedSomewhere == \E r \in Replicas : IsPrefix(acked, log[r])
 (* A leader is in sync, and runs. *)
 LeaderInIsr == leader # None => leader \in isr /\ leader \in up
 
+(* Writes are taken, and acknowledged, by a leader with enough in sync.     *)
+ServedInSync ==
+    [][written' # written \/ acked' # acked
+        => leader # None /\ Cardinality(isr) >= MinIsr]_<<written, acked>>
+
+(* A record is written once, and behind all that were written before it.    *)
+RecordsAscend == \A r \in Replicas : \A i \in 2..Len(log[r]) : log[r][i - 1] < log[r][i]
+
+(* A log grows at the leader, or by a copy of what the leader has.          *)
+CopiesLeader ==
+    [][\A r \in Replicas \ {leader} :
+        Len(log'[r]) > Len(log[r]) => leader # None /\ IsPrefix(log'[r], log[leader])]_log
+
+(* Who is down neither copies nor loses more, and does not join the ISR.    *)
+DownIsStill ==
+    [][\A r \in Replicas \ (up \cup up') : log'[r] = log[r] /\ r \notin isr' \ isr]_<<log, isr>>
+
+(* A leader leads on as long as it runs, unless somebody wishes otherwise.  *)
+LeaderStays == [][leader # None /\ leader \in up' => leader' = leader \/ MoveLeaders]_leader
+
+(* Whoever led last is kept in mind only while nobody leads.                *)
+LastKnownMeanwhile == leader # None => lastKnown = None
+
+(* Before KIP-966 the ISR is never empty.                                   *)
+IsrNotEmpty == Elr \/ isr # {}
+
+(* Who may lack records is elected only where nobody eligible runs.         *)
+UncleanAtLast ==
+    [][leader = None /\ leader' # None /\ leader' \notin isr \cup elr
+        => (isr \cup elr) \cap up = {}]_leader
+
+(* Availability: with enough in sync a leader takes writes; who has all that*)
+(* the leader has may return to the ISR, and who is in it may be made leader*)
+Available ==
+    leader # None =>
+        /\ Cardinality(isr) >= MinIsr /\ written < MaxRecords => ENABLED Write(leader)
+        /\ \A f \in up \ isr :
+            log[f] = log[leader] /\ Len(log[f]) >= Len(acked) => ENABLED ExpandIsr(leader, f)
+        /\ MoveLeaders /\ elections < MaxElections =>
+            \A r \in (isr \cap up) \ {leader} : ENABLED (MoveLeader(r) /\ leader' = r)
+
 (* The abstract log is what was acknowledged; who reads at the leader sees  *)
 (* as much of it as the leader has.                                         *)
 Abs == INSTANCE AbsLog WITH

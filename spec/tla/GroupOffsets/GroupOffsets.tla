@@ -178,7 +178,7 @@ Spec == Init /\ [][Next]_vars
 (* group without members.                                                   *)
 CommitsOfThisGeneration ==
     [][committed'.by # committed.by /\ committed' # None
-        => committed'.by = generation \/ (committed'.by = Nobody /\ phase = "Empty")]_vars
+        => committed'.by = IF phase = "Empty" THEN Nobody ELSE generation]_vars
 
 (* And of members that know what they own.                                  *)
 CommitsAfterAssignment ==
@@ -196,6 +196,53 @@ NothingExpiresEarly == [][Expires => age >= Retention]_vars
 
 (* Nobody begins to read a topic where he was in another one.               *)
 FetchedOfThisTopic == fetch # 0 => committed.topic = topic
+
+(* The phases follow each other as in Kafka's ClassicGroupState; all may    *)
+(* leave at any time.                                                       *)
+PhasesInOrder ==
+    [][\/ phase' = "Empty"
+       \/ <<phase, phase'>> \in {<<"Empty", "PreparingRebalance">>,
+                                <<"Stable", "PreparingRebalance">>,
+                                <<"CompletingRebalance", "PreparingRebalance">>,
+                                <<"PreparingRebalance", "CompletingRebalance">>,
+                                <<"CompletingRebalance", "Stable">>}]_phase
+
+(* A generation begins when all have joined, or all have left; it ends with *)
+(* the group, when the offset of one without members expires.               *)
+GenerationsInOrder ==
+    [][generation' = IF phase' # phase /\ phase' \in {"CompletingRebalance", "Empty"}
+                     THEN generation + 1
+                     ELSE IF Expires /\ phase = "Empty" THEN 0 ELSE generation]_vars
+
+(* Nobody's subscription holds an offset, and only while nobody is there    *)
+(* the time runs after which one goes.                                      *)
+EmptyReadsNothing == phase = "Empty" => ~subscribed
+IdleWhileEmpty == phase # "Empty" => idle = 0
+
+(* OffsetDelete takes away nothing that members read, or may be about to.   *)
+DeletesNothingRead ==
+    [][gone' = "deletion" /\ gone # "deletion" => phase \in {"Empty", "Stable"} /\ ~subscribed]_gone
+
+(* What goes was there, and is gone; with the topic only when that goes.    *)
+GoesOnce ==
+    [][gone' \notin {"", gone} =>
+        /\ committed # None /\ committed' = None
+        /\ gone' = "topic" => topic' # topic]_vars
+GoneIsNotThere == committed # None => gone = ""
+
+(* An offset's age is counted from its commit. *)
+AgeFromCommit == [][committed' # committed => age' = 0]_vars
+
+(* Availability: members may join again, be assigned, leave, and commit as  *)
+(* of their generation; and what nobody reads may be deleted.               *)
+Available ==
+    /\ phase = "Stable" /\ generation < MaxGeneration => ENABLED (Rejoin /\ phase' # phase)
+    /\ phase = "CompletingRebalance" => ENABLED Sync
+    /\ phase # "Empty" /\ generation < MaxGeneration => ENABLED Leave
+    /\ phase = "Empty" => ENABLED Commit(Nobody, 1)
+    /\ phase \in {"Stable", "PreparingRebalance"} /\ generation > 0 => ENABLED Commit(generation, 1)
+    /\ phase \in {"Empty", "Stable"} /\ ~subscribed /\ committed # None =>
+        ENABLED (Delete /\ committed' = None /\ gone' = "deletion")
 
 -----------------------------------------------------------------------------
 (* Probes *)
