@@ -28,7 +28,7 @@ from traces.schema import NONE, Op
 from traces.sorting import order_by
 from traces.table import spans, take
 
-Place = tuple[int, int, int]  # run, topic and partition
+PartitionKey = tuple[int, int, int]  # run, topic and partition
 SHARED = -1  # the block that is nothing but the boundary
 RECORDS = (
     *(Op.SEND, Op.POLL, Op.SCAN, Op.PROCESS, Op.DUMP, Op.ACQUIRE, Op.ACKNOWLEDGE),
@@ -59,7 +59,7 @@ BORDER_COLUMNS = tuple(
 class Cut:
     """How one partition is cut: where its blocks begin, and which records are in the boundary."""
 
-    place: Place
+    place: PartitionKey
     starts: Ints  # offsets, ascending; the first block has no lower end
     ids: Ints  # sorted
     offsets: Ints  # sorted
@@ -101,7 +101,7 @@ def _at_offsets(columns: Columns) -> Bools:
 
 
 @frozen(eq=False)
-class Unit:
+class JudgedUnit:
     """What is judged at once of a partition that is cut: a block with boundary rows, or these."""
 
     cut: Cut
@@ -132,9 +132,9 @@ class Cuts:
         return len(self.cuts)
 
     @cached_property
-    def units(self) -> list[Unit]:
+    def units(self) -> list[JudgedUnit]:
         """By their numbers."""
-        return [Unit(cut, block) for cut in self.cuts for block in range(SHARED, cut.blocks)]
+        return [JudgedUnit(cut, block) for cut in self.cuts for block in range(SHARED, cut.blocks)]
 
     def cut(self, columns: Columns) -> Bools:
         """Which rows are of a partition that is cut."""

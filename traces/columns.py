@@ -15,7 +15,9 @@ from traces.sorting import order_by
 
 Bools = NDArray[np.bool_]
 Column = NDArray[np.integer[Any]]
-Columns = Mapping[str, Column]
+Columns = Mapping[str, Column]  # as narrow as they came
+IntColumns = Mapping[str, Ints]
+MutableColumns = dict[str, Ints]
 
 
 def calls(columns: Columns, *ops: Op) -> Bools:

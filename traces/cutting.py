@@ -56,7 +56,7 @@ class Limits:
 LIMITS = Limits()
 
 
-class Kind(IntEnum):
+class StatisticsKind(IntEnum):
     """What a packed of a statistics holds."""
 
     BOUNDARY = 0  # records of the boundary; where a row tells no record, its offset
@@ -65,9 +65,9 @@ class Kind(IntEnum):
 
 
 _NAMES = {
-    Kind.BOUNDARY: ("id", "offset"),
-    Kind.PLACED: ("id", "offset"),
-    Kind.SPANS: ("process", "seq", "idx"),
+    StatisticsKind.BOUNDARY: ("id", "offset"),
+    StatisticsKind.PLACED: ("id", "offset"),
+    StatisticsKind.SPANS: ("process", "seq", "idx"),
 }
 
 
@@ -123,7 +123,9 @@ def statistics(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> 
         for number, cut in enumerate(cuts):
             rows = np.flatnonzero(cut.here(columns))
             if len(rows):
-                rows = rows[order_by(*(take(columns[n], rows) for n in _NAMES[Kind.SPANS]))]
+                rows = rows[
+                    order_by(*(take(columns[n], rows) for n in _NAMES[StatisticsKind.SPANS]))
+                ]
                 mine = {name: take(column, rows) for name, column in columns.items()}
                 yield from _statistics_of(mine, number, cut, buckets)
 
@@ -136,10 +138,10 @@ def _of_places(pieces: Iterable[Columns], cuts: Cuts) -> Iterator[Columns]:
 
 def _statistics_of(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator[Any]:
     boundary = np.r_[border(columns, cut), _unplaced(columns)]
-    yield _packed_batch(number % buckets, number, Kind.BOUNDARY, columns, boundary)
+    yield _packed_batch(number % buckets, number, StatisticsKind.BOUNDARY, columns, boundary)
     first = firsts(columns["process"])
     ends = np.sort(np.r_[np.flatnonzero(first), np.flatnonzero(np.r_[first[1:], True])])
-    yield _packed_batch(number % buckets, number, Kind.SPANS, columns, ends)
+    yield _packed_batch(number % buckets, number, StatisticsKind.SPANS, columns, ends)
     ids, offsets = columns["id"], columns["offset"]
     placed = np.flatnonzero(calls(columns, *RECORDS) & (offsets >= 0) & (ids != NONE))
     placed = placed[order_by(ids[placed], offsets[placed])]
@@ -148,7 +150,7 @@ def _statistics_of(columns: Columns, number: int, cut: Cut, buckets: int) -> Ite
     order = order_by(bucket)
     for start, end in spans(bucket[order]):
         mine = placed[order[start:end]]
-        yield _packed_batch(int(bucket[order[start]]), number, Kind.PLACED, columns, mine)
+        yield _packed_batch(int(bucket[order[start]]), number, StatisticsKind.PLACED, columns, mine)
 
 
 def _unplaced(columns: Columns) -> Ints:
@@ -157,7 +159,7 @@ def _unplaced(columns: Columns) -> Ints:
     return np.flatnonzero(told & (columns["offset"] < 0))
 
 
-def _packed_batch(bucket: int, cut: int, kind: Kind, columns: Columns, rows: Ints) -> Any:
+def _packed_batch(bucket: int, cut: int, kind: StatisticsKind, columns: Columns, rows: Ints) -> Any:
     mine = {name: columns[name][rows] for name in _NAMES[kind]}
     packed = Narrow.of(mine).pack(np.arange(len(rows)), mine) if len(rows) else b""
     return pa.record_batch([[bucket], [cut], [int(kind)], [packed]], STATISTICS)
@@ -170,11 +172,11 @@ def gathered(batches: Iterable[Any], cuts: Sequence[Cut]) -> Iterator[Any]:
     rows = sorted((row for row in every if row["packed"]), key=keys)
     for (cut, kind, bucket), several in groupby(rows, key=keys):
         columns = unpack([row["packed"] for row in several])
-        told = {name: columns[name] for name in _NAMES[Kind(kind)]}
+        told = {name: columns[name] for name in _NAMES[StatisticsKind(kind)]}
         kept = np.arange(len(next(iter(told.values()))))
-        if kind == Kind.PLACED:
+        if kind == StatisticsKind.PLACED:
             kept = _scattered(told["id"], cuts[int(cut)].block(told["offset"]))
-        yield _packed_batch(bucket, cut, Kind(kind), told, kept)
+        yield _packed_batch(bucket, cut, StatisticsKind(kind), told, kept)
 
 
 def _scattered(ids: Column, homes: Ints) -> Ints:
@@ -198,19 +200,21 @@ def of_boundary(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: 
     for number, cut in enumerate(cuts):
         mine = {
             kind: unpack([r["packed"] for r in told if (r["cut"], r["kind"]) == (number, kind)])
-            for kind in Kind
+            for kind in StatisticsKind
         }
-        boundary, scattered = (mine[kind] for kind in (Kind.BOUNDARY, Kind.PLACED))
+        boundary, scattered = (
+            mine[kind] for kind in (StatisticsKind.BOUNDARY, StatisticsKind.PLACED)
+        )
         ids = np.unique(np.r_[boundary["id"], scattered["id"]])
         offsets = np.r_[boundary["offset"][boundary["id"] == NONE], scattered["offset"]]
-        if _in_order(mine[Kind.SPANS]) and len(ids) <= limits.boundary:
+        if _in_order(mine[StatisticsKind.SPANS]) and len(ids) <= limits.boundary:
             found.append(evolve(cut, ids=ids[ids != NONE], offsets=np.unique(offsets)))
     return Cuts(found)
 
 
 def _in_order(told: Columns) -> bool:
     """Whether the rows of no process lie between those of another piece."""
-    process, seq, idx = (told[name] for name in _NAMES[Kind.SPANS])
+    process, seq, idx = (told[name] for name in _NAMES[StatisticsKind.SPANS])
     first, last = np.arange(0, len(seq), 2), np.arange(1, len(seq), 2)
     order = np.lexsort((idx[first], seq[first], process[first]))
     one, two = last[order[:-1]], first[order[1:]]

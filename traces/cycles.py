@@ -17,7 +17,7 @@ from attrs import define, field
 from traces.schema import NONE
 
 Node = tuple[str, int, int]
-Event = Mapping[str, Any]
+EdgeEvent = Mapping[str, Any]
 Graph = dict[Node, list[Node]]
 
 
@@ -26,12 +26,12 @@ class Reads:
     """Who read from whom."""
 
     graph: Graph = field(factory=dict[Node, list[Node]])
-    events: dict[tuple[Node, Node], list[Event]] = field(
-        factory=dict[tuple[Node, Node], list[Event]]
+    events: dict[tuple[Node, Node], list[EdgeEvent]] = field(
+        factory=dict[tuple[Node, Node], list[EdgeEvent]]
     )
     times: dict[Node, tuple[int, int]] = field(factory=dict[Node, tuple[int, int]])
 
-    def add(self, edge: list[Event]) -> None:
+    def add(self, edge: list[EdgeEvent]) -> None:
         """The sender's event and the reader's."""
         one, two = (("unit", e["process"], e["unit"]) for e in edge)
         if (one, two) not in self.events:
@@ -41,11 +41,11 @@ class Reads:
         for node, event in zip((one, two), edge, strict=True):
             self.times[node] = event["inv"], event["ret"]
 
-    def cycle(self) -> list[Event]:
+    def cycle(self) -> list[EdgeEvent]:
         """The events (four at most) of a cycle of reads, or nothing."""
         return self._witness(self.graph)
 
-    def cycle_in_time(self) -> list[Event]:
+    def cycle_in_time(self) -> list[EdgeEvent]:
         """As `cycle`, where *returned before it began* is an edge, too.
 
         Time is a chain of instants: a unit leads to the first instant after its return, and the
@@ -63,7 +63,7 @@ class Reads:
                 graph[chain[bisect_right(instants, began) - 1]].append(node)
         return self._witness(graph)
 
-    def _witness(self, graph: Graph) -> list[Event]:
+    def _witness(self, graph: Graph) -> list[EdgeEvent]:
         for component in components(graph):
             for edge, events in self.events.items():
                 if edge[0] in component and edge[1] in component:
@@ -71,7 +71,7 @@ class Reads:
                     return self._along(path, events)
         return []
 
-    def _along(self, path: list[Node], first: list[Event]) -> list[Event]:
+    def _along(self, path: list[Node], first: list[EdgeEvent]) -> list[EdgeEvent]:
         """The sender and the reader of each read on the way round, until there are four."""
         out = [*first]
         for pair in pairwise(path):

@@ -13,7 +13,7 @@ from attrs import define, field
 
 from traces import packs
 from traces.arrow import pa
-from traces.blocks import Unit
+from traces.blocks import JudgedUnit
 from traces.checks.base import Check, Found
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition
@@ -102,7 +102,7 @@ def judge(
     scope: str,
     checks: list[Check],
     contexts: Mapping[int, Context],
-    unit: Unit | None = None,
+    unit: JudgedUnit | None = None,
 ) -> list[dict[str, Any]]:
     """Every one of these checks, applied to each partition, group or producer of these rows.
 

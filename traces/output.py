@@ -22,6 +22,12 @@ _PADDING = re.compile(" +$", re.MULTILINE)
 _WIDE = 100_000
 
 
+class Refusal(click.ClickException):
+    """A mistake of the user, or a source or a cluster that is not what it is said to be."""
+
+    exit_code = 2
+
+
 class _Unpadded:
     """A stream for tables that are not padded to the width of their widest line."""
 

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from traces.arrow import pa, pc
-from traces.blocks import Cuts, Unit
+from traces.blocks import Cuts, JudgedUnit
 from traces.columns import Column, Columns
 from traces.context import Ints
 from traces.scopes import SCOPES
@@ -63,7 +63,7 @@ class Packer:
                 for bucket, rows in by_bucket(columns, scope, self.buckets, wanted):
                     yield number, [bucket], rows
 
-    def unit(self, bucket: int) -> Unit | None:
+    def unit(self, bucket: int) -> JudgedUnit | None:
         """What a bucket holds of a partition that is cut, if it does."""
         return None if bucket < self.buckets else self.cuts.units[bucket - self.buckets]
 

@@ -24,13 +24,13 @@ from traces.packed_batches import PACKED_BATCHES_DDL, Packer, unpack
 from traces.problems import Problems
 from traces.schema import wrong_columns
 from traces.scopes import SCOPES
-from traces.splits import Plan, Split, read, splits_of
+from traces.splits import Split, SplitPlan, read, splits_of
 from traces.table import from_arrow
 
 ROWS_OF_A_BUCKET = 250_000
 BUCKETS_OF_A_TASK = 8  # where the number of rows is not known
 
-Step = Callable[[Iterable[Any]], Iterator[Any]]  # over record batches
+BatchStep = Callable[[Iterable[Any]], Iterator[Any]]  # over record batches
 Work = Callable[[Iterable[Columns]], Iterator[Any]]  # over pieces of a table
 Keep = Callable[[Columns], Columns]
 
@@ -115,7 +115,7 @@ def over(
     Of these columns; and not of pieces of files that hold none of these calls.
     """
     if isinstance(ops, Files):
-        plan = Plan.of(ops.splits)
+        plan = SplitPlan.of(ops.splits)
         parts = ops.sparkSession.range(0, len(plan), 1, len(plan))
         return parts.mapInArrow(_files(step, plan, names, keep, calls), ddl)
     refuse_other_tables(ops)
@@ -144,11 +144,11 @@ def _buckets(ops: DataFrame | Files) -> int:
 
 def _files(
     step: Work,
-    plan: Plan,
+    plan: SplitPlan,
     names: Sequence[str],
     keep: Keep | None,
     calls: Collection[int] | None,
-) -> Step:
+) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for number in [n for batch in batches for n in batch.column(0).to_pylist()]:
             pieces = read(plan[number], names, calls)
@@ -157,14 +157,16 @@ def _files(
     return work
 
 
-def _rows(step: Work, names: Sequence[str]) -> Step:
+def _rows(step: Work, names: Sequence[str]) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         return step(from_arrow(batch, names) for batch in batches if batch.num_rows)
 
     return work
 
 
-def _judge(contexts: Mapping[int, Context], checks: Iterable[str] | None, packer: Packer) -> Step:
+def _judge(
+    contexts: Mapping[int, Context], checks: Iterable[str] | None, packer: Packer
+) -> BatchStep:
     def judge_packed_batches(batches: Iterable[Any]) -> Iterator[Any]:
         mine, names = chosen(checks), list(SCOPES)
         rows = (row for batch in batches for row in _packed_batches(batch))

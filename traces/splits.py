@@ -55,7 +55,7 @@ def splits_of(paths: Iterable[str]) -> tuple[Split, ...]:
 
 
 @frozen(eq=False)
-class Plan:
+class SplitPlan:
     """Splits side by side, in portions that are worth a task each.
 
     Every task is sent the whole plan, so it is columns of numbers, and each file is named once.
@@ -69,7 +69,7 @@ class Plan:
     starts: Ints  # of each task, its first split; and the end
 
     @classmethod
-    def of(cls, splits: Sequence[Split]) -> "Plan":
+    def of(cls, splits: Sequence[Split]) -> "SplitPlan":
         """The plan for these."""
         uris = {uri: number for number, uri in enumerate(dict.fromkeys(s.uri for s in splits))}
         numbers = [(uris[s.uri], s.group, s.rows, NONE if s.run is None else s.run) for s in splits]

@@ -102,7 +102,7 @@ def _joined(columns: list[Column]) -> Column:
     return np.concatenate(columns)
 
 
-class Keyed(Protocol):
+class Keying(Protocol):
     """What says which rows belong together, such as a scope."""
 
     @property
@@ -112,7 +112,7 @@ class Keyed(Protocol):
 
 
 def by_bucket(
-    columns: Columns, scope: Keyed, buckets: int, wanted: Bools
+    columns: Columns, scope: Keying, buckets: int, wanted: Bools
 ) -> Iterator[tuple[int, Ints]]:
     """Rows of a scope, by the bucket that their key falls into, and in it by key and process.
 
@@ -147,7 +147,7 @@ def bucket_of(keys: Iterable[Column], buckets: int) -> Ints:
     return (mixed % np.uint64(buckets)).astype(np.int64)
 
 
-def by_key(columns: Columns, scope: Keyed) -> tuple[Lazy, list[tuple[int, int]]]:
+def by_key(columns: Columns, scope: Keying) -> tuple[Lazy, list[tuple[int, int]]]:
     """The rows by key, in each process's own order, and where those of each key begin and end."""
     if not len(columns["op"]):
         return Lazy(0, lambda name: np.empty(0, np.int64)), []

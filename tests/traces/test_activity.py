@@ -9,7 +9,7 @@ import pytest
 
 from tests.traces.fixture import write
 from tests.traces.small import record, trace
-from traces.html.canvas import Canvas, Clock, Fault
+from traces.html.canvas import Canvas, Clock, NumberedFault
 from traces.html.picture import Picture, picture
 from traces.html.series import BINS, CELLS
 from traces.ingest.run import read_trace
@@ -77,7 +77,7 @@ def test_a_fault_that_was_undone_is_an_interval(tmp_path: Path) -> None:
     told = read_meta(run).faults
     assert [fault.until_ns for fault in told] == [300 * MS, None, None]
     seen = picture(read_trace(run))
-    faults = [Fault(n, 100 * MS, one.what, one.until_ns) for n, one in enumerate(told, 1)]
+    faults = [NumberedFault(n, 100 * MS, one.what, one.until_ns) for n, one in enumerate(told, 1)]
     clock = Clock(seen, faults)
     canvas = Canvas(clock)
     canvas.draw_faults()

@@ -11,7 +11,7 @@ from traces.arrow import pa, pq
 from traces.ingest.ingesting import ingest
 from traces.problems import BadInput
 from traces.schema import OPS
-from traces.splits import Plan, Split, splits_of
+from traces.splits import Split, SplitPlan, splits_of
 
 
 def test_every_split_is_in_one_task_and_no_task_is_too_large() -> None:
@@ -19,7 +19,7 @@ def test_every_split_is_in_one_task_and_no_task_is_too_large() -> None:
         Split(f"f{n // 9}", n % 9, rows, n % 2 or None)
         for n, rows in enumerate([7, 900_000, 1_100_000, 1, 0] * 40)
     )
-    plan = Plan.of(several)
+    plan = SplitPlan.of(several)
     found = [plan[task] for task in range(len(plan))]
     assert [split for mine in found for split in mine] == list(several)
     assert all(len(mine) == 1 or sum(s.rows for s in mine) <= 2_000_000 for mine in found)

@@ -13,7 +13,7 @@ from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op
 
 _EXACT = (Op.SEEK, Op.ASSIGN, Op.RESET)
-Step = Callable[[Ints, Ints], Bools]
+PairTest = Callable[[Ints, Ints], Bools]
 _MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.FORGET, Op.RESET)
 
 
@@ -123,7 +123,7 @@ def goes_back(p: Partition) -> list[Found]:
     return _steps(p, ("nonmonotonic-poll", "int-nonmonotonic-poll"), lambda one, two: two <= one)
 
 
-def _steps(p: Partition, kinds: tuple[str, str], wrong: Step) -> list[Found]:
+def _steps(p: Partition, kinds: tuple[str, str], wrong: PairTest) -> list[Found]:
     inside, across = successive(p)
     out: list[Found] = []
     for pairs, kind in ((across, kinds[0]), (inside, kinds[1])):

@@ -16,7 +16,7 @@ MATTER = ("id", "hash", "epoch", "pid", "pepoch", "sequence", "timestamp", "key"
 
 
 @frozen
-class Log:
+class ReplicaLog:
     """What the dump of one replica holds of the partition, by offset, and where it counts.
 
     Below `start` records may have been deleted, from `end` on they are not known to be committed.
@@ -45,14 +45,14 @@ def dumped(p: Partition) -> Iterator[Ints]:
         yield rows[start:end]
 
 
-def logs(p: Partition) -> list[Log]:
+def logs(p: Partition) -> list[ReplicaLog]:
     """The dumps that tell their high watermark and where they end."""
     ends = p.where(Op.DUMP_END)
     if not len(ends):
         return []
     ends = ends[np.unique(_log(p, ends), axis=0, return_index=True)[1]]
     of = {tuple(_log(p, rows[:1])[0]): rows for rows in dumped(p)}
-    found: list[Log] = []
+    found: list[ReplicaLog] = []
     for end in ends:
         me = tuple(_log(p, np.array([end]))[0])
         marks = [p.offset[rows[(_log(p, rows) == me).all(axis=1)]] for rows in _reports(p)]
@@ -60,7 +60,7 @@ def logs(p: Partition) -> list[Log]:
         if len(high):
             start = int(low.max(initial=0))
             above = min(int(high.min()), int(p.offset[end]))
-            found.append(Log(of.get(me, np.empty(0, np.int64)), start, above, int(end)))
+            found.append(ReplicaLog(of.get(me, np.empty(0, np.int64)), start, above, int(end)))
     return found
 
 
@@ -120,13 +120,13 @@ def replicas_differ(p: Partition) -> list[Found]:
     return [Found(len(first), found, np.concatenate(clauses), "replica-divergence")]
 
 
-def _own(p: Partition, mine: list[Log], rows: Ints) -> Bools:
+def _own(p: Partition, mine: list[ReplicaLog], rows: Ints) -> Bools:
     """Which rows are of a log that answers for them."""
     own = [log.rows[log.covers(p.offset[log.rows])] for log in mine]
     return np.isin(rows, np.concatenate(own))
 
 
-def _ended(lacking: Ints, log: Log) -> Ints:
+def _ended(lacking: Ints, log: ReplicaLog) -> Ints:
     return witness(lacking, np.full(len(lacking), log.last))
 
 
@@ -138,7 +138,7 @@ def _differ(p: Partition, one: Ints, two: Ints) -> Bools:
     return differ
 
 
-def _replaced(p: Partition, log: Log, lacking: Ints) -> Bools:
+def _replaced(p: Partition, log: ReplicaLog, lacking: Ints) -> Bools:
     """Which of the records that a log lacks its compaction may have removed."""
     if int(p.context.compacted[p.t]) != 1:
         return np.zeros(len(lacking), bool)

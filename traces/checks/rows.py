@@ -16,7 +16,7 @@ from traces.context import Context, Ints
 from traces.schema import Op, Outcome, Txn
 from traces.table import Lazy
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 @define(slots=False)
@@ -89,12 +89,12 @@ class Rows:
         return np.where(self.txn >= 0, -2 - self.txn, self.seq)
 
 
-def once(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+def once(function: Callable[[Any], T]) -> Callable[[Any], T]:
     """What several checks ask of the same rows is worked out once."""
     name = f"{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
-    def answer(rows: Any) -> Answer:
+    def answer(rows: Any) -> T:
         if name not in rows.__dict__:
             rows.__dict__[name] = function(rows)
         return rows.__dict__[name]

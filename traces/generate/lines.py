@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from traces.generate.plan import Clients, key_name
 from traces.generate.write import Generated, write_beside
+from traces.record.entries import Line
 from traces.schema import NONE, Detail, Flag, Isolation, Op, Outcome
 
-Row = dict[str, int]
-Line = dict[str, Any]
+RowValues = dict[str, int]
 _RECORD = ("offset", "id", "epoch", "sequence", "timestamp", "hash")
 _LISTED = {Op.EARLIEST: "earliest", Op.LATEST: "latest"}
 _HOLDING = (Op.SEND, Op.POLL, Op.PROCESS, Op.SCAN, Op.ACQUIRE, Op.ACKNOWLEDGE, Op.DUMP, Op.MARKER)
@@ -52,12 +51,12 @@ def write_lines(made: Generated, folder: Path) -> int:
     return calls
 
 
-def _lines(rows: Iterator[Row], clients: Clients, name: str) -> Iterator[Line]:
+def _lines(rows: Iterator[RowValues], clients: Clients, name: str) -> Iterator[Line]:
     for seq, call in groupby(rows, lambda row: row["seq"]):
         yield {"process": name, "seq": seq} | _line(list(call), clients)
 
 
-def _line(rows: list[Row], clients: Clients) -> Line:
+def _line(rows: list[RowValues], clients: Clients) -> Line:
     """A call of all its rows; what brokers reported with them are fields of it."""
     reported = [row for row in rows if row["op"] in _REPORTED]
     ends = [row for row in rows if row["op"] in _ENDED]
@@ -79,7 +78,7 @@ def _line(rows: list[Row], clients: Clients) -> Line:
     return line | _reports(reported, clients)
 
 
-def _reports(reported: list[Row], clients: Clients) -> Line:
+def _reports(reported: list[RowValues], clients: Clients) -> Line:
     line: Line = {}
     for row in reported:
         line.setdefault(_REPORTED[Op(row["op"])], {})[_name(row, clients)] = row["offset"]
@@ -87,7 +86,7 @@ def _reports(reported: list[Row], clients: Clients) -> Line:
     return line
 
 
-def _call(row: Row, op: Op, clients: Clients) -> Line:
+def _call(row: RowValues, op: Op, clients: Clients) -> Line:
     names = clients.names
     listed = op in _LISTED or op is Op.LIST_OFFSETS
     line: Line = {
@@ -118,7 +117,7 @@ def _call(row: Row, op: Op, clients: Clients) -> Line:
     return {name: value for name, value in line.items() if value is not None}
 
 
-def _record(row: Row, clients: Clients) -> Line:
+def _record(row: RowValues, clients: Clients) -> Line:
     record: Line = {name: row[name] for name in _RECORD if row[name] != NONE}
     record |= {"topic": clients.names.topics.name(row["topic"]), "partition": row["partition"]}
     if row["key"] != NONE:
@@ -132,7 +131,7 @@ def _record(row: Row, clients: Clients) -> Line:
     return record
 
 
-def _name(row: Row, clients: Clients) -> str:
+def _name(row: RowValues, clients: Clients) -> str:
     return f"{clients.names.topics.name(row['topic'])}:{row['partition']}"
 
 

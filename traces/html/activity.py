@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 from attrs import field, frozen
 
-from traces.columns import Bools
+from traces.columns import Bools, IntColumns
 from traces.context import Ints
-from traces.html.series import BINS, CELLS, Columns, Floats, Scale
+from traces.html.series import BINS, CELLS, Floats, Scale
 from traces.schema import NONE, Op, Outcome
 
 ROWS = 24  # processes that are drawn
@@ -39,7 +39,7 @@ class Activity:
     others: int = 0  # processes that are not drawn
 
 
-def activity(columns: Columns, at: Ints, during: Bools, scale: Scale, every: int) -> Activity:
+def activity(columns: IntColumns, at: Ints, during: Bools, scale: Scale, every: int) -> Activity:
     """Sum up these rows; one of `every` records is among them."""
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
     sends, reads = during & (op == Op.SEND), during & np.isin(op, (Op.POLL, Op.ACQUIRE)) & ok
@@ -60,7 +60,7 @@ def activity(columns: Columns, at: Ints, during: Bools, scale: Scale, every: int
     )
 
 
-def _latency(columns: Columns, answered: Bools, scale: Scale) -> tuple[Floats, ...]:
+def _latency(columns: IntColumns, answered: Bools, scale: Scale) -> tuple[Floats, ...]:
     rows = np.flatnonzero(answered & (columns["ret"] != NONE))
     if not len(rows):
         return ()
@@ -77,7 +77,7 @@ def _latency(columns: Columns, answered: Bools, scale: Scale) -> tuple[Floats, .
 
 
 def _processes(
-    columns: Columns, at: Ints, during: Bools, scale: Scale
+    columns: IntColumns, at: Ints, during: Bools, scale: Scale
 ) -> tuple[tuple[Busy, ...], int]:
     """The busiest processes, in the order of their first calls."""
     rows = np.flatnonzero(during | (np.isin(columns["op"], (Op.CRASH, Op.CLOSE)) & (at != NONE)))

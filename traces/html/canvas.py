@@ -53,7 +53,7 @@ class Mark:
 
 
 @frozen
-class Fault:
+class NumberedFault:
     """Something that was done on purpose; its number is the one it has in the list of them."""
 
     number: int
@@ -67,7 +67,7 @@ class Clock:
     """The time axis that all plots of a run share."""
 
     picture: Picture
-    faults: Sequence[Fault] = ()
+    faults: Sequence[NumberedFault] = ()
 
     @property
     def span(self) -> int:
@@ -95,7 +95,7 @@ class Clock:
         """A time as the reader finds it on the axis."""
         return f"{self.at(ns):,.{digits}f}\N{NO-BREAK SPACE}{self.unit[1]}"
 
-    def when(self, fault: Fault) -> str:
+    def when(self, fault: NumberedFault) -> str:
         """When a fault was made, and undone."""
         if fault.until_ns is None:
             return f"at {self.spoken(fault.at_ns)}"
@@ -157,7 +157,7 @@ class Canvas:
         Of a great many the lines are faint, because it is not them that one wants to see.
         """
         faint = 0.35 if len(self.clock.faults) > 40 else 1.0
-        numbered = list[Fault]()
+        numbered = list[NumberedFault]()
         for fault in self.clock.faults:
             x = float(self.clock.at(fault.at_ns))
             if not 0 <= x <= self.axes.get_xlim()[1]:
@@ -181,10 +181,10 @@ class Canvas:
         if self.width >= WIDE:
             self._number(numbered)
 
-    def _number(self, faults: Sequence[Fault]) -> None:
+    def _number(self, faults: Sequence[NumberedFault]) -> None:
         """Numbers above the lines; those that would overlap are told as a range."""
         room = 0.045 * self.axes.get_xlim()[1]
-        bunches = list[list[Fault]]()
+        bunches = list[list[NumberedFault]]()
         for fault in sorted(faults, key=lambda one: one.at_ns):
             x = float(self.clock.at(fault.at_ns))
             if bunches and x - float(self.clock.at(bunches[-1][0].at_ns)) < room:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from traces.html.canvas import Clock, Fault, Mark
+from traces.html.canvas import Clock, Mark, NumberedFault
 from traces.html.picture import Group, Picture
-from traces.html.series import Key
+from traces.html.series import TopicPartition
 from traces.html.sheet import Figure, Sheet, counted, in_order, name_of
 from traces.ingest.run import Run
 from traces.report import Judged
@@ -22,7 +22,7 @@ class Plates:
     """The drawings of one run."""
 
     figures: tuple[Figure, ...] = ()
-    faults: tuple[tuple[Fault, str], ...] = ()
+    faults: tuple[tuple[NumberedFault, str], ...] = ()
     untimed: tuple[str, ...] = ()
     remark: str = ""
 
@@ -48,7 +48,7 @@ def plates(one: Judged, picture: Picture, run_id: str) -> Plates:
     )
 
 
-def _chosen(picture: Picture, marks: Sequence[Mark]) -> list[Key]:
+def _chosen(picture: Picture, marks: Sequence[Mark]) -> list[TopicPartition]:
     """The partitions that get a plot of their own: where something was found, then the busiest."""
     hit, every = {mark.key for mark in marks}, picture.partitions
     return sorted(every, key=lambda key: (key not in hit, -every[key].rows, key))[:PANELS]
@@ -77,14 +77,14 @@ def _remarks(picture: Picture, other_groups: int) -> Iterator[str]:
         yield f"{counted(other_groups, 'more consumer group')} not drawn, the least busy ones."
 
 
-def _faults(run: Run, picture: Picture) -> tuple[list[Fault], tuple[str, ...]]:
+def _faults(run: Run, picture: Picture) -> tuple[list[NumberedFault], tuple[str, ...]]:
     """Faults that have a place among the events, and those whose time is unknown or not ours."""
-    timed, untimed = list[Fault](), list[str]()
+    timed, untimed = list[NumberedFault](), list[str]()
     for number, fault in enumerate(run.meta.faults, 1):
         if fault.at_ns is None or picture.clocks > 1:
             untimed.append(fault.what)
         else:
-            timed.append(Fault(number, fault.at_ns, fault.what, fault.until_ns))
+            timed.append(NumberedFault(number, fault.at_ns, fault.what, fault.until_ns))
     return timed, tuple(untimed)
 
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from traces.html import view
 from traces.html.figures import Plates, plates
 from traces.html.picture import Picture
-from traces.html.witnesses import Found, found
+from traces.html.witnesses import PromiseFindings, found
 from traces.output import writable
 from traces.report import BAD_INPUT, Judged
 from traces.verdict import ALLOWED, VIOLATED
@@ -44,11 +44,11 @@ class Section:
     slug: str
     open: bool
     facts: Sequence[tuple[str, str]]
-    settings: Sequence[tuple[str, list[view.Settings]]]
+    settings: Sequence[tuple[str, list[view.SharedSettings]]]
     summary: str
-    rows: Sequence[view.Row]
-    families: Sequence[tuple[str, list[view.Row]]]
-    found: Sequence[Found]
+    rows: Sequence[view.VerdictRow]
+    families: Sequence[tuple[str, list[view.VerdictRow]]]
+    found: Sequence[PromiseFindings]
     plates: Plates
     reasons: Sequence[view.Reason]
 
@@ -81,7 +81,7 @@ def _text_only(value: object) -> object:
     return writable(value) if isinstance(value, str) and not marked_safe else value
 
 
-def _promises(sections: Sequence[Section]) -> Sequence[view.Row]:
+def _promises(sections: Sequence[Section]) -> Sequence[view.VerdictRow]:
     """What several runs were judged by is said once, below all of them."""
     judged = [section.rows for section in sections if section.rows]
     return judged[0] if len(sections) > 1 and judged else ()
@@ -131,7 +131,7 @@ def _section(judged: Sequence[Judged], place: int, picture: Picture, budget: _Bu
     )
 
 
-def _affordable(every: Iterable[Found], budget: _Budget) -> list[Found]:
+def _affordable(every: Iterable[PromiseFindings], budget: _Budget) -> list[PromiseFindings]:
     return [one.within(budget.take) for one in every]
 
 

@@ -12,13 +12,13 @@ from traces.html.ownership import Owned, ownership
 from traces.html.rows import Sample, sample
 from traces.html.series import (
     NOTHING,
-    Columns,
     Floats,
-    Key,
+    IntColumns,
     Scale,
     Series,
     Spans,
     Steps,
+    TopicPartition,
     by_partition,
     end_of_log,
     first_of_each,
@@ -42,10 +42,10 @@ _DURING = [
 
 
 @frozen(eq=False)
-class Partition:
+class PartitionTimeline:
     """One partition over time."""
 
-    key: Key
+    key: TopicPartition
     rows: int
     sends: Spans
     reads: Spans
@@ -61,9 +61,9 @@ class Group:
 
     number: int
     rows: int
-    lag: Mapping[Key, Floats]
-    commits: Mapping[Key, Steps]
-    refused: Mapping[Key, Steps]
+    lag: Mapping[TopicPartition, Floats]
+    commits: Mapping[TopicPartition, Steps]
+    refused: Mapping[TopicPartition, Steps]
     owned: tuple[Owned, ...]
     commits_offsets: bool
 
@@ -74,7 +74,9 @@ class Picture:
 
     start: int = 0
     end: int = 0
-    partitions: Mapping[Key, Partition] = field(factory=dict[Key, Partition])
+    partitions: Mapping[TopicPartition, PartitionTimeline] = field(
+        factory=dict[TopicPartition, PartitionTimeline]
+    )
     left_out: int = 0
     groups: tuple[Group, ...] = ()
     clocks: int = 1
@@ -114,7 +116,7 @@ def picture(run: Run) -> Picture:
     )
 
 
-def _times(columns: Columns) -> Ints:
+def _times(columns: IntColumns) -> Ints:
     """When each row was over; a process that died without a word did so after its last one."""
     at = np.where(columns["ret"] != NONE, columns["ret"], columns["inv"])
     last = np.full(int(columns["process"].max(initial=0)) + 1, NONE, np.int64)
@@ -123,20 +125,20 @@ def _times(columns: Columns) -> Ints:
     return np.where(died, last[columns["process"]], at)
 
 
-def _clock(columns: Columns) -> tuple[int, int]:
+def _clock(columns: IntColumns) -> tuple[int, int]:
     """The clock of most rows, and how many clocks there are: their times do not compare."""
     clocks, counts = np.unique(columns["clock"], return_counts=True)
     return (int(clocks[counts.argmax()]), len(clocks)) if len(clocks) else (NONE, 0)
 
 
-def _wall(columns: Columns) -> tuple[int, int] | None:
+def _wall(columns: IntColumns) -> tuple[int, int] | None:
     """When the run was, in ms since 1970, as its senders' records tell."""
     sent = (columns["op"] == Op.SEND) & (columns["timestamp"] > _KAFKA_BEGAN_MS)
     stamps = columns["timestamp"][sent]
     return (int(stamps.min()), int(stamps.max())) if len(stamps) else None
 
 
-def _busiest(columns: Columns, rows: Bools) -> tuple[set[Key], int]:
+def _busiest(columns: IntColumns, rows: Bools) -> tuple[set[TopicPartition], int]:
     placed = rows & (columns["topic"] != NONE) & (columns["partition"] != NONE)
     both = np.stack([columns["topic"][placed], columns["partition"][placed]], axis=1)
     keys, counts = np.unique(both, axis=0, return_counts=True)
@@ -144,12 +146,14 @@ def _busiest(columns: Columns, rows: Bools) -> tuple[set[Key], int]:
     return {(int(t), int(p)) for t, p in keys[first]}, max(len(keys) - PARTITIONS, 0)
 
 
-def _among(columns: Columns, keys: set[Key]) -> Bools:
+def _among(columns: IntColumns, keys: set[TopicPartition]) -> Bools:
     packed = np.array([(t << 32) | p for t, p in keys], dtype=np.int64)
     return np.isin((columns["topic"].astype(np.int64) << 32) | columns["partition"], packed)
 
 
-def _partitions(taken: Sample, at: Ints, drawn: Bools, scale: Scale) -> dict[Key, Partition]:
+def _partitions(
+    taken: Sample, at: Ints, drawn: Bools, scale: Scale
+) -> dict[TopicPartition, PartitionTimeline]:
     columns = taken.columns
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
     placed = drawn & (columns["offset"] != NONE)
@@ -178,7 +182,7 @@ def _partitions(taken: Sample, at: Ints, drawn: Bools, scale: Scale) -> dict[Key
 
 
 def _partition(
-    key: Key,
+    key: TopicPartition,
     rows: int,
     sends: Series,
     reads: Series,
@@ -186,13 +190,13 @@ def _partition(
     scanned: Series,
     scale: Scale,
     every: int,
-) -> Partition:
+) -> PartitionTimeline:
     ids, came = first_of_each(awaited)
     read, seen = first_of_each(reads)
     hit = lookup(read, ids)
     gone = np.maximum(came[hit >= 0], seen[hit[hit >= 0]])
     unread = ids[hit < 0]
-    return Partition(
+    return PartitionTimeline(
         key=key,
         rows=rows * every,
         sends=spans(sends, scale),
@@ -205,7 +209,7 @@ def _partition(
 
 
 def _groups(
-    columns: Columns, at: Ints, drawn: Bools, owned: Iterable[Owned], scale: Scale
+    columns: IntColumns, at: Ints, drawn: Bools, owned: Iterable[Owned], scale: Scale
 ) -> Iterable[Group]:
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
     told = drawn & (columns["offset"] != NONE)
@@ -228,10 +232,10 @@ def _groups(
 
 
 def _lag(
-    key: Key,
-    sends: Mapping[Key, Series],
-    reads: Mapping[Key, Series],
-    commits: Mapping[Key, Series],
+    key: TopicPartition,
+    sends: Mapping[TopicPartition, Series],
+    reads: Mapping[TopicPartition, Series],
+    commits: Mapping[TopicPartition, Series],
     scale: Scale,
 ) -> Floats:
     """A group's lag in a partition; what it read stands for its position if it never commits."""

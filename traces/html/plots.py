@@ -7,8 +7,8 @@ import numpy as np
 from traces.html.activity import Activity, Busy
 from traces.html.canvas import LEFT, WIDE, Canvas, Clock, Mark, fitted
 from traces.html.ownership import Owned
-from traces.html.picture import Group, Partition
-from traces.html.series import BINS, CELLS, Key, Spans, Steps
+from traces.html.picture import Group, PartitionTimeline
+from traces.html.series import BINS, CELLS, Spans, Steps, TopicPartition
 from traces.html.svg import BAD, COMMIT, INK, PAPER, QUIET, READ, SEND, SERIES
 from traces.schema import Op
 
@@ -22,7 +22,7 @@ _LINES = 8  # curves that can be told apart in one plot
 
 
 def lag_plot(
-    clock: Clock, group: Group, names: dict[Key, str], marks: Sequence[Mark], prefix: str
+    clock: Clock, group: Group, names: dict[TopicPartition, str], marks: Sequence[Mark], prefix: str
 ) -> str:
     """How far a group is behind: all partitions together, and the worst of them."""
     canvas = Canvas(clock, WIDE, 250, left=LEFT, top=26)
@@ -39,7 +39,7 @@ def lag_plot(
     return canvas.svg(prefix, "Consumer lag over time")
 
 
-def lag_legend(group: Group, names: dict[Key, str]) -> list[tuple[str, str]]:
+def lag_legend(group: Group, names: dict[TopicPartition, str]) -> list[tuple[str, str]]:
     """Which curve is which."""
     worst = sorted(group.lag, key=lambda key: (-np.nanmax(np.nan_to_num(group.lag[key])), key))
     shown = sorted(worst[: _LINES if len(worst) > 1 else 0])
@@ -47,7 +47,7 @@ def lag_legend(group: Group, names: dict[Key, str]) -> list[tuple[str, str]]:
 
 
 def unseen_plot(
-    clock: Clock, partitions: Iterable[Partition], marks: Sequence[Mark], prefix: str
+    clock: Clock, partitions: Iterable[PartitionTimeline], marks: Sequence[Mark], prefix: str
 ) -> str:
     """Records that were acknowledged and that nobody had read yet."""
     canvas = Canvas(clock, WIDE, 200, left=LEFT, top=26)
@@ -113,7 +113,7 @@ def processes_plot(clock: Clock, busy: Sequence[Busy], names: Sequence[str], pre
     return canvas.svg(prefix, "Calls of each process over time")
 
 
-def offsets_panel(clock: Clock, one: Partition, marks: Sequence[Mark], prefix: str) -> str:
+def offsets_panel(clock: Clock, one: PartitionTimeline, marks: Sequence[Mark], prefix: str) -> str:
     """Every send and every read of a partition, at its time and offset."""
     canvas = Canvas(clock)
     canvas.draw_faults()
@@ -147,7 +147,7 @@ def _cells(canvas: Canvas, spans: Spans, colour: str, width: float, alpha: float
 
 
 def commits_panel(
-    clock: Clock, group: Group, one: Partition, marks: Sequence[Mark], prefix: str
+    clock: Clock, group: Group, one: PartitionTimeline, marks: Sequence[Mark], prefix: str
 ) -> str:
     """What a group committed in a partition, below the end of its log."""
     canvas = Canvas(clock)
@@ -186,8 +186,8 @@ def _staircase(canvas: Canvas, steps: Steps | None) -> None:
 def ownership_plot(
     clock: Clock,
     owned: Sequence[Owned],
-    rows: Sequence[Key],
-    names: dict[Key, str],
+    rows: Sequence[TopicPartition],
+    names: dict[TopicPartition, str],
     members: Members,
     prefix: str,
 ) -> tuple[str, int]:
@@ -268,12 +268,12 @@ def _headroom(values: np.ndarray) -> float:
     return 1.15 * max(float(np.nanmax(np.nan_to_num(values))), 1.0)
 
 
-def of_offsets(marks: Iterable[Mark], key: Key) -> list[Mark]:
+def of_offsets(marks: Iterable[Mark], key: TopicPartition) -> list[Mark]:
     """Marks that have a place among the sends and reads of a partition."""
     return [m for m in marks if m.key == key and m.offset >= 0 and m.op in (Op.SEND, Op.POLL)]
 
 
-def of_commits(marks: Iterable[Mark], key: Key, group: int) -> list[Mark]:
+def of_commits(marks: Iterable[Mark], key: TopicPartition, group: int) -> list[Mark]:
     """Marks that have a place among the commits of a group in a partition."""
     mine = (m for m in marks if m.key == key and m.group == group)
     return [m for m in mine if m.offset >= 0 and m.op in (Op.COMMIT, Op.COMMITTED)]

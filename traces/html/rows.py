@@ -6,8 +6,8 @@ import numpy as np
 from attrs import frozen
 
 from traces.arrow import pq
+from traces.columns import IntColumns
 from traces.context import Ints
-from traces.html.series import Columns
 from traces.ingest.run import Run
 from traces.schema import Op
 
@@ -26,7 +26,7 @@ _OF_RECORDS = (Op.SEND, Op.POLL, Op.PROCESS, Op.SCAN, Op.ACQUIRE, Op.ACKNOWLEDGE
 class Sample:
     """Rows, and of how many offsets one was taken: a send and its reads stay together."""
 
-    columns: Columns
+    columns: IntColumns
     every: int
     rows: int
 

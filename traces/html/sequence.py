@@ -63,7 +63,7 @@ class _Blanks(dict[str, Any]):
 
 
 @define
-class Call:
+class DrawnCall:
     """One call of a client, with all events of the witness that belong to it."""
 
     client: str
@@ -79,19 +79,19 @@ class Call:
 class Moment:
     """One row of the diagram: a call is made, or returns."""
 
-    call: Call
+    call: DrawnCall
     at: int | None
     returns: bool
 
 
-def calls(events: Sequence[Mapping[str, Any]]) -> list[Call]:
+def calls(events: Sequence[Mapping[str, Any]]) -> list[DrawnCall]:
     """The calls behind the events; two records of one poll are one call."""
-    found: dict[tuple[Any, ...], Call] = {}
+    found: dict[tuple[Any, ...], DrawnCall] = {}
     for event in events:
         key = event["process"], event["seq"], target(event)
         call = found.get(key)
         if call is None:
-            call = found[key] = Call(
+            call = found[key] = DrawnCall(
                 client=event["process"],
                 target=target(event),
                 begun=event.get("invoked_ns"),
@@ -117,7 +117,7 @@ def target(event: Mapping[str, Any]) -> str:
     return ""
 
 
-def moments(made: Sequence[Call], *, comparable: bool) -> list[Moment]:
+def moments(made: Sequence[DrawnCall], *, comparable: bool) -> list[Moment]:
     """Calls and returns in the order of time, or as told where times do not compare."""
     rows: list[Moment] = []
     for call in made:
@@ -144,7 +144,7 @@ class _Diagram:
     def foot(self) -> float:
         return _HEAD + _ROW * len(self.rows) + 20
 
-    def while_open(self, call: Call) -> tuple[int, int]:
+    def while_open(self, call: DrawnCall) -> tuple[int, int]:
         """The rows from a call to its return, or to beyond the last one if there was none."""
         mine = [n for n, row in enumerate(self.rows) if row.call is call]
         returned = self.rows[mine[-1]].returns or call.outcome != "info"
@@ -194,7 +194,7 @@ def _said(row: Moment) -> list[str]:
     return [_refusal(call)] if call.outcome == "fail" else call.answers
 
 
-def _refusal(call: Call) -> str:
+def _refusal(call: DrawnCall) -> str:
     return "refused" if call.outcome == "fail" else ""
 
 
@@ -213,7 +213,7 @@ def _lifeline(d: _Diagram, lane: str) -> None:
     d.text(name, x, 31, "name")
 
 
-def _activation(d: _Diagram, call: Call, before: Sequence[Call]) -> None:
+def _activation(d: _Diagram, call: DrawnCall, before: Sequence[DrawnCall]) -> None:
     """A bar on the client's line while the call is open; an open end where nobody answered."""
     first, last = d.while_open(call)
     others = [d.while_open(one) for one in before if one.client == call.client]

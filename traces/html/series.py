@@ -4,7 +4,6 @@ Time is cut into `BINS`, and what is kept of each bin is where things began, end
 furthest; so ten rows and ten million draw alike, and no step back is smoothed away.
 """
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -12,15 +11,14 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from traces.columns import Bools, firsts
+from traces.columns import Bools, IntColumns, firsts
 from traces.context import Ints
 
 BINS = 480
 CELLS = 160  # of time, and of offsets, in a plot of every record of a partition
 
 Floats = NDArray[np.float64]
-Key: TypeAlias = tuple[int, int]  # topic and partition
-Columns = Mapping[str, Ints]
+TopicPartition: TypeAlias = tuple[int, int]  # topic and partition
 
 
 @frozen(eq=False)
@@ -66,14 +64,14 @@ _NONE = np.empty(0, np.int64)
 NOTHING = Series(_NONE, _NONE, _NONE)
 
 
-def by_partition(columns: Columns, rows: Bools, at: Ints) -> dict[Key, Series]:
+def by_partition(columns: IntColumns, rows: Bools, at: Ints) -> dict[TopicPartition, Series]:
     """These rows by partition, and in each by time."""
     chosen = np.flatnonzero(rows)
     topic, partition = columns["topic"][chosen], columns["partition"][chosen]
     order = np.lexsort((at[chosen], partition, topic))
     chosen, topic, partition = chosen[order], topic[order], partition[order]
     edges = [*np.flatnonzero(firsts(topic, partition)).tolist(), len(chosen)]
-    out: dict[Key, Series] = {}
+    out: dict[TopicPartition, Series] = {}
     for start, end in pairwise(edges):
         mine = chosen[start:end]
         key = int(topic[start]), int(partition[start])

@@ -7,8 +7,8 @@ from attrs import frozen
 
 from traces.html import plots
 from traces.html.canvas import Clock, Mark
-from traces.html.picture import Group, Partition, Picture
-from traces.html.series import Key
+from traces.html.picture import Group, PartitionTimeline, Picture
+from traces.html.series import TopicPartition
 from traces.ingest.run import Run
 from traces.schema import NONE
 
@@ -37,9 +37,9 @@ class Sheet:
     groups: Sequence[Group]
     clock: Clock
     marks: Sequence[Mark]
-    names: dict[Key, str]
+    names: dict[TopicPartition, str]
     id: str
-    shown: Sequence[Key]
+    shown: Sequence[TopicPartition]
 
     def all(self) -> Iterator[Figure]:
         """Every plot that this run has something for, in the order of the page."""
@@ -140,7 +140,7 @@ class Sheet:
                 wide=False,
             )
 
-    def _offset_panel(self, one: Partition) -> str:
+    def _offset_panel(self, one: PartitionTimeline) -> str:
         marks = plots.of_offsets(self.marks, one.key)
         prefix = f"{self.id}-offsets-{one.key[0]}-{one.key[1]}"
         return plots.offsets_panel(self.clock, one, marks, prefix)
@@ -223,18 +223,18 @@ class Sheet:
                     wide=False,
                 )
 
-    def _commit_panel(self, group: Group, one: Partition) -> str:
+    def _commit_panel(self, group: Group, one: PartitionTimeline) -> str:
         marks = plots.of_commits(self.marks, one.key, group.number)
         prefix = f"{self.id}-commits-{group.number}-{one.key[0]}-{one.key[1]}"
         return plots.commits_panel(self.clock, group, one, marks, prefix)
 
 
-def name_of(run: Run, key: Key) -> str:
+def name_of(run: Run, key: TopicPartition) -> str:
     """A partition as people write it."""
     return f"{run.names.topics.name(key[0])}:{key[1]}"
 
 
-def in_order(run: Run, keys: Iterable[Key]) -> list[Key]:
+def in_order(run: Run, keys: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Partitions by the name of their topic and then by number."""
     return sorted(keys, key=lambda key: (run.names.topics.name(key[0]), key))
 

@@ -29,7 +29,7 @@ SIGNS = {"violated": "✗", "allowed": "!", "holds": "✓", "unchecked": "–", 
 
 
 @frozen
-class Settings:
+class SharedSettings:
     """Clients or topics that are configured alike."""
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Settings:
 
 
 @frozen
-class Row:
+class VerdictRow:
     """One line of the table of verdicts."""
 
     id: str
@@ -66,19 +66,19 @@ def slug(verdict: str) -> str:
     return SLUGS.get(verdict, "bad")
 
 
-def rows(one: Judged) -> list[Row]:
+def rows(one: Judged) -> list[VerdictRow]:
     """Every guarantee, in the order of the table."""
     return [_row(verdict) for verdict in one.verdicts]
 
 
-def families(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
+def families(rows: Iterable[VerdictRow]) -> list[tuple[str, list[VerdictRow]]]:
     """The same by what they are about, which their ids begin with."""
     return [(FAMILIES[letter], list(some)) for letter, some in groupby(rows, lambda row: row.id[0])]
 
 
-def _row(verdict: Verdict) -> Row:
+def _row(verdict: Verdict) -> VerdictRow:
     check = CHECKS[verdict.check]
-    return Row(
+    return VerdictRow(
         id=verdict.check,
         title=verdict.title,
         slug=slug(verdict.verdict),
@@ -147,7 +147,7 @@ def lasting(ns: int) -> str:
     return f"{ns / 1e3:,.3g} microseconds"
 
 
-def configuration(meta: Meta) -> list[tuple[str, list[Settings]]]:
+def configuration(meta: Meta) -> list[tuple[str, list[SharedSettings]]]:
     """`meta.json` in short: who is configured alike is named together."""
     parts: tuple[tuple[str, Mapping[str, Any]], ...] = (
         ("Topics", meta.topics),
@@ -157,13 +157,13 @@ def configuration(meta: Meta) -> list[tuple[str, list[Settings]]]:
     return [(title, _alike(named)) for title, named in parts if named]
 
 
-def _alike(named: Mapping[str, Any]) -> list[Settings]:
+def _alike(named: Mapping[str, Any]) -> list[SharedSettings]:
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name, settings in named.items():
         told = asdict(settings).items()
         values = tuple((key, _spoken(value)) for key, value in told if value is not None)
         groups.setdefault(values, []).append(name)
-    return [Settings(tuple(names), values) for values, names in groups.items()]
+    return [SharedSettings(tuple(names), values) for values, names in groups.items()]
 
 
 def _spoken(value: Any) -> str:

@@ -40,7 +40,7 @@ class Witness:
 
 
 @frozen
-class Found:
+class PromiseFindings:
     """What was found against one promise."""
 
     verdict: Verdict
@@ -49,7 +49,7 @@ class Found:
 
     left_out: int = 0
 
-    def within(self, room: Callable[[int], bool]) -> "Found":
+    def within(self, room: Callable[[int], bool]) -> "PromiseFindings":
         """The same if there is room for it, else the first few witnesses without diagrams."""
         if room(sum(one.size for one in self.witnesses)):
             return self
@@ -57,7 +57,7 @@ class Found:
         return evolve(self, witnesses=kept, left_out=len(self.witnesses) - len(kept))
 
 
-def found(one: Judged, picture: Picture, run_id: str) -> Iterator[Found]:
+def found(one: Judged, picture: Picture, run_id: str) -> Iterator[PromiseFindings]:
     """Every promise that was broken, violated ones first."""
     assert one.run is not None
     clock = Clock(picture)
@@ -65,7 +65,9 @@ def found(one: Judged, picture: Picture, run_id: str) -> Iterator[Found]:
         for verdict in one.verdicts:
             if verdict.verdict == word:
                 made = _witnesses(one, one.run, verdict, clock, run_id)
-                yield Found(verdict, "violated" if word == VIOLATED else "allowed", tuple(made))
+                yield PromiseFindings(
+                    verdict, "violated" if word == VIOLATED else "allowed", tuple(made)
+                )
 
 
 def _witnesses(

@@ -13,17 +13,10 @@ from traces.importers import otel, verifiable
 from traces.importers.identify import UnknownPlace, identify
 from traces.importers.writer import Imported
 from traces.meta import Topic
-from traces.output import result, standard_output, write_json
+from traces.output import Refusal, result, standard_output, write_json
 from traces.problems import BadInput
 
-BAD_INPUT = 2
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Refusal(click.ClickException):
-    """The user's mistake, or a source that is not what it is said to be."""
-
-    exit_code = BAD_INPUT
 
 
 @click.group("import")
@@ -69,7 +62,7 @@ def kafka_verifiable(
     json_file: Path | None,
 ) -> None:
     """Logs of kafka-verifiable-producer and kafka-verifiable-consumer, one file each."""
-    known = verifiable.Known(acks, group, isolation, one_clock)
+    known = verifiable.ToolSettings(acks, group, isolation, one_clock)
     _make(out, lambda: verifiable.import_verifiable(sources, out, known), json_file)
 
 
@@ -85,7 +78,9 @@ def spans(
     json_file: Path | None,
 ) -> None:
     """OpenTelemetry's messaging spans as OTLP JSON."""
-    _make(out, lambda: otel.import_otel(sources, out, otel.Known(all_spans, acks)), json_file)
+    _make(
+        out, lambda: otel.import_otel(sources, out, otel.SpanSettings(all_spans, acks)), json_file
+    )
 
 
 def _place(ctx: click.Context, option: click.Parameter, place: str | None) -> str | None:
@@ -154,11 +149,11 @@ def segments(
     that dumps its logs batch by batch. Nothing is written to DIR. What is damaged is told by file
     and position, and stays in the run as records that agree with nobody's.
     """
-    from traces.importers.segments import Known, import_segments
+    from traces.importers.segments import SegmentSettings, import_segments
 
     if (out is None) == (into is None):
         raise click.UsageError("expected --out for a new run, or --into for one that is there")
-    known = Known(place, topics, settings)
+    known = SegmentSettings(place, topics, settings)
     if into is not None:
         if not (into / "meta.json").is_file():
             raise Refusal(f"{into}: expected the folder of a run, with meta.json")

@@ -14,8 +14,9 @@ import orjson
 from attrs import define, frozen
 
 from traces.importers.verifiable import EXCEPTIONS
-from traces.importers.writer import Imported, Line, Source, write_run
+from traces.importers.writer import Imported, SourceFile, write_run
 from traces.problems import Problems
+from traces.record.entries import Line
 from traces.record.errors import CODES, send_outcome
 
 LOST = (
@@ -67,7 +68,7 @@ ERROR = (2, "STATUS_CODE_ERROR")
 
 
 @frozen
-class Known:
+class SpanSettings:
     """What spans do not tell, and whoever collected them may know."""
 
     all_spans: bool = False
@@ -83,13 +84,13 @@ def id_of_traceparent(_topic: str, _key: Any, _value: Any, headers: Any) -> str 
     return None
 
 
-def import_otel(sources: Iterable[Path], out: Path, known: Known | None = None) -> Imported:
+def import_otel(sources: Iterable[Path], out: Path, known: SpanSettings | None = None) -> Imported:
     """Make a run of these spans; refuses what is malformed."""
-    known = known or Known()
+    known = known or SpanSettings()
     imported, problems = Imported(lost=LOST), Problems()
     spans: list[_Span] = []
     for path in sources:
-        spans += _read(Source(path, problems, imported))
+        spans += _read(SourceFile(path, problems, imported))
     problems.raise_any()
     spans.sort(key=lambda span: (span.process, span.start, span.end))
     processes: dict[str, list[Line]] = {}
@@ -140,7 +141,7 @@ def _calls(span: _Span, process: str, receives: bool) -> Iterator[Line]:
         yield {"op": span.op, **about, **times}
 
 
-def _read(source: Source) -> Iterator[_Span]:
+def _read(source: SourceFile) -> Iterator[_Span]:
     data = source.path.read_bytes()
     try:
         documents: list[tuple[int, Any]] = [(1, orjson.loads(data))]
@@ -151,7 +152,7 @@ def _read(source: Source) -> Iterator[_Span]:
         yield from _spans(source, document)
 
 
-def _lines(source: Source, data: bytes) -> Iterator[tuple[int, Any]]:
+def _lines(source: SourceFile, data: bytes) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(data.splitlines(), 1):
         source.line = number
         if line.strip():
@@ -161,7 +162,7 @@ def _lines(source: Source, data: bytes) -> Iterator[tuple[int, Any]]:
                 source.problem("", f"expected JSON: {error.msg}")
 
 
-def _spans(source: Source, document: Any) -> Iterator[_Span]:
+def _spans(source: SourceFile, document: Any) -> Iterator[_Span]:
     if type(document) is not dict:
         source.problem("", "expected an object with resourceSpans")
         return
@@ -179,7 +180,7 @@ def _spans(source: Source, document: Any) -> Iterator[_Span]:
 
 
 def _each(
-    source: Source, fields: Mapping[str, Any], name: str, where: str
+    source: SourceFile, fields: Mapping[str, Any], name: str, where: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     listed = source.take(fields, name, list, where)
     for i, one in enumerate(cast("list[Any]", listed or [])):
@@ -189,7 +190,7 @@ def _each(
             source.problem(f"{where}{name}[{i}]", f"expected an object, found {one!r}")
 
 
-def _attributes(source: Source, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _attributes(source: SourceFile, fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Attributes by name; OTLP wraps each value in its type, and integers in strings."""
     found: dict[str, Any] = {}
     if "attributes" not in fields:
@@ -207,7 +208,7 @@ def _look_up(attributes: Mapping[str, Any], what: str) -> Any:
 
 
 def _span(
-    source: Source, span: Mapping[str, Any], resource: Mapping[str, Any], where: str
+    source: SourceFile, span: Mapping[str, Any], resource: Mapping[str, Any], where: str
 ) -> _Span | None:
     attributes = _attributes(source, span, where)
     if _look_up(attributes, "system") != "kafka":
@@ -234,7 +235,7 @@ def _operation(attributes: Mapping[str, Any], span: Mapping[str, Any]) -> str:
     return OPERATIONS.get(told, "")
 
 
-def _whole(source: Source, value: Any, where: str) -> int | None:
+def _whole(source: SourceFile, value: Any, where: str) -> int | None:
     """A whole number; OTLP writes 64-bit ones as strings."""
     if type(value) is str and value.isdecimal():
         return int(value)
@@ -246,7 +247,7 @@ def _whole(source: Source, value: Any, where: str) -> int | None:
 
 
 def _records(
-    source: Source,
+    source: SourceFile,
     span: Mapping[str, Any],
     attributes: Mapping[str, Any],
     op: str,
@@ -274,7 +275,7 @@ def _records(
     return [record | ({"id": ids[0]} if ids else {})]
 
 
-def _ids(source: Source, span: Mapping[str, Any], op: str, where: str) -> list[str]:
+def _ids(source: SourceFile, span: Mapping[str, Any], op: str, where: str) -> list[str]:
     """The producing spans: oneself, one's links, or else one's parent."""
     if op == "send":
         return _named(source, span, "spanId", where)
@@ -288,7 +289,7 @@ def _ids(source: Source, span: Mapping[str, Any], op: str, where: str) -> list[s
     return _named(source, span, "parentSpanId", where) if op == "process" else []
 
 
-def _named(source: Source, fields: Mapping[str, Any], name: str, where: str) -> list[str]:
+def _named(source: SourceFile, fields: Mapping[str, Any], name: str, where: str) -> list[str]:
     if name == "parentSpanId" and not fields.get(name):
         return []
     trace = source.take(fields, "traceId", str, where)

@@ -18,9 +18,10 @@ from refimpl.storage.legacy import records_at
 from refimpl.storage.logfile import batches_of, mapped
 from traces.importers.identify import Identify, identify
 from traces.importers.replicas import Replica, replicas
-from traces.importers.writer import Imported, Line, add_to_run, write_run
+from traces.importers.writer import Imported, add_to_run, write_run
 from traces.problems import Problem, Problems
 from traces.record.digest import digest
+from traces.record.entries import Line
 from traces.record.ids import text
 
 LOST = (
@@ -33,7 +34,7 @@ DAMAGED = 1 << 32  # of a hash of damaged bytes; those of records have 32 bits
 
 
 @frozen
-class Known:
+class SegmentSettings:
     """What the files do not say, and whoever imports them may know."""
 
     id: str | None = None
@@ -42,10 +43,10 @@ class Known:
 
 
 def import_segments(
-    folders: Iterable[Path], out: Path, known: Known | None = None, *, into: bool = False
+    folders: Iterable[Path], out: Path, known: SegmentSettings | None = None, *, into: bool = False
 ) -> Imported:
     """Make a run of these log directories, or add them to the run that is there."""
-    known = known or Known()
+    known = known or SegmentSettings()
     imported, problems = Imported(lost=LOST), Problems()
     of: dict[tuple[int, str], Replica] = {}
     for found in replicas(folders, known.topics, problems):

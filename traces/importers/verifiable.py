@@ -16,8 +16,9 @@ from typing import Any, cast
 import orjson
 from attrs import define, field, frozen
 
-from traces.importers.writer import Imported, Line, Source, write_run
+from traces.importers.writer import Imported, SourceFile, write_run
 from traces.problems import Problem, Problems
+from traces.record.entries import Line
 from traces.record.errors import CODES, send_outcome
 
 LOST = (
@@ -59,7 +60,7 @@ EXCEPTIONS = {
 
 
 @frozen
-class Known:
+class ToolSettings:
     """What the tools do not print, and whoever started them may know."""
 
     acks: str | None = None
@@ -73,15 +74,17 @@ def id_of_value(_topic: str, _key: Any, value: Any, _headers: Any) -> str:
     return bytes(value).decode("utf-8", "backslashreplace")
 
 
-def import_verifiable(sources: Iterable[Path], out: Path, known: Known | None = None) -> Imported:
+def import_verifiable(
+    sources: Iterable[Path], out: Path, known: ToolSettings | None = None
+) -> Imported:
     """Make a run of these logs, each the log of one process; refuses what is malformed."""
-    known = known or Known()
+    known = known or ToolSettings()
     imported, problems = Imported(lost=LOST), Problems()
     processes: dict[str, list[Line]] = {}
     producers: dict[str, Any] = {}
     consumers: dict[str, Any] = {}
     for path in sources:
-        source = Source(path, problems, imported)
+        source = SourceFile(path, problems, imported)
         name = _free_name(path, processes)
         clock = "wall" if known.one_clock else f"wall-{name}"
         log = _read(source)
@@ -108,7 +111,7 @@ def _free_name(path: Path, taken: Mapping[str, Any]) -> str:
 class _Log:
     """One log, taken apart by kind of event."""
 
-    source: Source
+    source: SourceFile
     role: str = ""
     sends: dict[int, Line] = field(factory=dict[int, Line])
     calls: list[Line] = field(factory=list[Line])
@@ -121,21 +124,21 @@ class _Log:
     stepped_back: bool = False  # times that contradict the order of the events tell nothing
     ended: Line | None = None
 
-    def described(self, known: Known) -> tuple[str, dict[str, Any]]:
+    def described(self, known: ToolSettings) -> tuple[str, dict[str, Any]]:
         """The role of the process, and its configuration as far as anybody told."""
         if self.role == "producer":
             return "producer", {} if known.acks is None else {"acks": known.acks}
         told = {"group": known.group, "isolation": known.isolation}
         return "consumer", {name: value for name, value in told.items() if value is not None}
 
-    def lines(self, known: Known) -> Iterable[Line]:
+    def lines(self, known: ToolSettings) -> Iterable[Line]:
         """The calls in the order of the program, without times if its clock stepped back."""
         for line in self._lines(known):
             if self.stepped_back:
                 line = {name: v for name, v in line.items() if name not in _TIMES}
             yield line
 
-    def _lines(self, known: Known) -> Iterable[Line]:
+    def _lines(self, known: ToolSettings) -> Iterable[Line]:
         if self.role == "producer":
             yield from self._sends_in_order()
         else:
@@ -165,7 +168,7 @@ class _Log:
             self.ended = None
 
 
-def _read(source: Source) -> _Log:
+def _read(source: SourceFile) -> _Log:
     log = _Log(source)
     with source.path.open("rb") as lines:
         for number, raw in enumerate(lines, 1):
@@ -363,7 +366,7 @@ def _records_consumed(log: _Log, event: Mapping[str, Any]) -> None:
         log.calls.append(call)
 
 
-def _range(source: Source, place: str, part: Mapping[str, Any], where: str) -> list[Line]:
+def _range(source: SourceFile, place: str, part: Mapping[str, Any], where: str) -> list[Line]:
     """Records without --verbose: their offsets, where the range has no gap, and never their ids."""
     named = [source.take(part, n, int, where) for n in ("count", "minOffset", "maxOffset")]
     if None in named:

@@ -10,9 +10,9 @@ from attrs import define, field
 
 from traces.meta import read_meta
 from traces.problems import Problem, Problems
+from traces.record.entries import Line
 
-Line = dict[str, Any]
-Fields = Mapping[str, Any]
+SourceFields = Mapping[str, Any]
 
 
 @define
@@ -30,7 +30,7 @@ class Imported:
 
 
 @define
-class Source:
+class SourceFile:
     """One file of the source, read line by line."""
 
     path: Path
@@ -46,7 +46,7 @@ class Source:
         """Something about the whole file that its reader should know."""
         self.imported.warnings.append(Problem(self.path.name, None, "", message))
 
-    def take(self, fields: Fields, name: str, kind: type, where: str = "") -> Any:
+    def take(self, fields: SourceFields, name: str, kind: type, where: str = "") -> Any:
         """A required field of the right type, or a problem and None."""
         value: Any = fields.get(name)
         if type(value) is not kind:
@@ -58,7 +58,7 @@ class Source:
             return None
         return value
 
-    def take_text(self, fields: Fields, name: str) -> str | None:
+    def take_text(self, fields: SourceFields, name: str) -> str | None:
         """An optional string."""
         value = fields.get(name)
         return None if value is None else self.take(fields, name, str)
@@ -73,7 +73,7 @@ def file_name(process: str) -> str:
 
 
 def write_run(
-    out: Path, processes: Mapping[str, Iterable[Line]], meta: Fields, imported: Imported
+    out: Path, processes: Mapping[str, Iterable[Line]], meta: SourceFields, imported: Imported
 ) -> None:
     """Write a run folder: each line gets its process and its place in the program."""
     out.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def _unfinished(file: Path) -> Path:
 
 
 def add_to_run(
-    run: Path, processes: Mapping[str, Iterable[Line]], topics: Fields, imported: Imported
+    run: Path, processes: Mapping[str, Iterable[Line]], topics: SourceFields, imported: Imported
 ) -> None:
     """Add processes to a run that is there; what it says of topics already is kept."""
     read_meta(run)  # says what is wrong with it, by field
@@ -129,7 +129,7 @@ def add_to_run(
     _write_meta(run, meta)
 
 
-def _write_meta(run: Path, meta: Fields) -> None:
+def _write_meta(run: Path, meta: SourceFields) -> None:
     """Replace `meta.json` as a whole, so that a crash leaves the old one or the new one."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     new = _unfinished(run / "meta.json")

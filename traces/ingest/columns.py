@@ -16,11 +16,10 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
+from traces.context import Ints
 from traces.names import Names, key_number
 from traces.partitioners import key_hash
 from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op
-
-Ints = NDArray[np.int64]
 
 # What is different in nearly every call, and what is one of a few in all of them.
 INTS = ("seq", "inv", "ret", "txn", "generation", "pid", "pepoch", "node")
@@ -55,7 +54,7 @@ class Malformed(Exception):
 
 
 @define
-class Rows:
+class RowBuilder:
     """Rows in the order of the calls; the rows of one call stand together."""
 
     names: Names

@@ -9,50 +9,48 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import Bools, calls, firsts, last_upto
+from traces.columns import Bools, IntColumns, calls, firsts, last_upto
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
 from traces.schema import NONE, Flag, Op, Outcome
 
-Columns = Mapping[str, Ints]
 
-
-def _all(columns: Columns) -> Bools:
+def _all(columns: IntColumns) -> Bools:
     return np.ones(len(columns["op"]), bool)
 
 
-def _ok(columns: Columns) -> Bools:
+def _ok(columns: IntColumns) -> Bools:
     return columns["outcome"] == Outcome.OK
 
 
-def _pending(columns: Columns) -> Bools:
+def _pending(columns: IntColumns) -> Bools:
     """Sends of which only reads can tell where they were stored; a failed one may have been."""
     return columns["offset"] == NONE
 
 
-def _unanswered(columns: Columns) -> Bools:
+def _unanswered(columns: IntColumns) -> Bools:
     """Of those, sends that may have been stored for all that their senders know."""
     return _pending(columns) & (columns["outcome"] != Outcome.FAIL)
 
 
-def _of_producers(columns: Columns) -> Bools:
+def _of_producers(columns: IntColumns) -> Bools:
     """Sends of producers that ever tell their producer id, but for those that have none."""
     return (columns["flags"] & Flag.NO_PRODUCER) == 0
 
 
-def _answered(columns: Columns) -> Bools:
+def _answered(columns: IntColumns) -> Bools:
     """Polls that returned, with records or with nothing but what brokers report."""
     dumps = columns["process"][calls(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)]
     return _ok(columns) & ~np.isin(columns["process"], dumps)
 
 
-def _given(columns: Columns) -> Bools:
+def _given(columns: IntColumns) -> Bools:
     """Records that polls returned."""
     return columns["topic"] != NONE
 
 
-def _in_transaction(columns: Columns) -> Bools:
+def _in_transaction(columns: IntColumns) -> Bools:
     """Rows between the beginning of a transaction and its end, in the order of their process."""
     begun = calls(columns, Op.TXN_BEGIN)
     last = last_upto(begun | calls(columns, Op.TXN_COMMIT, Op.TXN_ABORT))
@@ -60,27 +58,27 @@ def _in_transaction(columns: Columns) -> Bools:
 
 
 @frozen
-class Kind:
+class RequiredFields:
     """Rows that must carry these fields: of these calls all, or those that `which` picks."""
 
     ops: frozenset[Op]
     fields: tuple[str, ...]
-    which: Callable[[Columns], Bools] = _all
+    which: Callable[[IntColumns], Bools] = _all
 
-    def chosen(self, columns: Columns) -> Bools:
+    def chosen(self, columns: IntColumns) -> Bools:
         """The rows."""
         return calls(columns, *self.ops) & self.which(columns)
 
 
-def _kind(ops: str, fields: str, which: Callable[[Columns], Bools] = _all) -> Kind:
-    return Kind(frozenset(Op[op] for op in ops.split()), tuple(fields.split()), which)
+def _kind(ops: str, fields: str, which: Callable[[IntColumns], Bools] = _all) -> RequiredFields:
+    return RequiredFields(frozenset(Op[op] for op in ops.split()), tuple(fields.split()), which)
 
 
 _POLLED = "POLL MARK LOG_START LAST_STABLE"
 _SENT = "topic partition offset group member generation txn inv ret"
 # `acked` are the sends that were answered: others may lack an offset and a return by their nature,
 # and with acks=0 nobody waits for an answer, and there is no offset.
-FIELDS: Mapping[str, Kind] = {
+FIELDS: Mapping[str, RequiredFields] = {
     "send": _kind("SEND", "topic partition id inv"),
     "pending": _kind("SEND", "offset", _pending),
     "unanswered": _kind("SEND", "offset", _unanswered),
@@ -143,7 +141,7 @@ MARKED: Mapping[str, str] = {
     "starting": "starts",
     "settling": "stability",
 }
-TELLING: Mapping[str, Callable[[Columns], Bools]] = {
+TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
     "numbers": lambda c: calls(c, Op.SEND) & (c["pid"] != NONE),
     "static": lambda c: calls(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
@@ -181,7 +179,7 @@ class Evidence:
     missing: dict[str, str] = field(factory=dict[str, str])
     counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
 
-    def look_at(self, columns: Columns, members: Ints, unanswered: Ints) -> None:
+    def look_at(self, columns: IntColumns, members: Ints, unanswered: Ints) -> None:
         """Count absent fields in rows of several processes.
 
         `members` are processes that are configured to be in a group, `unanswered` producers that
@@ -252,7 +250,7 @@ class Evidence:
 
 
 def count(
-    columns: Columns, marked: Mapping[str, Bools] | None = None
+    columns: IntColumns, marked: Mapping[str, Bools] | None = None
 ) -> dict[str, tuple[int, int]]:
     """How many rows lack a field that they should have, and how many rows those are.
 
@@ -280,7 +278,7 @@ def count(
     return counts
 
 
-def _reports(columns: Columns) -> dict[str, Ints]:
+def _reports(columns: IntColumns) -> dict[str, Ints]:
     """For each row whether its call reports something of its partition: 0, or NONE.
 
     A call may also say that nothing was reported, of any partition.
@@ -303,7 +301,7 @@ def _reports(columns: Columns) -> dict[str, Ints]:
     return out
 
 
-def _alike(columns: Columns, *names: str) -> Ints:
+def _alike(columns: IntColumns, *names: str) -> Ints:
     """The same number for rows that are alike in these columns."""
     order = np.lexsort([columns[name] for name in reversed(names)])
     number = np.empty(len(order), np.int64)
@@ -311,7 +309,7 @@ def _alike(columns: Columns, *names: str) -> Ints:
     return number
 
 
-def marks(columns: Columns) -> list[str]:
+def marks(columns: IntColumns) -> list[str]:
     """The marks that rows of one process give it."""
     return [mark for mark, of in TELLING.items() if of(columns).any()]
 

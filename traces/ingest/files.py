@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from attrs import define, field
 
-from traces.context import Ints
+from traces.columns import MutableColumns
 from traces.ingest.clocks import (
     NEVER,
     contradicted,
@@ -32,7 +32,6 @@ from traces.names import Names
 from traces.problems import SHOWN, BadInput, Problem, Problems, shown
 from traces.schema import NONE, Op
 
-Columns = dict[str, Ints]
 STUMBLES = (Malformed, LookupError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -41,7 +40,7 @@ class Read:
     """A piece that was read: its rows, unless something is wrong with them."""
 
     summary: Summary
-    columns: Columns | None = None
+    columns: MutableColumns | None = None
     extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
     ids: dict[int, str | int] = field(factory=dict[int, str | int])
 

@@ -28,7 +28,7 @@ import orjson
 from attrs import frozen
 
 from traces.arrow import pa, pq
-from traces.context import Ints
+from traces.columns import MutableColumns
 from traces.ingest.columns import table
 from traces.ingest.files import Read
 from traces.ingest.lines import Piece
@@ -37,7 +37,6 @@ from traces.meta import Meta
 from traces.output import write_whole
 from traces.schema import OPS
 
-Columns = dict[str, Ints]
 ROW_GROUP = 500_000
 _BELOW = ("_pieces", "_raw", "_ids", "_extra")
 RUN = "run.json"
@@ -125,14 +124,14 @@ class Ops:
             pass
         return None
 
-    def load(self, told: Summary, names: Sequence[str] | None = None) -> Columns:
+    def load(self, told: Summary, names: Sequence[str] | None = None) -> MutableColumns:
         """The rows of a piece as they were read."""
         wanted = None if names is None else list(names)
         with pq.ParquetFile(self._raw(told.piece)) as file:
             rows = file.read(columns=wanted, use_threads=False)
         return {name: rows[name].to_numpy() for name in rows.column_names if name != "run"}
 
-    def save(self, told: Summary, columns: Columns | None, kind: str = "") -> None:
+    def save(self, told: Summary, columns: MutableColumns | None, kind: str = "") -> None:
         """Put rows in place of those that were read, if any; with a kind, beside them."""
         part, aside = self.part(told.piece, kind), self._aside(told.piece)
         if not kind and columns is None:
@@ -188,7 +187,7 @@ class Ops:
                 yield row["number"], orjson.loads(row["id"])
 
 
-def _numbered(columns: Columns) -> Any:
+def _numbered(columns: MutableColumns) -> Any:
     return table({**columns, "run": np.zeros(len(columns["op"]), np.int64)})
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from traces.context import Ints, history_context
-from traces.ingest.columns import Rows, joined, narrow
+from traces.ingest.columns import RowBuilder, joined, narrow
 from traces.ingest.edn import NotEdn, forms
 from traces.ingest.evidence import Evidence
 from traces.ingest.run import Run
@@ -23,6 +23,7 @@ from traces.ingest.vocabulary import ISOLATIONS, OUTCOMES
 from traces.meta import Meta
 from traces.names import Names
 from traces.problems import Problems, shown
+from traces.record.entries import Line
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 
 _CHUNK = 100_000  # rows turned into columns at a time
@@ -33,7 +34,6 @@ _WHOLE = {":timestamp": 63, ":generation": 63, ":producer-id": 63, ":producer-ep
 _EXPECTED = "expected a whole number of at least 0"
 _SILENT = (":crash", ":debug-topic-partitions")
 
-Line = dict[str, Any]
 _Map = dict[Any, Any]
 
 
@@ -110,12 +110,12 @@ class _History:
     _open: dict[int, tuple[int, Line]] = field(factory=dict[int, tuple[int, Line]])
     _listed: dict[int, set[Any]] = field(factory=dict[int, set[Any]])
     _member: dict[int, dict[str, int]] = field(factory=dict[int, dict[str, int]])
-    _rows: Rows = field(init=False)
+    _rows: RowBuilder = field(init=False)
     _chunks: list[dict[str, Ints]] = field(factory=list[dict[str, Ints]])
     _states: list[tuple[int, int, int]] = field(factory=list[tuple[int, int, int]])
 
     def __attrs_post_init__(self) -> None:
-        self._rows = Rows(self.names)
+        self._rows = RowBuilder(self.names)
 
     def take(self, number: int, line: Line) -> None:
         """One line: an invocation waits for its completion."""
@@ -205,7 +205,7 @@ class _History:
             columns["idx"][goes_on] += place + 1
             self._at = int(columns["seq"][-1]), int(columns["idx"][-1])
         self._chunks.append(columns)
-        self._rows = Rows(self.names)
+        self._rows = RowBuilder(self.names)
 
     def _wrong(self, name: str, message: str) -> None:
         self.problems.add(self.file, self.number, name, message)

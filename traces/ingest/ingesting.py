@@ -20,7 +20,7 @@ from traces.ingest.files import Read, read
 from traces.ingest.folder import RUN, Ops, beside, reader, state_of
 from traces.ingest.history import Reading, history_meta, read_history
 from traces.ingest.lines import Piece, pieces_of
-from traces.ingest.run import Run, Source, files_of, run_of, source
+from traces.ingest.run import Run, RunFolder, files_of, run_of, source
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Map, Whole
 from traces.meta import Meta, read_meta
@@ -42,7 +42,7 @@ class Job:
 
 
 @frozen
-class Reader:
+class PieceReader:
     """Reads pieces into the folder, wherever it is sent."""
 
     folder: Path
@@ -79,7 +79,7 @@ def ingest(
     (out / RUN).unlink(missing_ok=True)
     todo = [job for job in jobs if _told(ops, job, size) is None]
     tick(len(jobs) - len(todo), len(jobs))
-    work = Reader(folder, ops, of.meta, names, size)
+    work = PieceReader(folder, ops, of.meta, names, size)
     for n, _ in enumerate(map(work, todo), len(jobs) - len(todo) + 1):
         tick(n, len(jobs))
     told = [one for job in jobs for one in _told(ops, job, size) or ()]
@@ -138,7 +138,7 @@ def load(out: Path) -> Run:
     )
 
 
-def _jobs(of: Source, besides: str, size: int) -> list[Job]:
+def _jobs(of: RunFolder, besides: str, size: int) -> list[Job]:
     states = {file: state_of(of.folder / file, besides) for file in of.processes}
     return [
         Job(piece, process, states[file])

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from attrs import frozen
 
-from traces.columns import Bools, calls
+from traces.columns import Bools, IntColumns, calls
 from traces.context import Context, Ints
-from traces.ingest.evidence import Columns, Evidence
+from traces.ingest.evidence import Evidence
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
 from traces.names import Names
@@ -24,7 +24,7 @@ PARTS = ("process", "node", "topic", "partition")  # one log in one dump
 class Of:
     """Rows, and what is configured for each."""
 
-    columns: Columns
+    columns: IntColumns
     context: Context
 
     def calls(self, *ops: Op) -> Bools:
@@ -91,7 +91,7 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
 }
 
 
-def count_fields(evidence: Evidence, columns: Columns, context: Context) -> None:
+def count_fields(evidence: Evidence, columns: IntColumns, context: Context) -> None:
     """Count what is absent; counts of several pieces of a trace add up."""
     valued = (columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED)) != 0
     sizes = np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
@@ -107,7 +107,7 @@ def count_fields(evidence: Evidence, columns: Columns, context: Context) -> None
 
 
 def look_for_dumps(
-    evidence: Evidence, columns: Columns, names: Names, meta: Meta, files: Iterable[ProcessFile]
+    evidence: Evidence, columns: IntColumns, names: Names, meta: Meta, files: Iterable[ProcessFile]
 ) -> None:
     """Whether each dumped log tells where it starts, where it ends, and what is committed."""
     _look_for_silence(evidence, columns, names, meta)
@@ -133,7 +133,7 @@ def look_for_dumps(
         evidence.missing["dumps"] = f"the file of {', '.join(sorted(broken))} is not whole"
 
 
-def _look_for_silence(evidence: Evidence, columns: Columns, names: Names, meta: Meta) -> None:
+def _look_for_silence(evidence: Evidence, columns: IntColumns, names: Names, meta: Meta) -> None:
     """Whether some clients tell what brokers report and others, which poll as well, do not."""
     dumps = _processes(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)
     polling = _processes(columns, Op.POLL, Op.MARK, Op.LOG_START, Op.LAST_STABLE) - dumps
@@ -165,7 +165,7 @@ def _look_among(
         evidence.missing[need] = f"the polls of {shown} tell {words}"
 
 
-def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta: Meta) -> None:
+def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, meta: Meta) -> None:
     """Whether every partition was read to its end: by final scans, or by the dump of a replica.
 
     Also whether all that was sent to a compacted topic is here: what is not known may have
@@ -188,21 +188,21 @@ def look_for_whole_logs(evidence: Evidence, columns: Columns, names: Names, meta
         evidence.missing["compacted.whole"] = evidence.missing["pending.read"]
 
 
-def _processes(columns: Columns, *ops: Op) -> set[int]:
+def _processes(columns: IntColumns, *ops: Op) -> set[int]:
     return set(columns["process"][calls(columns, *ops)].tolist())
 
 
-def _placed(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:
+def _placed(columns: IntColumns, *ops: Op) -> set[tuple[int, ...]]:
     return {part[2:] for part in _parts(columns, *(ops or tuple(Op)))}
 
 
-def _parts(columns: Columns, *ops: Op) -> set[tuple[int, ...]]:
+def _parts(columns: IntColumns, *ops: Op) -> set[tuple[int, ...]]:
     rows = calls(columns, *ops) & (columns["partition"] != NONE)
     found = np.unique(np.stack([columns[name][rows] for name in PARTS], axis=1), axis=0)
     return {tuple(row) for row in found.tolist()}
 
 
-def newest_lives(evidence: Evidence, told: Columns, names: Names) -> dict[int, int]:
+def newest_lives(evidence: Evidence, told: IntColumns, names: Names) -> dict[int, int]:
     """Of topics that were deleted and made again, the life that was spoken of last.
 
     A row that does not tell its topic's id may be of any of them. `told` is a run's digest.
@@ -234,5 +234,5 @@ def tell_lives_apart(columns: dict[str, Ints], newest: Mapping[int, int]) -> Non
     columns["flags"] = flags
 
 
-def _last(told: Columns, mine: Bools, life: int) -> tuple[int, int]:
+def _last(told: IntColumns, mine: Bools, life: int) -> tuple[int, int]:
     return int(told["inv"][mine & (told["topic_id"] == life)].max(initial=NONE)), life

@@ -8,17 +8,18 @@ from typing import Any
 import orjson
 from attrs import define, field, frozen
 
-from traces.ingest.columns import Ints, Malformed, Rows, joined
+from traces.context import Ints
+from traces.ingest.columns import Malformed, RowBuilder, joined
 from traces.ingest.transactions import ENDS, Ends, end, write_transactions
 from traces.ingest.validate import is_number
 from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
 from traces.names import Names
 from traces.problems import Problem
+from traces.record.entries import Line
 from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 
 _CHUNK = 50_000  # rows turned into columns at a time, so that memory follows the columns
 
-Call = dict[str, Any]
 
 # Where the fields of a plain call go: a send, a poll or a scan of records, with nothing besides.
 _INTS: Mapping[str, str] = {
@@ -78,8 +79,8 @@ class _Shape:
     """Calls that have the same fields in the same order, and nothing that needs a closer look."""
 
     fields: tuple[str, ...]
-    ints: Callable[[Call], tuple[Any, ...]]
-    words: Callable[[Call], tuple[Any, ...]]
+    ints: Callable[[Line], tuple[Any, ...]]
+    words: Callable[[Line], tuple[Any, ...]]
     known: dict[tuple[Any, ...], int] = field(factory=dict[tuple[Any, ...], int])
 
 
@@ -103,7 +104,7 @@ class Reader:
     vague_end: bool = False
     ends: Ends = field(factory=dict[int, tuple[Txn, int, int]])
     extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
-    _rows: Rows = field(init=False)
+    _rows: RowBuilder = field(init=False)
     _chunks: list[dict[str, Ints]] = field(factory=list[dict[str, Ints]])
     _placed: dict[str, tuple[str, int]] = field(factory=dict[str, tuple[str, int]])
     _shapes: dict[tuple[str, ...], _Shape | None] = field(
@@ -112,9 +113,9 @@ class Reader:
 
     def __attrs_post_init__(self) -> None:
         self.process = self.names.processes.number(self.name)
-        self._rows = Rows(self.names, self.partitioner)
+        self._rows = RowBuilder(self.names, self.partitioner)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: Line) -> None:
         """One call in program order."""
         seq = call["seq"]
         if seq != self.seq + 1:
@@ -143,7 +144,7 @@ class Reader:
         write_transactions(columns, self.ends, Txn.ABORTED if whole else Txn.UNKNOWN)
         return columns
 
-    def _plain(self, call: Call) -> bool:
+    def _plain(self, call: Line) -> bool:
         """Add a call of the common kind: what it shares with others is looked up in one go."""
         key = tuple(call)
         shape = self._shapes.get(key)
@@ -169,7 +170,7 @@ class Reader:
         rows.plain(shape.fields, word, len(records))
         return True
 
-    def _word(self, shape: _Shape, call: Call) -> int:
+    def _word(self, shape: _Shape, call: Line) -> int:
         """What calls with these words share, -1 where they need a closer look."""
         nothing = any(call[name] is None for name in _WORDS if name in call)
         if nothing or call["op"] not in _PLAIN_OPS:
@@ -177,7 +178,7 @@ class Reader:
         fields = self._shared(call, OPS[call["op"]])
         return self._rows.word({k: v for k, v in fields.items() if v is not None})
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: Line) -> None:
         op = OPS[call["op"]]
         self.last_op = op
         fields = self._fields(call, op)
@@ -188,7 +189,7 @@ class Reader:
             kept = {k: v for k, v in call.items() if k not in FIELDS}
             self.extra.append((call["seq"], orjson.dumps(kept).decode()))
 
-    def _shared(self, call: Call, op: Op) -> dict[str, int | None]:
+    def _shared(self, call: Line, op: Op) -> dict[str, int | None]:
         """What many calls of a process share."""
         if call["process"] != self.name:
             raise Malformed("process")
@@ -213,7 +214,7 @@ class Reader:
         fields["flags"] = flags | (Flag.AUTO if get("auto") is True else 0)
         return fields
 
-    def _fields(self, call: Call, op: Op) -> dict[str, int | None]:
+    def _fields(self, call: Line, op: Op) -> dict[str, int | None]:
         fields = self._shared(call, op)
         fields |= {column: call.get(name) for name, column in _INTS.items()}
         if fields.get("group") is None:
@@ -223,7 +224,7 @@ class Reader:
         self._rarely(call, op, fields)
         return fields
 
-    def _rarely(self, call: Call, op: Op, fields: dict[str, int | None]) -> None:
+    def _rarely(self, call: Line, op: Op, fields: dict[str, int | None]) -> None:
         """Fields beyond trace format v1 (docs/traces.md)."""
         if op is Op.RESET:
             fields["detail"] = Detail.RESETS[call["reason"]]
@@ -241,7 +242,7 @@ class Reader:
             asked, answered = (NONE if t is None else t for t in (fields["inv"], fields["ret"]))
             end(self.ends, txn, op, Outcome(fields["outcome"] or 0), asked, answered)
 
-    def _add_rows(self, call: Call, op: Op, fields: dict[str, int | None]) -> None:
+    def _add_rows(self, call: Line, op: Op, fields: dict[str, int | None]) -> None:
         rows, get = self._rows, call.get
         records: list[Any] = get("records") or []
         topic_ids: dict[str, str] = get("topic_ids") or {}
@@ -282,7 +283,7 @@ class Reader:
             rows.sent({"topic": None})
 
     def _reports(
-        self, call: Call, fields: dict[str, int | None], topic_ids: dict[str, str]
+        self, call: Line, fields: dict[str, int | None], topic_ids: dict[str, str]
     ) -> bool:
         """What the call says about partitions besides its records: watermarks, log starts.
 
@@ -297,7 +298,7 @@ class Reader:
                 flags = (fields["flags"] or 0) | Flag.EMPTY
                 self._rows.call(1, fields | {"op": op.value, "flags": flags})
                 self._rows.sent({"topic": None})
-            rows: list[Call] = []
+            rows: list[Line] = []
             for place, offset in told.items():
                 topic, partition = self._place(place)
                 row = {"topic": topic, "partition": partition, "offset": offset}
@@ -309,7 +310,7 @@ class Reader:
 
     def _placed_rows(
         self, op: Op, partitions: list[str], offsets: dict[str, int], query: Any
-    ) -> list[Call]:
+    ) -> list[Line]:
         if op in (Op.SEND, Op.POLL, Op.PROCESS, Op.SUBSCRIBE):
             return []
         asked = query if type(query) is int else None
@@ -343,7 +344,7 @@ def _shape(fields: tuple[str, ...]) -> _Shape | None:
     return _Shape(columns, get, itemgetter(*words))
 
 
-def _only_seq(call: Call) -> tuple[Any, ...]:
+def _only_seq(call: Line) -> tuple[Any, ...]:
     """What `itemgetter` answers for one name is no tuple."""
     return (call["seq"],)
 

@@ -114,7 +114,7 @@ def _loose(file: Path) -> bool:
 
 
 @frozen
-class Source:
+class RunFolder:
     """The folder of a run in trace format v1, before its files are read."""
 
     folder: Path
@@ -133,7 +133,7 @@ class Source:
         }
 
 
-def source(folder: Path) -> Source:
+def source(folder: Path) -> RunFolder:
     """Look at a run's folder: its configuration, and which process each file is of."""
     meta, problems = read_meta(folder), Problems()
     processes = {path.name: first_process(path) for path in process_files(folder)}
@@ -146,7 +146,7 @@ def source(folder: Path) -> Source:
         if (other := owner.setdefault(process, file)) != file:
             problems.add(file, None, "process", f"{process!r} has a file already: {other}")
     problems.raise_any()
-    return Source(folder, meta, processes)
+    return RunFolder(folder, meta, processes)
 
 
 def read_trace(folder: Path) -> Run:
@@ -178,7 +178,7 @@ def read_pieces(folder: Path, size: int) -> Run:
     return run
 
 
-def files_of(of: Source, pieces: Sequence[Summary], size: int) -> list[ProcessFile]:
+def files_of(of: RunFolder, pieces: Sequence[Summary], size: int) -> list[ProcessFile]:
     """The files of a run whose pieces were read; if anything is wrong with them, it is refused."""
     problems = Problems()
     files = join_files(pieces, of.folder, size, problems)

@@ -1,19 +1,15 @@
 """Whether partitions were read as far as a run says: from its digest, or from all of its rows."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from traces.context import Ints
+from traces.columns import IntColumns
 from traces.ingest.evidence import Evidence
 from traces.meta import Meta, ShareGroup
 from traces.names import Names
 from traces.schema import NONE, Op, Outcome
 
-Columns = Mapping[str, Ints]
 
-
-def partitions_of(topic: int, columns: Columns, meta: Meta, names: Names) -> range:
+def partitions_of(topic: int, columns: IntColumns, meta: Meta, names: Names) -> range:
     """All partitions of a topic that were configured or seen."""
     configured = meta.topics.get(names.topics.name(topic))
     seen = columns["partition"][columns["topic"] == topic]
@@ -21,7 +17,7 @@ def partitions_of(topic: int, columns: Columns, meta: Meta, names: Names) -> ran
     return range(count)
 
 
-def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: Columns) -> None:
+def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: IntColumns) -> None:
     """Find out whether it is known how many partitions there are, and how often to deliver."""
     subscribed = set(columns["topic"][columns["op"] == Op.SUBSCRIBE].tolist()) - {NONE}
     unknown = [
@@ -42,7 +38,7 @@ def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: Column
         )
 
 
-def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: Columns) -> None:
+def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntColumns) -> None:
     """Find out whether the final reading that `complete` promises is there, for every partition."""
     ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
     scanned = set(
@@ -74,7 +70,7 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _endless(columns: Columns, names: Names) -> list[str]:
+def _endless(columns: IntColumns, names: Names) -> list[str]:
     """Partitions of which a process scanned records, and never tells how far it came."""
     keys = [columns[name] for name in ("process", "topic", "partition")]
 
@@ -86,7 +82,7 @@ def _endless(columns: Columns, names: Names) -> list[str]:
     return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(untold)]
 
 
-def _early(columns: Columns, names: Names) -> list[str]:
+def _early(columns: IntColumns, names: Names) -> list[str]:
     """Partitions that somebody sent to when a process had asked for the last of them.
 
     A scan is final if it was made after all clients had stopped, whatever meta.json says. Only

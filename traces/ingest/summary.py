@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 from attrs import define, field
 
-from traces.columns import calls
+from traces.columns import IntColumns, calls
 from traces.context import Ints
 from traces.ingest.clocks import Extremes
 from traces.ingest.evidence import marks
@@ -19,7 +19,6 @@ from traces.ingest.lines import Piece
 from traces.ingest.transactions import undecided
 from traces.schema import NONE, Isolation, Op, Outcome
 
-Columns = Mapping[str, Ints]
 Counts = dict[str, tuple[int, int]]
 
 
@@ -39,7 +38,7 @@ DIGEST = (
 )
 
 
-def digest(columns: Columns) -> Columns:
+def digest(columns: IntColumns) -> IntColumns:
     """The combinations that these rows hold."""
     lines, which = distinct(*(columns[name] for name in DIGEST))
     told = {name: lines[:, n] for n, name in enumerate(DIGEST)}
@@ -79,7 +78,7 @@ class Summary:
     clocks: Extremes = field(factory=dict[str, tuple[int, int]])
     names: dict[str, dict[str, int]] = field(factory=dict[str, dict[str, int]])
 
-    def look_at(self, columns: Columns, ended: Ints) -> None:
+    def look_at(self, columns: IntColumns, ended: Ints) -> None:
         """Note what the rows say; `ended` are transactions whose end is among them."""
         self.rows = len(columns["op"])
         txns = np.unique(columns["txn"])
@@ -113,13 +112,13 @@ class Summary:
         return cls(**{**told, **kept})
 
 
-def committed_reads(columns: Columns) -> Any:
+def committed_reads(columns: IntColumns) -> Any:
     """Rows that may show that a transaction was committed."""
     reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
     return reads & (columns["isolation"] == Isolation.READ_COMMITTED)
 
 
-def unplaced(columns: Columns) -> Any:
+def unplaced(columns: IntColumns) -> Any:
     """Sends whose partition the sender never learnt."""
     lost = (columns["op"] == Op.SEND) & (columns["topic"] >= 0)
     return lost & (columns["partition"] == NONE)

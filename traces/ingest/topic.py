@@ -39,7 +39,7 @@ class Message:
     end: bool = False
 
 
-class Topic(Protocol):
+class TopicConsumer(Protocol):
     """What is asked of a consumer."""
 
     name: str
@@ -54,7 +54,7 @@ class Topic(Protocol):
 
 
 @define
-class Process:
+class FileProgress:
     """How far the file of one process has come."""
 
     file: str
@@ -70,7 +70,7 @@ class State:
 
     topic: str
     offsets: dict[int, int] = field(factory=dict[int, int])
-    processes: dict[str, Process] = field(factory=dict[str, Process])
+    processes: dict[str, FileProgress] = field(factory=dict[str, FileProgress])
     lines: int = 0
     duplicates: int = 0
     given_up: int = 0
@@ -156,7 +156,9 @@ class Intake:
         name, seq = call["process"], call["seq"]
         process = self.state.processes.get(name)
         if process is None:
-            process = self.state.processes[name] = Process(f"{quote(name, safe=' #@+=,')}.ndjson")
+            process = self.state.processes[name] = FileProgress(
+                f"{quote(name, safe=' #@+=,')}.ndjson"
+            )
         if seq <= process.last or seq in process.waiting:
             self.state.duplicates += 1
             return
@@ -166,7 +168,7 @@ class Intake:
         while process.last + 1 in process.waiting or len(process.waiting) > PATIENCE:
             self._next(process)
 
-    def _next(self, process: Process) -> None:
+    def _next(self, process: FileProgress) -> None:
         """Write down the next line of a process that is there."""
         seq = process.last + 1
         seq = seq if seq in process.waiting else min(process.waiting)
@@ -202,7 +204,7 @@ class Intake:
 
 
 def follow(
-    topic: Topic,
+    topic: TopicConsumer,
     run: Path,
     until_end: bool,
     stop: Callable[[], bool] = lambda: False,
@@ -234,8 +236,8 @@ def alone(run: Path) -> Generator[None]:
         yield
 
 
-def _process(told: Mapping[str, Any]) -> Process:
-    process = Process(**told)
+def _process(told: Mapping[str, Any]) -> FileProgress:
+    process = FileProgress(**told)
     process.waiting = {int(seq): line for seq, line in told["waiting"].items()}
     return process
 

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from traces.columns import calls, firsts
+from traces.columns import MutableColumns, calls, firsts
 from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
-Columns = dict[str, Ints]
 Ends = dict[int, tuple[Txn, int, int]]  # state, when its end was asked for, when answered
 ENDS = (Op.TXN_COMMIT, Op.TXN_ABORT)
 
@@ -36,7 +35,7 @@ def add_ends(ends: Ends, columns: Mapping[str, Ints], only: Ints) -> None:
         end(ends, txn, Op(op), Outcome(outcome), asked, answered)
 
 
-def write_transactions(columns: Columns, ends: Ends, open_state: Txn) -> None:
+def write_transactions(columns: MutableColumns, ends: Ends, open_state: Txn) -> None:
     """Write on each row what became of its transaction: the file that began it also ended it."""
     txn = columns["txn"]
     inside = txn >= 0
@@ -48,7 +47,7 @@ def write_transactions(columns: Columns, ends: Ends, open_state: Txn) -> None:
     rewrite_transactions(columns, ends)
 
 
-def rewrite_transactions(columns: Columns, ends: Ends) -> None:
+def rewrite_transactions(columns: MutableColumns, ends: Ends) -> None:
     """Write on the rows of these transactions what became of them."""
     if not ends:
         return
@@ -76,7 +75,7 @@ def sends_and_reads(columns: Mapping[str, Ints]) -> tuple[Ints, Ints]:
     return np.flatnonzero(columns["op"] == Op.SEND), np.flatnonzero(reads)
 
 
-def mark_mixed(columns: Columns) -> Columns:
+def mark_mixed(columns: MutableColumns) -> MutableColumns:
     """Flag the units (transactions) that both send and read: only they can be in a cycle."""
     sends, reads = sends_and_reads(columns)
     mixed = np.zeros(len(columns["op"]), bool)
@@ -117,7 +116,7 @@ def proved(sends: Ints, columns: Mapping[str, Ints], delivered: bool = False) ->
     return np.flatnonzero([tuple(owner) in seen for owner in owners])
 
 
-def prove(columns: Columns, units: Iterable[int]) -> None:
+def prove(columns: MutableColumns, units: Iterable[int]) -> None:
     """A record seen as committed proves the whole transaction; the rows are of one process."""
     known = np.array(sorted(units), np.int64)
     if len(known):
@@ -126,7 +125,7 @@ def prove(columns: Columns, units: Iterable[int]) -> None:
         columns["txn_state"] = narrow("txn_state", state)
 
 
-def prove_transactions(columns: Columns, delivered: bool = False) -> Columns:
+def prove_transactions(columns: MutableColumns, delivered: bool = False) -> MutableColumns:
     """Decide commits that nobody answered, with all rows of all processes at hand."""
     sends = undecided(columns)
     units = np.unique(sends[proved(sends, columns, delivered)][:, 3:], axis=0)

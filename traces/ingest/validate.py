@@ -7,7 +7,7 @@ from traces.ingest.vocabulary import OPS, OUTCOMES, REPORTS
 from traces.problems import shown
 from traces.schema import Detail
 
-Finding = tuple[str, str]
+FieldProblem = tuple[str, str]
 
 _NATURAL = ("seq", "invoked_ns", "returned_ns", "txn")
 _WHOLE = ("generation", "producer_id", "producer_epoch", "replica")
@@ -17,7 +17,7 @@ _TEXT = ("process", "clock", "error", "group", "member", "transactional_id", "in
 _ISOLATION = ("read_committed", "read_uncommitted")
 
 
-def findings(call: Any) -> Iterator[Finding]:
+def findings(call: Any) -> Iterator[FieldProblem]:
     """Every field of `call` that is not what trace format v1 says, and what was expected."""
     if type(call) is not dict:
         yield "", "expected an object"
@@ -43,7 +43,7 @@ def findings(call: Any) -> Iterator[Finding]:
     yield from _topics(call.get("topics"))
 
 
-def _one_of(call: dict[str, Any], name: str, words: tuple[str, ...]) -> Iterator[Finding]:
+def _one_of(call: dict[str, Any], name: str, words: tuple[str, ...]) -> Iterator[FieldProblem]:
     value = call.get(name)
     if value is not None and value not in words:
         yield name, f"expected one of {', '.join(words)}, found {shown(value)}"
@@ -55,7 +55,7 @@ def _fields(
     natural: tuple[str, ...],
     whole: tuple[str, ...],
     text: tuple[str, ...],
-) -> Iterator[Finding]:
+) -> Iterator[FieldProblem]:
     for name in natural:
         value, bits = values.get(name), _bits(name)
         if value is not None and (type(value) is not int or not 0 <= value < 2**bits):
@@ -81,7 +81,7 @@ def _most(bits: int) -> str:
     return "" if bits == 63 else f" and below 2^{bits}"
 
 
-def _records(records: Any) -> Iterator[Finding]:
+def _records(records: Any) -> Iterator[FieldProblem]:
     if records is None:
         return
     if type(records) is not list:
@@ -111,7 +111,7 @@ def _records(records: Any) -> Iterator[Finding]:
             yield f"{path}.id", f"expected a whole number or a string, found {shown(record['id'])}"
 
 
-def _partitions(partitions: Any) -> Iterator[Finding]:
+def _partitions(partitions: Any) -> Iterator[FieldProblem]:
     if partitions is None:
         return
     if type(partitions) is not list:
@@ -122,7 +122,7 @@ def _partitions(partitions: Any) -> Iterator[Finding]:
             yield f"partitions[{i}]", f'expected "topic:partition", found {shown(name)}'
 
 
-def _offsets(field: str, offsets: Any) -> Iterator[Finding]:
+def _offsets(field: str, offsets: Any) -> Iterator[FieldProblem]:
     yield from _object(field, offsets)
     for name, offset in _items(offsets):
         if not is_partition(name):
@@ -133,7 +133,7 @@ def _offsets(field: str, offsets: Any) -> Iterator[Finding]:
             yield f"{field}.{name}", f"{expected}, found {shown(offset)}"
 
 
-def _object(field: str, value: Any) -> Iterator[Finding]:
+def _object(field: str, value: Any) -> Iterator[FieldProblem]:
     if value is not None and type(value) is not dict:
         yield field, f"expected an object, found {shown(value)}"
 
@@ -142,14 +142,14 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
     return cast("dict[Any, Any]", value).items() if type(value) is dict else ()
 
 
-def _topic_ids(ids: Any) -> Iterator[Finding]:
+def _topic_ids(ids: Any) -> Iterator[FieldProblem]:
     yield from _object("topic_ids", ids)
     for topic, id in _items(ids):
         if type(id) is not str:
             yield f"topic_ids.{topic}", f"expected a string, found {shown(id)}"
 
 
-def _topics(topics: Any) -> Iterator[Finding]:
+def _topics(topics: Any) -> Iterator[FieldProblem]:
     if topics is not None and type(topics) is not list:
         yield "topics", f"expected a list, found {shown(topics)}"
         return

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define, field, frozen
 
+from traces.columns import MutableColumns
 from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.ingest.counting import counts_of
@@ -35,7 +36,6 @@ from traces.names import Names
 from traces.problems import Problems
 from traces.schema import NONE, Flag
 
-Columns = dict[str, Ints]
 # As the builtin `map`: wherever the work is done, the answers come in order.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
@@ -43,11 +43,11 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 class Store(Protocol):
     """Where the rows of the pieces are."""
 
-    def load(self, told: Summary, names: Sequence[str] | None = None) -> Columns:
+    def load(self, told: Summary, names: Sequence[str] | None = None) -> MutableColumns:
         """The rows of a piece as they were read; all columns or these."""
         ...
 
-    def save(self, told: Summary, columns: Columns | None, kind: str = "") -> None:
+    def save(self, told: Summary, columns: MutableColumns | None, kind: str = "") -> None:
         """Put rows in place of those that were read, if any; with a kind, beside them."""
         ...
 
@@ -63,7 +63,7 @@ class Change:
     def __bool__(self) -> bool:
         return bool(self.patch or self.proved or self.lives)
 
-    def apply(self, columns: Columns) -> Columns:
+    def apply(self, columns: MutableColumns) -> MutableColumns:
         """Write it on the rows."""
         self.patch.apply(columns)
         prove(columns, self.proved)
@@ -82,7 +82,7 @@ class Whole:
     store: Store
     map: Map
     evidence: Evidence = field(factory=Evidence)
-    told: Columns = field(factory=dict[str, Ints])
+    told: MutableColumns = field(factory=dict[str, Ints])
     changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
     unproved: bool = False  # some transactions are decided by who read them alone
 
@@ -194,7 +194,7 @@ def join_files(
     return files
 
 
-def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> Columns:
+def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> MutableColumns:
     """The digests of all pieces as one."""
     names = (*DIGEST, "inv", "rows")
     empty = np.empty(0, np.int64)

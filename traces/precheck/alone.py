@@ -14,7 +14,7 @@ from traces.precheck import quick
 from traces.precheck.quick import COVERED, GROUPED, PRODUCED, SEED, Doubts, answers
 from traces.precheck.sides import Unsure
 from traces.precheck.summarise import Summariser
-from traces.precheck.summary import Kind, Told
+from traces.precheck.summary import Summaries, SummaryKind
 from traces.table import from_arrow
 
 __all__ = ["doubts", "find"]
@@ -24,17 +24,17 @@ def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubt
     """What the fingerprints and the order of this table leave open."""
     columns = [from_arrow(batch) for batch in ops.to_batches()]
     sent = list(Summariser(seed)(columns))
-    told = Told.of(sent)
-    if len(told.kind(Kind.UNSURE)) > quick.MOST_UNSURE:
+    told = Summaries.of(sent)
+    if len(told.kind(SummaryKind.UNSURE)) > quick.MOST_UNSURE:
         return Doubts(disorder=set(contexts))
     unsure = unsure_of(told)
     read = list(Summariser(seed, unsure)(columns))
-    return Doubts.of(answers(Told.of([*sent, *read]), contexts))
+    return Doubts.of(answers(Summaries.of([*sent, *read]), contexts))
 
 
-def unsure_of(told: Told) -> Unsure:
+def unsure_of(told: Summaries) -> Unsure:
     """The records whose sends nobody answered."""
-    mine = told.kind(Kind.UNSURE)
+    mine = told.kind(SummaryKind.UNSURE)
     return Unsure.of(mine["run"], mine["k0"])
 
 

@@ -6,20 +6,20 @@ import numpy as np
 
 from traces.precheck.doubt import LOG, Doubt
 from traces.precheck.ranges import log_start
-from traces.precheck.summary import Kind, Told
+from traces.precheck.summary import Summaries, SummaryKind
 from traces.schema import NONE
 
 
-def owners(told: Told) -> Iterator[Doubt]:
+def owners(told: Summaries) -> Iterator[Doubt]:
     """A partition has one owner in a generation."""
-    for _, mine in told.kind(Kind.OWNER).groups("k0", "k1"):
+    for _, mine in told.kind(SummaryKind.OWNER).groups("k0", "k1"):
         if len(np.unique(mine["k2"])) > 1:
             yield "G1", NONE
 
 
-def positions(told: Told) -> Iterator[Doubt]:
+def positions(told: Summaries) -> Iterator[Doubt]:
     """Nobody commits beyond the highest position that some member of the group had been told."""
-    for _, mine in told.kind(Kind.POSITION).groups("k0"):
+    for _, mine in told.kind(SummaryKind.POSITION).groups("k0"):
         reach, ended = log_start(told), NONE
         rows = mine.sorted("k1", "k2")
         columns = (rows[f"v{n}"].tolist() for n in range(6))
@@ -29,16 +29,16 @@ def positions(told: Told) -> Iterator[Doubt]:
             reach, ended = max(reach, highest), last
 
 
-def _told_others(told: Told, when: int, group: int) -> int:
+def _told_others(told: Summaries, when: int, group: int) -> int:
     """The highest position that some member of a group had been told by a certain time."""
-    position = told.kind(Kind.POSITION)
+    position = told.kind(SummaryKind.POSITION)
     before = (position["v5"] == group) & (position["v3"] <= when) & (position["v3"] != NONE)
     return int(position["v0"][before].max(initial=NONE))
 
 
-def covered_commits(told: Told) -> Iterator[Doubt]:
+def covered_commits(told: Summaries) -> Iterator[Doubt]:
     """A group has not committed beyond the last record that it was given."""
-    pieces, reach = told.kind(Kind.PIECE), told.kind(Kind.REACH)
+    pieces, reach = told.kind(SummaryKind.PIECE), told.kind(SummaryKind.REACH)
     for (group,), mine in reach.groups("k0"):
         given = pieces["v3"][pieces["v6"] // 2 == group]
         if int(mine["v0"].max()) > int(given.max(initial=NONE)) + 1:

@@ -11,9 +11,9 @@ from attrs import define
 from traces.columns import Bools, Column, firsts
 from traces.context import Ints
 from traces.precheck import sides
-from traces.precheck.piece import Piece
+from traces.precheck.piece import PieceRows
 from traces.precheck.sides import Sends
-from traces.precheck.summary import Kind, Summary
+from traces.precheck.summary import SummaryBuilder, SummaryKind
 from traces.schema import NONE, Op
 
 GOES_ON = -1  # the piece was begun before this part of the file
@@ -26,17 +26,17 @@ SENT, MARKED, EARLIEST, LATEST, COMMITTED, EPOCHS, DUMPED = range(7)  # sorts of
 class Lane:
     """Rows by partition and process, each process's own in its order."""
 
-    piece: Piece
+    piece: PieceRows
     rows: Ints
     new: Bools  # where another process or another partition begins
 
     @classmethod
-    def of(cls, piece: Piece, rows: Ints) -> "Lane":
+    def of(cls, piece: PieceRows, rows: Ints) -> "Lane":
         """These rows of a piece."""
         return cls.at_rows(piece, piece.ordered(rows))
 
     @classmethod
-    def at_rows(cls, piece: Piece, rows: Ints) -> "Lane":
+    def at_rows(cls, piece: PieceRows, rows: Ints) -> "Lane":
         """These rows, which are in order."""
         return cls(piece, rows, firsts(piece.place[rows], piece.take("process", rows)))
 
@@ -61,7 +61,7 @@ class Lane:
         return self.piece.where(self.piece.place[self.rows[start]])
 
 
-def add_reads(summary: Summary, piece: Piece) -> None:
+def add_reads(summary: SummaryBuilder, piece: PieceRows) -> None:
     """All that members and readers did."""
     lane = Lane.of(piece, np.flatnonzero(piece.called(*_READING) & piece.placed))
     if not len(lane.rows):
@@ -96,7 +96,7 @@ def add_reads(summary: Summary, piece: Piece) -> None:
         )
 
 
-def add_dumps(summary: Summary, piece: Piece) -> None:
+def add_dumps(summary: SummaryBuilder, piece: PieceRows) -> None:
     """Who copied logs of replicas: the high watermark that a copy tells is nobody's answer."""
     rows = np.flatnonzero(piece.called(Op.DUMP, Op.DUMP_END) & piece.placed)
     if len(rows):
@@ -113,7 +113,9 @@ def one_of(op: Column, *ops: Op) -> Bools:
     return wanted[op]
 
 
-def add_pieces(summary: Summary, lane: Lane, op: Column, offset: Column, read: Bools) -> None:
+def add_pieces(
+    summary: SummaryBuilder, lane: Lane, op: Column, offset: Column, read: Bools
+) -> None:
     """Reads, cut where the position of the client may have changed."""
     begins = lane.new | one_of(op, *MOVES, Op.COMMITTED)
     start, at = np.flatnonzero(begins), np.flatnonzero(read)
@@ -130,7 +132,7 @@ def add_pieces(summary: Summary, lane: Lane, op: Column, offset: Column, read: B
     bad = ~one[1:] & ((given[1:] <= given[:-1]) | (who[1:] != who[:-1]))
     wrong = np.bincount(number[1:][bad], minlength=len(start))
     summary.add(
-        Kind.PIECE,
+        SummaryKind.PIECE,
         lane.where(start),
         lane.at(start, "process", "seq", "idx"),
         np.where(moved, op[start], GOES_ON),
@@ -148,7 +150,9 @@ def _accounts(lane: Lane, op: Column, at: Ints) -> Column:
     return np.where(final, *whole)
 
 
-def add_positions(summary: Summary, lane: Lane, offset: Ints, told: Bools, commit: Bools) -> None:
+def add_positions(
+    summary: SummaryBuilder, lane: Lane, offset: Ints, told: Bools, commit: Bools
+) -> None:
     """Commits against what the process itself had been told before."""
     # Cut at moves as well: what one owner was told ends before the next owner begins.
     begins = lane.new | one_of(lane["op"], *MOVES)
@@ -172,14 +176,16 @@ def add_positions(summary: Summary, lane: Lane, offset: Ints, told: Bools, commi
     need[group[at[lane.at(at, "ret")[0] < inv[at]]]] = _NEVER
     end = np.r_[start[1:], len(group)] - 1
     keys = lane.at(start, "process", "seq", "idx")
-    summary.add(*(Kind.POSITION, lane.where(start), keys, best[end], need, inv[start], inv[end]))
+    summary.add(
+        *(SummaryKind.POSITION, lane.where(start), keys, best[end], need, inv[start], inv[end])
+    )
 
 
 _NEVER = int(np.iinfo(np.int64).max)
 
 
 def add_runs(
-    summary: Summary,
+    summary: SummaryBuilder,
     lane: Lane,
     sort: int,
     value: str,
@@ -204,12 +210,12 @@ def add_runs(
     wrong[np.searchsorted(start, at + 1, side="right") - 1] = True
     process, seq, idx = lane.at(start, "process", "seq", "idx")
     summary.add(
-        *(Kind.RUN, lane.where(start), (process, sort, 0 if sub is None else sub[start])),
+        *(SummaryKind.RUN, lane.where(start), (process, sort, 0 if sub is None else sub[start])),
         *(seq, idx, values[start], values[end], ~wrong, end - start + 1, inv[start], inv[end]),
     )
 
 
-def add_sends(summary: Summary, piece: Piece, sends: Sends) -> None:
+def add_sends(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> None:
     """The offsets that each producer's sends were given, and the sends that may have any."""
     lane = Lane.of(piece, sends.rows[sends.acked | sends.unsure])
     if not sends.unsure.any():

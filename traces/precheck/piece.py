@@ -14,7 +14,7 @@ from traces.table import is_constant, take
 
 
 @define(slots=False)
-class Piece:
+class PieceRows:
     """Rows as they lie in a file."""
 
     run: int
@@ -89,12 +89,12 @@ class Piece:
         return not bool(np.any((same & back) | (process[1:] < process[:-1])))
 
 
-def pieces_of(columns: Columns) -> Iterator[Piece]:
+def pieces_of(columns: Columns) -> Iterator[PieceRows]:
     """One piece for each run."""
     run = columns["run"]
     if is_constant(run) or bool(np.all(run == run[0])):
-        yield Piece(int(run[0]), columns)
+        yield PieceRows(int(run[0]), columns)
         return
     for one in np.unique(run).tolist():
         rows = np.flatnonzero(run == one)
-        yield Piece(one, {name: column[rows] for name, column in columns.items()})
+        yield PieceRows(one, {name: column[rows] for name, column in columns.items()})

@@ -15,17 +15,17 @@ from traces.precheck import groups, order, runs, sides, summarise
 from traces.precheck.doubt import LOG, MIXED, Doubt
 from traces.precheck.equations import Equations
 from traces.precheck.ranges import Range, known_start, ranges_of, readers
-from traces.precheck.summary import Kind, Told
+from traces.precheck.summary import Summaries, SummaryKind
 from traces.schema import NONE
 
 _OWN = {summarise.MIXES: MIXED, summarise.DUMPED: "L12", summarise.PAUSED: "C4"}
 
 
 @define
-class Place:
+class PartitionSummaries:
     """The summaries of one partition."""
 
-    told: Told
+    told: Summaries
     context: Context
     _ranges: list[Range] = field(init=False)
 
@@ -49,18 +49,18 @@ class Place:
 
     def seen(self) -> Iterator[tuple[str, int]]:
         """How much each covered check would have looked at."""
-        counts = self.told.kind(Kind.COUNT)
+        counts = self.told.kind(SummaryKind.COUNT)
         total = {what: int(mine["v0"].sum()) for (what,), mine in counts.groups("k0")}
         yield from _looked_at(total)
         yield from _seen_of_runs(self.told, self.context.senders_known)
-        owners = self.told.kind(Kind.OWNER)
+        owners = self.told.kind(SummaryKind.OWNER)
         yield "G1", len(set(zip(*(owners[f"k{n}"].tolist() for n in range(3)), strict=True)))
-        yield "G6", int(self.told.kind(Kind.REACH)["v1"].sum())
+        yield "G6", int(self.told.kind(SummaryKind.REACH)["v1"].sum())
         yield from self._seen_of_readers()
 
     def _seen_of_readers(self) -> Iterator[tuple[str, int]]:
         ranges = self._ranges
-        read = int(self.told.kind(Kind.PIECE)["v5"].sum())
+        read = int(self.told.kind(SummaryKind.PIECE)["v5"].sum())
         for check in ("C1", "C2"):
             yield check, read - len(ranges)
         yield "C3", sum(s.begun in order.SOUGHT and s.told != NONE for s in ranges)
@@ -68,18 +68,18 @@ class Place:
         yield "C4", sum(one_range.count for one_range in moved)
         own = [s for s in ranges if s.who >= 0 and s.begun not in order.SOUGHT]
         yield "G10", sum(known_start(self.told, one_range) != NONE for one_range in own)
-        covered = set(self.told.kind(Kind.REACH)["k0"].tolist())
+        covered = set(self.told.kind(SummaryKind.REACH)["k0"].tolist())
         yield "G8", sum(s.count for s in ranges if s.who >= 0 and s.who // 2 in covered)
 
 
-def _doubtful_rows(told: Told) -> Iterator[Doubt]:
-    for reason in np.unique(told.kind(Kind.DOUBT)["k0"]).tolist():
+def _doubtful_rows(told: Summaries) -> Iterator[Doubt]:
+    for reason in np.unique(told.kind(SummaryKind.DOUBT)["k0"]).tolist():
         yield _OWN.get(reason, LOG), NONE
-    if bool(np.any(told.kind(Kind.COUNT)["k0"] == summarise.MIXED)):
+    if bool(np.any(told.kind(SummaryKind.COUNT)["k0"] == summarise.MIXED)):
         yield MIXED, NONE
 
 
-def _seen_of_runs(told: Told, senders_known: bool) -> Iterator[tuple[str, int]]:
+def _seen_of_runs(told: Summaries, senders_known: bool) -> Iterator[tuple[str, int]]:
     for sort, check in (*runs.CHECKS, (order.COMMITTED, "G5")):
         yield check, int(runs.runs_of(told, sort)["v5"].sum())
     yield "P1", len(runs.placed_unsure(told, senders_known)[0])

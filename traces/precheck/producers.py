@@ -4,15 +4,15 @@ import numpy as np
 
 from traces.columns import Bools, firsts
 from traces.context import Ints
-from traces.precheck.piece import Piece
+from traces.precheck.piece import PieceRows
 from traces.precheck.sides import numbered
-from traces.precheck.summary import GROUPS, NOWHERE, PRODUCERS, Kind, Summary
+from traces.precheck.summary import GROUPS, NOWHERE, PRODUCERS, SummaryBuilder, SummaryKind
 from traces.schema import NONE, Flag, Op
 
 _NEVER = np.iinfo(np.int64).max
 
 
-def add_producers(summary: Summary, piece: Piece) -> None:
+def add_producers(summary: SummaryBuilder, piece: PieceRows) -> None:
     """Initialisations, sends and transactions by who makes them."""
     wanted = piece.called(Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
     wanted &= (piece["tid"] != NONE) | (piece["pid"] != NONE)
@@ -32,12 +32,12 @@ def add_producers(summary: Summary, piece: Piece) -> None:
     _sessions(summary, few, ok)
     at = np.flatnonzero((few["op"] == Op.INIT_PRODUCER) & ok & (few["tid"] != NONE))
     summary.add(
-        *(Kind.INIT, (PRODUCERS, NOWHERE), (few["tid"][at], few["pid"][at])),
+        *(SummaryKind.INIT, (PRODUCERS, NOWHERE), (few["tid"][at], few["pid"][at])),
         *(few["inv"][at], few["pepoch"][at]),
     )
 
 
-def _epochs(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
+def _epochs(summary: SummaryBuilder, mine: dict[str, Ints], ok: Bools) -> None:
     """For each epoch of a producer: its earliest sign, and the last send in its name.
 
     With a transactional id an epoch lasts from one initialisation of the process to its next;
@@ -52,7 +52,7 @@ def _epochs(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
     sign = np.where(ok & (mine["ret"] != NONE), mine["ret"], _NEVER)
     began, settled = (np.where(inits[start], mine[t][start], epoch[start]) for t in ("inv", "ret"))
     summary.add(
-        Kind.EPOCH,
+        SummaryKind.EPOCH,
         (PRODUCERS, NOWHERE),
         (mine["tid"][start], pid[start], mine["process"][start]),
         *(mine["seq"][start], began, settled),
@@ -63,7 +63,7 @@ def _epochs(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
     )
 
 
-def _sessions(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
+def _sessions(summary: SummaryBuilder, mine: dict[str, Ints], ok: Bools) -> None:
     begin = mine["op"] == Op.TXN_BEGIN
     end = (mine["op"] == Op.TXN_COMMIT) & ok
     rows = np.flatnonzero(begin | end)
@@ -73,7 +73,7 @@ def _sessions(summary: Summary, mine: dict[str, Ints], ok: Bools) -> None:
     number, first = numbered(tid, process)
     spans = _spans(number, begin[rows], mine["inv"][rows], end[rows], mine["inv"][rows])
     keys = (tid[first], process[first])
-    summary.add(Kind.SESSION, (PRODUCERS, NOWHERE), keys, *spans)
+    summary.add(SummaryKind.SESSION, (PRODUCERS, NOWHERE), keys, *spans)
 
 
 def _spans(
@@ -87,7 +87,7 @@ def _spans(
     return earliest, latest, np.bincount(number, end, size).astype(np.int64)
 
 
-def add_groups(summary: Summary, piece: Piece) -> None:
+def add_groups(summary: SummaryBuilder, piece: PieceRows) -> None:
     """Owners of partitions, generations of groups, and how far each group has committed."""
     calls = piece.called(Op.ASSIGNED, Op.COMMIT, Op.COMMITTED) & (piece["group"] != NONE)
     rows = np.flatnonzero(calls)
@@ -97,7 +97,7 @@ def add_groups(summary: Summary, piece: Piece) -> None:
     assigned, known = mine["op"] == Op.ASSIGNED, mine["generation"] != NONE
     owns = np.flatnonzero(assigned & known & ok & placed)
     keys = tuple(mine[name][owns] for name in ("group", "generation", "process"))
-    summary.add(Kind.OWNER, piece.where(mine["place"][owns]), keys)
+    summary.add(SummaryKind.OWNER, piece.where(mine["place"][owns]), keys)
     commits = (mine["op"] == Op.COMMIT) & ok & (mine["offset"] != NONE)
     own = commits & known & ((mine["flags"] & Flag.AUTO) == 0)
     joined = assigned & known & (mine["ret"] != NONE)
@@ -107,7 +107,7 @@ def add_groups(summary: Summary, piece: Piece) -> None:
 
 
 def _reaches(
-    summary: Summary, piece: Piece, mine: dict[str, Ints], rows: Ints, commits: Bools
+    summary: SummaryBuilder, piece: PieceRows, mine: dict[str, Ints], rows: Ints, commits: Bools
 ) -> None:
     if not len(rows):
         return
@@ -116,10 +116,12 @@ def _reaches(
     reach = np.full(len(first), NONE)
     np.maximum.at(reach, number, mine["offset"][rows])
     count = np.bincount(number, commits[rows], len(first)).astype(np.int64)
-    summary.add(Kind.REACH, piece.where(place[first]), (group[first],), reach, count)
+    summary.add(SummaryKind.REACH, piece.where(place[first]), (group[first],), reach, count)
 
 
-def _generations(summary: Summary, mine: dict[str, Ints], joined: Bools, commits: Bools) -> None:
+def _generations(
+    summary: SummaryBuilder, mine: dict[str, Ints], joined: Bools, commits: Bools
+) -> None:
     rows = np.flatnonzero(joined | commits)
     if not len(rows):
         return
@@ -127,4 +129,4 @@ def _generations(summary: Summary, mine: dict[str, Ints], joined: Bools, commits
     number, first = numbered(group, generation)
     spans = _spans(number, joined[rows], mine["ret"][rows], commits[rows], mine["inv"][rows])
     keys = (group[first], generation[first])
-    summary.add(Kind.GENERATION, (GROUPS, NOWHERE), keys, *spans)
+    summary.add(SummaryKind.GENERATION, (GROUPS, NOWHERE), keys, *spans)

@@ -12,8 +12,8 @@ from attrs import define, evolve, field, frozen
 from traces.context import Context
 from traces.precheck import wholes
 from traces.precheck.doubt import LOG, MIXED
-from traces.precheck.places import Place
-from traces.precheck.summary import GROUPS, NOWHERE, ORDER, Told
+from traces.precheck.places import PartitionSummaries
+from traces.precheck.summary import GROUPS, NOWHERE, ORDER, Summaries
 from traces.schema import NONE
 
 SEED = 0x7A11C0DE
@@ -44,7 +44,7 @@ class Answer:
     doubt: bool
 
 
-def answers(told: Told, contexts: Mapping[int, Context]) -> Iterator[Answer]:
+def answers(told: Summaries, contexts: Mapping[int, Context]) -> Iterator[Answer]:
     """What the summaries of some places say; those of one place are all here."""
     for (run, topic, partition), mine in told.groups("run", "topic", "partition"):
         if partition == NOWHERE and topic == ORDER:
@@ -54,7 +54,7 @@ def answers(told: Told, contexts: Mapping[int, Context]) -> Iterator[Answer]:
             doubts = wholes.doubtful_groups if topic == GROUPS else wholes.doubtful_producers
             found, seen = list(doubts(mine)), wholes.seen(mine)
         else:
-            place = Place(mine, contexts[run])
+            place = PartitionSummaries(mine, contexts[run])
             found, seen = list(place.doubts()), place.seen()
         for what, number in dict.fromkeys(found):
             yield Answer(run, topic, partition, what, number, True)

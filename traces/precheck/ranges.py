@@ -7,7 +7,7 @@ from attrs import define, field
 
 from traces.precheck import order, sides
 from traces.precheck.doubt import LOG, Doubt
-from traces.precheck.summary import Kind, Told
+from traces.precheck.summary import Summaries, SummaryKind
 from traces.schema import NONE, Op
 
 
@@ -35,10 +35,10 @@ class Range:
         self.last = max(last, self.last)
 
 
-def ranges_of(told: Told) -> list[Range]:
+def ranges_of(told: Summaries) -> list[Range]:
     """The pieces of the files as ranges; a client goes on where its last piece ended."""
     ranges: list[Range] = []
-    for _, pieces in told.kind(Kind.PIECE).groups("k0"):
+    for _, pieces in told.kind(SummaryKind.PIECE).groups("k0"):
         mine = pieces.sorted("k1", "k2")
         one_range = Range(order.GOES_ON)
         ranges.append(one_range)
@@ -57,7 +57,7 @@ def ranges_of(told: Told) -> list[Range]:
     return [one_range for one_range in ranges if one_range.first != NONE]
 
 
-def readers(told: Told, ranges: list[Range]) -> Iterator[Doubt]:
+def readers(told: Summaries, ranges: list[Range]) -> Iterator[Doubt]:
     """Ranges of one account lie side by side, and each begins where it was told to."""
     start = log_start(told)
     for who in {one_range.who for one_range in ranges}:
@@ -72,18 +72,18 @@ def readers(told: Told, ranges: list[Range]) -> Iterator[Doubt]:
             below = max(below, one_range.last)
 
 
-def known_start(told: Told, one_range: Range) -> int:
+def known_start(told: Summaries, one_range: Range) -> int:
     """The least offset at which a client may have begun, for all that was told or committed."""
     if one_range.told != NONE or one_range.who < 0 or one_range.when == NONE:
         return one_range.told
-    runs = told.kind(Kind.RUN)
+    runs = told.kind(SummaryKind.RUN)
     mine = runs.where((runs["k1"] == order.COMMITTED) & (runs["k2"] >> 32 == one_range.who // 2))
     before = (mine["v7"] != NONE) & (mine["v7"] <= one_range.when)
     return int(mine["v3"][before].max(initial=NONE))
 
 
-def log_start(told: Told) -> int:
+def log_start(told: Summaries) -> int:
     """The start of the log, as `traces.checks.partition` sees it."""
-    runs = told.kind(Kind.RUN)
+    runs = told.kind(SummaryKind.RUN)
     answers = runs.where(runs["k1"] == order.EARLIEST)
     return int(np.r_[answers["v2"], answers["v3"]].max(initial=0))

@@ -8,7 +8,7 @@ from traces.columns import firsts, lookup
 from traces.context import Ints
 from traces.precheck import order, sides
 from traces.precheck.doubt import LOG, Doubt
-from traces.precheck.summary import Kind, Told
+from traces.precheck.summary import Summaries, SummaryKind
 from traces.schema import NONE
 
 CHECKS = (
@@ -20,16 +20,16 @@ CHECKS = (
 )
 
 
-def runs_of(told: Told, sort: int) -> Told:
+def runs_of(told: Summaries, sort: int) -> Summaries:
     """Runs of one sort; of high watermarks, those that were answered: a dump answers nobody."""
-    runs = told.kind(Kind.RUN)
+    runs = told.kind(SummaryKind.RUN)
     mine = runs["k1"] == sort
     if sort == order.MARKED:
         mine &= ~np.isin(runs["k0"], runs["k0"][runs["k1"] == order.DUMPED])
     return runs.where(mine)
 
 
-def doubts(told: Told, senders_known: bool) -> Iterator[Doubt]:
+def doubts(told: Summaries, senders_known: bool) -> Iterator[Doubt]:
     """Checks of whose numbers some may fall."""
     for sort, check in CHECKS:
         mine = runs_of(told, sort)
@@ -45,13 +45,13 @@ def doubts(told: Told, senders_known: bool) -> Iterator[Doubt]:
     yield from _commits(runs_of(told, order.COMMITTED))
 
 
-def placed_unsure(told: Told, senders_known: bool) -> list[Ints]:
+def placed_unsure(told: Summaries, senders_known: bool) -> list[Ints]:
     """The sends that nobody answered, at the lowest offset where their record was read.
 
     Only those that alone can have put it there; where an answered one can have, too, the equations
     do not hold.
     """
-    sent, seen = told.kind(Kind.UNSURE).sorted("k0", "v0"), told.kind(Kind.SEEN)
+    sent, seen = told.kind(SummaryKind.UNSURE).sorted("k0", "v0"), told.kind(SummaryKind.SEEN)
     new = firsts(sent["k0"])
     sent = sent.where(new & np.r_[new[1:], True][: len(new)] & senders_known)
     seen = seen.where(seen["k2"] != sides.DONE).sorted("k0", "v0")
@@ -68,7 +68,7 @@ def _falls(process: Ints, seq: Ints, idx: Ints, first: Ints, last: Ints) -> bool
     return bool(np.any(same & (first[rows][1:] < last[rows][:-1])))
 
 
-def _epochs(scanned: Told) -> Iterator[Doubt]:
+def _epochs(scanned: Summaries) -> Iterator[Doubt]:
     """Leader epochs grow along the log, and several readers agree."""
     ends, epoch = np.maximum.accumulate(scanned["v7"]), scanned["v2"]
     overlap = scanned["v6"][1:] <= ends[:-1]
@@ -76,7 +76,7 @@ def _epochs(scanned: Told) -> Iterator[Doubt]:
         yield "L12", NONE
 
 
-def _commits(commits: Told) -> Iterator[Doubt]:
+def _commits(commits: Summaries) -> Iterator[Doubt]:
     """Commits of one generation do not fall, in the order of their times."""
     if not bool(np.all(commits["v4"])):
         yield "G5", NONE

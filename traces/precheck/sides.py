@@ -28,7 +28,7 @@ _READERS = -10  # and below: readers that are in no group
 _WIDE = 1 << 32  # values as far apart as this are numbered before they are put together
 
 
-class Piece(Protocol):
+class Sided(Protocol):
     """What is asked of a piece of the table (`traces.precheck.piece`)."""
 
     record: Bools
@@ -76,7 +76,7 @@ def _slots(keys: Ints) -> Ints:
     return (keys ^ (keys >> 20) ^ (keys >> 40)) & ((1 << 20) - 1)
 
 
-def who_of(piece: Piece, rows: Ints, final: bool) -> Column:
+def who_of(piece: Sided, rows: Ints, final: bool) -> Column:
     """On whose account a read is: of the final reading, of a group, or of a reader by itself."""
     committed = piece.take("isolation", rows) == Isolation.READ_COMMITTED
     if final:
@@ -100,7 +100,7 @@ class Sends:
     unsure: Bools
 
 
-def sends_of(piece: Piece) -> Sends:
+def sends_of(piece: Sided) -> Sends:
     """What was sent, acknowledged and kept; `traces.checks.partition` says the same of rows."""
     rows = np.flatnonzero(piece.called(Op.SEND) & piece.record)
     state, outcome = piece.take("txn_state", rows), piece.take("outcome", rows)

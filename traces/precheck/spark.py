@@ -24,9 +24,9 @@ from traces.precheck.order import MOVES
 from traces.precheck.quick import COVERED, GROUPED, PRODUCED, SEED, Answer, Doubts, answers
 from traces.precheck.sides import Unsure, numbered
 from traces.precheck.summarise import READ_COLUMNS, SEND_COLUMNS, Summariser
-from traces.precheck.summary import SUMMARIES_DDL, Kind, Told
+from traces.precheck.summary import SUMMARIES_DDL, Summaries, SummaryKind
 from traces.schema import Op
-from traces.spark import Files, Step
+from traces.spark import BatchStep, Files
 from traces.table import take
 
 _SENDING = (Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
@@ -59,7 +59,7 @@ def doubts(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = 
     """What the fingerprints and the order of these operations leave open."""
     sent = summaries(ops, Summariser(seed), SEND_COLUMNS, _SENDING).persist()
     try:
-        open_ = sent.where(F.col("kind") == int(Kind.UNSURE)).select("run", "k0")
+        open_ = sent.where(F.col("kind") == int(SummaryKind.UNSURE)).select("run", "k0")
         open_ = open_.limit(quick.MOST_UNSURE + 1).toArrow()
         if open_.num_rows > quick.MOST_UNSURE:
             return Doubts(disorder=set(contexts))
@@ -79,9 +79,9 @@ def summaries(
     return exact.over(ops, fold, names, SUMMARIES_DDL, calls=calls)
 
 
-def _answers(contexts: Mapping[int, Context]) -> Step:
+def _answers(contexts: Mapping[int, Context]) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        told = Told.of(batches)
+        told = Summaries.of(batches)
         rows = [
             (a.run, a.topic, a.partition, a.what, a.number, a.doubt)
             for a in answers(told, contexts)

@@ -9,10 +9,10 @@ from attrs import frozen
 from traces.columns import Bools, Column, Columns
 from traces.context import Ints
 from traces.precheck import order, sides
-from traces.precheck.piece import Piece, pieces_of
+from traces.precheck.piece import PieceRows, pieces_of
 from traces.precheck.producers import add_groups, add_producers
 from traces.precheck.sides import Sends, Unsure
-from traces.precheck.summary import NOWHERE, ORDER, Kind, Summary
+from traces.precheck.summary import NOWHERE, ORDER, SummaryBuilder, SummaryKind
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 from traces.table import constant
 
@@ -44,10 +44,10 @@ class Summariser:
         """One record batch of summaries for each piece."""
         for some in columns:
             for piece in pieces_of(some) if len(some["op"]) else ():
-                summary = Summary(piece.run)
+                summary = SummaryBuilder(piece.run)
                 process, *ends = piece.spans()
                 keys = (process, int(self.unsure is not None))
-                summary.add(Kind.SPAN, (ORDER, NOWHERE), keys, *ends)
+                summary.add(SummaryKind.SPAN, (ORDER, NOWHERE), keys, *ends)
                 if self.unsure is None:
                     self._sends(summary, piece)
                 else:
@@ -55,7 +55,7 @@ class Summariser:
                 if summary.parts:
                     yield summary.batch()
 
-    def _sends(self, summary: Summary, piece: Piece) -> None:
+    def _sends(self, summary: SummaryBuilder, piece: PieceRows) -> None:
         add_producers(summary, piece)
         sends = sides.sends_of(piece)
         if not len(sends.rows):
@@ -67,16 +67,21 @@ class Summariser:
         _count_sends(summary, piece, sends)
 
     def _side(
-        self, summary: Summary, piece: Piece, rows: Ints, side: int, who: Column | None = None
+        self,
+        summary: SummaryBuilder,
+        piece: PieceRows,
+        rows: Ints,
+        side: int,
+        who: Column | None = None,
     ) -> None:
         if not len(rows):
             return
         groups = (piece.place[rows], constant(NONE, len(rows)) if who is None else who)
         offsets, ids = piece.take("offset", rows), piece.take("id", rows)
         (place, who), block, *values = sides.sums(groups, offsets, ids, self.seed)
-        summary.add(Kind.BLOCK, piece.where(place), (block, side, who), *values)
+        summary.add(SummaryKind.BLOCK, piece.where(place), (block, side, who), *values)
 
-    def _reads(self, summary: Summary, piece: Piece, unsure: Unsure) -> None:
+    def _reads(self, summary: SummaryBuilder, piece: PieceRows, unsure: Unsure) -> None:
         add_groups(summary, piece)
         order.add_reads(summary, piece)
         order.add_dumps(summary, piece)
@@ -95,7 +100,7 @@ class Summariser:
         _count_reads(summary, piece, polls, reads)
 
     def _read_side(
-        self, summary: Summary, piece: Piece, rows: Ints, side: int, unsure: Unsure
+        self, summary: SummaryBuilder, piece: PieceRows, rows: Ints, side: int, unsure: Unsure
     ) -> None:
         if side == sides.DONE:
             who = 2 * piece.take("group", rows).astype(np.int64)
@@ -104,7 +109,7 @@ class Summariser:
         open_ = unsure.among(summary.run, piece.take("id", rows))
         some = rows[open_]
         summary.add(
-            Kind.SEEN,
+            SummaryKind.SEEN,
             piece.where(piece.place[some]),
             (piece["id"][some], who[open_], side),
             piece["offset"][some],
@@ -114,19 +119,19 @@ class Summariser:
         self._side(summary, piece, rows, side, who)
 
 
-def _unsure(summary: Summary, piece: Piece, sends: Sends) -> None:
+def _unsure(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> None:
     rows = sends.rows[sends.unsure]
     must = sides.must_be_there(piece.columns, rows)
     undone = ~sends.kept[sends.unsure]
     summary.add(
-        Kind.UNSURE,
+        SummaryKind.UNSURE,
         piece.where(piece.place[rows]),
         (piece["id"][rows], piece["process"][rows], piece["seq"][rows]),
         *(piece["idx"][rows], must, undone),
     )
 
 
-def _doubts(summary: Summary, piece: Piece, polls: Bools, reads: Bools) -> None:
+def _doubts(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads: Bools) -> None:
     for reason, rows in (
         (READ_FAILED, reads & ~piece.ok),
         (NO_PLACE, piece.called(Op.PROCESS) & (piece["offset"] < 0)),
@@ -134,17 +139,19 @@ def _doubts(summary: Summary, piece: Piece, polls: Bools, reads: Bools) -> None:
         (PAUSED, piece.called(Op.PAUSE)),
         (DUMPED, piece.called(Op.DUMP)),
     ):
-        _per_place(summary, Kind.DOUBT, piece, np.flatnonzero(rows & piece.placed), reason)
+        _per_place(summary, SummaryKind.DOUBT, piece, np.flatnonzero(rows & piece.placed), reason)
 
 
-def _per_place(summary: Summary, kind: Kind, piece: Piece, rows: Ints, what: int) -> None:
+def _per_place(
+    summary: SummaryBuilder, kind: SummaryKind, piece: PieceRows, rows: Ints, what: int
+) -> None:
     """How many rows there are in each partition."""
     count = np.bincount(piece.place[rows], minlength=len(piece.topic))
     there = np.flatnonzero(count)
     summary.add(kind, piece.where(there), (what,), count[there])
 
 
-def _count_sends(summary: Summary, piece: Piece, sends: Sends) -> None:
+def _count_sends(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> None:
     rows = sends.rows
     state, outcome, flags = (piece.take(name, rows) for name in ("txn_state", "outcome", "flags"))
     whole = ((state == Txn.COMMITTED) | (state == Txn.PROVED)) & (outcome != Outcome.FAIL)
@@ -157,11 +164,11 @@ def _count_sends(summary: Summary, piece: Piece, sends: Sends) -> None:
         (ABORTED, state == Txn.ABORTED),
         (MIXED, (flags & Flag.MIXED) != 0),
     ):
-        _per_place(summary, Kind.COUNT, piece, rows[mine], what)
-    _per_place(summary, Kind.COUNT, piece, rows, SENDS)
+        _per_place(summary, SummaryKind.COUNT, piece, rows[mine], what)
+    _per_place(summary, SummaryKind.COUNT, piece, rows, SENDS)
 
 
-def _count_reads(summary: Summary, piece: Piece, polls: Bools, reads: Bools) -> None:
+def _count_reads(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads: Bools) -> None:
     polls = polls & reads
     grouped = polls & (piece["group"] != NONE)
     in_txn = grouped & np.isin(piece["txn_state"], (Txn.COMMITTED, Txn.PROVED))
@@ -172,4 +179,4 @@ def _count_reads(summary: Summary, piece: Piece, polls: Bools, reads: Bools) -> 
         (IN_TXN, in_txn),
         (MIXED_POLLS, polls & ((piece["flags"] & Flag.MIXED) != 0)),
     ):
-        _per_place(summary, Kind.COUNT, piece, np.flatnonzero(mine), what)
+        _per_place(summary, SummaryKind.COUNT, piece, np.flatnonzero(mine), what)

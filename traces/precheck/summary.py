@@ -23,7 +23,7 @@ NOWHERE = -2
 PRODUCERS, GROUPS, ORDER = range(3)
 
 
-class Kind(IntEnum):
+class SummaryKind(IntEnum):
     """What a summary is of. Keys and values follow, in their order."""
 
     BLOCK = 0  # block, side, who: pairs, sums of both halves of their hashes
@@ -48,13 +48,15 @@ class Kind(IntEnum):
 
 
 @define
-class Summary:
+class SummaryBuilder:
     """Summaries, gathered column by column."""
 
     run: int
     parts: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
 
-    def add(self, kind: Kind, place: tuple[Any, Any], keys: Iterable[Any], *values: Any) -> None:
+    def add(
+        self, kind: SummaryKind, place: tuple[Any, Any], keys: Iterable[Any], *values: Any
+    ) -> None:
         """Several of one kind: arrays, or one number for all."""
         columns: dict[str, Any] = {"kind": int(kind), "run": self.run}
         columns["topic"], columns["partition"] = place
@@ -82,13 +84,13 @@ class Summary:
 
 
 @define
-class Told:
+class Summaries:
     """Summaries as columns again."""
 
     columns: dict[str, Ints]
 
     @classmethod
-    def of(cls, batches: Iterable[Any]) -> "Told":
+    def of(cls, batches: Iterable[Any]) -> "Summaries":
         """Those of these record batches."""
         table = pa.Table.from_batches(list(batches), schema=SUMMARIES)
         return cls({n: table[n].to_numpy() for n in NAMES})
@@ -99,19 +101,19 @@ class Told:
     def __getitem__(self, name: str) -> Ints:
         return self.columns[name]
 
-    def kind(self, kind: Kind) -> "Told":
+    def kind(self, kind: SummaryKind) -> "Summaries":
         """Those of one kind."""
         return self.where(self["kind"] == kind)
 
-    def where(self, rows: Any) -> "Told":
+    def where(self, rows: Any) -> "Summaries":
         """Some of them."""
-        return Told({name: column[rows] for name, column in self.columns.items()})
+        return Summaries({name: column[rows] for name, column in self.columns.items()})
 
-    def sorted(self, *names: str) -> "Told":
+    def sorted(self, *names: str) -> "Summaries":
         """In the order of these columns."""
         return self.where(np.lexsort([self[name] for name in reversed(names)]))
 
-    def groups(self, *names: str) -> "Iterator[tuple[tuple[int, ...], Told]]":
+    def groups(self, *names: str) -> "Iterator[tuple[tuple[int, ...], Summaries]]":
         """Those that agree in these columns, in the order in which they came."""
         if not len(self):
             return

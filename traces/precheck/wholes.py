@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from traces.columns import firsts
-from traces.precheck.summary import Kind, Told
+from traces.precheck.summary import Summaries, SummaryKind
 from traces.schema import NONE
 
-Doubt = tuple[str, int]  # a check, and the group or transactional id that it is about
+DoubtfulKey = tuple[str, int]  # a check, and the group or transactional id that it is about
 
 
-def doubtful_groups(told: Told) -> Iterator[Doubt]:
+def doubtful_groups(told: Summaries) -> Iterator[DoubtfulKey]:
     """Groups in which a commit came after somebody was assigned in a later generation."""
-    for (group,), mine in told.kind(Kind.GENERATION).groups("k0"):
+    for (group,), mine in told.kind(SummaryKind.GENERATION).groups("k0"):
         generation, number = np.unique(mine["k1"], return_inverse=True)
         joined = np.full(len(generation), np.iinfo(np.int64).max)
         commit = np.full(len(generation), NONE)
@@ -24,12 +24,12 @@ def doubtful_groups(told: Told) -> Iterator[Doubt]:
             yield "G4", group
 
 
-def doubtful_producers(told: Told) -> Iterator[Doubt]:
+def doubtful_producers(told: Summaries) -> Iterator[DoubtfulKey]:
     """Producers that may have been fenced, or that may have written side by side."""
-    for (tid, pid), mine in told.kind(Kind.EPOCH).groups("k0", "k1"):
+    for (tid, pid), mine in told.kind(SummaryKind.EPOCH).groups("k0", "k1"):
         if _late(mine, named=tid != NONE):
             yield "P3", tid if tid != NONE else pid
-    for (tid,), mine in told.kind(Kind.SESSION).groups("k0"):
+    for (tid,), mine in told.kind(SummaryKind.SESSION).groups("k0"):
         process, number = np.unique(mine["k1"], return_inverse=True)
         begin = np.full(len(process), np.iinfo(np.int64).max)
         end = np.full(len(process), NONE)
@@ -38,13 +38,13 @@ def doubtful_producers(told: Told) -> Iterator[Doubt]:
         order = np.argsort(begin)
         if bool(np.any(np.maximum.accumulate(end[order])[:-1] >= begin[order][1:])):
             yield "T8", tid
-    for (tid, _), mine in told.kind(Kind.INIT).groups("k0", "k1"):
+    for (tid, _), mine in told.kind(SummaryKind.INIT).groups("k0", "k1"):
         epoch = mine.sorted("v0")["v1"]
         if bool(np.any(epoch[1:] <= epoch[:-1])):
             yield "P4", tid
 
 
-def _late(mine: Told, named: bool) -> bool:
+def _late(mine: Summaries, named: bool) -> bool:
     """Whether a send of one epoch began after the first sign of a newer one.
 
     An epoch is an interval, the call in which it was given out, and is newer than one that ended
@@ -65,12 +65,12 @@ def _late(mine: Told, named: bool) -> bool:
     return bool(np.any(first[newer] < mine["v4"][sends]))
 
 
-def in_disorder(told: Told) -> bool:
+def in_disorder(told: Summaries) -> bool:
     """Whether rows of a process lie between those of another piece, so that no piece is a stretch.
 
     The pre-checks compare pieces by their ends; what lies inside another one would pass unseen.
     """
-    spans = told.kind(Kind.SPAN).sorted("k0", "k1", "v0", "v1")
+    spans = told.kind(SummaryKind.SPAN).sorted("k0", "k1", "v0", "v1")
     process, reads, *ends = (spans[n] for n in ("k0", "k1", "v0", "v1", "v2", "v3"))
     seq, idx, last_seq, last_idx = ends
     same = (process[1:] == process[:-1]) & (reads[1:] == reads[:-1])
@@ -78,15 +78,15 @@ def in_disorder(told: Told) -> bool:
     return bool(np.any(same & ~behind))
 
 
-def seen(told: Told) -> Iterator[tuple[str, int]]:
+def seen(told: Summaries) -> Iterator[tuple[str, int]]:
     """How much the checks of groups and producers would have looked at."""
-    generations = told.kind(Kind.GENERATION)
+    generations = told.kind(SummaryKind.GENERATION)
     joined = generations["k0"][generations["v0"] < np.iinfo(np.int64).max]
     yield "G4", int(generations["v2"][np.isin(generations["k0"], joined)].sum())
-    epochs = told.kind(Kind.EPOCH)
+    epochs = told.kind(SummaryKind.EPOCH)
     total = 0
     for _, mine in epochs.groups("k0", "k1"):
         total += int(mine["v5"].sum()) if bool(np.any(mine["v1"] != NONE)) else 0
     yield "P3", total
-    yield "P4", len(told.kind(Kind.INIT))
-    yield "T8", int(told.kind(Kind.SESSION)["v2"].sum())
+    yield "P4", len(told.kind(SummaryKind.INIT))
+    yield "T8", int(told.kind(SummaryKind.SESSION)["v2"].sum())

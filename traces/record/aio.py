@@ -5,19 +5,16 @@ attributes that are not part of its interface. Where a version has them elsewher
 untold. Its records carry no leader epoch.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from traces.record.aio_consumer import AioConsumer
 from traces.record.aio_producer import AioProducer
 from traces.record.python_words import acks
-from traces.record.wrapper import Fields, Told
+from traces.record.wrapper import ClientOptions, Conf, Fields
 
 PACKAGE = "aiokafka"
 MODULES = ("aiokafka.",)
 CLIENTS = ("AIOKafkaProducer", "AIOKafkaConsumer")
-
-Conf = Mapping[str, Any]
 
 
 def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
@@ -62,7 +59,7 @@ def _described_consumer(client: Any, conf: Conf) -> Fields:
     return {name: value for name, value in described.items() if value is not None}
 
 
-def wrap(client: Any, conf: Conf | None, told: Told) -> AioProducer | AioConsumer:
+def wrap(client: Any, conf: Conf | None, told: ClientOptions) -> AioProducer | AioConsumer:
     """The client, recorded."""
     if hasattr(client, "getmany"):
         return AioConsumer(client, told)

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from traces.output import result, standard_output, write_json
+from traces.output import Refusal, result, standard_output, write_json
 from traces.record.cluster import Cluster, ClusterError, NoLibraryError, describe, library
 from traces.record.contents import SCANNER, Contents, contents, scan_files
 from traces.record.ids import IdOf
@@ -22,12 +22,6 @@ from traces.record.settling import NotAJournalError, StillRunningError, settle
 
 BAD_INPUT = 2
 ISOLATIONS = {"read_uncommitted": "scan-ru", "read_committed": "scan-rc"}
-
-
-class Refusal(click.ClickException):
-    """A mistake of the user, or a cluster that does not answer."""
-
-    exit_code = BAD_INPUT
 
 
 @click.command("record-scan")

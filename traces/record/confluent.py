@@ -4,19 +4,16 @@ What librdkafka does not tell stays untold: positions that it moves silently, th
 epoch, and the delivery of messages for which it is configured to report errors alone.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from traces.record.confluent_consumer import ConfluentConsumer
 from traces.record.confluent_producer import ConfluentProducer, ConfluentSerializingProducer
-from traces.record.wrapper import Fields, Told
+from traces.record.wrapper import ClientOptions, Conf, Fields
 
 PACKAGE = "confluent-kafka"
 MODULES = ("cimpl", "confluent_kafka")
 PRODUCERS = ("Producer", "SerializingProducer")
 CLIENTS = (*PRODUCERS, "Consumer", "DeserializingConsumer")
-
-Conf = Mapping[str, Any]
 
 
 def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
@@ -28,7 +25,9 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
     return role, _described_producer(conf) if producer else _described_consumer(conf)
 
 
-def wrap(client: Any, conf: Conf | None, told: Told) -> "ConfluentProducer | ConfluentConsumer":
+def wrap(
+    client: Any, conf: Conf | None, told: ClientOptions
+) -> "ConfluentProducer | ConfluentConsumer":
     """The client, recorded; made here, if `client` is a class."""
     if _is_producer(client):
         made = client(dict(conf or {})) if isinstance(client, type) else client

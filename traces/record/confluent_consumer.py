@@ -1,23 +1,21 @@
 """A consumer of confluent-kafka, recorded."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self
 
 from traces.record.confluent_words import member, names, offsets_of, told_error
 from traces.record.errors import commit_outcome
 from traces.record.ids import HEADER
-from traces.record.polls import Told as Polled
+from traces.record.polls import Polled
 from traces.record.process import now
-from traces.record.wrapper import Fields, RecordedConsumer, Told
-
-Conf = Mapping[str, Any]
+from traces.record.wrapper import ClientOptions, Conf, Fields, RecordedConsumer
 
 
 class ConfluentConsumer(RecordedConsumer):
     """A consumer of confluent-kafka."""
 
-    def __init__(self, client: Any, told: Told, conf: Conf) -> None:
+    def __init__(self, client: Any, told: ClientOptions, conf: Conf) -> None:
         super().__init__(client, told)
         self._isolation: Fields = (
             {"isolation": told.configured["isolation"]} if told.configured else {}

@@ -1,7 +1,7 @@
 """A producer of confluent-kafka, recorded."""
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from threading import Lock
 from typing import Any, Self
@@ -11,9 +11,8 @@ from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS
 from traces.record.ids import HEADER
 from traces.record.process import now
 from traces.record.sends import RecordedProducer
-from traces.record.wrapper import Fields, Told
+from traces.record.wrapper import ClientOptions, Conf, Fields
 
-Conf = Mapping[str, Any]
 #: So many numbers of reports are kept, if the application never lets them be written.
 MOST_REPORTS = 256 * REPORT_FIELDS
 
@@ -21,7 +20,7 @@ MOST_REPORTS = 256 * REPORT_FIELDS
 class ConfluentProducer(RecordedProducer):
     """A producer of confluent-kafka. Its reports come from inside `poll` and `flush`, in bursts."""
 
-    def __init__(self, client: Any, told: Told, conf: Conf) -> None:
+    def __init__(self, client: Any, told: ClientOptions, conf: Conf) -> None:
         super().__init__(client, told)
         self._reported: Any = conf.get("on_delivery", conf.get("dr_cb"))
         self._identity: Fields = {}
@@ -176,7 +175,7 @@ class ConfluentProducer(RecordedProducer):
 class ConfluentSerializingProducer(ConfluentProducer):
     """As a producer; its key comes before its value."""
 
-    def __init__(self, client: Any, told: Told, conf: Conf) -> None:
+    def __init__(self, client: Any, told: ClientOptions, conf: Conf) -> None:
         super().__init__(client, told, conf)
         self._hand_over = self._by_name
 

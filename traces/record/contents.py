@@ -18,7 +18,7 @@ _BLOCK = 1 << 22
 
 
 @define
-class Process:
+class FileHeader:
     """The first line of a file that the recorder wrote."""
 
     file: Path
@@ -34,7 +34,7 @@ class Process:
 class Contents:
     """What a run holds."""
 
-    processes: list[Process] = field(factory=list[Process])
+    processes: list[FileHeader] = field(factory=list[FileHeader])
     names: list[str] = field(factory=list[str])
     topics: set[str] = field(factory=set[str])
     transactional: bool = False
@@ -84,13 +84,13 @@ def first_line(file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _recorder(file: Path, head: dict[str, Any]) -> Process | None:
+def _recorder(file: Path, head: dict[str, Any]) -> FileHeader | None:
     told = head.get("recorder")
     if not isinstance(told, dict):
         return None
     get = cast("dict[str, Any]", told).get
     named = str(head.get("process"))
-    return Process(
+    return FileHeader(
         file,
         named,
         get("role", ""),

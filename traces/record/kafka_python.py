@@ -4,19 +4,16 @@ Its generation, its automatic commits and the identity of its producer stand in 
 not part of its interface. Where a version has them elsewhere, these things stay untold.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from traces.record.kafka_python_consumer import KafkaPythonConsumer
 from traces.record.kafka_python_producer import KafkaPythonProducer
 from traces.record.python_words import acks, retries
-from traces.record.wrapper import Fields, Told
+from traces.record.wrapper import ClientOptions, Conf, Fields
 
 PACKAGE = "kafka-python"
 MODULES = ("kafka.",)
 CLIENTS = ("KafkaProducer", "KafkaConsumer")
-
-Conf = Mapping[str, Any]
 
 
 def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
@@ -49,7 +46,9 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
     return "consumer", described | {n: config[key] for n, key in named.items() if config.get(key)}
 
 
-def wrap(client: Any, conf: Conf | None, told: Told) -> KafkaPythonProducer | KafkaPythonConsumer:
+def wrap(
+    client: Any, conf: Conf | None, told: ClientOptions
+) -> KafkaPythonProducer | KafkaPythonConsumer:
     """The client, recorded."""
     if hasattr(client, "poll"):
         return KafkaPythonConsumer(client, told)

@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any, Self
 
 from traces.record.errors import commit_outcome
-from traces.record.polls import Told as Polled
+from traces.record.polls import Polled
 from traces.record.process import now
 from traces.record.python_consumer import PythonConsumer
 from traces.record.python_words import names, offsets_of, told_error
 from traces.record.rebalance import listener as rebalance_listener
-from traces.record.wrapper import Fields, Told
+from traces.record.wrapper import ClientOptions, Fields
 
 
 class KafkaPythonConsumer(PythonConsumer):
     """A consumer of kafka-python."""
 
-    def __init__(self, client: Any, told: Told) -> None:
+    def __init__(self, client: Any, told: ClientOptions) -> None:
         super().__init__(client, told)
         self._isolation: Fields = {"isolation": told.configured["isolation"]}
         self._asked_for = False

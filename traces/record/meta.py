@@ -9,7 +9,7 @@ import orjson
 
 if TYPE_CHECKING:  # what reads journals needs more than an application has
     from traces.record.cluster import Cluster
-    from traces.record.contents import Process
+    from traces.record.contents import FileHeader
 
 FILE = "meta.json"
 RECORDER = "highwater recorder"
@@ -36,7 +36,7 @@ def read(run: Path) -> dict[str, Any]:
 def merged(
     before: Mapping[str, Any],
     run: str,
-    processes: Iterable["Process"],
+    processes: Iterable["FileHeader"],
     names: Iterable[str],
     cluster: "Cluster",
     complete: bool,
@@ -65,9 +65,9 @@ def _ours(source: str) -> bool:
     return source.startswith((RECORDER, "confluent-kafka ", "kafka-python ", "aiokafka "))
 
 
-def _by_client(processes: Iterable["Process"]) -> dict[str, Any]:
+def _by_client(processes: Iterable["FileHeader"]) -> dict[str, Any]:
     """One entry for all incarnations of a client that were configured alike."""
-    clients: dict[str, list[Process]] = {}
+    clients: dict[str, list[FileHeader]] = {}
     for process in processes:
         clients.setdefault(process.name.partition("#")[0], []).append(process)
     configured: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from traces.record.process import Process
 
 Fields = dict[str, Any]
 #: Topic, partition, offset, id, key, timestamp, leader epoch: what a client tells of a message.
-Told = tuple[str, int, int, Any, Any, int | None, int | None]
+Polled = tuple[str, int, int, Any, Any, int | None, int | None]
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Polls:
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     def write(
-        self, messages: Iterable[Told], about: Fields, seq: int, invoked: int, returned: int
+        self, messages: Iterable[Polled], about: Fields, seq: int, invoked: int, returned: int
     ) -> bool:
         """Whether the compact form could hold it: ids are numbers, keys are bytes."""
         numbers: list[int] = []

@@ -18,7 +18,6 @@ import orjson
 
 from traces.record.journal import SUFFIX, Journal
 
-Fields = Mapping[str, Any]
 now = time.monotonic_ns
 
 #: Of the 63 bits of an id, so many count the messages of one process; the others name the process.
@@ -57,7 +56,7 @@ class Process:
         self.write({"seq": seq, "op": op, "outcome": "ok", **times, **fields})
         return seq
 
-    def write(self, line: Fields) -> None:
+    def write(self, line: Mapping[str, Any]) -> None:
         """One line of the journal."""
         self.journal.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
@@ -75,7 +74,11 @@ class Process:
 
 
 def open_process(
-    folder: Path, client: str, head: Fields, taken: Iterable[str], settle: Callable[[Path], object]
+    folder: Path,
+    client: str,
+    head: Mapping[str, Any],
+    taken: Iterable[str],
+    settle: Callable[[Path], object],
 ) -> Process:
     """The next incarnation of a client: `p0#0`, after a restart `p0#1`, and so on."""
     suffixes = tuple(taken)

@@ -12,7 +12,7 @@ from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.process import Process, open_process
 from traces.record.settling import EXIT, settle
-from traces.record.wrapper import Told
+from traces.record.wrapper import ClientOptions
 
 #: Every name that a process of the run has taken, whatever became of its file since.
 TAKEN = (SUFFIX, ".ndjson", ".ndjson.gz", ".parquet")
@@ -64,7 +64,7 @@ def recorded(
         head["hashes"] = True
     process = open_process(folder, name or role, head, TAKEN, settle)
     _open.append(process)
-    return adapter.wrap(client, conf, Told(process, id, configured, hashes))
+    return adapter.wrap(client, conf, ClientOptions(process, id, configured, hashes))
 
 
 def _adapter(client: Any) -> Any:

@@ -13,7 +13,7 @@ from traces.record.confluent_consumer import ConfluentConsumer
 from traces.record.confluent_words import offsets_of
 from traces.record.ids import IdOf
 from traces.record.process import Process, now
-from traces.record.wrapper import Told
+from traces.record.wrapper import ClientOptions
 
 #: Records in a line; a partition that holds more has several lines, and the last tells its end.
 MOST_RECORDS = 100_000
@@ -36,7 +36,7 @@ class Library:
 
 
 @define
-class Partition:
+class PartitionScan:
     """One partition on the way to its end."""
 
     name: str
@@ -62,7 +62,7 @@ class Scan:
     hashes: bool
     stalled_after_s: float
     progress: Progress
-    _partitions: dict[str, Partition] = field(factory=dict[str, Partition])
+    _partitions: dict[str, PartitionScan] = field(factory=dict[str, PartitionScan])
     _began: int = 0
 
     def run(self, topics: Partitions) -> list[str]:
@@ -78,7 +78,9 @@ class Scan:
         }
         client = self.library.consumer(conf)
         # A wrapper without a journal of its own: it knows how a message becomes a record.
-        reader = ConfluentConsumer(client, Told(self.process, self.id_of, {}, self.hashes), {})
+        reader = ConfluentConsumer(
+            client, ClientOptions(self.process, self.id_of, {}, self.hashes), {}
+        )
         try:
             self._list(client, topics)
             self._read(client, reader)
@@ -94,7 +96,7 @@ class Scan:
             for number in range(count):
                 begin, end = client.get_watermark_offsets(make(topic, number), timeout=30)
                 name = f"{topic}:{number}"
-                self._partitions[name] = Partition(name, begin, end, at=begin)
+                self._partitions[name] = PartitionScan(name, begin, end, at=begin)
         about = {"isolation": self.isolation}
         for query, side in (("earliest", "begin"), ("latest", "end")):
             listed = {name: getattr(p, side) for name, p in self._partitions.items()}
@@ -124,7 +126,7 @@ class Scan:
                         self._end(partition)
                         left.discard(partition.name)
 
-    def _take(self, message: Any, reader: ConfluentConsumer) -> Partition | None:
+    def _take(self, message: Any, reader: ConfluentConsumer) -> PartitionScan | None:
         """One message, or the news that there are no more just now; control records end so."""
         error = message.error()
         if error is not None and error.code() != self.library.eof:
@@ -143,11 +145,11 @@ class Scan:
         partition.at = message.offset() + 1
         return partition
 
-    def _end(self, partition: Partition) -> None:
+    def _end(self, partition: PartitionScan) -> None:
         reached = {"partitions": [partition.name], "offsets": {partition.name: partition.end}}
         self._write(partition, reached)
 
-    def _write(self, partition: Partition, more: Mapping[str, Any]) -> None:
+    def _write(self, partition: PartitionScan, more: Mapping[str, Any]) -> None:
         about = {"isolation": self.isolation, **more}
         self.process.note("scan", self._began, **about, records=partition.records)
         partition.records = []

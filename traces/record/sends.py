@@ -9,13 +9,13 @@ from typing import Any
 from traces.record.errors import send_outcome
 from traces.record.ids import HEADER, text, with_header
 from traces.record.process import now
-from traces.record.wrapper import Fields, Recorded, Told
+from traces.record.wrapper import ClientOptions, Fields, Recorded
 
 
 class RecordedProducer(Recorded):
     """A producer of any library."""
 
-    def __init__(self, client: Any, told: Told) -> None:
+    def __init__(self, client: Any, told: ClientOptions) -> None:
         super().__init__(client, told)
         configured = told.configured
         self._retries: int | None = configured.get("retries")

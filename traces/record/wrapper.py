@@ -7,15 +7,14 @@ from typing import Any, Self
 
 from traces.record.digest import digest
 from traces.record.ids import Id, IdOf, id_in, text
-from traces.record.polls import Polls
-from traces.record.polls import Told as Polled
+from traces.record.polls import Fields, Polled, Polls
 from traces.record.process import Process, now
 
-Fields = dict[str, Any]
+Conf = Mapping[str, Any]  # of a client, in its library's words
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ClientOptions:
     """What the application told about the recording of one client."""
 
     process: Process
@@ -27,7 +26,7 @@ class Told:
 class Recorded:
     """A client whose calls are written down; all else is the client's own."""
 
-    def __init__(self, client: Any, told: Told) -> None:
+    def __init__(self, client: Any, told: ClientOptions) -> None:
         self._client = client
         self._process = told.process
         self._id_of = told.id_of
@@ -65,7 +64,7 @@ class RecordedConsumer(Recorded):
 
     _isolation: Fields
 
-    def __init__(self, client: Any, told: Told) -> None:
+    def __init__(self, client: Any, told: ClientOptions) -> None:
         super().__init__(client, told)
         self._last_poll: tuple[int, list[Any]] = -1, []
         self._polls = Polls(told.process)

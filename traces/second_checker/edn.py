@@ -11,15 +11,15 @@ from typing import Any, cast
 
 from traces.second_checker.forms import forms
 from traces.second_checker.history import ABORTED, COMMITTED, UNKNOWN
-from traces.second_checker.rows import Line
+from traces.second_checker.rows import TraceLine
 
 _Map = dict[Any, Any]
 
 
-def edn_lines(path: Path) -> Iterator[Line]:
+def edn_lines(path: Path) -> Iterator[TraceLine]:
     """One line per step of each operation, in the order in which operations were completed."""
     opened: dict[int, tuple[int, _Map]] = {}
-    sticky: dict[int, Line] = {}
+    sticky: dict[int, TraceLine] = {}
     listed: dict[int, set[Any]] = {}
     for number, line in _maps(path):
         process, kind = line.get(":process"), line.get(":type")
@@ -41,8 +41,8 @@ def _maps(path: Path) -> Iterator[tuple[int, _Map]]:
 
 
 def _steps(
-    number: int, began: _Map, ended: _Map, sticky: Line, listed: dict[int, set[Any]]
-) -> Iterator[Line]:
+    number: int, began: _Map, ended: _Map, sticky: TraceLine, listed: dict[int, set[Any]]
+) -> Iterator[TraceLine]:
     """The lines of one operation."""
     call = _call(number, began, ended, sticky)
     f, process = ended[":f"], ended[":process"]
@@ -69,7 +69,7 @@ def _steps(
         asked: _Map = began.get(":value") or {}
         answers: _Map = value or {}
         for key, offset in answers.items():
-            when: Line = {"query": asked.get(key), "offsets": {f"{key}:0": offset}}
+            when: TraceLine = {"query": asked.get(key), "offsets": {f"{key}:0": offset}}
             yield call | {"op": "list_offsets"} | when
     for name, op, more in (
         (":committed", "commit", {}),
@@ -82,7 +82,7 @@ def _steps(
         yield call | {"op": "assigned", "partitions": _places(assigned)}
 
 
-def _call(number: int, began: _Map, ended: _Map, sticky: Line) -> Line:
+def _call(number: int, began: _Map, ended: _Map, sticky: TraceLine) -> TraceLine:
     """What all lines of an operation share."""
     for name in ("group", "generation"):
         if (told := ended.get(f":{name}")) is not None:
@@ -109,7 +109,7 @@ def _call(number: int, began: _Map, ended: _Map, sticky: Line) -> Line:
     }
 
 
-def _messages(call: Line, ended: _Map, steps: list[Any]) -> Iterator[Line]:
+def _messages(call: TraceLine, ended: _Map, steps: list[Any]) -> Iterator[TraceLine]:
     log: list[_Map] = ended.get(":rebalance-log") or []
     shaken = {f"{key}:0" for entry in log for key in entry.get(":keys", ())}
     stamp = {"timestamp": ended.get(":timestamp"), "key": ended.get(":record-key")}
@@ -129,7 +129,7 @@ def _messages(call: Line, ended: _Map, steps: list[Any]) -> Iterator[Line]:
             yield call | {"op": "poll", "records": [_known(r) for r in records], "_shaken": shaken}
 
 
-def _known(record: Line) -> Line:
+def _known(record: TraceLine) -> TraceLine:
     return {name: value for name, value in record.items() if value is not None}
 
 

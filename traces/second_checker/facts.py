@@ -4,23 +4,23 @@ from bisect import bisect_left
 from typing import Any
 
 from traces.second_checker.history import COMMITTED, History
-from traces.second_checker.rows import Place, Row
+from traces.second_checker.rows import PartitionName, Row
 
 READS = ("poll", "scan")
 MOVES = ("assigned", "revoked", "lost", "seek", "forget")
 
 
-def reads(h: History, place: Place) -> list[Row]:
+def reads(h: History, place: PartitionName) -> list[Row]:
     """Every record of the partition that anybody was given, whatever became of the call."""
     return [r for r in h.rows(place, *READS) if r.id is not None and r.offset is not None]
 
 
-def reads_of(h: History, place: Place, id: object) -> list[Row]:
+def reads_of(h: History, place: PartitionName, id: object) -> list[Row]:
     """Every delivery of one record."""
     return [r for r in h.of(place, id, *READS) if r.offset is not None]
 
 
-def reads_at(h: History, place: Place, offset: int) -> list[Row]:
+def reads_at(h: History, place: PartitionName, offset: int) -> list[Row]:
     """Every record that anybody was given at one offset."""
     return [r for r in h.at(place, offset, *READS) if r.id is not None]
 
@@ -40,13 +40,13 @@ def stays(h: History, row: Row) -> bool:
     return h.state(row) in (None, COMMITTED)
 
 
-def final(h: History, place: Place) -> list[Row]:
+def final(h: History, place: PartitionName) -> list[Row]:
     """The final reading; every successful poll of a Jepsen history counts as part of it."""
     ops = ("poll",) if h.jepsen else ("scan",)
     return [r for r in h.rows(place, *ops) if r.ok and r.id is not None and r.offset is not None]
 
 
-def in_final(h: History, place: Place, id: object) -> bool:
+def in_final(h: History, place: PartitionName, id: object) -> bool:
     """Whether the final reading shows a record anywhere in the partition."""
     ops = ("poll",) if h.jepsen else ("scan",)
     return any(r.ok and r.offset is not None for r in h.of(place, id, *ops))
@@ -70,12 +70,12 @@ def where(h: History, send: Row) -> int | None:
     return min(seen, default=None)
 
 
-def log_start(h: History, place: Place) -> int:
+def log_start(h: History, place: PartitionName) -> int:
     """The highest answer to a question for the earliest offset, 0 without any."""
     return max((r.offset for r in h.rows(place, "earliest") if r.ok and r.offset), default=0)
 
 
-def compacted(h: History, place: Place) -> bool:
+def compacted(h: History, place: PartitionName) -> bool:
     """Whether compaction may remove records of this partition."""
     policy = h.topic(place.rpartition(":")[0]).get("cleanup_policy")
     return h.compacted if h.jepsen else "compact" in (policy or "")
@@ -116,7 +116,7 @@ def age(h: History, send: Row) -> float:
     return (max(t for t in returned if t is not None) - send.inv) // 1_000_000
 
 
-def _of_keys(h: History, place: Place) -> dict[Any, set[tuple[int, Any]]]:
+def _of_keys(h: History, place: PartitionName) -> dict[Any, set[tuple[int, Any]]]:
     """Where records of each key are known to lie: acknowledged or read, with their ids."""
     if ("keys", place) not in h.cache:
         found: dict[Any, set[tuple[int, Any]]] = {}
@@ -130,7 +130,7 @@ def _of_keys(h: History, place: Place) -> dict[Any, set[tuple[int, Any]]]:
     return h.cache["keys", place]
 
 
-def visible(h: History, place: Place) -> list[int]:
+def visible(h: History, place: PartitionName) -> list[int]:
     """Offsets, in order, whose record a reader of committed records must be given if it passes.
 
     What the final reading holds is what there is; without one, what was acknowledged or read. A
@@ -147,7 +147,7 @@ def visible(h: History, place: Place) -> list[int]:
     return h.cache["visible", place]
 
 
-def _seen(h: History, place: Place, id: object) -> bool:
+def _seen(h: History, place: PartitionName, id: object) -> bool:
     sends = [s for s in h.of(place, id, "send") if s.outcome != "fail"]
     if not sends:
         failed = bool(h.of(place, id, "send"))
@@ -156,14 +156,14 @@ def _seen(h: History, place: Place, id: object) -> bool:
     return any((h.jepsen or stays(h, s)) and not superseded(h, s) for s in sends)
 
 
-def first_visible(h: History, place: Place, low: int, high: int) -> int | None:
+def first_visible(h: History, place: PartitionName, low: int, high: int) -> int | None:
     """The first visible offset from `low` up to, not including, `high`."""
     offsets = visible(h, place)
     at = bisect_left(offsets, low)
     return offsets[at] if at < len(offsets) and offsets[at] < high else None
 
 
-def moves(h: History, place: Place, process: str) -> list[Row]:
+def moves(h: History, place: PartitionName, process: str) -> list[Row]:
     """Everything after which a client's position is not where its last read left it."""
     ops = ("forget",) if h.jepsen else (*MOVES, "assign", "reset")
     key = ("moves", place, process)
@@ -172,7 +172,7 @@ def moves(h: History, place: Place, process: str) -> list[Row]:
     return h.cache[key]
 
 
-def _of_process(h: History, place: Place, process: str) -> list[Row]:
+def _of_process(h: History, place: PartitionName, process: str) -> list[Row]:
     if ("of", place) not in h.cache:
         found: dict[str, list[Row]] = {}
         for row in h.by_place[place]:
@@ -181,7 +181,7 @@ def _of_process(h: History, place: Place, process: str) -> list[Row]:
     return h.cache["of", place].get(process, [])
 
 
-def reads_by(h: History, place: Place, process: str) -> list[Row]:
+def reads_by(h: History, place: PartitionName, process: str) -> list[Row]:
     """What one client was given of a partition, in its order."""
     return [r for r in _of_process(h, place, process) if r.op in READS and r.offset is not None]
 

@@ -12,7 +12,7 @@ from traces.second_checker.facts import (
     visible,
 )
 from traces.second_checker.history import History
-from traces.second_checker.rows import Place, Row, before, same_clock
+from traces.second_checker.rows import PartitionName, Row, before, same_clock
 
 
 def _one_generation(h: History, group: str | None) -> None:
@@ -117,7 +117,7 @@ def committed_is_processed(h: History, rows: list[Row]) -> None:
     must(below, "the group may have begun above it")
 
 
-def _began_by(h: History, place: Place, group: str | None, offset: int) -> bool:
+def _began_by(h: History, place: PartitionName, group: str | None, offset: int) -> bool:
     """Whether the group's first question for its offsets shows that it began no later than here."""
     rows = (r for r in h.rows(place, "committed") if r.ok and r.group == group)
     asked = sorted(((r.inv, r.offset) for r in rows if r.inv is not None), key=lambda x: x[0])

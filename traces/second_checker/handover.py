@@ -2,7 +2,7 @@
 
 from traces.second_checker.base import known, must, one_place, ops, predicate
 from traces.second_checker.history import History
-from traces.second_checker.rows import Line, Place, Row, before, same_clock
+from traces.second_checker.rows import PartitionName, Row, TraceLine, before, same_clock
 
 _MS = 1_000_000
 _OWNS = ("assigned", "revoked", "lost")
@@ -31,7 +31,7 @@ def _timeout_known(h: History, row: Row) -> bool:
     return protocol == "classic" and settings.get("session_timeout_ms") is not None
 
 
-def _next(h: History, place: Place, row: Row) -> Row | None:
+def _next(h: History, place: PartitionName, row: Row) -> Row | None:
     """What the same member was told about the partition next."""
     mine = [r for r in h.rows(place, *_OWNS) if r.process == row.process and r.at > row.at]
     return min((r for r in mine if r.ok), key=lambda r: r.at, default=None)
@@ -58,7 +58,7 @@ def covered(h: History, rows: list[Row]) -> None:
     must(free, "every partition had an owner")
 
 
-def _lines(h: History, group: str | None) -> list[Line]:
+def _lines(h: History, group: str | None) -> list[TraceLine]:
     """The calls in the name of a group."""
     mine = (line for several in h.by_process.values() for _, line in several)
     return [line for line in mine if line.get("group") == group]
@@ -87,11 +87,11 @@ def _lasts(h: History, group: str | None, generation: int, told: Row) -> None:
     must(max(times, default=0) > told_at + timeout, "the recording ended before")
 
 
-def _times(line: Line) -> list[int]:
+def _times(line: TraceLine) -> list[int]:
     return [line[name] for name in ("invoked_ns", "returned_ns") if line.get(name) is not None]
 
 
-def _owned(h: History, place: Place, group: str | None, generation: int, told: Row) -> bool:
+def _owned(h: History, place: PartitionName, group: str | None, generation: int, told: Row) -> bool:
     """Whether a member holds the partition in that generation."""
     for row in h.rows(place, "assigned"):
         if not row.ok or row.group != group or row.generation is None:

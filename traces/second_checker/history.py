@@ -10,10 +10,10 @@ from typing import Any
 
 from attrs import define, field
 
-from traces.second_checker.rows import MESSAGES, REPORTS, Line, Place, Row, rows_of
+from traces.second_checker.rows import MESSAGES, REPORTS, PartitionName, Row, TraceLine, rows_of
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
-Unit = tuple[str, int]
+UnitKey = tuple[str, int]
 Settings = Mapping[str, Any]
 
 
@@ -24,38 +24,40 @@ class History:
     meta: Settings
     jepsen: bool = False
     compacted: bool = False  # of a Jepsen history, which cannot tell it
-    places: frozenset[Place] | None = None  # None: all
-    lines: dict[str, dict[int, list[tuple[int, Line]]]] = field(
-        factory=dict[str, dict[int, list[tuple[int, Line]]]]
+    places: frozenset[PartitionName] | None = None  # None: all
+    lines: dict[str, dict[int, list[tuple[int, TraceLine]]]] = field(
+        factory=dict[str, dict[int, list[tuple[int, TraceLine]]]]
     )
-    states: dict[Unit, str] = field(factory=dict[Unit, str])
-    asked: dict[Unit, tuple[int | None, str]] = field(
-        factory=dict[Unit, tuple[int | None, str]]
+    states: dict[UnitKey, str] = field(factory=dict[UnitKey, str])
+    asked: dict[UnitKey, tuple[int | None, str]] = field(
+        factory=dict[UnitKey, tuple[int | None, str]]
     )  # the first request to commit: when, and by which clock
-    told_committed: set[Unit] = field(factory=set[Unit])
-    answered: dict[Unit, int | None] = field(factory=dict[Unit, int | None])
+    told_committed: set[UnitKey] = field(factory=set[UnitKey])
+    answered: dict[UnitKey, int | None] = field(factory=dict[UnitKey, int | None])
     ended: dict[str, int | None] = field(factory=dict[str, int | None])  # when a process left
     open_state: dict[str, str] = field(factory=dict[str, str])
-    by_place: dict[Place, list[Row]] = field(factory=lambda: defaultdict[Place, list[Row]](list))
-    by_id: dict[tuple[Place, Any], list[Row]] = field(
-        factory=lambda: defaultdict[tuple[Place, Any], list[Row]](list)
+    by_place: dict[PartitionName, list[Row]] = field(
+        factory=lambda: defaultdict[PartitionName, list[Row]](list)
     )
-    by_offset: dict[tuple[Place, int], list[Row]] = field(
-        factory=lambda: defaultdict[tuple[Place, int], list[Row]](list)
+    by_id: dict[tuple[PartitionName, Any], list[Row]] = field(
+        factory=lambda: defaultdict[tuple[PartitionName, Any], list[Row]](list)
+    )
+    by_offset: dict[tuple[PartitionName, int], list[Row]] = field(
+        factory=lambda: defaultdict[tuple[PartitionName, int], list[Row]](list)
     )
     lives: dict[tuple[str, Any], list[Row]] = field(
         factory=lambda: defaultdict[tuple[str, Any], list[Row]](list)
     )  # records of topics that were deleted and made again, by topic and id
-    by_process: dict[str, list[tuple[int, Line]]] = field(
-        factory=lambda: defaultdict[str, list[tuple[int, Line]]](list)
+    by_process: dict[str, list[tuple[int, TraceLine]]] = field(
+        factory=lambda: defaultdict[str, list[tuple[int, TraceLine]]](list)
     )
     cache: dict[Any, Any] = field(factory=dict[Any, Any])
 
-    def wants(self, place: Place) -> bool:
+    def wants(self, place: PartitionName) -> bool:
         """Whether this partition is part of what is looked at."""
         return self.places is None or place in self.places
 
-    def add(self, line: Line, n: int) -> None:
+    def add(self, line: TraceLine, n: int) -> None:
         """Keep what a line says of the partitions that are looked at."""
         trimmed = self._trimmed(line)
         if trimmed is None:
@@ -67,7 +69,7 @@ class History:
             for place in self._where(row):
                 self._index(row if place == row.place else _moved(row, place))
 
-    def _trimmed(self, line: Line) -> Line | None:
+    def _trimmed(self, line: TraceLine) -> TraceLine | None:
         """The line without records of other partitions; nothing if nothing else is left of it."""
         records = line.get("records")
         if self.places is None or not records:
@@ -79,7 +81,7 @@ class History:
             return None
         return line | {"records": kept}
 
-    def _near(self, record: Line) -> Iterator[Place]:
+    def _near(self, record: TraceLine) -> Iterator[PartitionName]:
         """The partitions among those looked at in which the record is, or may be."""
         topic, partition = record["topic"], record.get("partition")
         if partition is not None:
@@ -92,7 +94,7 @@ class History:
             count = self.topic(topic).get("partitions") or 1
             yield from (f"{topic}:{number}" for number in range(count))
 
-    def _where(self, row: Row) -> Iterable[Place]:
+    def _where(self, row: Row) -> Iterable[PartitionName]:
         """Where to keep a row: a send that never learnt its partition stands in each of them."""
         if row.record.get("topic") is not None:
             return self._near(row.record) if row.op == "send" else filter(self.wants, (row.place,))
@@ -125,18 +127,18 @@ class History:
             if (life := newest.get(place.rpartition(":")[0])) is not None:
                 rows[:] = [row for row in rows if row.life == life]
 
-    def rows(self, place: Place, *ops: str) -> list[Row]:
+    def rows(self, place: PartitionName, *ops: str) -> list[Row]:
         """All rows of some calls about one partition; the rows of a process stand in its order."""
         key = (place, ops)
         if key not in self.cache:
             self.cache[key] = [row for row in self.by_place[place] if row.op in ops]
         return self.cache[key]
 
-    def of(self, place: Place, id: Any, *ops: str) -> list[Row]:
+    def of(self, place: PartitionName, id: Any, *ops: str) -> list[Row]:
         """All rows of some calls about one record in one partition."""
         return [row for row in self.by_id.get((place, id), ()) if row.op in ops]
 
-    def at(self, place: Place, offset: int, *ops: str) -> list[Row]:
+    def at(self, place: PartitionName, offset: int, *ops: str) -> list[Row]:
         """All rows of some calls about whatever is at one offset."""
         return [row for row in self.by_offset.get((place, offset), ()) if row.op in ops]
 
@@ -184,6 +186,6 @@ class History:
         return [one for one in named.values() if one.get("group") == group]
 
 
-def _moved(row: Row, place: Place) -> Row:
+def _moved(row: Row, place: PartitionName) -> Row:
     record = {k: v for k, v in row.record.items() if k != "offset"} | {"unplaced": True}
     return Row(row.line, record, row.op, place, row.n, row.i)

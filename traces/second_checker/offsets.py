@@ -4,7 +4,7 @@ from attrs import frozen
 
 from traces.second_checker.base import must, one_place, ops, predicate
 from traces.second_checker.history import ABORTED, COMMITTED, History
-from traces.second_checker.rows import Place, Row
+from traces.second_checker.rows import PartitionName, Row
 
 _ALWAYS, _NEVER = float("-inf"), float("inf")
 
@@ -19,7 +19,7 @@ class Write:
     end: float
 
 
-def _writes(h: History, place: Place, group: str | None) -> list[Write]:
+def _writes(h: History, place: PartitionName, group: str | None) -> list[Write]:
     """Commits that did not fail, and offsets that a transaction sent and did not take back."""
     found: list[Write] = []
     for row in h.rows(place, "commit", "txn_offsets"):

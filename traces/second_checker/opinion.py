@@ -27,7 +27,7 @@ from traces.second_checker.base import (
     Undecided,
 )
 from traces.second_checker.history import History
-from traces.second_checker.rows import Place, Row, rows_of
+from traces.second_checker.rows import PartitionName, Row, rows_of
 
 __all__ = ["MODULES", "opinion_on", "places_of"]
 
@@ -70,9 +70,11 @@ def opinion_on(history: History, check: str, witness: Mapping[str, Any]) -> Opin
     return Refuted(reason)
 
 
-def places_of(witnesses: Iterable[tuple[str, Mapping[str, Any]]]) -> frozenset[Place] | None:
+def places_of(
+    witnesses: Iterable[tuple[str, Mapping[str, Any]]],
+) -> frozenset[PartitionName] | None:
     """The partitions that these witnesses, by check, touch; None where one touches them all."""
-    places: set[Place] = set()
+    places: set[PartitionName] = set()
     for check, witness in witnesses:
         if check in EVERYWHERE:
             return None

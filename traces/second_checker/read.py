@@ -10,12 +10,14 @@ import orjson
 
 from traces.second_checker.edn import edn_lines
 from traces.second_checker.history import ABORTED, COMMITTED, UNKNOWN, History
-from traces.second_checker.rows import Line, Place
+from traces.second_checker.rows import PartitionName, TraceLine
 
 _SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
 
 
-def read(path: Path, places: Iterable[Place] | None = None, *, compacted: bool = False) -> History:
+def read(
+    path: Path, places: Iterable[PartitionName] | None = None, *, compacted: bool = False
+) -> History:
     """The history of a run, restricted to some partitions; everything without them."""
     wanted = None if places is None else frozenset(places)
     if path.suffix == ".edn":
@@ -34,7 +36,9 @@ def read(path: Path, places: Iterable[Place] | None = None, *, compacted: bool =
 
 
 def from_lines(
-    lines: dict[str, list[Line]], meta: dict[str, Any], places: Iterable[Place] | None = None
+    lines: dict[str, list[TraceLine]],
+    meta: dict[str, Any],
+    places: Iterable[PartitionName] | None = None,
 ) -> History:
     """The history of a trace that is in memory already."""
     history = History(meta, places=None if places is None else frozenset(places))
@@ -48,10 +52,12 @@ def from_lines(
 
 
 def _read_process(
-    history: History, lines: Iterable[Line], undecided: dict[tuple[str, Any], set[tuple[str, int]]]
+    history: History,
+    lines: Iterable[TraceLine],
+    undecided: dict[tuple[str, Any], set[tuple[str, int]]],
 ) -> None:
     """One file: its lines, and what its transactions came to."""
-    ends: dict[int, list[Line]] = {}
+    ends: dict[int, list[TraceLine]] = {}
     sent: dict[int, set[tuple[str, Any]]] = {}
     process, last, seq, whole = "", "", -1, True
     for n, line in enumerate(lines):
@@ -85,7 +91,7 @@ def _read_process(
                 undecided.setdefault(record, set()).add((process, txn))
 
 
-def _came_to(requests: list[Line]) -> str:
+def _came_to(requests: list[TraceLine]) -> str:
     """The end of a transaction, from all requests to end it, in their order."""
     state = ABORTED
     for line in requests:
@@ -100,7 +106,9 @@ def _came_to(requests: list[Line]) -> str:
 
 
 def _prove(
-    history: History, lines: Iterable[Line], undecided: dict[tuple[str, Any], set[tuple[str, int]]]
+    history: History,
+    lines: Iterable[TraceLine],
+    undecided: dict[tuple[str, Any], set[tuple[str, int]]],
 ) -> None:
     """Whatever was read as committed was committed, and with it all of its transaction."""
     for line in lines:
@@ -112,7 +120,7 @@ def _prove(
                 history.states[unit] = COMMITTED
 
 
-def _read_edn(path: Path, places: frozenset[Place] | None, compacted: bool) -> History:
+def _read_edn(path: Path, places: frozenset[PartitionName] | None, compacted: bool) -> History:
     lines = list(edn_lines(path))
     history = History({}, jepsen=True, compacted=compacted, places=places)
     seen = {
@@ -129,7 +137,7 @@ def _read_edn(path: Path, places: frozenset[Place] | None, compacted: bool) -> H
     return history
 
 
-def _file_lines(path: Path) -> Iterator[Line]:
+def _file_lines(path: Path) -> Iterator[TraceLine]:
     """The lines of one file; a last one that was cut off is not guessed."""
     if path.name.endswith(".parquet"):
         yield from _parquet_lines(path)
@@ -144,9 +152,9 @@ def _file_lines(path: Path) -> Iterator[Line]:
         return
 
 
-def _parquet_lines(path: Path) -> Iterator[Line]:
+def _parquet_lines(path: Path) -> Iterator[TraceLine]:
     import pyarrow.parquet as pq  # only here: whoever has no such file needs no Arrow
 
     for batch in cast("Any", pq).ParquetFile(path).iter_batches(10_000):
         for row in batch.to_pylist(maps_as_pydicts="strict"):
-            yield cast("Line", {k: v for k, v in row.items() if v is not None})
+            yield cast("TraceLine", {k: v for k, v in row.items() if v is not None})

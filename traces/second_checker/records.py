@@ -14,7 +14,7 @@ from traces.second_checker.facts import (
 )
 from traces.second_checker.history import UNKNOWN, History
 from traces.second_checker.keys import partition_of
-from traces.second_checker.rows import Place, Row
+from traces.second_checker.rows import PartitionName, Row
 
 
 @predicate("L7", "send|poll|scan|dump poll|scan|dump")
@@ -44,7 +44,7 @@ def append_times_ascend(h: History, rows: list[Row]) -> None:
     must(low < high and times[0] > times[1], "the times ascend")
 
 
-def _stored_of_key(h: History, place: Place, key: object) -> list[tuple[int, Row]]:
+def _stored_of_key(h: History, place: PartitionName, key: object) -> list[tuple[int, Row]]:
     """Sends of a key that are in the log for sure, with their offsets."""
     start, found = log_start(h, place), list[tuple[int, Row]]()
     for row in h.rows(place, "send"):
@@ -56,7 +56,7 @@ def _stored_of_key(h: History, place: Place, key: object) -> list[tuple[int, Row
     return found
 
 
-def _end(h: History, place: Place) -> int:
+def _end(h: History, place: PartitionName) -> int:
     return max((r.offset or 0 for r in h.rows(place, "scan_end") if r.ok), default=-1)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from attrs import define
 
-Line = dict[str, Any]
-Place = str  # "topic:partition", as the trace writes it
+TraceLine = dict[str, Any]
+PartitionName = str  # "topic:partition", as the trace writes it
 
 # What a line tells about partitions besides its records, under the names that witnesses use.
 REPORTS = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
@@ -19,10 +19,10 @@ MESSAGES = ("send", "poll", "process", "acquire", "acknowledge")
 class Row:
     """One record of a line, or one partition that it names; `n` is the line's place in its file."""
 
-    line: Line
-    record: Line
+    line: TraceLine
+    record: TraceLine
     op: str
-    place: Place
+    place: PartitionName
     n: int
     i: int
 
@@ -107,16 +107,16 @@ def same_clock(one: Row, two: Row) -> bool:
     return one.line.get("clock", "host") == two.line.get("clock", "host")
 
 
-def rows_of(line: Line, n: int) -> Iterator[Row]:
+def rows_of(line: TraceLine, n: int) -> Iterator[Row]:
     """All rows of one line."""
     op = line["op"]
     for i, record in enumerate(line.get("records") or ()):
         partition = record.get("partition")
         place = record["topic"] if partition is None else f"{record['topic']}:{partition}"
         yield Row(line, record, "marker" if line.get("control") else op, place, n, i)
-    partitions: list[Place] = line.get("partitions") or []
-    offsets: dict[Place, int] = line.get("offsets") or {}
-    named: dict[Place, int | None] = {**dict.fromkeys(partitions), **offsets}
+    partitions: list[PartitionName] = line.get("partitions") or []
+    offsets: dict[PartitionName, int] = line.get("offsets") or {}
+    named: dict[PartitionName, int | None] = {**dict.fromkeys(partitions), **offsets}
     if op in MESSAGES or op == "subscribe":
         named = {}
     if op == "committed" and "offsets" not in line:
@@ -127,7 +127,7 @@ def rows_of(line: Line, n: int) -> Iterator[Row]:
     for i, (place, offset) in enumerate(named.items()):
         yield Row(line, {"offset": offset}, word, place, n, i)
     for name, word in REPORTS.items() if op in REPORTING else ():
-        told: dict[Place, int] = line.get(name) or {}
-        epochs: dict[Place, int] = line.get("leader_epochs") or {}
+        told: dict[PartitionName, int] = line.get(name) or {}
+        epochs: dict[PartitionName, int] = line.get("leader_epochs") or {}
         for i, (place, offset) in enumerate(told.items()):
             yield Row(line, {"offset": offset, "epoch": epochs.get(place)}, word, place, n, i)

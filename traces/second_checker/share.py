@@ -5,7 +5,7 @@ from typing import Any
 from traces.second_checker.base import known, must, one_place, ops, predicate
 from traces.second_checker.facts import shares, visible
 from traces.second_checker.history import ABORTED, History, Settings
-from traces.second_checker.rows import Place, Row, same_clock
+from traces.second_checker.rows import PartitionName, Row, same_clock
 
 _MS = 1_000_000
 _FINAL = ("accept", "reject")
@@ -138,7 +138,7 @@ def disposed_of(h: History, rows: list[Row]) -> None:
     must(left, "it was disposed of")
 
 
-def _left(h: History, place: Place, group: str | None, offset: int) -> bool:
+def _left(h: History, place: PartitionName, group: str | None, offset: int) -> bool:
     given = [r for r in h.rows(place, "acquire") if r.ok and r.group == group]
     reach = [r.offset for r in given if r.offset is not None]
     if not min(reach) <= offset <= max(reach):

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from traces.second_checker.base import known, must, one_place, ops, predicate
 from traces.second_checker.facts import compacted
 from traces.second_checker.history import History
-from traces.second_checker.rows import Place, Row, same_clock
+from traces.second_checker.rows import PartitionName, Row, same_clock
 
 _POSITIONED = ("assign", "assigned", "seek", "reset")
 _MATTER = ("id", "hash", "epoch", "sequence", "timestamp", "key")
 _OF_LINE = ("producer_id", "producer_epoch", "control")
-Log = tuple[str, int | None]
+LogKey = tuple[str, int | None]
 
 
 def _by_one_replica(h: History, one: Row, two: Row) -> bool:
@@ -95,15 +95,15 @@ def replicas_agree(h: History, rows: list[Row]) -> None:
     must(not _may_be_compacted(h, place, one, _log(two)), "compaction may have removed it")
 
 
-def _log(row: Row) -> Log:
+def _log(row: Row) -> LogKey:
     return row.process, row.line.get("replica")
 
 
-def _held(h: History, place: Place, log: Log) -> Iterator[Row]:
+def _held(h: History, place: PartitionName, log: LogKey) -> Iterator[Row]:
     return (r for r in h.rows(place, "dump", "marker") if _log(r) == log)
 
 
-def _bounds(h: History, place: Place, log: Log) -> tuple[int, int]:
+def _bounds(h: History, place: PartitionName, log: LogKey) -> tuple[int, int]:
     """Where a dumped log starts to count, and up to where it is known to be committed."""
     told = [r for r in h.rows(place, "log_start", "mark", "dump_end") if _log(r) == log]
     starts = [r.offset or 0 for r in told if r.op == "log_start"]
@@ -113,7 +113,7 @@ def _bounds(h: History, place: Place, log: Log) -> tuple[int, int]:
     return max(starts, default=0), min(min(marks), ends[0])
 
 
-def _may_be_compacted(h: History, place: Place, row: Row, log: Log) -> bool:
+def _may_be_compacted(h: History, place: PartitionName, row: Row, log: LogKey) -> bool:
     if not compacted(h, place):
         return False
     key, own = row.record.get("key"), row.offset or 0
@@ -124,7 +124,7 @@ def _may_be_compacted(h: History, place: Place, row: Row, log: Log) -> bool:
     return bool(row.record.get("tombstone")) or row.op == "marker" or _aborted(h, place, row)
 
 
-def _aborted(h: History, place: Place, row: Row) -> bool:
+def _aborted(h: History, place: PartitionName, row: Row) -> bool:
     """Whether the next marker of the record's producer, in any log, aborts it."""
     pid = row.line.get("producer_id")
     markers = [r for r in h.rows(place, "marker") if r.line.get("producer_id") == pid]

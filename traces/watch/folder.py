@@ -10,8 +10,9 @@ from traces.ingest.run import process_files
 from traces.meta import Consumer, Meta, Producer, read_meta
 from traces.meta import stem as client_of
 from traces.problems import BadInput, Problem
+from traces.record.entries import Line
 from traces.record.journal import SUFFIX
-from traces.watch.following import Call, Following, Journal, Numbered, following, stem
+from traces.watch.following import FollowedJournal, Following, Numbered, following, stem
 from traces.watch.rows import malformed
 
 META = "meta.json"
@@ -19,7 +20,7 @@ LAST = ("close", "crash")
 
 
 @define
-class Process:
+class FollowedProcess:
     """One process of the run, as far as it was read."""
 
     name: str
@@ -38,12 +39,12 @@ class Process:
     @property
     def made(self) -> dict[str, int]:
         """When the last call was made, by clock, as far as calls come in their order."""
-        return {} if isinstance(self.source, Journal) else self._made
+        return {} if isinstance(self.source, FollowedJournal) else self._made
 
-    def take(self, call: Call, line: int) -> bool:
+    def take(self, call: Line, line: int) -> bool:
         """Whether this call is new; notes where the process stands."""
         seq = call["seq"]
-        if isinstance(self.source, Journal):
+        if isinstance(self.source, FollowedJournal):
             self.last_seq = max(self.last_seq, seq)
         else:
             if seq <= self.last_seq and self.calls:
@@ -60,7 +61,7 @@ class Process:
 
     def becomes(self, file: Path) -> None:
         """The journal was settled: the file tells the same from the start, and what was left."""
-        assert isinstance(self.source, Journal)
+        assert isinstance(self.source, FollowedJournal)
         self.known_to, self.left = self.source.last_seq, frozenset(self.source.waiting)
         self.source, self.last_seq = following(file), -1
 
@@ -69,9 +70,9 @@ class Process:
 class Batch:
     """What came since the last look."""
 
-    calls: list[tuple[Process, list[Numbered]]] = field(factory=list[Any])
-    began: list[Process] = field(factory=list[Process])
-    ended: list[Process] = field(factory=list[Process])
+    calls: list[tuple[FollowedProcess, list[Numbered]]] = field(factory=list[Any])
+    began: list[FollowedProcess] = field(factory=list[FollowedProcess])
+    ended: list[FollowedProcess] = field(factory=list[FollowedProcess])
     #: There is a new `meta.json`; or something else may have changed how the run is configured.
     meta_read: bool = False
     meta_changed: bool = False
@@ -93,7 +94,7 @@ class Folder:
     """The folder of a run."""
 
     path: Path
-    processes: dict[str, Process] = field(factory=dict[str, Process])
+    processes: dict[str, FollowedProcess] = field(factory=dict[str, FollowedProcess])
     meta: Meta = field(factory=Meta)
     #: Why meta.json could not be used.
     meta_problem: str = ""
@@ -146,15 +147,17 @@ class Folder:
     @property
     def recording(self) -> bool:
         """Whether there are journals, which nobody but the watch can read."""
-        return any(isinstance(p.source, Journal) for p in self.processes.values())
+        return any(isinstance(p.source, FollowedJournal) for p in self.processes.values())
 
     @property
     def ended(self) -> bool:
         """Whether every process has ended, and the final scan was made."""
         return self.meta.complete and bool(self.processes) and not self.running
 
-    def _open(self, process: Process) -> bool:
-        return not process.ended or isinstance(process.source, Journal) or process.source.more
+    def _open(self, process: FollowedProcess) -> bool:
+        return (
+            not process.ended or isinstance(process.source, FollowedJournal) or process.source.more
+        )
 
     def _files(self) -> list[Path]:
         journals = sorted(self.path.glob(f"*{SUFFIX}"))
@@ -164,12 +167,12 @@ class Folder:
         key = stem(path)
         process = self.processes.get(key)
         if process is None:
-            process = self.processes[key] = Process(key, following(path))
+            process = self.processes[key] = FollowedProcess(key, following(path))
             batch.began.append(process)
-        elif isinstance(process.source, Journal) and not path.name.endswith(SUFFIX):
+        elif isinstance(process.source, FollowedJournal) and not path.name.endswith(SUFFIX):
             process.becomes(path)
 
-    def _new(self, process: Process) -> list[Numbered]:
+    def _new(self, process: FollowedProcess) -> list[Numbered]:
         out: list[Numbered] = []
         for line, call in process.source.new():
             try:
@@ -182,7 +185,7 @@ class Folder:
                 out.append((line, call))
         return out
 
-    def _meet(self, process: Process, call: Call) -> None:
+    def _meet(self, process: FollowedProcess, call: Line) -> None:
         """The first call names the process, and what its recorder told of its client."""
         if type(named := call["process"]) is str:
             process.name = named

@@ -18,11 +18,10 @@ from attrs import define, field
 
 from traces.arrow import ArrowException, pq
 from traces.problems import BadInput, Problem
-from traces.record.entries import DamagedError, Entries
+from traces.record.entries import DamagedError, Entries, Line
 from traces.record.journal import SUFFIX
 from traces.record.settling import merged
 
-Call = dict[str, Any]
 Numbered = tuple[int, Any]  # a call with its line, 0 where it has none
 
 #: So much of one file is read at a time, so that no file holds the others up.
@@ -47,7 +46,7 @@ class Following:
 
 
 @define
-class Lines(Following):
+class FollowedLines(Following):
     """A file of lines, which only grows."""
 
     line: int = 0
@@ -119,15 +118,15 @@ class Closed(Following):
 
 
 @define
-class Journal(Following):
+class FollowedJournal(Following):
     """The journal of a recorder. Its calls come when they are answered, and so not in order."""
 
-    head: Call = field(factory=dict[str, Any])
+    head: Line = field(factory=dict[str, Any])
     #: Calls that were made and not answered, by their place.
-    waiting: dict[int, Call] = field(factory=dict[int, Call])
+    waiting: dict[int, Line] = field(factory=dict[int, Line])
     last_seq: int = -1
     _entries: Entries = field(init=False)
-    _last_poll: Call = field(factory=dict[str, Any])
+    _last_poll: Line = field(factory=dict[str, Any])
 
     def __attrs_post_init__(self) -> None:
         self._entries = Entries(self.path)
@@ -141,7 +140,7 @@ class Journal(Following):
                 elif (call := self._answered(entry)) is not None:
                     yield 0, call
 
-    def _answered(self, entry: Call) -> Call | None:
+    def _answered(self, entry: Line) -> Line | None:
         seq = entry["seq"]
         self.last_seq = max(self.last_seq, seq)
         if entry.get("op") == "poll":
@@ -164,8 +163,8 @@ class Journal(Following):
 def following(path: Path) -> Following:
     """How this file is followed."""
     if path.name.endswith(SUFFIX):
-        return Journal(path)
-    return Closed(path) if path.name.endswith(CLOSED) else Lines(path)
+        return FollowedJournal(path)
+    return Closed(path) if path.name.endswith(CLOSED) else FollowedLines(path)
 
 
 def stem(path: Path) -> str:

@@ -12,9 +12,9 @@ from traces.context import Context, Ints
 from traces.kernel import EVENT
 from traces.verdict import WITNESSES
 from traces.watch.finality import EARLY, final
-from traces.watch.windows import Key
+from traces.watch.windows import WindowKey
 
-Event = dict[str, int]
+WitnessRow = dict[str, int]
 
 
 @frozen
@@ -22,7 +22,7 @@ class Finding:
     """One violation, told as soon as it was final."""
 
     check: Check
-    events: tuple[Event, ...]
+    events: tuple[WitnessRow, ...]
 
 
 @define
@@ -41,7 +41,7 @@ class Ledger:
         self.witnesses, self._known = {}, {}
 
     def judge(
-        self, key: Key, rows: Rows, checks: list[Check], strict: bool, strong: bool
+        self, key: WindowKey, rows: Rows, checks: list[Check], strict: bool, strong: bool
     ) -> list[Finding]:
         """What these checks find among the rows of one key that was not known."""
         new: list[Finding] = []
@@ -52,7 +52,7 @@ class Ledger:
                     new += self._new(key, check, rows, found.rows[sure])
         return new
 
-    def _new(self, key: Key, check: Check, rows: Rows, found: Ints) -> Iterator[Finding]:
+    def _new(self, key: WindowKey, check: Check, rows: Rows, found: Ints) -> Iterator[Finding]:
         early = EARLY[check.id]
         known = self._known.setdefault(check.id, set())
         shown = self.witnesses.setdefault(check.id, [])
@@ -67,7 +67,7 @@ class Ledger:
             yield finding
 
 
-def _event(rows: Rows, row: int) -> Event:
+def _event(rows: Rows, row: int) -> WitnessRow:
     return {name: int(getattr(rows, name)[row]) for name in EVENT}
 
 

@@ -9,8 +9,8 @@ from attrs import define
 from rich.console import Console
 
 from traces.problems import BadInput
-from traces.watch.told import Log, Screen, stamped, write_json
-from traces.watch.watching import Step, Watch
+from traces.watch.told import Screen, WatchLog, stamped, write_json
+from traces.watch.watching import BatchOutcome, Watch
 
 #: Between two looks, in seconds; a batch that took longer is followed by a shorter pause.
 EVERY, AT_LEAST = 0.5, 0.1
@@ -23,7 +23,7 @@ class Teller(Protocol):
         """Before the first look."""
         ...
 
-    def tell(self, watch: Watch, step: Step) -> None:
+    def tell(self, watch: Watch, step: BatchOutcome) -> None:
         """After each."""
         ...
 
@@ -45,7 +45,7 @@ class Loop:
 
     def run(self) -> bool:
         """Whether the run can now be judged as a whole; not, if it was interrupted before."""
-        teller: Teller = (Screen if self.console.is_terminal else Log)(self.console)
+        teller: Teller = (Screen if self.console.is_terminal else WatchLog)(self.console)
         teller.start(self.watch)
         try:
             over = self._until_over(teller)

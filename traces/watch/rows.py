@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from traces.context import Ints
+from traces.columns import MutableColumns
 from traces.ingest.clocks import contradicted, extremes, go_back, go_on, goes_back
 from traces.ingest.columns import Malformed
 from traces.ingest.process_file import Reader
@@ -17,7 +17,6 @@ from traces.problems import BadInput, Problems
 from traces.schema import COLUMNS, Txn
 from traces.watch.following import Numbered
 
-Columns = dict[str, Ints]
 #: So many ended transactions of a process are remembered at least.
 KEPT = 5_000
 
@@ -36,7 +35,7 @@ class Transactions:
             del mine[txn]
         return mine
 
-    def write(self, columns: Columns) -> None:
+    def write(self, columns: MutableColumns) -> None:
         """The state of each row's transaction: one that has not ended is one nobody knows of."""
         for process in np.unique(columns["process"][columns["txn"] >= 0]).tolist():
             rows = np.flatnonzero(columns["process"] == process)
@@ -54,7 +53,7 @@ def rows_of(
     calls: Sequence[Numbered],
     ended: Transactions,
     latest: dict[str, int],
-) -> Columns:
+) -> MutableColumns:
     """The rows of these calls of one process; what ended its transactions goes to `ended`.
 
     `latest` says when the last call before them was made, by clock.
@@ -85,7 +84,7 @@ def _gone_back(file: str, calls: Sequence[Numbered], latest: dict[str, int]) -> 
     return BadInput(problems.first, problems.count)
 
 
-def narrow(columns: Columns) -> Columns:
+def narrow(columns: MutableColumns) -> MutableColumns:
     """As few bytes as the table of operations has: what is watched stays in memory."""
     return {name: columns[name].astype(kind.to_pandas_dtype()) for name, kind in COLUMNS.items()}
 

@@ -20,7 +20,7 @@ from traces.report import event, event_line
 from traces.verdict import NOT_CHECKED, VIOLATED
 from traces.watch.finality import EARLY
 from traces.watch.ledger import Finding
-from traces.watch.watching import Step, Watch
+from traces.watch.watching import BatchOutcome, Watch
 
 PENDING = "pending"
 ENDED = {"close": "closed", "crash": "crashed"}
@@ -28,7 +28,7 @@ ENDED = {"close": "closed", "crash": "crashed"}
 MOST_TOLD, LAST_TOLD = 3, 6
 
 
-def lines(watch: Watch, step: Step) -> Iterator[tuple[str, str]]:
+def lines(watch: Watch, step: BatchOutcome) -> Iterator[tuple[str, str]]:
     """What happened in one batch: a word that says what kind it is, and the rest."""
     for process in step.batch.began:
         yield "began", process.name
@@ -101,7 +101,7 @@ def write_json(watch: Watch, path: Path) -> None:
 
 
 @define
-class Log:
+class WatchLog:
     """One line for each thing that happens."""
 
     console: Console
@@ -109,7 +109,7 @@ class Log:
     def start(self, watch: Watch) -> None:
         """Nothing was read yet."""
 
-    def tell(self, watch: Watch, step: Step) -> None:
+    def tell(self, watch: Watch, step: BatchOutcome) -> None:
         """What this batch brought."""
         for kind, what in lines(watch, step):
             self.console.print(stamped(kind, what), soft_wrap=True)
@@ -135,7 +135,7 @@ class Screen:
         self._live.start()
         self._live.update(self._shown(watch), refresh=True)
 
-    def tell(self, watch: Watch, step: Step) -> None:
+    def tell(self, watch: Watch, step: BatchOutcome) -> None:
         """What this batch brought."""
         for kind, what in lines(watch, step):
             (self._verdicts if kind.isupper() else self._last).append(stamped(kind, what))

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
+from traces.columns import MutableColumns
 from traces.context import Context, Ints, context
 from traces.ingest.evidence import Evidence
 from traces.meta import Meta
@@ -16,9 +17,9 @@ from traces.names import Names
 from traces.schema import NONE, Op
 from traces.scopes import SCOPES
 from traces.watch.finality import EARLY, TO_COME
-from traces.watch.folder import Batch, Folder, Process
+from traces.watch.folder import Batch, Folder, FollowedProcess
 from traces.watch.ledger import Finding, Ledger, view
-from traces.watch.rows import Columns, Transactions, rows_of
+from traces.watch.rows import Transactions, rows_of
 from traces.watch.windows import ROWS, Windows
 
 _NOBODY: Ints = np.empty(0, np.int64)
@@ -26,7 +27,7 @@ _FILES = frozenset(("producers", "consumers"))
 
 
 @define
-class Step:
+class BatchOutcome:
     """What one batch brought."""
 
     batch: Batch
@@ -60,9 +61,9 @@ class Watch:
     def __attrs_post_init__(self) -> None:
         self.folder, self._windows = Folder(self.path), Windows(self.keep)
 
-    def step(self) -> Step:
+    def step(self) -> BatchOutcome:
         """Read what was appended, and judge again what it belongs to."""
-        step = Step(self.folder.look())
+        step = BatchOutcome(self.folder.look())
         for process, calls in step.batch.calls:
             file = process.source.path.name
             told = (self._transactions, process.made)
@@ -93,7 +94,7 @@ class Watch:
             missing.append(f"lines are missing in the file of {', '.join(sorted(holed))}")
         return missing
 
-    def _take(self, process: Process, columns: Columns) -> None:
+    def _take(self, process: FollowedProcess, columns: MutableColumns) -> None:
         self.rows += len(columns["op"])
         self._evidence.look_at(columns, members=_NOBODY, unanswered=_NOBODY)
         self._senders |= set(np.unique(columns["process"][columns["op"] == Op.SEND]).tolist())

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import define, field
 
-from traces.columns import Column, firsts
+from traces.columns import Column, MutableColumns, firsts
 from traces.context import Ints
 from traces.scopes import SCOPES
-from traces.watch.rows import Columns
 
-Key = tuple[str, int, int]  # the scope, and what its rows have in common
+WindowKey = tuple[str, int, int]  # the scope, and what its rows have in common
 
 #: So many rows are kept of each partition, and as many again come in before the oldest go.
 ROWS = 50_000
@@ -25,17 +24,17 @@ ROWS = 50_000
 class Window:
     """The rows of one key."""
 
-    pieces: list[Columns] = field(factory=list[Columns])
+    pieces: list[MutableColumns] = field(factory=list[MutableColumns])
     rows: int = 0
 
-    def add(self, piece: Columns, keep: int) -> None:
+    def add(self, piece: MutableColumns, keep: int) -> None:
         """Rows that came in; the oldest go when there are too many."""
         self.pieces.append(piece)
         self.rows += len(piece["op"])
         if self.rows > 2 * keep:
             self._drop(keep)
 
-    def columns(self) -> Columns:
+    def columns(self) -> MutableColumns:
         """All rows as one."""
         if len(self.pieces) > 1:
             first, *_ = self.pieces
@@ -57,11 +56,11 @@ class Windows:
     """The windows of a run, and which of them have changed."""
 
     keep: int = ROWS
-    by_key: dict[Key, Window] = field(factory=dict[Key, Window])
-    changed: set[Key] = field(factory=set[Key])
-    _of_transactions: dict[int, set[Key]] = field(factory=dict[int, set[Key]])
+    by_key: dict[WindowKey, Window] = field(factory=dict[WindowKey, Window])
+    changed: set[WindowKey] = field(factory=set[WindowKey])
+    _of_transactions: dict[int, set[WindowKey]] = field(factory=dict[int, set[WindowKey]])
 
-    def add(self, columns: Columns) -> None:
+    def add(self, columns: MutableColumns) -> None:
         """New rows, each to the keys that it belongs to."""
         for name, scope in SCOPES.items():
             wanted = np.flatnonzero(scope.wanted(columns))
@@ -80,7 +79,7 @@ class Windows:
         """The configuration is another."""
         self.changed |= set(self.by_key)
 
-    def _put(self, key: Key, piece: Columns) -> None:
+    def _put(self, key: WindowKey, piece: MutableColumns) -> None:
         self.by_key.setdefault(key, Window()).add(piece, self.keep)
         self.changed.add(key)
         for process in np.unique(piece["process"][piece["txn"] >= 0]):

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from traces.importers.cli import import_
-from traces.importers.otel import NAMES, Known, id_of_traceparent, import_otel
+from traces.importers.otel import NAMES, SpanSettings, id_of_traceparent, import_otel
 from traces.ingest.run import read_trace
 
 Span = dict[str, Any]
@@ -135,7 +135,7 @@ def test_lines_of_the_collectors_file_are_read_one_by_one(tmp_path: Path) -> Non
 @pytest.mark.parametrize("everything", [True, False])
 def test_spans_are_samples_unless_somebody_says_otherwise(tmp_path: Path, everything: bool) -> None:
     made = span(NEW, "aa", operation="send", topic="orders", partition="0", offset=0)
-    known = Known(all_spans=everything, acks="all")
+    known = SpanSettings(all_spans=everything, acks="all")
     import_otel([written(tmp_path, document(made))], tmp_path / "run", known)
     run = read_trace(tmp_path / "run")
     assert run.meta.complete is False

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from traces.cli import check
 from traces.importers.cli import import_
-from traces.importers.verifiable import Known, id_of_value, import_verifiable
+from traces.importers.verifiable import ToolSettings, id_of_value, import_verifiable
 from traces.ingest.run import read_trace
 from traces.problems import BadInput
 
@@ -133,7 +133,7 @@ def test_a_log_that_was_cut_off_stays_cut_off(tmp_path: Path) -> None:
 
 def test_verbose_records_belong_to_the_poll_that_is_printed_after_them(tmp_path: Path) -> None:
     events = (read(0, "0"), read(1, "1"), consumed((2, 0, 1)), committed(2), STOPPED)
-    known = Known(group="g", isolation="read_committed")
+    known = ToolSettings(group="g", isolation="read_committed")
     import_verifiable([log(tmp_path, "c.log", *events)], tmp_path / "run", known)
     poll, commit, close = lines(tmp_path / "run", "c#0")
     assert [(r["offset"], r["id"]) for r in poll["records"]] == [(0, "0"), (1, "1")]
@@ -184,7 +184,7 @@ def quiet_consumer(*offsets: int, at: tuple[int, ...] = (10, 20, 30)) -> list[Ev
 
 def judged_run(tmp_path: Path, *events: Event) -> tuple[int, dict[str, str], str]:
     """The exit code of `highwater check`, what it says of each promise, and all its words."""
-    import_verifiable([log(tmp_path, "c.log", *events)], tmp_path / "run", Known(group="g"))
+    import_verifiable([log(tmp_path, "c.log", *events)], tmp_path / "run", ToolSettings(group="g"))
     meta, out = tmp_path / "run" / "meta.json", tmp_path / "said.json"
     safe = {"t": {"unclean_leader_election": False, "min_insync_replicas": 2}}
     meta.write_bytes(orjson.dumps(orjson.loads(meta.read_bytes()) | {"topics": safe}))
@@ -279,7 +279,7 @@ def test_logs_of_one_name_are_processes_of_their_own(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         sources.append(log(tmp_path / folder, "p.log", sent(0, 0, f"{folder}."), STOPPED))
-    import_verifiable(sources, tmp_path / "run", Known(acks="all"))
+    import_verifiable(sources, tmp_path / "run", ToolSettings(acks="all"))
     run = read_trace(tmp_path / "run")
     assert run.meta.producer("p#1").acks == "all"
     assert run.warnings == []

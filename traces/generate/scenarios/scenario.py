@@ -22,7 +22,7 @@ MS = 1_000_000
 ALL = slice(None)
 NOWHERE = np.array([NONE])
 COMMITTED, EVERYTHING = int(Isolation.READ_COMMITTED), int(Isolation.READ_UNCOMMITTED)
-Columns = dict[str, Any]
+ScenarioBlock = dict[str, Any]
 
 
 @define(slots=False)
@@ -32,7 +32,7 @@ class Scenario:
     plan: Plan
     clients: Clients
     number: int  # of the generation
-    blocks: dict[str, Columns] = field(factory=dict[str, Columns])
+    blocks: dict[str, ScenarioBlock] = field(factory=dict[str, ScenarioBlock])
 
     topic: ClassVar[str]
     settings: ClassVar[Mapping[str, Any]] = {}  # of the topic
@@ -87,7 +87,11 @@ class Scenario:
     def add(self, name: str, op: Op, process: Any, inv: Any, partition: Any, **more: Any) -> None:
         """A block of rows, one for each of these partitions."""
         partition = np.asarray(partition, np.int64)
-        columns: Columns = {"ret": np.asarray(inv) + 500, "outcome": int(Outcome.OK), "flags": 0}
+        columns: ScenarioBlock = {
+            "ret": np.asarray(inv) + 500,
+            "outcome": int(Outcome.OK),
+            "flags": 0,
+        }
         topic = np.where(partition == NONE, NONE, self.number_of_topic)
         columns |= {"process": process, "inv": inv, "op": int(op), "topic": topic}
         columns |= {"partition": partition, "order": np.arange(len(partition))} | more
@@ -102,7 +106,12 @@ class Scenario:
         self.add(name, op, **fields)
 
     def poll(
-        self, name: str, phase: int, who: Mapping[str, Any], records: Columns, log: tuple[int, int]
+        self,
+        name: str,
+        phase: int,
+        who: Mapping[str, Any],
+        records: ScenarioBlock,
+        log: tuple[int, int],
     ) -> None:
         """Somebody is given records, and fields where the log begins and ends."""
         fields = {"node": LEADER} | dict(who) | {"isolation": COMMITTED, "epoch": 1}
@@ -150,12 +159,12 @@ class Scenario:
         """The ids of records: those of a partition stand together."""
         return ((self.number_of_topic << 8 | np.asarray(partition)) << 32) + offset
 
-    def records(self, chosen: Bools | slice = ALL) -> Columns:
+    def records(self, chosen: Bools | slice = ALL) -> ScenarioBlock:
         """What rows say about these records, or about all."""
         partition, offset = self.partition[chosen], self.offset[chosen]
         return {"partition": partition, "offset": offset} | self.known(partition, offset)
 
-    def known(self, partition: Any, offset: Any) -> Columns:
+    def known(self, partition: Any, offset: Any) -> ScenarioBlock:
         """What is at an offset."""
         id = self.ids(partition, offset)
         return {"id": id, "hash": payload(id)}
@@ -205,7 +214,7 @@ class Scenario:
                 "latest", Op.LATEST, who, self.afterwards(12, late), self.partitions, offset=end
             )
 
-    def transaction(self, name: str, ordinal: int, begin: int, end: int) -> Columns:
+    def transaction(self, name: str, ordinal: int, begin: int, end: int) -> ScenarioBlock:
         """A committed transaction from phase `begin` to `end`; what its rows say of it."""
         tid = self.clients.names.transactional_ids.number(name)
         named = {"process": self.producer(name, transaction_timeout_ms=10_000)}
