@@ -80,7 +80,7 @@ _LINES = {
     "placed_poll": "`poll` that returned records, of consumers that ever tell the replica",
     "watched_poll": "`poll` that returned records, of consumers that ever tell watermarks",
     "settling": "`poll` of who tells last stable offsets",
-    "polled": "`poll` inside a transaction of its process",
+    "polled": "`poll` of who has transactions, too",
     "named": "`send` inside a transaction",
     "static": "`assigned` and `commit` of members that ever tell their instance",
     "shared": "`acquire` and `acknowledge`",

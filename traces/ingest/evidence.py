@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import Bools, IntColumns, calls, firsts, last_upto
+from traces.columns import Bools, IntColumns, calls, firsts
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
@@ -48,13 +48,6 @@ def _answered(columns: IntColumns) -> Bools:
 def _given(columns: IntColumns) -> Bools:
     """Records that polls returned."""
     return columns["topic"] != NONE
-
-
-def _in_transaction(columns: IntColumns) -> Bools:
-    """Rows between the beginning of a transaction and its end, in the order of their process."""
-    begun = calls(columns, Op.TXN_BEGIN)
-    last = last_upto(begun | calls(columns, Op.TXN_COMMIT, Op.TXN_ABORT))
-    return (last >= 0) & begun[last] & (columns["process"][last] == columns["process"])
 
 
 @frozen
@@ -118,7 +111,7 @@ FIELDS: Mapping[str, RequiredFields] = {
     "placed_mark": _kind("MARK", "node"),
     "placed_start": _kind("LOG_START", "node"),
     "settling": _kind(_POLLED, "last_stable", _answered),
-    "polled": _kind("POLL", "txn", _in_transaction),
+    "polled": _kind("POLL", "txn"),
     "named": _kind("SEND", "tid", lambda columns: columns["txn"] >= 0),
     "subscribe": _kind("SUBSCRIBE", "topic group"),
     "static": _kind("ASSIGNED COMMIT", "instance group inv ret"),
@@ -140,6 +133,7 @@ MARKED: Mapping[str, str] = {
     "watching": "watches",
     "starting": "starts",
     "settling": "stability",
+    "polled": "transacts",
 }
 TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
@@ -149,6 +143,7 @@ TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
     "watches": lambda c: calls(c, Op.MARK),
     "starts": lambda c: calls(c, Op.LOG_START),
     "stability": lambda c: calls(c, Op.LAST_STABLE),
+    "transacts": lambda c: calls(c, Op.TXN_BEGIN),
 }
 # What is missing if a producer may have sent what nobody tells.
 SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
