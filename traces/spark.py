@@ -19,13 +19,13 @@ from traces.blocks import BORDER_COLUMNS, Cuts
 from traces.columns import Columns
 from traces.context import Context
 from traces.cutting import LIMITS, STATISTICS_DDL, STRETCHES, STRETCHES_DDL, Limits
+from traces.frames import Layout
 from traces.kernel import FINDINGS, FINDINGS_DDL, chosen, columns_of, judge
 from traces.packed_batches import PACKED_BATCHES_DDL, Packer, unpack
 from traces.problems import Problems
 from traces.schema import wrong_columns
 from traces.scopes import SCOPES
 from traces.splits import Split, SplitPlan, read, splits_of
-from traces.table import from_arrow
 
 ROWS_OF_A_BUCKET = 250_000
 BUCKETS_OF_A_TASK = 8  # where the number of rows is not known
@@ -120,8 +120,8 @@ def over(
         return parts.mapInArrow(_files(step, plan, names, keep, calls), ddl)
     refuse_other_tables(ops)
     mine = ops if calls is None else ops.where(F.col("op").isin([int(op) for op in calls]))
-    held = [name for name in names if name in ops.columns]
-    return mine.select(*held).mapInArrow(_rows(step, names), ddl)
+    layout = Layout.of(ops, names)
+    return layout.packed(mine).mapInArrow(_rows(step, layout, names), ddl)
 
 
 def refuse_other_tables(ops: DataFrame) -> None:
@@ -157,9 +157,9 @@ def _files(
     return work
 
 
-def _rows(step: Work, names: Sequence[str]) -> BatchStep:
+def _rows(step: Work, layout: Layout, names: Sequence[str]) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        return step(from_arrow(batch, names) for batch in batches if batch.num_rows)
+        return step(layout.unpacked(batch, names) for batch in batches if batch.num_rows)
 
     return work
 

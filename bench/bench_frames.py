@@ -1,0 +1,48 @@
+"""What a table costs as a DataFrame, against the same files read by the workers themselves.
+
+Usage: python bench/bench_frames.py [--messages N]
+
+CPU-seconds of all processes together, of the twelve checks that every user asks first. Spark is
+warm: each is done twice, and the second time counts.
+"""
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+
+from bench.measuring import conditions, spent
+from traces.generate.plan import Plan
+from traces.generate.write import Generated, context_in, write_parquet
+from traces.kernel import CORE
+from traces.session import session
+from traces.spark import find, read_ops
+
+SEED = 7
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=230_000, help="a million rows")
+    given = parser.parse_args()
+    print(conditions())
+    scratch = Path(tempfile.mkdtemp(prefix="highwater-bench-"))
+    try:
+        made = Generated(Plan(given.messages, SEED, anomalies={}, scenarios=False))
+        write_parquet(made, scratch / "run")
+        ops, contexts = str(scratch / "run" / "ops"), {0: context_in(scratch / "run")}
+        print(f"{made.rows:,} rows")
+        with session(memory="4g") as spark:
+            for name in ("read_ops", "DataFrame") * 2:
+                frame = spark.read.parquet(ops) if name == "DataFrame" else read_ops(spark, ops)
+                found, cost = spent(
+                    lambda frame=frame: find(frame, contexts, CORE, limits=None).collect()
+                )
+                assert not [row for row in found if row["found"]]
+                print(f"  {name:<10}{cost.cpu:6.2f} CPU-s{cost.wall:6.1f} s")
+    finally:
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
