@@ -104,6 +104,8 @@ class GroupMember(Consumer):
 
     def _give_up(self, now: int) -> None:
         """Who does not answer in time is not asked any more: the connection counts as gone."""
+        if not self.asked_for:
+            return
         patience = self._patience_ms()
         late = [number for number, one in self.asked_for.items() if now - one.at_ms > patience]
         if late:

@@ -21,6 +21,7 @@ from refimpl.machines.replica_log import Appended
 from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.storage.batch import CRC_FROM, BatchHeader, Record, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
+from refimpl.storage.coordinator_records import CoordinatorRecord
 from refimpl.storage.crash_disk import CrashDisk, Inode
 from refimpl.storage.disk import Disk
 from refimpl.storage.guarded_disk import GuardedDisk
@@ -64,10 +65,16 @@ def decoded(header: BatchHeader, record: Record) -> StoredValue:
 
 @define(eq=False)
 class Opener:
-    """Opens batches, each content once: all that the CRC covers is the same in every replica."""
+    """Opens batches, each content once: all that the CRC covers is the same in every replica.
+
+    `keyed` are the records of coordinators, with their offsets in the batch.
+    """
 
     known: dict[bytes, tuple[tuple[int, StoredValue], ...]] = field(
         factory=dict[bytes, tuple[tuple[int, StoredValue], ...]]
+    )
+    keyed: dict[bytes, Sequence[tuple[int, CoordinatorRecord]]] = field(
+        factory=dict[bytes, Sequence[tuple[int, CoordinatorRecord]]], repr=False
     )
 
     def __call__(self, data: bytes) -> Iterator[tuple[int, LogRecord]]:
@@ -114,13 +121,14 @@ class SimulatedLog(PartitionReplicaLog):
     what is cut off is forgotten. At the end of a run everything is read anew.
     """
 
+    opener: Opener = field(kw_only=True)
     known: list[LogRecord] = field(factory=list[LogRecord])
 
     @property
     def records(self) -> Sequence[LogRecord]:
         """The records from `start` on."""
-        known = self.known
-        if len(known) < self.end - self.start:
+        known, log = self.known, self.log
+        if len(known) < log.local.end_offset - log.log_start_offset:
             unread = PartitionReplicaLog.records.__get__(self)
             if _works(self.log.disk):
                 known += unread[len(known) :]
@@ -149,6 +157,16 @@ class SimulatedLog(PartitionReplicaLog):
         data = batch if isinstance(batch, bytes) else encoded(batch)
         return PartitionReplicaLog.append(self, epoch, data)
 
+    def keyed_in(
+        self, header: BatchHeader, batch: bytes
+    ) -> Sequence[tuple[int, CoordinatorRecord]]:
+        """The records of a coordinator in one batch, read once."""
+        body, base, known = batch[CRC_FROM:], header.base_offset, self.opener.keyed
+        if body not in known:
+            found = PartitionReplicaLog.keyed_in(self, header, batch)
+            known[body] = [(offset - base, record) for offset, record in found]
+        return [(base + delta, record) for delta, record in known[body]]
+
 
 @define(eq=False)
 class CrashingLogs(FileLogs):
@@ -172,7 +190,7 @@ class CrashingLogs(FileLogs):
 
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log as a replica knows it."""
-        return SimulatedLog(log, self.now_ms, self.opener, SIZE)
+        return SimulatedLog(log, self.now_ms, self.opener, SIZE, opener=self.opener)
 
     @property
     def broken(self) -> bool:

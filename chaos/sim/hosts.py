@@ -184,17 +184,17 @@ class BrokerHost:
         timeline.at(timeline.now + self.down_for, self.id, RESTART)
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
-        watchers, process = self._watchers, len(self.nodes)
+        id, watchers, due = self.id, self._watchers, self._timeline.due
         for output in outputs:
             kind = output.__class__
             if kind is Timer:
-                timer = named(ProcessTimer, (process, output))
-                self._timeline.at(output[0], self.id, timer)
+                timer = named(ProcessTimer, (len(self.nodes), output))
+                due[output[0]].append((id, timer))
             elif kind is Response or kind is Request:
                 self._send(output)
             elif watching := watchers.get(kind):
                 for watcher in watching:
-                    watcher(self.id, output)
+                    watcher(id, output)
             elif kind is Stopped:
                 self._stopped()
             elif kind is StorageFailed:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import overload
 
 from attrs import define
@@ -9,7 +10,7 @@ from attrs import define
 from refimpl.broker.memory_records import MemoryRecords, Opened, as_bytes, whole
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
 from refimpl.named import named
-from refimpl.storage.batch import Buffer, decode_records, encode_batch
+from refimpl.storage.batch import BatchHeader, Buffer, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.coordinator_records import (
     GROUP_RECORDS,
@@ -143,16 +144,20 @@ class PartitionReplicaLog:
         end = start
         for header, batch in whole(records.data):
             end = header.next_offset
-            if header.is_control:
-                continue
-            for one in decode_records(batch):
-                if one.offset < start or one.key is None:
-                    continue
-                try:
-                    found.append((one.offset, read_record(GROUP_RECORDS, one.key, one.value)))
-                except UnknownRecordType:
-                    continue
+            if not header.is_control:
+                found += [one for one in self.keyed_in(header, batch) if one[0] >= start]
         return found, end
+
+    def keyed_in(
+        self, header: BatchHeader, batch: bytes
+    ) -> Sequence[tuple[int, CoordinatorRecord]]:
+        """The records of a coordinator in one batch; those of newer brokers are left out."""
+        found: list[tuple[int, CoordinatorRecord]] = []
+        for one in decode_records(batch):
+            if one.key is not None:
+                with suppress(UnknownRecordType):
+                    found.append((one.offset, read_record(GROUP_RECORDS, one.key, one.value)))
+        return found
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of the record at this offset, -1 for none."""

@@ -108,9 +108,11 @@ class CrashDisk(MemoryDisk):
     def rename(self, old: str, new: str) -> None:
         """Give a file or a folder another name."""
         self._step("rename", old)
+        is_folder = old in self.directories
         super().rename(old, new)
-        for path in [p for p in self.inodes if p == old or p.startswith(f"{old}/")]:
-            self.inodes[new + path[len(old) :]] = self.inodes.pop(path)
+        inodes, inside = self.inodes, f"{old}/"
+        for path in [p for p in inodes if p.startswith(inside)] if is_folder else (old,):
+            inodes[new + path[len(old) :]] = inodes.pop(path)
         self._name_changed(new)
 
     def delete(self, path: str) -> None:

@@ -156,12 +156,13 @@ class MemoryDisk:
 
     def list_files(self, folder: str) -> dict[str, int]:
         """The files in a folder."""
-        self._must_have_folder(f"{folder}/" if folder else "")
-        start = len(folder) + 1 if folder else 0
+        prefix = f"{folder}/" if folder else ""
+        self._must_have_folder(prefix)
+        start = len(prefix)
         return {
             path[start:]: len(content)
             for path, content in self.files.items()
-            if path.rpartition("/")[0] == folder
+            if path.startswith(prefix) and "/" not in path[start:]
         }
 
     def folders(self) -> list[str]:

@@ -63,6 +63,8 @@ class LocalLog:
 
     def number_of(self, offset: int) -> int:
         """Which segment an offset belongs to; the first one for offsets before the log."""
+        if offset >= self.segments[-1].base_offset:
+            return len(self.segments) - 1
         number = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
         return max(number - 1, 0)
 
