@@ -3,6 +3,7 @@
 This is how TLC takes them. There are no primed variables to solve for: each is given its value.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -36,8 +37,12 @@ def _shown(value: Value) -> str:
     return str(list(value.of.values())) if isinstance(value, Fun) else str(value)
 
 
-def steps_of_next(ev: Evaluator) -> list[Step]:
-    r"""Next, split as TLC splits it: each disjunct, for each value of its leading \E."""
+def steps_of_next(ev: Evaluator, alike: str | None = None) -> list[Step]:
+    r"""Next, split as TLC splits it: each disjunct, for each value of its leading \E.
+
+    With `alike`, the name of a set whose elements no rule tells apart, only the first of those
+    steps that differ by a renaming of its elements.
+    """
     found: list[Step] = []
     nothing: Env = {}
     for disjunct in ev.tree.definition("Next").body(ev.tree).args:
@@ -47,10 +52,29 @@ def steps_of_next(ev: Evaluator) -> list[Step]:
         if call.op != "call":
             raise InputError("a disjunct of Next is no action: name it, so that it can be told")
         action: Definition = call.ref
+        named = _bound_to(disjunct, alike) if quantified and alike else ()
         for given, env in bindings:
+            if not _is_first([env[name] for name in named]):
+                continue
             args = tuple(ev.value(one, env, {}, None) for one in call.args)
             found.append(Step(action.name, args, call, env, given))
     return found
+
+
+def _bound_to(quantified: Node, name: str) -> tuple[str, ...]:
+    """The bound symbols that range over a definition of this name."""
+    return tuple(
+        symbol
+        for symbols, over in quantified.bounds
+        if over.op == "call" and over.ref.name == name
+        for symbol in symbols
+    )
+
+
+def _is_first(elements: Sequence[Value]) -> bool:
+    """Whether numbers from 1 on appear in their order: of all renamings the first."""
+    seen = list(dict.fromkeys(elements))
+    return seen == list(range(1, len(seen) + 1))
 
 
 def taken(ev: Evaluator, step: Step, state: State) -> list[Branch]:

@@ -122,7 +122,7 @@ def tasks(
 def _of(folder: str, proof: Proof, *, full: bool, necessary: bool) -> list[Task]:
     found = [Task(folder, proof, Kind.FAITHFUL, full=full)]
     scopes = [*proof.scopes, *(proof.full if full else ())]
-    found += [Task(folder, proof, Kind.INDUCTIVE, scope) for scope in scopes]
+    found += [Task(folder, proof, Kind.INDUCTIVE, scope, full=full) for scope in scopes]
     found += [
         Task(folder, proof, Kind.CONTROL, proof.control_scope, control)
         for control in proof.controls
@@ -157,6 +157,8 @@ def _question(proof: Proof, scope: Scope) -> Question:
 def _asked(task: Task, tree: SpecTree, scope: Scope, proof: Proof | None = None) -> Answer:
     ev = _evaluator(task, tree, scope)
     question = _question(proof or task.proof, scope)
+    if not task.full:
+        question = evolve(question, alike=task.proof.alike)
     if task.kind is not Kind.INDUCTIVE:
         question = evolve(question, vacuity=False)
     return Prover(ev, shapes_of(ev, task.proof.ranges), question).run()

@@ -37,6 +37,9 @@ class Question:
     two_state: tuple[str, ...] = ()
     vacuity: bool = True
     """Whether to ask which steps can be taken."""
+    alike: str | None = None
+    """A set whose elements no rule tells apart: of the steps that a renaming of them makes the
+    same one is asked."""
     seconds: float = 60.0
     """The limit of each question to z3, in seconds of its own clock."""
 
@@ -90,6 +93,10 @@ class Prover:
         self.solver.add(*given)
         self.solver.add(*_terms(ev.constants))
         self.invariant = {name: ev.define(name, self.state) for name in question.invariant}
+        tree = ev.tree
+        self.reads = {
+            name: tree.variables_in(tree.definition(name).body(tree)) for name in question.invariant
+        }
         self.answer = Answer()
 
     def run(self, on_step: Callable[[Step], None] = lambda _: None) -> Answer:
@@ -99,7 +106,7 @@ class Prover:
             self.solver.add(formula)
         for name in self.question.promises:
             self._show(PROMISE, PROMISE, name, self.ev.define(name, self.state), None)
-        for step in steps_of_next(self.ev):
+        for step in steps_of_next(self.ev, self.question.alike):
             on_step(step)
             self._step(step)
         return self.answer
@@ -118,7 +125,9 @@ class Prover:
         alive = False
         for condition, behind in taken(self.ev, step, self.state):
             fits: list[Bool] = []
-            after = {name: shape.fit(behind[name], fits) for name, shape in self.shapes.items()}
+            changed = {name for name in self.shapes if behind[name] is not self.state[name]}
+            fitted = {name: self.shapes[name].fit(behind[name], fits) for name in sorted(changed)}
+            after = {**self.state, **fitted}
             self.solver.push()
             self.solver.add(condition, step.given)
             alive = alive or (self.question.vacuity and self.solver.check() == z3.sat)
@@ -126,14 +135,16 @@ class Prover:
                 whole = conjunction(*fits)
                 self._show(step.action, str(step), RANGES, whole, after)
                 self.solver.add(whole)
-            self._keeps(step, after)
+            self._keeps(step, after, changed)
             self.solver.pop()
         answer.taken[step.action] += alive
 
-    def _keeps(self, step: Step, after: Mapping[str, Value]) -> None:
+    def _keeps(self, step: Step, after: Mapping[str, Value], changed: set[str]) -> None:
         # One counterexample for each action and conjunct is enough; z3 takes long to find them.
         failed = {one.conjunct for one in self.answer.failures if one.action == step.action}
-        goals = {name: self.ev.define(name, after) for name in self.question.invariant}
+        # A conjunct that reads nothing of what has changed says what is assumed already.
+        touched = [name for name, reads in self.reads.items() if reads & changed]
+        goals = {name: self.ev.define(name, after) for name in touched}
         goals |= {name: self.ev.define(name, self.state, after) for name in self.question.two_state}
         goals = {name: goal for name, goal in goals.items() if name not in failed}
         # One question for all conjuncts; one by one only to name what broke.

@@ -53,6 +53,7 @@ class Definition:
     source: ET.Element | None
     _body: Node | None = None
     primed: bool | None = None
+    reads: frozenset[str] | None = None
 
     def body(self, tree: "Tree") -> Node:
         """The body, read when it is needed first."""
@@ -150,6 +151,19 @@ class Tree:
         if called.primed is None:
             called.primed = self.speaks_of_next(called.body(self))
         return called.primed
+
+    def variables_in(self, node: Node) -> frozenset[str]:
+        """The state variables that the value of an expression may depend on."""
+        if node.op == "variable":
+            return frozenset({node.ref})
+        parts = [*node.args, *(over for _, over in node.bounds)]
+        found = frozenset[str]().union(*map(self.variables_in, parts))
+        if node.op != "call":
+            return found
+        called: Definition = node.ref
+        if called.reads is None:
+            called.reads = self.variables_in(called.body(self))
+        return found | called.reads
 
     def numeral(self, xml: ET.Element) -> Node:
         return Node("number", (), int(_text(xml, "IntValue")))

@@ -71,6 +71,8 @@ class Proof:
     two_state: tuple[str, ...] = ()
     full: tuple[Scope, ...] = ()
     constants: Scope = field(factory=dict[str, Any])
+    alike: str | None = None
+    """A set of numbers 1..N whose elements no rule tells apart; `--full` does not rely on it."""
     dead: tuple[str, ...] = ()
     """Actions that these constants forbid; every other one must be possible."""
     control_scope: Scope = field(factory=dict[str, Any])

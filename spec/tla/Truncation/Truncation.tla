@@ -45,8 +45,10 @@ CONSTANTS
 ASSUME Rule \in {"hw", "kip101", "kip279", "kip320nofence", "kip320"}
 
 (* Lossy: "none"; "outside", a replica that is not in the ISR (its disk was *)
-(* replaced); "any", the page cache of any replica (DurableIsr studies it). *)
-ASSUME Lossy \in {"none", "outside", "any"}
+(* replaced); "registered", the same, and a broker that starts again hears  *)
+(* of no decision that was made before (KIP-380); "any", the page cache of  *)
+(* any replica (DurableIsr studies it).                                     *)
+ASSUME Lossy \in {"none", "outside", "registered", "any"}
 
 (* ResetFollowers:                                                          *)
 (*   "always"    with every leader epoch                                    *)
@@ -369,13 +371,15 @@ Restart(r, checkpoint, kept) ==
     /\ kept <= LogEnd(r)
     /\ Lossy = "none" => kept = LogEnd(r)
     /\ (Lossy = "outside" /\ r \in Decided.isr) => kept = LogEnd(r)
+    /\ (Lossy = "registered" /\ r \in Decided.isr) => kept = LogEnd(r)
+    /\ epoch' = [epoch EXCEPT ![r] = IF Lossy = "registered" THEN Current ELSE @]
     /\ log' = [log EXCEPT ![r] = Take(@, kept)]
     /\ highWatermark' = [highWatermark EXCEPT ![r] = checkpoint]
     /\ Forget(r, {})
     /\ up' = up \ {r}
     /\ late' = LeavesBehind(r)
     /\ incarnation' = [incarnation EXCEPT ![r] = @ + 1]
-    /\ UNCHANGED <<epoch, leaderAndIsr, answers, committed>>
+    /\ UNCHANGED <<leaderAndIsr, answers, committed>>
 
 Next ==
     \/ \E l \in Replicas : Write(l)
