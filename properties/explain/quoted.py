@@ -13,6 +13,8 @@ PROMISES = CHECKOUT / "docs" / "promises.toml"
 KAFKA = CHECKOUT / "docs" / "kafka-diff.md"
 
 
+_TYPES = re.compile(r"^ *\\\* @type(?:Alias)?: .*\n", re.MULTILINE)
+"""What only a type checker reads."""
 _LINK = re.compile(r"\[(`[^`]+`)\]\[[\w.]+\]")
 """A symbol of Kafka with its line."""
 
@@ -30,12 +32,14 @@ def definition(module: str, name: str, tree: SpecTree) -> Quote | None:
     """A TLA+ definition with the comment above it, up to the next empty line; None if the module
     itself does not define it."""
     file = tree.folder(module) / f"{module}.tla"
-    pattern = rf"((?:^\(\*.*\*\)\n)*)^{re.escape(name)}(?:\(.*\))? ==(?:.*\n)(?:^(?! *$).*\n)*"
+    above = r"(?:^\(\*.*\*\)\n|^\\\* @.*\n)*"
+    pattern = rf"{above}^{re.escape(name)}(?:\(.*\))? ==(?:.*\n)(?:^(?! *$).*\n)*"
     text = file.read_text(encoding="utf-8")
     found = re.search(pattern, text, re.MULTILINE)
     if found is None:
         return None
-    return Quote(file, text.count("\n", 0, found.start()) + 1, found.group().rstrip())
+    quoted = _TYPES.sub("", found.group()).rstrip()
+    return Quote(file, text.count("\n", 0, found.start()) + 1, quoted)
 
 
 @frozen

@@ -23,9 +23,11 @@ from properties.tla.verdicts import ApalacheCheck
 IMAGE_VARIABLE = "HIGHWATER_APALACHE_IMAGE"
 DEFAULT_IMAGE = "apalache/mc"
 _MOUNTED = "/var/apalache"
-_OUTCOME = re.compile(r"The outcome is: (\w+)")
+_OUTCOME = re.compile(r"The outcome is: (\w+)|Type checker \[(\w+)\]")
 #: What each outcome means, and the exit code that must come with it.
-_MEANS = {"NoError": (Status.PASSED, 0), "Error": (Status.VIOLATED, 12)}
+_MEANS = {"NoError": (Status.PASSED, 0), "Error": (Status.VIOLATED, 12), "OK": (Status.PASSED, 0)}
+#: A message of Apalache's, of one line or more, ends with its level and the time.
+_MESSAGE = re.compile(r"(.+?)\s+([A-Z])@\d\d:\d\d:\d\d\.\d+\n", re.DOTALL)
 
 
 @frozen
@@ -70,7 +72,7 @@ class Runner:
 
 @frozen
 class Apalache:
-    """One symbolic check of a configuration: an invariant, from some states, so many steps deep."""
+    """One check of a configuration: an invariant, so many steps from some states, or types."""
 
     asked: ApalacheCheck
     tree: SpecTree = field(factory=SpecTree)
@@ -78,14 +80,16 @@ class Apalache:
 
     def check(self, module: str, cfg: str, limit_s: float) -> Outcome:
         """Run in a folder of its own, which holds copies of all modules: it finds them there."""
+        asked = self.asked.module or module
         scratch = Path(tempfile.mkdtemp(prefix="highwater-apalache-"))
         try:
             runner = Runner.find(scratch)
-            for file in self.tree.closure(module):
+            extending = [self.tree.folder(module) / f"{self.asked.module}.tla"]
+            for file in [*self.tree.closure(module), *(extending if self.asked.module else ())]:
                 shutil.copy(file, scratch)
             config = Config.read(self.tree.model(module, cfg))
             (scratch / "model.cfg").write_text(self._model(config), encoding="utf-8")
-            finished = runner.run(self._arguments(module), scratch, limit_s)
+            finished = runner.run(self._arguments(asked), scratch, limit_s)
             logs = "".join(log.read_text() for log in scratch.glob("**/detailed.log"))
             found = sorted(scratch.glob("out/**/violation.itf.json"))
             states = itf.steps(found[0].read_bytes()) if found else ()
@@ -98,6 +102,8 @@ class Apalache:
 
     def _arguments(self, module: str) -> tuple[str, ...]:
         asked = self.asked
+        if asked.inv is None:
+            return ("typecheck", "--out-dir=out", f"{module}.tla")
         options = ["--config=model.cfg", f"--inv={asked.inv}", f"--length={asked.length}"]
         options += [f"--init={asked.init}"] if asked.init else []
         return ("check", "--no-deadlock", *options, "--out-dir=out", f"{module}.tla")
@@ -116,11 +122,10 @@ def judge(finished: Finished, logs: str, asked: ApalacheCheck, limit_s: float) -
     if finished.timed_out:
         return outcome.because(Status.TIMED_OUT, finished.spent(limit_s))
     match = _OUTCOME.search(finished.output)
-    said = match[1] if match else None
+    said = (match[1] or match[2]) if match else None
     if said not in _MEANS:
-        tail = (finished.errors.strip() or finished.output.strip())[-2000:]
-        reason = f"Apalache's outcome is {said}" if said else f"Apalache has no outcome:\n{tail}"
-        return outcome.because(Status.FAILED, reason)
+        reason = f"Apalache's outcome is {said}" if said else "Apalache has no outcome"
+        return outcome.because(Status.FAILED, "\n".join([f"{reason}:", *_complaints(finished)]))
     status, code = _MEANS[said]
     if finished.code != code:
         reason = f"Apalache's outcome is {said}, but its exit code {finished.code} and not {code}"
@@ -131,3 +136,10 @@ def judge(finished: Finished, logs: str, asked: ApalacheCheck, limit_s: float) -
         return outcome.because(Status.FAILED, reason)
     violated = asked.inv if status is Status.VIOLATED else None
     return evolve(outcome, status=status, violated=violated)
+
+
+def _complaints(finished: Finished) -> list[str]:
+    """What Apalache calls an error, or else the end of what it said; the JVM warns meanwhile."""
+    messages = _MESSAGE.findall(finished.output)
+    errors = [text.strip() for text, level in messages if level == "E"]
+    return errors or [(finished.output.strip() or finished.errors.strip())[-2000:]]

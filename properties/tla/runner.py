@@ -37,7 +37,7 @@ class Job:
 
     @property
     def cfg(self) -> str:
-        return self.verdict.cfg + (f" ({self.apalache.inv}, Apalache)" if self.apalache else "")
+        return self.verdict.cfg + (f" ({self.apalache}, Apalache)" if self.apalache else "")
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ def jobs(targets: Sequence[str], tree: SpecTree, apalache: bool = False) -> list
         table = tables[module]
         rows = [table.row(cfg)] if cfg else table.verdicts
         for row in rows:
-            symbolic = [row.apalache] if apalache and row.apalache else []
+            symbolic = row.apalache if apalache else ()
             for job in (Job(table, row, asked) for asked in (None, *symbolic)):
                 chosen[job.name] = job
     for job in chosen.values():

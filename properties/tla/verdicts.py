@@ -14,6 +14,8 @@ from properties.tla.errors import InputError
 from properties.tla.specs import SpecTree
 
 TABLE = "verdicts.toml"
+#: What a row asks of Apalache if not an invariant.
+TYPES = "types"
 #: The figures that `highwater spec --update` may rewrite. Verdicts are for people to change.
 FIGURES = ("length", "distinct", "depth")
 
@@ -31,12 +33,22 @@ class Kind(Enum):
 
 @frozen
 class ApalacheCheck:
-    """A further check of the same configuration, symbolic and bounded in length only."""
+    """A further check by Apalache: of the types alone where it names no invariant.
 
-    inv: str
-    length: int
+    That of an invariant is symbolic, and bounded in length only; with `init` it starts from any
+    state of a definition instead of the initial ones, so that with length 1 it is inductive.
+    """
+
+    inv: str | None = None
+    length: int = 0
     init: str | None = None
+    module: str | None = None
+    """Where the definitions stand, if not in the module itself."""
     expect: Status = Status.PASSED
+
+    def __str__(self) -> str:
+        start = f" from {self.init}" if self.init else ""
+        return f"{self.inv}{start}" if self.inv else TYPES
 
 
 @frozen
@@ -54,7 +66,7 @@ class Verdict:
     kip: str | None = None
     jira: str | None = None
     note: str = ""
-    apalache: ApalacheCheck | None = None
+    apalache: tuple[ApalacheCheck, ...] = ()
 
 
 @frozen
@@ -155,7 +167,7 @@ def compare_symbolic(asked: ApalacheCheck, outcome: Outcome) -> list[Difference]
     if outcome.status in (asked.expect, Status.NOT_CHECKED):
         return []
     found = " ".join(filter(None, (outcome.status.value, outcome.reason)))
-    return [Difference("Apalache", f"{asked.expect.value} {asked.inv}", found)]
+    return [Difference("Apalache", f"{asked.expect.value} {asked}", found)]
 
 
 # ---------------------------------------------------------------------------- reading
@@ -265,17 +277,24 @@ def _row(path: Path, number: int, row: Any) -> Verdict:
     return verdict
 
 
-def _apalache(data: Mapping[str, Any], where: str) -> ApalacheCheck | None:
-    if "apalache" not in data:
-        return None
-    inner = _typed(data, "apalache", dict, where)
-    where = f"{where}apalache: "
-    _known(inner, ApalacheCheck, where)
+def _apalache(data: Mapping[str, Any], where: str) -> tuple[ApalacheCheck, ...]:
+    asked = _typed(data, "apalache", list, where, [])
+    return tuple(_symbolic(one, f"{where}apalache: ") for one in asked)
+
+
+def _symbolic(asked: Any, where: str) -> ApalacheCheck:
+    if asked == TYPES:
+        return ApalacheCheck()
+    if not isinstance(asked, dict):
+        raise InputError(f'{where}{asked!r} is neither "{TYPES}" nor a table')
+    data = cast("dict[str, Any]", asked)
+    _known(data, ApalacheCheck, where)
     return ApalacheCheck(
-        inv=_typed(inner, "inv", str, where),
-        length=_typed(inner, "length", int, where),
-        init=_typed(inner, "init", str, where, None),
-        expect=_one_of({"expect": "pass", **inner}, "expect", _EXPECT, where),
+        inv=_typed(data, "inv", str, where),
+        length=_typed(data, "length", int, where),
+        init=_typed(data, "init", str, where, None),
+        module=_typed(data, "module", str, where, None),
+        expect=_one_of({"expect": "pass", **data}, "expect", _EXPECT, where),
     )
 
 

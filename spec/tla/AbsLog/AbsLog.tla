@@ -9,19 +9,19 @@
 EXTENDS Logs
 
 CONSTANTS
-    Readers,      \* whoever looks at the log
-    Records,      \* what can be written into it
-    MaxLength,    \* a bound for the model
-    LossAllowed,  \* TRUE where the configuration permits that committed records vanish
-    Dropped       \* the rule that is left out, "none" as it should be
+    (* @type: Set(Int); *) Readers,      \* whoever looks at the log
+    (* @type: Set(Int); *) Records,      \* what can be written into it
+    (* @type: Int; *)      MaxLength,    \* a bound for the model
+    (* @type: Bool; *)     LossAllowed,  \* TRUE where the configuration permits that committed records vanish
+    (* @type: Str; *)      Dropped       \* the rule that is left out, "none" as it should be
 
 (* Dropped: "prefix", a reader sees something of its own; "suffix", what is  *)
 (* lost is replaced in the same step.                                       *)
 ASSUME Dropped \in {"none", "prefix", "suffix"}
 
 VARIABLES
-    committed,    \* the log
-    views         \* what each reader has in front of it
+    (* @type: Seq(Int); *)        committed,    \* the log
+    (* @type: Int -> Seq(Int); *) views         \* what each reader has in front of it
 
 vars == <<committed, views>>
 
@@ -36,7 +36,8 @@ Commit(record) ==
     /\ UNCHANGED views
 
 Seen(length) ==
-    IF Dropped = "prefix" THEN [i \in 1..length |-> 0] ELSE Take(committed, length)
+    IF Dropped = "prefix" /\ length > 0 THEN Append(Take(committed, length - 1), 0)
+    ELSE Take(committed, length)
 
 (* A reader looks: at any prefix, for the replica that answers may lag.     *)
 Observe(reader, length) ==

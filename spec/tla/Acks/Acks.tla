@@ -9,16 +9,16 @@
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
-    N,            \* replicas 1..N
-    MaxRecords,   \* bound: records sent
-    MaxFaults,    \* bound: faults
-    Faults,       \* which: "kill" keeps the log, "power" may lose its end, "depose" tells late
-    Acks,         \* what the producer waits for
-    MinIsr,       \* min.insync.replicas
-    RaisedTo,     \* what it is changed to during the run; MinIsr for no change
-    RaisedAtOnce, \* the leader knows of the change when the controller does
-    LastKnownLeader, \* Kafka 4.x: with ISR and ELR empty the last leader may lead again
-    Unclean       \* unclean.leader.election.enable
+    (* @type: Int; *)  N,            \* replicas 1..N
+    (* @type: Int; *)  MaxRecords,   \* bound: records sent
+    (* @type: Int; *)  MaxFaults,    \* bound: faults
+    (* @type: Str; *)  Faults,       \* which: "kill" keeps the log, "power" may lose its end, "depose" tells late
+    (* @type: Str; *)  Acks,         \* what the producer waits for
+    (* @type: Int; *)  MinIsr,       \* min.insync.replicas
+    (* @type: Int; *)  RaisedTo,     \* what it is changed to during the run; MinIsr for no change
+    (* @type: Bool; *) RaisedAtOnce, \* the leader knows of the change when the controller does
+    (* @type: Bool; *) LastKnownLeader, \* Kafka 4.x: with ISR and ELR empty the last leader may lead again
+    (* @type: Bool; *) Unclean       \* unclean.leader.election.enable
 
 ASSUME Acks \in {"0", "1", "all"}
 ASSUME Faults \in {"kill", "power", "depose"}
@@ -27,18 +27,18 @@ Replicas == 1..N
 None == 0
 
 VARIABLES
-    log,         \* per replica: the numbers of its records
-    up,          \* brokers that run
-    leader, isr, elr,   \* the controller's decision
-    lastKnown,   \* who led last, while nobody leads
-    deposed,     \* a broker that believes to lead still
-    minimum,     \* min.insync.replicas as the controller has it
-    leaderMin,   \* and as the leader has it
-    crashed,     \* brokers that are down and may have lost records
-    sent,        \* how many records were sent
-    acked,       \* ghost: the records that the producer was told are there
-    committed,   \* ghost: what was below the high watermark
-    faults
+    (* @type: Int -> Seq(Int); *) log,         \* per replica: the numbers of its records
+    (* @type: Set(Int); *)        up,          \* brokers that run
+    (* @type: Int; *) leader, (* @type: Set(Int); *) isr, (* @type: Set(Int); *) elr,   \* the controller's decision
+    (* @type: Int; *)             lastKnown,   \* who led last, while nobody leads
+    (* @type: Int; *)             deposed,     \* a broker that believes to lead still
+    (* @type: Int; *)             minimum,     \* min.insync.replicas as the controller has it
+    (* @type: Int; *)             leaderMin,   \* and as the leader has it
+    (* @type: Set(Int); *)        crashed,     \* brokers that are down and may have lost records
+    (* @type: Int; *)             sent,        \* how many records were sent
+    (* @type: Set(Int); *)        acked,       \* ghost: the records that the producer was told are there
+    (* @type: Seq(Int); *)        committed,   \* ghost: what was below the high watermark
+    (* @type: Int; *)             faults
 
 vars == <<log, up, leader, isr, elr, lastKnown, deposed, minimum, leaderMin, crashed, sent, acked, committed, faults>>
 

@@ -8,27 +8,28 @@
 EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS
-    M,              \* member ids 1..M
-    P,              \* partitions 1..P
-    MaxGeneration,  \* bound: generations
-    MaxOffset,      \* bound: committed offsets
-    MaxLog,         \* bound: changes that are not replicated
-    Statics,        \* of the ids, those of one static instance
-    Dropped,        \* as in ClassicGroup
-    WriteReplaced   \* that an instance has another id is written at once (KAFKA-10284)
+    (* @type: Int; *)      M,              \* member ids 1..M
+    (* @type: Int; *)      P,              \* partitions 1..P
+    (* @type: Int; *)      MaxGeneration,  \* bound: generations
+    (* @type: Int; *)      MaxOffset,      \* bound: committed offsets
+    (* @type: Int; *)      MaxLog,         \* bound: changes that are not replicated
+    (* @type: Set(Int); *) Statics,        \* of the ids, those of one static instance
+    (* @type: Str; *)      Dropped,        \* as in ClassicGroup
+    (* @type: Bool; *)     WriteReplaced   \* that an instance has another id is written at once (KAFKA-10284)
 
 VARIABLES
-    state, generation, leader, initial, phase, assignment, believes,  \* as in ClassicGroup
-    committed,   \* per partition: the offset that is committed
-    written,     \* the group as it was written last
-    log,         \* what each change that is not replicated has left
-    others,      \* such logs of coordinators before, which others may have that lead later
-    stable       \* what the last change that is replicated has left
+    (* @type: Str; *) state, (* @type: Int; *) generation, (* @type: Int; *) leader, (* @type: Bool; *) initial, (* @type: Int -> Str; *) phase, (* @type: Int -> Int; *) assignment, (* @type: Int -> Int; *) believes,  \* as in ClassicGroup
+    (* @type: Int -> Int; *)           committed,   \* per partition: the offset that is committed
+    (* @type: $written; *)             written,     \* the group as it was written last
+    (* @type: Seq(<<$written, Int -> Int>>); *) log,         \* what each change that is not replicated has left
+    (* @type: Set(Seq(<<$written, Int -> Int>>)); *) others,      \* such logs of coordinators before, which others may have that lead later
+    (* @type: <<$written, Int -> Int>>; *) stable       \* what the last change that is replicated has left
 
 G == INSTANCE ClassicGroup WITH
     owned <- [m \in 1..M |-> {}], commit <- [member |-> 0, partition |-> 0, generation |-> 0],
     Commits <- FALSE, Cooperative <- FALSE
 
+\* @typeAlias: written = {generation: Int, leader: Int, members: Set(Int), assignment: Int -> Int};
 Members == 1..M
 Partitions == 1..P
 Nobody == 0
@@ -83,6 +84,7 @@ IsCurrent(m, g) == m \in G!In(phase) /\ g = generation
 
 (* What a leader assigns is its own business; who is not there is given     *)
 (* nothing.                                                                 *)
+\* @type: (Int, Int, Int -> Int) => Bool;
 SyncLeader(m, g, to) ==
     /\ IsCurrent(m, g) /\ state = "CompletingRebalance" /\ leader = m
     /\ \A p \in Partitions : to[p] \in G!In(phase) \cup {Nobody}

@@ -8,23 +8,24 @@
 EXTENDS ClassicGroup
 
 CONSTANTS
-    LogEnd,       \* records in the partition
-    MaxProcessed, \* bound: how often a record is processed
-    CommitWhen,   \* "after" processing, "before" it, or what was "polled", as in ConsumerCommit
-    Revoking,     \* who gives the partition up of its own accord commits first what it may
-    Faults        \* members die, or fall silent; otherwise all come and go in good order, and
+    (* @type: Int; *)  LogEnd,       \* records in the partition
+    (* @type: Int; *)  MaxProcessed, \* bound: how often a record is processed
+    (* @type: Str; *)  CommitWhen,   \* "after" processing, "before" it, or what was "polled", as in ConsumerCommit
+    (* @type: Bool; *) Revoking,     \* who gives the partition up of its own accord commits first what it may
+    (* @type: Bool; *) Faults        \* members die, or fall silent; otherwise all come and go in good order, and
                   \* have processed what they were handed out, but for who commits what was polled
 
 ASSUME CommitWhen \in {"after", "before", "polled"} /\ P = 1
 
 VARIABLES
-    position,   \* per client: offset up to which it was handed records out
-    done,       \* per client: offset up to which it has processed
-    allowed,    \* per client: offset up to which its commits are answered
-    committed,  \* the group's committed offset
-    sent,       \* a commit under way: of which member, generation and offset
-    processed   \* ghost: how often each record was processed
+    (* @type: Int -> Int; *) position,   \* per client: offset up to which it was handed records out
+    (* @type: Int -> Int; *) done,       \* per client: offset up to which it has processed
+    (* @type: Int -> Int; *) allowed,    \* per client: offset up to which its commits are answered
+    (* @type: Int; *)        committed,  \* the group's committed offset
+    (* @type: $sent; *)      sent,       \* a commit under way: of which member, generation and offset
+    (* @type: Int -> Int; *) processed   \* ghost: how often each record was processed
 
+\* @typeAlias: sent = {member: Int, generation: Int, offset: Int};
 delivery == <<position, done, allowed, committed, sent, processed>>
 all == <<vars, delivery>>
 
@@ -41,6 +42,7 @@ DeliveryInit ==
     /\ processed = [o \in Records |-> 0]
 
 -----------------------------------------------------------------------------
+\* @type: $sent => Bool;
 Taken(c) ==
     /\ Rule("member") => c.member \in In(phase)
     /\ Rule("generation") => c.generation = generation
@@ -61,6 +63,7 @@ CommitsFirst(m) ==
 Follow(willing) ==
     LET first == {m \in willing : CommitsFirst(m)}
         from == IF first = {} THEN committed ELSE Offset(Least(first))
+        \* @type: (Int -> Int) => Int -> Int;
         start(old) == [m \in Members |-> IF 1 \in owned'[m] /\ ~Reads(m) THEN from
                                          ELSE IF 1 \in owned'[m] THEN old[m] ELSE 0]
     IN  /\ ~Faults => \A m \in Members : GivesUp(m) => done[m] = position[m] \/ CommitWhen = "polled"

@@ -11,13 +11,13 @@
 EXTENDS Naturals, FiniteSets
 
 CONSTANTS
-    M,             \* members 1..M
-    P,             \* partitions 1..P
-    MaxGeneration, \* bound: generations in which somebody still joins again unasked
-    Statics,       \* members that are processes of one static instance
-    Commits,       \* commits are sent
-    Cooperative,   \* who joins keeps what it owns, and gives up what is not assigned to it (KIP-429)
-    Dropped        \* the rule that is left out, "none" as it should be
+    (* @type: Int; *)      M,             \* members 1..M
+    (* @type: Int; *)      P,             \* partitions 1..P
+    (* @type: Int; *)      MaxGeneration, \* bound: generations in which somebody still joins again unasked
+    (* @type: Set(Int); *) Statics,       \* members that are processes of one static instance
+    (* @type: Bool; *)     Commits,       \* commits are sent
+    (* @type: Bool; *)     Cooperative,   \* who joins keeps what it owns, and gives up what is not assigned to it (KIP-429)
+    (* @type: Str; *)      Dropped        \* the rule that is left out, "none" as it should be
 
 (* Dropped:                                                                 *)
 (*   "pending"    an id that was given out is waited for (KIP-394)          *)
@@ -37,6 +37,7 @@ CONSTANTS
 (*                Kafka's clients do not                                    *)
 ASSUME Dropped \in {"none", "pending", "silent", "static", "instance", "elect", "unsynced",
                     "member", "generation", "completing", "rounds", "absent", "missed"}
+\* @typeAlias: commit = {member: Int, partition: Int, generation: Int};
 Rule(name) == Dropped # name
 
 Members == 1..M
@@ -46,13 +47,13 @@ NoCommit == [member |-> Nobody, partition |-> 0, generation |-> 0]
 Unassigned == [p \in Partitions |-> Nobody]
 
 VARIABLES
-    state, generation, leader,
-    initial,     \* the group had no members: the first ones wait for more
-    phase,       \* per member, at the coordinator, see below
-    assignment,  \* per partition: its member, while the group is stable
-    believes,    \* per client: the generation that it was told, 0 for none
-    owned,       \* per client: what it owns
-    commit       \* a commit that is under way
+    (* @type: Str; *) state, (* @type: Int; *) generation, (* @type: Int; *) leader,
+    (* @type: Bool; *)            initial,     \* the group had no members: the first ones wait for more
+    (* @type: Int -> Str; *)      phase,       \* per member, at the coordinator, see below
+    (* @type: Int -> Int; *)      assignment,  \* per partition: its member, while the group is stable
+    (* @type: Int -> Int; *)      believes,    \* per client: the generation that it was told, 0 for none
+    (* @type: Int -> Set(Int); *) owned,       \* per client: what it owns
+    (* @type: $commit; *)         commit       \* a commit that is under way
 
 (* phase: "none", not yet known; "pending", its id was given out; "new" and *)
 (* "joining", a join is parked, of a new member or one that was answered    *)
@@ -69,11 +70,15 @@ Init ==
 
 -----------------------------------------------------------------------------
 Least(S) == CHOOSE m \in S : \A n \in S : m <= n
+\* @type: (Int -> Str) => Set(Int);
 Joined(ph) == {m \in Members : ph[m] \in {"new", "joining"}}
+\* @type: (Int -> Str) => Set(Int);
 Silent(ph) == {m \in Members : ph[m] \in {"unsynced", "absent", "syncing", "in"}}
 In(ph) == Joined(ph) \cup Silent(ph)
+\* @type: (Int -> Str) => Bool;
 AllJoined(ph) == Silent(ph) = {} /\ (Rule("pending") => \A m \in Members : ph[m] # "pending")
 
+\* @type: (Int -> Str, Set(Int)) => Int -> Str;
 Without(ph, gone) == [m \in Members |-> IF m \in gone THEN "gone" ELSE ph[m]]
 LeaderOf(ph, led) == IF led \in In(ph) THEN led
                      ELSE IF In(ph) = {} THEN Nobody ELSE Least(In(ph))
@@ -190,15 +195,18 @@ Join(m, news) ==
 
 IsCurrent(m) == m \in In(phase) /\ believes[m] = generation
 Owns(m, p) == IsCurrent(m) /\ p \in owned[m]
+\* @type: (Set(Int), Int -> Int) => Int -> Set(Int);
 Take(ms, to) == [m \in Members |-> IF m \in ms THEN {p \in Partitions : to[p] = m} ELSE owned[m]]
 
 (* What a leader may say. It has heard what those own who have joined; who  *)
 (* is cooperative leaves that out for a round, if another one is to have it. *)
 Claims(m, p) == Owns(m, p) /\ phase[m] # "absent"
+\* @type: (Int -> Int) => Bool;
 Sensible(to) ==
     \A p \in Partitions :
         /\ to[p] = Nobody => Cooperative /\ \E m \in Members : Claims(m, p)
         /\ to[p] # Nobody => to[p] \in In(phase)
+\* @type: (Int -> Int) => Bool;
 NotOwnedByOthers(to) ==
     \A p \in Partitions, m \in Members : to[p] # Nobody /\ Claims(m, p) => to[p] = m
 
@@ -263,6 +271,7 @@ SendCommit(m, p) ==
     /\ commit' = [member |-> m, partition |-> p, generation |-> believes[m]]
     /\ UNCHANGED <<group, believes, owned>>
 
+\* @type: $commit => Bool;
 Accepted(c) ==
     /\ Rule("member") => c.member \in In(phase)
     /\ Rule("generation") => c.generation = generation

@@ -11,19 +11,19 @@
 EXTENDS Naturals, FiniteSets
 
 CONSTANTS
-    M,             \* members 1..M
-    P,             \* partitions 1..P
-    MaxGeneration, \* bound: generations in which somebody still joins again unasked
-    Statics,       \* members that are processes of one static instance
-    Dropped,       \* as in ClassicGroup
-    Rejoins        \* after giving up "all" that it had said it owns; only what it still "owned"
+    (* @type: Int; *)      M,             \* members 1..M
+    (* @type: Int; *)      P,             \* partitions 1..P
+    (* @type: Int; *)      MaxGeneration, \* bound: generations in which somebody still joins again unasked
+    (* @type: Set(Int); *) Statics,       \* members that are processes of one static instance
+    (* @type: Str; *)      Dropped,       \* as in ClassicGroup
+    (* @type: Str; *)      Rejoins        \* after giving up "all" that it had said it owns; only what it still "owned"
                    \* when it was told its assignment; "never"
 ASSUME Rejoins \in {"all", "owned", "never"}
 
 VARIABLES
-    state, generation, leader, initial, phase, assignment, believes, owned,  \* as in ClassicGroup
-    missed,  \* per client: what it gave up when it heard of its generation, and had said to own
-    must     \* per client: it has to join again
+    (* @type: Str; *) state, (* @type: Int; *) generation, (* @type: Int; *) leader, (* @type: Bool; *) initial, (* @type: Int -> Str; *) phase, (* @type: Int -> Int; *) assignment, (* @type: Int -> Int; *) believes, (* @type: Int -> Set(Int); *) owned,  \* as in ClassicGroup
+    (* @type: Int -> Set(Int); *) missed,  \* per client: what it gave up when it heard of its generation, and had said to own
+    (* @type: Int -> Bool; *)     must     \* per client: it has to join again
 
 G == INSTANCE ClassicGroup WITH
     commit <- [member |-> 0, partition |-> 0, generation |-> 0], Commits <- FALSE,
@@ -44,15 +44,18 @@ Alone(m, p) == \A n \in Members \ {m} : ~Claims(n, p)
 
 (* It gives away nothing that somebody else says to own, and leaves that    *)
 (* out for a round.                                                         *)
+\* @type: (Int -> Int) => Bool;
 Sensible(to) ==
     \A p \in Partitions :
         /\ to[p] = Nobody => \E m \in Members : Claims(m, p)
         /\ to[p] # Nobody => to[p] \in G!In(phase)
+\* @type: (Int -> Int) => Bool;
 NotOwnedByOthers(to) ==
     \A p \in Partitions, m \in Members : to[p] # Nobody /\ Claims(m, p) => to[p] = m
 
 (* In later generations it lets everybody keep what it has, so that there   *)
 (* is an end of it.                                                         *)
+\* @type: (Int -> Int) => Bool;
 Settled(to) ==
     \A p \in Partitions, m \in Members : Claims(m, p) /\ Alone(m, p) => to[p] = m
 

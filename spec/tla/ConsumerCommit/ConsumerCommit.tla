@@ -10,14 +10,14 @@
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
-    M,             \* members 1..M
-    LogEnd,        \* records in the partition
-    MaxGeneration, \* bound: rebalances
-    MaxProcessed,  \* bound: how often a record is processed
-    CommitWhen,    \* when the application commits, see below
-    Fence,         \* the coordinator refuses commits of an old generation
-    Fifo,          \* a commit that was overtaken by a later one of its member is void
-    Dropped        \* the rule that is left out, "none" as it should be
+    (* @type: Int; *)  M,             \* members 1..M
+    (* @type: Int; *)  LogEnd,        \* records in the partition
+    (* @type: Int; *)  MaxGeneration, \* bound: rebalances
+    (* @type: Int; *)  MaxProcessed,  \* bound: how often a record is processed
+    (* @type: Str; *)  CommitWhen,    \* when the application commits, see below
+    (* @type: Bool; *) Fence,         \* the coordinator refuses commits of an old generation
+    (* @type: Bool; *) Fifo,          \* a commit that was overtaken by a later one of its member is void
+    (* @type: Str; *)  Dropped        \* the rule that is left out, "none" as it should be
 
 (* CommitWhen:                                                              *)
 (*   "after"   process, then commit what was processed (at least once)      *)
@@ -31,20 +31,21 @@ ASSUME CommitWhen \in {"after", "before", "polled"}
 (* was; "once", a member may join again in the same generation.             *)
 ASSUME Dropped \in {"none", "owner", "start", "once"}
 
+\* @typeAlias: request = {member: Int, generation: Int, offset: Int, answered: Bool};
 Members == 1..M
 Records == 1..LogEnd
 Nobody == 0
 
 VARIABLES
-    generation,   \* of the group; 0 before the first rebalance
-    owner,        \* the member that owns the partition in this generation
-    committed,    \* the group's committed offset
-    joined,       \* per member: the generation that it believes to be in, 0 for none
-    position,     \* per member: offset up to which it has polled
-    done,         \* per member: offset up to which it has processed
-    last,         \* per member: the newest generation that it ever joined
-    requests,     \* commits under way, or answered
-    processed     \* ghost: how often each record was processed
+    (* @type: Int; *)           generation,   \* of the group; 0 before the first rebalance
+    (* @type: Int; *)           owner,        \* the member that owns the partition in this generation
+    (* @type: Int; *)           committed,    \* the group's committed offset
+    (* @type: Int -> Int; *)    joined,       \* per member: the generation that it believes to be in, 0 for none
+    (* @type: Int -> Int; *)    position,     \* per member: offset up to which it has polled
+    (* @type: Int -> Int; *)    done,         \* per member: offset up to which it has processed
+    (* @type: Int -> Int; *)    last,         \* per member: the newest generation that it ever joined
+    (* @type: Set($request); *) requests,     \* commits under way, or answered
+    (* @type: Int -> Int; *)    processed     \* ghost: how often each record was processed
 
 vars == <<generation, owner, committed, joined, position, done, last, requests, processed>>
 
@@ -66,6 +67,7 @@ Rebalance(m) ==
     /\ generation' = generation + 1 /\ owner' = m
     /\ UNCHANGED <<committed, joined, position, done, last, requests, processed>>
 
+\* @type: ($request, $request) => Bool;
 Same(a, b) == a.member = b.member /\ a.generation = b.generation
 
 (* A commit arrives, or never does. An older generation is refused          *)

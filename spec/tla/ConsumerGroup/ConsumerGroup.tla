@@ -10,21 +10,21 @@
 EXTENDS Integers, FiniteSets
 
 CONSTANTS
-    M,                 \* members 1..M, each with an id for the life of its process (KIP-1082)
-    P,                 \* partitions 1..P
-    MaxEpoch,          \* bound: group epochs
-    Static,            \* of the members, 1..Static are static: they have an instance id
-    MaxLife,           \* bound: processes of a static member, each with an id of its own
-    Commits,           \* commits are sent
-    Batched,           \* Kafka 4.3: a target is computed some time after a join, not with it
-    LateJoins,         \* fault: a request to join arrives again, when its sender is long a member
-    WaitUntilFree,     \* a partition is assigned only when nobody holds it
-    WaitUntilRevoked,  \* a member keeps its epoch until it has given up what it must
-    ReportWhenDone,    \* a client reports what it owns only when it has done all it was told
-    RejoinByZero,      \* epoch 0 is welcome from a member that is known (KAFKA-19233)
-    Subset,            \* the previous epoch is welcome only from who owns no more than it should
-    ReleaseFirst,      \* a static member's next process waits until the one before has left
-    CommitBy           \* what a commit is held against, see below
+    (* @type: Int; *)  M,                 \* members 1..M, each with an id for the life of its process (KIP-1082)
+    (* @type: Int; *)  P,                 \* partitions 1..P
+    (* @type: Int; *)  MaxEpoch,          \* bound: group epochs
+    (* @type: Int; *)  Static,            \* of the members, 1..Static are static: they have an instance id
+    (* @type: Int; *)  MaxLife,           \* bound: processes of a static member, each with an id of its own
+    (* @type: Bool; *) Commits,           \* commits are sent
+    (* @type: Bool; *) Batched,           \* Kafka 4.3: a target is computed some time after a join, not with it
+    (* @type: Bool; *) LateJoins,         \* fault: a request to join arrives again, when its sender is long a member
+    (* @type: Bool; *) WaitUntilFree,     \* a partition is assigned only when nobody holds it
+    (* @type: Bool; *) WaitUntilRevoked,  \* a member keeps its epoch until it has given up what it must
+    (* @type: Bool; *) ReportWhenDone,    \* a client reports what it owns only when it has done all it was told
+    (* @type: Bool; *) RejoinByZero,      \* epoch 0 is welcome from a member that is known (KAFKA-19233)
+    (* @type: Bool; *) Subset,            \* the previous epoch is welcome only from who owns no more than it should
+    (* @type: Bool; *) ReleaseFirst,      \* a static member's next process waits until the one before has left
+    (* @type: Str; *)  CommitBy           \* what a commit is held against, see below
 
 (* CommitBy:                                                                *)
 (*   "member"      the member is known                                      *)
@@ -34,6 +34,8 @@ CONSTANTS
 (*   "assignment"  in either case not older than the partition's assignment *)
 ASSUME CommitBy \in {"member", "memberEpoch", "kip1251", "assignment"}
 
+\* @typeAlias: member = {epoch: Int, previous: Int, state: Str, assigned: Int -> Int, pending: Int -> Int};
+\* @typeAlias: commit = {member: Int, life: Int, partition: Int, epoch: Int};
 Members == 1..M
 Partitions == 1..P
 Nobody == 0
@@ -44,15 +46,15 @@ Unknown == [epoch |-> 0, previous |-> 0, state |-> "stable", assigned |-> Nothin
 NoCommit == [member |-> Nobody, life |-> 0, partition |-> 0, epoch |-> 0]
 
 VARIABLES
-    groupEpoch, targetEpoch, target,
-    member,      \* per member, at the coordinator: epoch (0: unknown), the epoch before, state,
+    (* @type: Int; *) groupEpoch, (* @type: Int; *) targetEpoch, (* @type: Int -> Int; *) target,
+    (* @type: Int -> $member; *)  member,      \* per member, at the coordinator: epoch (0: unknown), the epoch before, state,
                  \* and per partition the epoch of its assignment: assigned, or pending revocation
-    life,        \* per member: its newest process
-    heard,       \* per client: the epoch that it was told last, 0 for none
-    told,        \* per client: what it was told to own
-    owned,       \* per client: what it owns
-    abandoned,   \* per member: what processes own that were replaced while they ran
-    commit       \* a commit that is under way
+    (* @type: Int -> Int; *)      life,        \* per member: its newest process
+    (* @type: Int -> Int; *)      heard,       \* per client: the epoch that it was told last, 0 for none
+    (* @type: Int -> Set(Int); *) told,        \* per client: what it was told to own
+    (* @type: Int -> Set(Int); *) owned,       \* per client: what it owns
+    (* @type: Int -> Set(Int); *) abandoned,   \* per member: what processes own that were replaced while they ran
+    (* @type: $commit; *)         commit       \* a commit that is under way
 
 group == <<groupEpoch, targetEpoch, target, member>>
 client == <<life, heard, told, owned, abandoned>>
@@ -66,10 +68,12 @@ Init ==
     /\ abandoned = [m \in Members |-> {}] /\ commit = NoCommit
 
 -----------------------------------------------------------------------------
+\* @type: (Int -> Int) => Set(Int);
 In(assignment) == {p \in Partitions : assignment[p] # NotAssigned}
 Assigned(m) == In(member[m].assigned)
 Holds(m) == Assigned(m) \cup In(member[m].pending)
 Known(m) == member[m].epoch # 0
+\* @type: (Int -> Int, Set(Int)) => Int -> Int;
 Only(assignment, s) == [p \in Partitions |-> IF p \in s THEN assignment[p] ELSE NotAssigned]
 
 (* Not done yet: it may own anything.                                       *)
@@ -77,6 +81,7 @@ Reported(m) == IF ReportWhenDone /\ owned[m] # told[m] THEN Partitions ELSE owne
 
 (* What becomes of a member x that reports what it owns: it stays, or is    *)
 (* told to give something up, or gets on to the target's epoch.             *)
+\* @type: (Int, $member, Set(Int), Int -> Int, Int) => $member;
 Reconciled(m, x, reported, targets, targetsEpoch) ==
     LET kept == In(x.assigned) \cap {p \in Partitions : targets[p] = m}
         out == In(x.assigned) \ kept
@@ -103,6 +108,7 @@ GivesUp(m) == heard' = [heard EXCEPT ![m] = 0] /\ told' = [told EXCEPT ![m] = {}
 -----------------------------------------------------------------------------
 (* Members come and go, which opens an epoch of the group *)
 
+\* @type: (Int, Int -> Int) => Bool;
 Join(m, newTarget) ==
     /\ ~Known(m) /\ heard[m] = 0 /\ groupEpoch < MaxEpoch
     /\ IF Batched THEN newTarget = target
@@ -121,6 +127,7 @@ Fence(m) ==
     /\ UNCHANGED <<targetEpoch, client, commit>>
 
 (* The assignor may answer anything that gives each partition to a member.  *)
+\* @type: (Int -> Int) => Bool;
 ComputeTarget(newTarget) ==
     /\ targetEpoch < groupEpoch /\ \A p \in Partitions : Known(newTarget[p])
     /\ targetEpoch' = groupEpoch /\ target' = newTarget
@@ -194,13 +201,18 @@ SendCommit(m, p) ==
 
 (* Of a partition that was taken away the assignment epoch is not known any *)
 (* more; what is pending was assigned before.                               *)
+\* @type: {member: Int, life: Int, partition: Int, epoch: Int, a} => Bool;
 NotOlderThanAssignment(c) ==
     LET x == member[c.member] IN
     \E e \in {x.assigned[c.partition], x.pending[c.partition]} : e # NotAssigned /\ e <= c.epoch
 
+\* @type: {member: Int, life: Int, partition: Int, epoch: Int, a} => Bool;
 OfMember(c) == Known(c.member) /\ c.life = life[c.member]
+\* @type: {member: Int, life: Int, partition: Int, epoch: Int, a} => Bool;
 Current(c) == c.epoch = member[c.member].epoch
+\* @type: {member: Int, life: Int, partition: Int, epoch: Int, a} => Bool;
 SinceAssigned(c) == c.epoch <= member[c.member].epoch /\ NotOlderThanAssignment(c)
+\* @type: {member: Int, life: Int, partition: Int, epoch: Int, a} => Bool;
 Accepted(c) ==
     CASE CommitBy = "member" -> TRUE
       [] CommitBy = "memberEpoch" -> Current(c)

@@ -8,20 +8,20 @@
 EXTENDS Naturals, FiniteSets
 
 CONSTANTS
-    N,                    \* brokers 1..N, each of which may be controller
-    MaxSessions,          \* bound: sessions of each broker
-    MaxControllerEpoch,   \* bound: controller epochs
-    MaxLeaderEpoch,       \* bound: leader epochs, one for each decision
-    MaxLost,              \* bound: answers that are lost
-    ResignOnExpire,       \* whoever learns that its session is over stops at once
-    Atomic,               \* /controller and /controller_epoch are written in one transaction
-    CheckFence,           \* every decision is conditional on the version of /controller_epoch
-    CheckVersion,         \* and on that of the node that it changes
-    OwnBy,                \* how a broker knows /controller for its own, see below
-    Rearm,                \* a broker that reads /controller watches it as well
-    TellWhatIsRead,       \* a controller tells brokers what it reads, not only what it writes
-    CheckControllerEpoch, \* a broker refuses news of an older controller (KAFKA-1188)
-    CheckLeaderEpoch      \* and news of an older leader epoch (KAFKA-2721)
+    (* @type: Int; *)  N,                    \* brokers 1..N, each of which may be controller
+    (* @type: Int; *)  MaxSessions,          \* bound: sessions of each broker
+    (* @type: Int; *)  MaxControllerEpoch,   \* bound: controller epochs
+    (* @type: Int; *)  MaxLeaderEpoch,       \* bound: leader epochs, one for each decision
+    (* @type: Int; *)  MaxLost,              \* bound: answers that are lost
+    (* @type: Bool; *) ResignOnExpire,       \* whoever learns that its session is over stops at once
+    (* @type: Bool; *) Atomic,               \* /controller and /controller_epoch are written in one transaction
+    (* @type: Bool; *) CheckFence,           \* every decision is conditional on the version of /controller_epoch
+    (* @type: Bool; *) CheckVersion,         \* and on that of the node that it changes
+    (* @type: Str; *)  OwnBy,                \* how a broker knows /controller for its own, see below
+    (* @type: Bool; *) Rearm,                \* a broker that reads /controller watches it as well
+    (* @type: Bool; *) TellWhatIsRead,       \* a controller tells brokers what it reads, not only what it writes
+    (* @type: Bool; *) CheckControllerEpoch, \* a broker refuses news of an older controller (KAFKA-1188)
+    (* @type: Bool; *) CheckLeaderEpoch      \* and news of an older leader epoch (KAFKA-2721)
 
 (* OwnBy:                                                                   *)
 (*   "session"  by the session that made it                                 *)
@@ -29,25 +29,26 @@ CONSTANTS
 (*   "never"    a node that is there is somebody else's (KAFKA-13407)        *)
 ASSUME OwnBy \in {"session", "broker", "never"}
 
+\* @typeAlias: decision = {leader: Int, epoch: Int, by: Int};
 Brokers == 1..N
 Sessions == 1..MaxSessions
 Nobody == [broker |-> 0, session |-> 0]
 Unread == 0
 
 VARIABLES
-    live,             \* the sessions that the store keeps
-    node,             \* /controller: whose it is
-    controllerEpoch,  \* /controller_epoch: its value, which is its version as well
-    state,            \* one partition's state: leader, epoch (its version), controller epoch
-    session,          \* per broker: the session that it has, or believes to have
-    watch,            \* per broker: "unread", "armed", "fired"; "deaf" where no watch was set
-    role,             \* per broker: "follower", "candidate", "unsure", "raising", "controller"
-    fence,            \* per broker: the version of /controller_epoch that it counts on
-    read,             \* per broker: the version of the state that it counts on, Unread for none
-    sent,             \* news under way to brokers: nothing is taken from it
-    heard,            \* what one broker has heard last; the others are like it
-    won,              \* ghost: who ever was controller, by epoch
-    lost              \* answers that were lost
+    (* @type: Set(<<Int, Int>>); *)    live,             \* the sessions that the store keeps
+    (* @type: {broker: Int, session: Int}; *) node,             \* /controller: whose it is
+    (* @type: Int; *)                  controllerEpoch,  \* /controller_epoch: its value, which is its version as well
+    (* @type: $decision; *)            state,            \* one partition's state: leader, epoch (its version), controller epoch
+    (* @type: Int -> Int; *)           session,          \* per broker: the session that it has, or believes to have
+    (* @type: Int -> Str; *)           watch,            \* per broker: "unread", "armed", "fired"; "deaf" where no watch was set
+    (* @type: Int -> Str; *)           role,             \* per broker: "follower", "candidate", "unsure", "raising", "controller"
+    (* @type: Int -> Int; *)           fence,            \* per broker: the version of /controller_epoch that it counts on
+    (* @type: Int -> Int; *)           read,             \* per broker: the version of the state that it counts on, Unread for none
+    (* @type: Set($decision); *)       sent,             \* news under way to brokers: nothing is taken from it
+    (* @type: $decision; *)            heard,            \* what one broker has heard last; the others are like it
+    (* @type: Set({epoch: Int, broker: Int, session: Int}); *) won,              \* ghost: who ever was controller, by epoch
+    (* @type: Int; *)                  lost              \* answers that were lost
 
 store == <<live, node, controllerEpoch, state>>
 process == <<session, watch, role, fence, read>>

@@ -10,19 +10,19 @@
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
-    N,               \* replicas 1..N
-    MinIsr,          \* min.insync.replicas
-    MaxRecords,      \* bound: records written
-    MaxCrashes,      \* bound: crashes
-    MaxStops,        \* bound: controlled stops
-    MaxElections,    \* bound: elections
-    Elr,             \* KIP-966
-    DetectCrash,     \* KAFKA-18635: a broker that crashed is told from one that was stopped
-    FlushEach,       \* log.flush.interval.messages=1: every append reaches the disk at once
-    Unclean,         \* unclean.leader.election.enable
-    LastKnownLeader, \* Kafka 4.x: with ISR and ELR empty the last leader may lead again
-    MoveLeaders,     \* KIP-460: another of the ISR may lead while the leader is well
-    Dropped          \* the rule that is left out, "none" as it should be
+    (* @type: Int; *)  N,               \* replicas 1..N
+    (* @type: Int; *)  MinIsr,          \* min.insync.replicas
+    (* @type: Int; *)  MaxRecords,      \* bound: records written
+    (* @type: Int; *)  MaxCrashes,      \* bound: crashes
+    (* @type: Int; *)  MaxStops,        \* bound: controlled stops
+    (* @type: Int; *)  MaxElections,    \* bound: elections
+    (* @type: Bool; *) Elr,             \* KIP-966
+    (* @type: Bool; *) DetectCrash,     \* KAFKA-18635: a broker that crashed is told from one that was stopped
+    (* @type: Bool; *) FlushEach,       \* log.flush.interval.messages=1: every append reaches the disk at once
+    (* @type: Bool; *) Unclean,         \* unclean.leader.election.enable
+    (* @type: Bool; *) LastKnownLeader, \* Kafka 4.x: with ISR and ELR empty the last leader may lead again
+    (* @type: Bool; *) MoveLeaders,     \* KIP-460: another of the ISR may lead while the leader is well
+    (* @type: Str; *)  Dropped          \* the rule that is left out, "none" as it should be
 
 (* Dropped: "joinIsr", who is elected from the ELR does not enter the ISR;  *)
 (* "leaveElr", nor leaves the ELR; "keepElr", the others of the ELR are     *)
@@ -33,16 +33,19 @@ Replicas == 1..N
 None == 0
 
 VARIABLES
-    log,        \* per replica: its records, numbered as they were written
-    up,         \* brokers that run
-    isr, elr,   \* what the controller keeps: in sync, and eligible though not in sync
-    leader,
-    lastKnown,  \* who led last, while nobody leads; kept where it may be elected again
-    crashed,    \* brokers that are down and may have lost records
-    acked,      \* ghost: the records that producers were told are safe
-    written, crashes, stops, elections   \* bounds
+    (* @type: Int -> Seq(Int); *) log,        \* per replica: its records, numbered as they were written
+    (* @type: Set(Int); *)        up,         \* brokers that run
+    (* @type: Set(Int); *) isr, (* @type: Set(Int); *) elr,   \* what the controller keeps: in sync, and eligible though not in sync
+    (* @type: Int; *)             leader,
+    (* @type: Int; *)             lastKnown,  \* who led last, while nobody leads; kept where it may be elected again
+    (* @type: Set(Int); *)        crashed,    \* brokers that are down and may have lost records
+    (* @type: Seq(Int); *)        acked,      \* ghost: the records that producers were told are safe
+    (* @type: Int; *) written, (* @type: Int; *) crashes, (* @type: Int; *) stops, (* @type: Int; *) elections   \* bounds
 
 vars == <<log, up, isr, elr, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
+
+\* @type: <<Set(Int), Set(Int), Set(Int)>>;
+eligibility == <<isr, elr, crashed>>
 
 Init ==
     /\ log = [r \in Replicas |-> <<>>]
@@ -203,7 +206,7 @@ CrashIsOver == crashed \cap up = {}
 ElrKept ==
     [][\A r \in elr : \/ r \in elr' \cup isr'
                       \/ Cardinality(isr') >= MinIsr
-                      \/ r \in crashed \ crashed']_<<isr, elr, crashed>>
+                      \/ r \in crashed \ crashed']_eligibility
 
 (* Whoever leads has every acknowledged record. *)
 AckedSurvives == leader # None => IsPrefix(acked, log[leader])

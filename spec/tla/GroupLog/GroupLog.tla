@@ -11,28 +11,28 @@
 EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS
-    Keys,            \* bound: members 1..Keys
-    Values,          \* bound: partitions 1..Values
-    MaxLog,          \* bound: records
-    AnswerCommitted, \* answers wait for the high watermark
-    AppendFirst,     \* what cannot be appended is not replayed, or it is reverted
-    LoadToEnd,       \* loading goes to the log's end, not to the high watermark
-    KeepOnTimeOut,   \* who is told that it took too long is told nothing else: the record stays
-    ReadCommitted,   \* readers see what is committed
-    HearWhileLoading, \* a high watermark that advances during a load is heard of
-    TombstonesStay,  \* a tombstone goes after what it deletes, and not before a load that saw that
-    ReplayIsTotal    \* a partition that is held when it is given away is no reason to stop (KAFKA-19862)
+    (* @type: Int; *)  Keys,            \* bound: members 1..Keys
+    (* @type: Int; *)  Values,          \* bound: partitions 1..Values
+    (* @type: Int; *)  MaxLog,          \* bound: records
+    (* @type: Bool; *) AnswerCommitted, \* answers wait for the high watermark
+    (* @type: Bool; *) AppendFirst,     \* what cannot be appended is not replayed, or it is reverted
+    (* @type: Bool; *) LoadToEnd,       \* loading goes to the log's end, not to the high watermark
+    (* @type: Bool; *) KeepOnTimeOut,   \* who is told that it took too long is told nothing else: the record stays
+    (* @type: Bool; *) ReadCommitted,   \* readers see what is committed
+    (* @type: Bool; *) HearWhileLoading, \* a high watermark that advances during a load is heard of
+    (* @type: Bool; *) TombstonesStay,  \* a tombstone goes after what it deletes, and not before a load that saw that
+    (* @type: Bool; *) ReplayIsTotal    \* a partition that is held when it is given away is no reason to stop (KAFKA-19862)
 
 VARIABLES
-    log,       \* records <<key, value>> by their offsets, from 1 on
-    gone,      \* offsets of records that the cleaner has removed
-    hw,        \* the high watermark: so many records are committed
-    role,      \* of the coordinator: "loading", "active", or "failed"
-    position,  \* how far it has loaded
-    state,     \* what each key has, as of all that is written
-    stable,    \* what each key has for who reads
-    waiting,   \* answers that wait for so many records to be committed
-    told       \* ghost: the longest log that some answer has told of
+    (* @type: Seq(<<Int, Int>>); *) log,       \* records <<key, value>> by their offsets, from 1 on
+    (* @type: Set(Int); *)          gone,      \* offsets of records that the cleaner has removed
+    (* @type: Int; *)               hw,        \* the high watermark: so many records are committed
+    (* @type: Str; *)               role,      \* of the coordinator: "loading", "active", or "failed"
+    (* @type: Int; *)               position,  \* how far it has loaded
+    (* @type: Int -> Int; *)        state,     \* what each key has, as of all that is written
+    (* @type: Int -> Int; *)        stable,    \* what each key has for who reads
+    (* @type: Set(Int); *)          waiting,   \* answers that wait for so many records to be committed
+    (* @type: Seq(<<Int, Int>>); *) told       \* ghost: the longest log that some answer has told of
 
 vars == <<log, gone, hw, role, position, state, stable, waiting, told>>
 memory == <<role, position, state, stable>>

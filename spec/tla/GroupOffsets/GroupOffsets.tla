@@ -6,27 +6,27 @@
 EXTENDS Naturals
 
 CONSTANTS
-    MaxGeneration,   \* bound: generations
-    MaxOffset,       \* bound: offsets 1..MaxOffset
-    MaxTopic,        \* bound: topics that bear the name, one after the other
-    Retention,       \* bound: offsets.retention.minutes, in ticks
-    Fenced,          \* a commit of another generation is refused
-    AwaitAssignment, \* so is one of a member that has not been given its assignment yet
-    KeptInUse,       \* an offset does not expire while members subscribe to its topic (KAFKA-4682)
-    KeptMeanwhile,   \* nor while members come and go, when nobody knows what they read (KAFKA-13636)
-    CountFromCommit, \* it is unused since it was committed, if that is later than the last member's end
-    SameTopic        \* a fetch answers no offset of another topic that bore the name (KAFKA-19154)
+    (* @type: Int; *)  MaxGeneration,   \* bound: generations
+    (* @type: Int; *)  MaxOffset,       \* bound: offsets 1..MaxOffset
+    (* @type: Int; *)  MaxTopic,        \* bound: topics that bear the name, one after the other
+    (* @type: Int; *)  Retention,       \* bound: offsets.retention.minutes, in ticks
+    (* @type: Bool; *) Fenced,          \* a commit of another generation is refused
+    (* @type: Bool; *) AwaitAssignment, \* so is one of a member that has not been given its assignment yet
+    (* @type: Bool; *) KeptInUse,       \* an offset does not expire while members subscribe to its topic (KAFKA-4682)
+    (* @type: Bool; *) KeptMeanwhile,   \* nor while members come and go, when nobody knows what they read (KAFKA-13636)
+    (* @type: Bool; *) CountFromCommit, \* it is unused since it was committed, if that is later than the last member's end
+    (* @type: Bool; *) SameTopic        \* a fetch answers no offset of another topic that bore the name (KAFKA-19154)
 
 VARIABLES
-    phase,      \* of the group: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
-    generation, \* 0: there is no group, or one that nobody ever joined
-    subscribed, \* whether the members read the topic
-    committed,  \* the offset, the topic that it is of, and ghost: the generation that it is by
-    topic,      \* which topic bears the name
-    age,        \* how long ago the commit was, up to Retention
-    idle,       \* how long the group has been empty, up to Retention
-    gone,       \* ghost: what took the last offset away: "", "expiry", "deletion", "topic"
-    fetch       \* what a fetch answers, 0 for nothing
+    (* @type: Str; *)                  phase,      \* of the group: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
+    (* @type: Int; *)                  generation, \* 0: there is no group, or one that nobody ever joined
+    (* @type: Bool; *)                 subscribed, \* whether the members read the topic
+    (* @type: {value: Int, topic: Int, by: Int}; *) committed,  \* the offset, the topic that it is of, and ghost: the generation that it is by
+    (* @type: Int; *)                  topic,      \* which topic bears the name
+    (* @type: Int; *)                  age,        \* how long ago the commit was, up to Retention
+    (* @type: Int; *)                  idle,       \* how long the group has been empty, up to Retention
+    (* @type: Str; *)                  gone,       \* ghost: what took the last offset away: "", "expiry", "deletion", "topic"
+    (* @type: Int; *)                  fetch       \* what a fetch answers, 0 for nothing
 
 vars == <<phase, generation, subscribed, committed, topic, age, idle, gone, fetch>>
 group == <<phase, generation, subscribed, idle>>

@@ -6,7 +6,7 @@
 (* KIP-966 says of the ELR.                                                  *)
 EXTENDS DurableIsr
 
-CONSTANT Lawless   \* the rule that is left out, "none" as it should be
+CONSTANT (* @type: Str; *) Lawless   \* the rule that is left out, "none" as it should be
 
 (* Lawless: "awaits", a leader does not wait for whom it has asked in;        *)
 (* "asked", the ISR may take in whom its leader has not asked for; "confirmed",*)
@@ -14,10 +14,11 @@ CONSTANT Lawless   \* the rule that is left out, "none" as it should be
 ASSUME Lawless \in {"none", "awaits", "asked", "confirmed"}
 
 VARIABLES
-    known,     \* the ISR as the leader knows it, {} before it has heard that it leads
-    awaited,   \* for whom it waits
-    asked      \* whom it has asked in, by a request of the partition epoch in force
+    (* @type: Set(Int); *) known,     \* the ISR as the leader knows it, {} before it has heard that it leads
+    (* @type: Set(Int); *) awaited,   \* for whom it waits
+    (* @type: Set(Int); *) asked      \* whom it has asked in, by a request of the partition epoch in force
 
+\* @type: <<Set(Int), Set(Int), Set(Int)>>;
 told == <<known, awaited, asked>>
 Untold == known' = {} /\ awaited' = {} /\ asked' = {}
 (* A decision voids the requests that were made before it. *)
@@ -45,7 +46,7 @@ OpenAcknowledge(l) ==
 
 Learn(l) ==
     /\ leader = l
-    /\ <<known, awaited>> # <<isr, isr>>
+    /\ known # isr \/ awaited # isr
     /\ known' = isr /\ awaited' = isr /\ asked' = {}
     /\ UNCHANGED vars
 
@@ -100,8 +101,7 @@ IsrIsAwaited == known # {} => isr \subseteq awaited
 
 (* What is decided here is what LeaderAndIsr allows: the assumption is not  *)
 (* weaker than the interface.                                               *)
-Interface == INSTANCE LeaderAndIsr WITH
-    Dropped <- "none", decisions <- <<>>, epoch <- <<>>, incarnation <- <<>>
+Interface == INSTANCE Decisions WITH Dropped <- "none"
 KeepsToLeaderAndIsr ==
     [][Interface!Follows([leader |-> leader, isr |-> isr],
                          [leader |-> leader', isr |-> isr'], asked, elr)]_<<leader, isr>>

@@ -7,9 +7,9 @@
 (* keep to.                                                                 *)
 EXTENDS Truncation
 
-CONSTANT Lawless   \* the rule of the interface that is left out, "none" as it should be
+CONSTANT (* @type: Str; *) Lawless   \* the rule of the interface that is left out, "none" as it should be
 
-VARIABLE asked     \* per leader: whom it wants in the ISR, each with the incarnation it knows
+VARIABLE (* @type: Int -> Set(<<Int, Int>>); *) asked     \* per leader: whom it wants in the ISR, each with the incarnation it knows
 
 Interface == INSTANCE LeaderAndIsr WITH
     Dropped <- Lawless, decisions <- leaderAndIsr, awaited <- isr

@@ -13,28 +13,29 @@
 EXTENDS FiniteSets, Naturals
 
 CONSTANTS
-    N,               \* brokers 1..N
-    Factor,          \* replicas of the partition at the start
-    AddingInSync,    \* a move is over only when all who were added are in sync
-    TargetInSync,    \* if fewer will be left, only when all who stay are (KAFKA-15665)
-    SomebodyStays,   \* and never without anybody in sync who stays
-    SuccessorInSync, \* whoever succeeds a leader that is removed is in sync
-    IsrInReplicas,   \* nobody joins the ISR who is no replica (KAFKA-1097)
-    DeleteLast,      \* a replica is deleted only when it is none any more
-    TurnsWholly      \* a new target replaces all of the last one
+    (* @type: Int; *)  N,               \* brokers 1..N
+    (* @type: Int; *)  Factor,          \* replicas of the partition at the start
+    (* @type: Bool; *) AddingInSync,    \* a move is over only when all who were added are in sync
+    (* @type: Bool; *) TargetInSync,    \* if fewer will be left, only when all who stay are (KAFKA-15665)
+    (* @type: Bool; *) SomebodyStays,   \* and never without anybody in sync who stays
+    (* @type: Bool; *) SuccessorInSync, \* whoever succeeds a leader that is removed is in sync
+    (* @type: Bool; *) IsrInReplicas,   \* nobody joins the ISR who is no replica (KAFKA-1097)
+    (* @type: Bool; *) DeleteLast,      \* a replica is deleted only when it is none any more
+    (* @type: Bool; *) TurnsWholly      \* a new target replaces all of the last one
 
 Brokers == 1..N
 Targets == SUBSET Brokers \ {{}}
 Nobody == 0
 
 VARIABLES
-    replicas,          \* all replicas, those that come and go included
-    adding, removing,  \* which of them come, and which go; both empty while nothing moves
-    leader, isr,
-    alive,             \* brokers that are not fenced
-    complete           \* ghost: who has everything that is committed
+    (* @type: Set(Int); *) replicas,          \* all replicas, those that come and go included
+    (* @type: Set(Int); *) adding, (* @type: Set(Int); *) removing,  \* which of them come, and which go; both empty while nothing moves
+    (* @type: Int; *) leader, (* @type: Set(Int); *) isr,
+    (* @type: Set(Int); *) alive,             \* brokers that are not fenced
+    (* @type: Set(Int); *) complete           \* ghost: who has everything that is committed
 
 vars == <<replicas, adding, removing, leader, isr, alive, complete>>
+\* @type: <<Set(Int), Set(Int), Set(Int)>>;
 assignment == <<replicas, adding, removing>>
 
 Init ==
@@ -200,9 +201,7 @@ LeaderInSync == leader # Nobody => leader \in isr
 
 (* One decision follows on another as LeaderAndIsr wants it: what Truncation*)
 (* assumes of the controller. Who joins has been asked for (ExpandIsr).     *)
-Interface == INSTANCE LeaderAndIsr WITH
-    Replicas <- Brokers, Dropped <- "none", decisions <- <<>>, epoch <- <<>>,
-    awaited <- <<>>, asked <- <<>>, incarnation <- <<>>
+Interface == INSTANCE Decisions WITH Replicas <- Brokers, Dropped <- "none"
 KeepsToLeaderAndIsr ==
     [][/\ isr' # {}
        /\ Interface!Follows([leader |-> leader, isr |-> isr],

@@ -7,29 +7,29 @@
 EXTENDS Naturals, FiniteSets
 
 CONSTANTS
-    N,               \* brokers 1..N
-    MaxEpoch,        \* bound: processes of each broker
-    CheckEpoch,      \* heartbeats and farewells of another process than the registered one are refused
-    NewestRegisters, \* a process older than the registered one does not register
-    AwaitSession,    \* a newer one does not, as long as the session of the one before is alive
-    FenceNew,        \* who registers is fenced until it is heard of
-    FinalLeave,      \* who shuts down is not unfenced, joins no ISR and is not elected (KIP-841)
-    LeaveBeforeStop, \* who is let go neither leads nor is in the ISR, if another one can
-    LastStays        \* the last member of the ISR stays in it (KAFKA-708; see DurableIsr for the ELR)
+    (* @type: Int; *)  N,               \* brokers 1..N
+    (* @type: Int; *)  MaxEpoch,        \* bound: processes of each broker
+    (* @type: Bool; *) CheckEpoch,      \* heartbeats and farewells of another process than the registered one are refused
+    (* @type: Bool; *) NewestRegisters, \* a process older than the registered one does not register
+    (* @type: Bool; *) AwaitSession,    \* a newer one does not, as long as the session of the one before is alive
+    (* @type: Bool; *) FenceNew,        \* who registers is fenced until it is heard of
+    (* @type: Bool; *) FinalLeave,      \* who shuts down is not unfenced, joins no ISR and is not elected (KIP-841)
+    (* @type: Bool; *) LeaveBeforeStop, \* who is let go neither leads nor is in the ISR, if another one can
+    (* @type: Bool; *) LastStays        \* the last member of the ISR stays in it (KAFKA-708; see DurableIsr for the ELR)
 
 Brokers == 1..N
 Epochs == 1..MaxEpoch
 Nobody == 0
 
 VARIABLES
-    started,     \* per broker: its newest process
-    registered,  \* per broker: the process that the controller knows of, 0 for none
-    alive,       \* brokers that are not fenced
-    leaving,     \* brokers that shut down in good order
-    stopped,     \* processes that were let go
-    leader, isr, \* the partition; Nobody leads while the leader is gone
-    elected,     \* ghost: the process as which the leader was elected, 0 for none
-    heard        \* ghost: per broker: the process that was heard of when it was unfenced
+    (* @type: Int -> Int; *)        started,     \* per broker: its newest process
+    (* @type: Int -> Int; *)        registered,  \* per broker: the process that the controller knows of, 0 for none
+    (* @type: Set(Int); *)          alive,       \* brokers that are not fenced
+    (* @type: Set(Int); *)          leaving,     \* brokers that shut down in good order
+    (* @type: Set(<<Int, Int>>); *) stopped,     \* processes that were let go
+    (* @type: Int; *) leader, (* @type: Set(Int); *) isr, \* the partition; Nobody leads while the leader is gone
+    (* @type: Int; *)               elected,     \* ghost: the process as which the leader was elected, 0 for none
+    (* @type: Int -> Int; *)        heard        \* ghost: per broker: the process that was heard of when it was unfenced
 
 vars == <<started, registered, alive, leaving, stopped, leader, isr, elected, heard>>
 partition == <<leader, isr, elected>>
@@ -168,9 +168,7 @@ StoppedIsGone ==
 
 (* One decision follows on another as LeaderAndIsr wants it: what Truncation*)
 (* assumes of the controller.                                               *)
-Interface == INSTANCE LeaderAndIsr WITH
-    Replicas <- Brokers, Dropped <- "none", decisions <- <<>>, epoch <- <<>>,
-    awaited <- <<>>, asked <- <<>>, incarnation <- <<>>
+Interface == INSTANCE Decisions WITH Replicas <- Brokers, Dropped <- "none"
 KeepsToLeaderAndIsr ==
     [][/\ isr' # {}
        /\ Interface!Follows([leader |-> leader, isr |-> isr],

@@ -19,22 +19,22 @@
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
-    N,                \* replicas 1..N
-    MaxRecords,       \* bound: records in a log
-    MaxEpoch,         \* bound: leader epochs
-    MaxFetch,         \* records in one answer
-    MaxRestarts,      \* bound: restarts, 0 for none
-    Rule,             \* what a follower truncates to, see below
-    CheckEpochStart,  \* KAFKA-7128: who joins the ISR has reached the start of the leader's epoch
-    Unclean,          \* unclean.leader.election.enable
-    Lossy,            \* who may lose the end of its log at a restart, see below
-    CheckIncarnation, \* KIP-903: the ISR admits nobody on the word of an earlier incarnation
-    LateFetches,      \* requests may arrive after their sender has moved on
-    ResetFollowers,   \* when a leader forgets what it knew of its followers, see below
-    LateAnswers,      \* answers may arrive again, at any later step
-    NumberFetches,    \* a follower takes the answer to its newest fetch only, and once
-    FenceRaisesEpoch, \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
-    Dropped           \* the rule that is left out, "none" as it should be, see below
+    (* @type: Int; *)  N,                \* replicas 1..N
+    (* @type: Int; *)  MaxRecords,       \* bound: records in a log
+    (* @type: Int; *)  MaxEpoch,         \* bound: leader epochs
+    (* @type: Int; *)  MaxFetch,         \* records in one answer
+    (* @type: Int; *)  MaxRestarts,      \* bound: restarts, 0 for none
+    (* @type: Str; *)  Rule,             \* what a follower truncates to, see below
+    (* @type: Bool; *) CheckEpochStart,  \* KAFKA-7128: who joins the ISR has reached the start of the leader's epoch
+    (* @type: Bool; *) Unclean,          \* unclean.leader.election.enable
+    (* @type: Str; *)  Lossy,            \* who may lose the end of its log at a restart, see below
+    (* @type: Bool; *) CheckIncarnation, \* KIP-903: the ISR admits nobody on the word of an earlier incarnation
+    (* @type: Bool; *) LateFetches,      \* requests may arrive after their sender has moved on
+    (* @type: Str; *)  ResetFollowers,   \* when a leader forgets what it knew of its followers, see below
+    (* @type: Bool; *) LateAnswers,      \* answers may arrive again, at any later step
+    (* @type: Bool; *) NumberFetches,    \* a follower takes the answer to its newest fetch only, and once
+    (* @type: Bool; *) FenceRaisesEpoch, \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
+    (* @type: Str; *)  Dropped           \* the rule that is left out, "none" as it should be, see below
 
 (* Rule, in the order of history:                                           *)
 (*   "hw"            cut to the own high watermark (KAFKA-1211)             *)
@@ -63,22 +63,24 @@ ASSUME ResetFollowers \in {"always", "newLeader", "missed"}
 (* the leader has not heard of is overwritten.                              *)
 ASSUME Dropped \in {"none", "leader", "cut", "news", "resigned", "compare", "conditional"}
 
+\* @typeAlias: request = {from: Int, epoch: Int, incarnation: Int, end: Int, last: Int};
+\* @typeAlias: answer = {to: Int, epoch: Int, start: Int, records: Seq(Int), highWatermark: Int, diverging: Seq(Int)};
 Replicas == 1..N
 None == 0
 
 VARIABLES
-    log,           \* per replica: the leader epoch of each record
-    highWatermark, \* per replica: how many records it knows to be committed
-    epoch,         \* per replica: the newest leader epoch it was told of
-    isr,           \* per leader: the ISR as it believes it to be, {} at a follower
-    ends,          \* per leader: each follower's log end, as of its last fetch
-    leaderAndIsr,  \* the controller's decisions, one per leader epoch, the last one in force
-    up,            \* replicas that have a role; a restarted one waits to be told
-    late,          \* requests under way whose sender has moved on
-    answers,       \* answers that may arrive (again)
-    incarnation,   \* per replica: how often it has restarted
-    seen,          \* per leader: the incarnation that told it each follower's end
-    committed      \* ghost: what was below a leader's high watermark once
+    (* @type: Int -> Seq(Int); *)      log,           \* per replica: the leader epoch of each record
+    (* @type: Int -> Int; *)           highWatermark, \* per replica: how many records it knows to be committed
+    (* @type: Int -> Int; *)           epoch,         \* per replica: the newest leader epoch it was told of
+    (* @type: Int -> Set(Int); *)      isr,           \* per leader: the ISR as it believes it to be, {} at a follower
+    (* @type: Int -> (Int -> Int); *)  ends,          \* per leader: each follower's log end, as of its last fetch
+    (* @type: Seq({leader: Int, isr: Set(Int)}); *) leaderAndIsr,  \* the controller's decisions, one per leader epoch, the last one in force
+    (* @type: Set(Int); *)             up,            \* replicas that have a role; a restarted one waits to be told
+    (* @type: Set($request); *)        late,          \* requests under way whose sender has moved on
+    (* @type: Set($answer); *)         answers,       \* answers that may arrive (again)
+    (* @type: Int -> Int; *)           incarnation,   \* per replica: how often it has restarted
+    (* @type: Int -> (Int -> Int); *)  seen,          \* per leader: the incarnation that told it each follower's end
+    (* @type: Seq(Int); *)             committed      \* ghost: what was below a leader's high watermark once
 
 vars == <<log, highWatermark, epoch, isr, ends, leaderAndIsr, up, late, answers, incarnation, seen, committed>>
 
@@ -119,7 +121,7 @@ CanFetch(f, l) == Follows(f, l) /\ Leads(l) /\ NotFenced(f, l) /\ Known(f, l)
 
 (* OffsetForLeaderEpoch: where the records of epoch e, or of the largest    *)
 (* epoch below it, end in this log; and which epoch that is.                *)
-EndOf(r, e) == Cardinality({i \in 1..LogEnd(r) : log[r][i] <= e})
+EndOf(r, e) == Cardinality({i \in 1..MaxRecords : i <= LogEnd(r) /\ log[r][i] <= e})
 EpochAtOrBelow(r, e) == IF EndOf(r, e) = 0 THEN 0 ELSE log[r][EndOf(r, e)]
 
 (* Where a leader's own epoch starts: behind all older records. *)

@@ -10,12 +10,12 @@
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
-    N,            \* replicas 1..N
-    MaxRecords,   \* bound: records written
-    MaxKills,     \* bound: kills
-    Unclean,      \* unclean.leader.election.enable
-    Choice,       \* who is elected uncleanly: "any", or "longest" of the live logs
-    Dropped       \* the rule that is left out, "none" as it should be
+    (* @type: Int; *)  N,            \* replicas 1..N
+    (* @type: Int; *)  MaxRecords,   \* bound: records written
+    (* @type: Int; *)  MaxKills,     \* bound: kills
+    (* @type: Bool; *) Unclean,      \* unclean.leader.election.enable
+    (* @type: Str; *)  Choice,       \* who is elected uncleanly: "any", or "longest" of the live logs
+    (* @type: Str; *)  Dropped       \* the rule that is left out, "none" as it should be
 
 ASSUME Choice \in {"any", "longest"}
 
@@ -27,12 +27,12 @@ Replicas == 1..N
 None == 0
 
 VARIABLES
-    log,       \* per replica: the numbers of its records
-    up,        \* brokers that run
-    leader, isr,
-    acked,     \* ghost: the acknowledged records, in order
-    lost,      \* ghost: acknowledged records that some unclean election gave up
-    written, kills
+    (* @type: Int -> Seq(Int); *) log,       \* per replica: the numbers of its records
+    (* @type: Set(Int); *)        up,        \* brokers that run
+    (* @type: Int; *) leader, (* @type: Set(Int); *) isr,
+    (* @type: Seq(Int); *)        acked,     \* ghost: the acknowledged records, in order
+    (* @type: Set(Int); *)        lost,      \* ghost: acknowledged records that some unclean election gave up
+    (* @type: Int; *) written, (* @type: Int; *) kills
 
 vars == <<log, up, leader, isr, acked, lost, written, kills>>
 
@@ -41,6 +41,7 @@ Init ==
     /\ up = Replicas /\ leader = 1 /\ isr = Replicas
     /\ acked = <<>> /\ lost = {} /\ written = 0 /\ kills = 0
 
+\* @type: Seq(Int) => Set(Int);
 Entries(s) == {s[i] : i \in 1..Len(s)}
 
 -----------------------------------------------------------------------------

@@ -4,52 +4,18 @@
 (* do before and after. AlterPartitionDecisions, Reassignment, Registration,*)
 (* Controller and DurableIsr are shown to keep to it; OpenTruncation and    *)
 (* OpenDurableIsr show that to rely on no more than this is enough.         *)
-EXTENDS Naturals, Sequences, FiniteSets
-
-CONSTANTS
-    Replicas,
-    Dropped      \* the rule that is left out, "none" as it should be
-
-(* Dropped: "awaits", a leader may go on without one of the ISR; "asked",    *)
-(* the ISR may take in whom its leader awaits and has not asked for;        *)
-(* "incarnation", or an earlier incarnation of it; "elects", anybody may    *)
-(* lead; "keeps", an election may bring others into the ISR; "oneLeader",   *)
-(* the leader may change within a leader epoch.                             *)
-ASSUME Dropped \in {"none", "awaits", "asked", "incarnation", "elects", "keeps", "oneLeader"}
+EXTENDS Decisions, Naturals, Sequences, FiniteSets
 
 VARIABLES
-    decisions,   \* one per leader epoch, the last one in force: who leads, who is in sync
-    epoch,       \* per replica: the newest leader epoch that it was told of
-    awaited,     \* per leader: for whom its high watermark waits, {} at a follower
-    asked,       \* per leader: whom it wants in the ISR, each with the incarnation it knows
-    incarnation  \* per replica: which process of it runs; not the interface's to say
+    (* @type: Seq($decision); *)       decisions,   \* one per leader epoch, the last one in force: who leads, who is in sync
+    (* @type: Int -> Int; *)           epoch,       \* per replica: the newest leader epoch that it was told of
+    (* @type: Int -> Set(Int); *)      awaited,     \* per leader: for whom its high watermark waits, {} at a follower
+    (* @type: Int -> Set(<<Int, Int>>); *) asked,       \* per leader: whom it wants in the ISR, each with the incarnation it knows
+    (* @type: Int -> Int; *)           incarnation  \* per replica: which process of it runs; not the interface's to say
 
 vars == <<decisions, epoch, awaited, asked>>
-Nobody == 0
 Current == Len(decisions)
 Last == decisions[Current]
-
------------------------------------------------------------------------------
-(* One decision after another, for modules without epochs as well           *)
-
-(* In the same leader epoch: replicas leave the ISR, or join it whom the    *)
-(* leader awaits.                                                           *)
-SameEpoch(before, after, joining) ==
-    /\ Dropped # "oneLeader" => after.leader = before.leader
-    /\ after.leader # Nobody /\ after.leader \in after.isr
-    /\ after.isr \ before.isr \subseteq joining
-
-(* In a new one: nobody joins but an eligible leader (KIP-966), and whoever *)
-(* leads is in sync.                                                        *)
-NextEpoch(before, after, eligible) ==
-    /\ after.leader # Nobody => after.leader \in after.isr
-    /\ Dropped # "elects" =>
-        after.leader \in {Nobody} \cup before.isr \cup eligible
-    /\ Dropped \notin {"keeps", "elects"} =>
-        after.isr \subseteq before.isr \cup (eligible \cap {after.leader})
-
-Follows(before, after, joining, eligible) ==
-    SameEpoch(before, after, joining) \/ NextEpoch(before, after, eligible)
 
 -----------------------------------------------------------------------------
 Decision == [leader : Replicas \cup {Nobody}, isr : SUBSET Replicas \ {{}}]

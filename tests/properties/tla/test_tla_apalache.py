@@ -38,6 +38,59 @@ def test_outcome_and_exit_code_must_tell_the_same(
     assert outcome.violated == ("Low" if status is Status.VIOLATED else None)
 
 
+#: What Apalache 0.62 says of a module that it cannot type, and the JVM of Apalache.
+UNTYPED = """\
+# APALACHE version: 0.62.2 | build: v0.62.2                         I@09:54:51.314
+PASS #1: TypeCheckerSnowcat                                       I@09:54:55.913
+ > Running Snowcat .::.                                           I@09:54:55.913
+[Pile.tla:64:42-64:60]: The operator Put of type ((Int) => Bool) is applied to a Str.
+Argument item should have type Int but has type Str. E@10:00:54.101
+[Pile.tla:64:1-64:80]: Error when computing the type of Next      E@10:00:54.360
+ > Snowcat asks you to fix the types. Meow.                       I@09:54:59.593
+Type checker [FAILED]                                             I@09:55:00.226
+EXITCODE: ERROR (120)
+"""
+WARNED = "WARNING: A terminally deprecated method in sun.misc.Unsafe has been called"
+
+
+def test_a_type_error_is_shown_and_not_the_warnings_of_the_jvm(
+    tree: SpecTree, program: Install, tmp_path: Path
+) -> None:
+    (tmp_path / "said").write_text(UNTYPED)
+    program("apalache-mc", f"echo '{WARNED}' >&2; cat {tmp_path}/said; exit 120")
+    for asked in (ApalacheCheck(), ApalacheCheck(inv="Low", length=1)):
+        outcome = Apalache(asked, tree).check("Pile", "ok", 30)
+        assert outcome.status is Status.FAILED
+        assert outcome.reason.splitlines()[1:] == [
+            "[Pile.tla:64:42-64:60]: The operator Put of type ((Int) => Bool) is applied to a Str.",
+            "Argument item should have type Int but has type Str.",
+            "[Pile.tla:64:1-64:80]: Error when computing the type of Next",
+        ]
+
+
+def test_types_are_checked_alone(tree: SpecTree, program: Install, tmp_path: Path) -> None:
+    told = "Type checker [OK]                                        I@09:55:00.226"
+    program("apalache-mc", f'echo "$@" > {tmp_path}/said; echo "{told}"')
+    outcome = Apalache(ApalacheCheck(), tree).check("Pile", "ok", 30)
+    assert outcome.status is Status.PASSED
+    assert (tmp_path / "said").read_text() == "typecheck --out-dir=out Pile.tla\n"
+    program("apalache-mc", f'echo "{told}"; exit 255')
+    outcome = Apalache(ApalacheCheck(), tree).check("Pile", "ok", 30)
+    assert outcome.status is Status.FAILED
+
+
+def test_a_proof_module_is_checked_in_the_place_of_the_module(
+    scratch: Scratch, program: Install, tmp_path: Path
+) -> None:
+    proof = scratch.tree.root / "Pile" / "PileProof.tla"
+    proof.write_text("---- MODULE PileProof ----\nEXTENDS Pile\n====\n")
+    program("apalache-mc", f'ls > {tmp_path}/there; echo "$@" > {tmp_path}/said; exit 1')
+    asked = ApalacheCheck(inv="Low", length=1, init="Low", module="PileProof")
+    Apalache(asked, scratch.tree).check("Pile", "ok", 30)
+    assert {"Pile.tla", "PileProof.tla"} <= set((tmp_path / "there").read_text().split())
+    assert (tmp_path / "said").read_text().endswith(" PileProof.tla\n")
+
+
 def test_an_inductive_check_that_began_elsewhere_shows_nothing(
     tree: SpecTree, program: Install
 ) -> None:
@@ -126,7 +179,7 @@ def test_a_container_is_stopped_with_its_client(program: Install, tmp_path: Path
 def test_the_verb_says_what_was_not_checked_and_does_not_count_it(
     run: Run, scratch: Scratch, program: Install
 ) -> None:
-    check = 'cfg = "ok"\napalache = {inv = "Low", length = 1}'
+    check = 'cfg = "ok"\napalache = [{inv = "Low", length = 1}]'
     scratch.replace("Pile/verdicts.toml", 'cfg = "ok"', check)
     program("docker", "exit 1")
     result = run(spec, ["--specs", scratch.tree.root, "Pile", "--apalache"])
@@ -138,7 +191,7 @@ def test_the_verb_says_what_was_not_checked_and_does_not_count_it(
 def test_the_verb_fails_when_apalache_finds_what_should_not_be(
     run: Run, scratch: Scratch, program: Install
 ) -> None:
-    check = 'cfg = "ok"\napalache = {inv = "Low", length = 1}'
+    check = 'cfg = "ok"\napalache = [{inv = "Low", length = 1}]'
     scratch.replace("Pile/verdicts.toml", 'cfg = "ok"', check)
     program("apalache-mc", "echo 'The outcome is: Error'; exit 12")
     result = run(spec, ["--specs", scratch.tree.root, "Pile", "--apalache"])
@@ -151,7 +204,7 @@ def test_the_verb_fails_when_apalache_finds_what_should_not_be(
 def test_apalaches_counterexample_is_told_like_tlcs(
     run: Run, scratch: Scratch, program: Install
 ) -> None:
-    check = 'cfg = "ok"\napalache = {inv = "Low", length = 2, expect = "violates"}'
+    check = 'cfg = "ok"\napalache = [{inv = "Low", length = 2, expect = "violates"}]'
     scratch.replace("Pile/verdicts.toml", 'cfg = "ok"', check)
     states = (
         '{"#meta": {"index": 0}, "items": []}, {"#meta": {"index": 1}, "items": [{"#bigint": "1"}]}'
