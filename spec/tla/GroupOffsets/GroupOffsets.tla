@@ -199,13 +199,14 @@ FetchedOfThisTopic == fetch # 0 => committed.topic = topic
 
 (* The phases follow each other as in Kafka's ClassicGroupState; all may    *)
 (* leave at any time.                                                       *)
+Turns(before, after) == phase = before /\ phase' = after
 PhasesInOrder ==
     [][\/ phase' = "Empty"
-       \/ <<phase, phase'>> \in {<<"Empty", "PreparingRebalance">>,
-                                <<"Stable", "PreparingRebalance">>,
-                                <<"CompletingRebalance", "PreparingRebalance">>,
-                                <<"PreparingRebalance", "CompletingRebalance">>,
-                                <<"CompletingRebalance", "Stable">>}]_phase
+       \/ Turns("Empty", "PreparingRebalance")
+       \/ Turns("Stable", "PreparingRebalance")
+       \/ Turns("CompletingRebalance", "PreparingRebalance")
+       \/ Turns("PreparingRebalance", "CompletingRebalance")
+       \/ Turns("CompletingRebalance", "Stable")]_phase
 
 (* A generation begins when all have joined, or all have left; it ends with *)
 (* the group, when the offset of one without members expires.               *)
