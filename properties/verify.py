@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -26,7 +27,7 @@ from properties.tla.specs import CHECKOUT, cache_folder
 from properties.tla.tools import digest
 
 #: Kept so that the whole takes at most 15 minutes on two cores; campaigns have verbs of their own.
-CHAOS_SEEDS = 2_000
+CHAOS_SEEDS = 300
 TRACED_SEEDS = 60
 RECORDINGS = CHECKOUT / "tests/traces/data/recordings"
 
@@ -173,6 +174,7 @@ def _run(stage: Stage, work: Path, console: Console) -> Result:
     )
     last = ""
     with (
+        _terminable(),
         process,
         open(_log(work, stage), "w", encoding="utf-8") as log,
         console.status(stage.name) as status,
@@ -191,6 +193,16 @@ def _run(stage: Stage, work: Path, console: Console) -> Result:
         after.children_user + after.children_system - before.children_user - before.children_system
     )
     return Result(stage.name, process.returncode, last, cpu_s, time.monotonic() - began)
+
+
+@contextmanager
+def _terminable() -> Generator[None]:
+    """SIGTERM ends what a stage started as well, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:

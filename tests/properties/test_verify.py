@@ -1,5 +1,7 @@
 """The loop says what failed, whatever a stage printed, and forgets what passed for other files."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,13 @@ def test_an_unknown_stage_is_the_users_mistake(one_stage: Path) -> None:
     ended = CliRunner().invoke(verify.verify, ["--only", "chek"])
     assert ended.exit_code == 2
     assert "no stage chek; there are: check" in ended.output
+
+
+def test_what_a_stage_started_ends_with_the_loop(
+    one_stage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_show", lambda *args: os.kill(os.getpid(), signal.SIGTERM))  # pyright: ignore
+    assert CliRunner().invoke(verify.verify, []).exit_code == 128 + signal.SIGTERM
 
 
 def test_what_passed_is_remembered_for_exactly_these_files(tmp_path: Path) -> None:
