@@ -41,7 +41,7 @@ BEGIN_S, LIMIT_S = 120.0, 240.0
 #: The states after which a mutant is left, beyond twice those that the spec has.
 MOST_STATES = 10_000
 #: Rows with more states than this are asked last, and with more than that not at all.
-LARGE, TOO_LARGE = 20_000, 60_000
+LARGE, TOO_LARGE = 20_000, 30_000
 #: Changes with what is asked of a row: answers of before count no longer.
 EDITION = "2"
 HEAP_MB = 3072
