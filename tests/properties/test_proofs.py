@@ -143,6 +143,42 @@ def _is_counterexample(
     assert failure.after in behind
 
 
+def test_of_steps_that_a_renaming_makes_the_same_the_first_is_asked(proof: table.Proof) -> None:
+    ev = evaluator(proof, {"M": 3, "LogEnd": 2})
+    every, first = steps_of_next(ev), steps_of_next(ev, "Members")
+    assert {str(step) for step in first} < {str(step) for step in every}
+    asked_for = {str(step) for step in first if step.action in ("Join", "ReceiveCommit")}
+    assert asked_for == {"Join(1)", "ReceiveCommit(1, 1)", "ReceiveCommit(1, 2)"}
+    syntax = sany.read("TruncationProof", "Truncation", TREE)
+    (scope, *_) = (proof := table.load("Truncation", TREE).proofs[0]).scopes
+    ev = Evaluator(syntax, table.constants_of(proof, scope, "Truncation", TREE))
+    pairs = {step.args for step in steps_of_next(ev, "Replicas") if step.action == "Fetch"}
+    assert pairs == {(1, 1), (1, 2)}
+
+
+@pytest.mark.parametrize("changed", [{}, {"Fence": False}, {"Dropped": "once"}])
+def test_asking_one_of_like_steps_tells_what_asking_all_does(
+    proof: table.Proof, changed: Mapping[str, Any]
+) -> None:
+    every, ev = asked(proof, {**TINY, **changed})
+    question = Question(proof.invariant, proof.implies, proof.two_state, alike="Members")
+    one = Prover(ev, shapes_of(ev, proof.ranges), question).run()
+    assert {failure.name for failure in one.failures} == {each.name for each in every.failures}
+    assert sum(one.steps.values()) < sum(every.steps.values())
+
+
+def test_a_conjunct_reads_what_stands_in_it_and_in_what_it_calls(proof: table.Proof) -> None:
+    syntax = sany.read(proof.module, "ConsumerCommit", TREE)
+
+    def reads(name: str) -> set[str]:
+        return set(syntax.variables_in(syntax.definition(name).body(syntax)))
+
+    assert reads("OneOwner") == {"joined", "generation", "owner"}
+    assert reads("AtLeastOnce") == {"committed", "processed"}
+    assert reads("CommittedNeverFalls") == {"committed"}
+    assert reads("NeverZombieCommits") == {"requests", "generation"}
+
+
 SMALL = Numbers(0, 3)
 PAIRED: dict[str, Callable[[Any, Any], Any]] = {
     "union": union,
