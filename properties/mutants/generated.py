@@ -138,14 +138,17 @@ def _places(tree: ast.FunctionDef) -> dict[ast.AST, Callable[[ast.AST], None]]:
 
 
 def _not_code(tree: ast.FunctionDef) -> set[ast.AST]:
-    """Arguments, annotations, docstrings and messages of refusals: nothing that decides."""
+    """Arguments, annotations, docstrings, messages of refusals, and what only asserts, as zip's
+    `strict` does: nothing that decides."""
     skipped: set[ast.AST] = set(ast.walk(tree.args))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.returns:
             skipped |= set(ast.walk(node.returns))
         elif isinstance(node, ast.AnnAssign):
             skipped |= set(ast.walk(node.annotation))
-        elif isinstance(node, ast.Raise | ast.Assert):
+        elif isinstance(node, ast.Raise | ast.Assert) or (
+            isinstance(node, ast.keyword) and node.arg == "strict"
+        ):
             skipped |= set(ast.walk(node))
     return skipped
 

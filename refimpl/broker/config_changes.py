@@ -77,12 +77,11 @@ def _changed(
 ) -> Mapping[str, str]:
     values = dict(configured)
     for name, operation, value in changes:
-        if operation == SET:
-            values[name] = value or ""
-        elif operation == DELETE:
+        if operation == DELETE:
             values.pop(name, None)
-        else:
-            values[name] = _with_parts(name, operation, value or "", values)
+            continue
+        assert value is not None
+        values[name] = value if operation == SET else _with_parts(name, operation, value, values)
     return values
 
 

@@ -203,13 +203,13 @@ class Decisions:
             self._observe(name, one, action, request.broker_id, follower)
         if state.partition_epoch != epoch:
             self._publish(name, one)
-        if outcome.error is None and self._complete(name, one):
-            led = state.leader == request.broker_id
-            error = None if led else "NEW_LEADER_ELECTED"
-            return AlterPartitionResponse(
-                *(error, state.leader, state.leader_epoch, state.isr, state.partition_epoch)
-            )
-        return outcome
+        if outcome.error is not None:
+            return outcome
+        self._complete(name, one)
+        error = None if state.leader == request.broker_id else "NEW_LEADER_ELECTED"
+        return AlterPartitionResponse(
+            *(error, state.leader, state.leader_epoch, state.isr, state.partition_epoch)
+        )
 
     def move(self, name: TopicPartition, assignment: Assignment) -> None:
         """Begin a reassignment, take it back, or end it; raises a refusal if nobody could lead."""
@@ -217,13 +217,11 @@ class Decisions:
         over = assignment.completed(one.state.isr)
         self._reassign(name, one, over or assignment)
 
-    def _complete(self, name: TopicPartition, one: Controlled) -> bool:
-        """End a reassignment if it can be; whether it was."""
+    def _complete(self, name: TopicPartition, one: Controlled) -> None:
+        """End a reassignment if it can be."""
         over = one.assignment.completed(one.state.isr)
-        if over is None:
-            return False
-        self._reassign(name, one, over)
-        return True
+        if over is not None:
+            self._reassign(name, one, over)
 
     def _reassign(self, name: TopicPartition, one: Controlled, assignment: Assignment) -> None:
         state, replicas = one.state, frozenset(assignment.replicas)

@@ -58,7 +58,11 @@ class DelayedDelete:
     results: dict[TopicPartition, DeletedPartition] = field(
         factory=dict[TopicPartition, DeletedPartition]
     )
-    completed: bool = False
+
+    @property
+    def completed(self) -> bool:
+        """Whether it is answered."""
+        return len(self.results) == self.missing
 
 
 @define(eq=False)

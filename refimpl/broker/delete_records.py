@@ -30,9 +30,10 @@ class Deletes:
     def delete(self, request: Request) -> tuple[list[Partition], DelayedDelete]:
         """Delete at the leader; answers whose log start has moved, and what may have to wait."""
         body: DeleteRecordsRequest = request.body
-        delayed = DelayedDelete(request, len(body.partitions))
+        asked = dict(body.partitions)  # of a partition that is named twice the last
+        delayed = DelayedDelete(request, len(asked))
         moved: list[Partition] = []
-        for name, offset in body.partitions:
+        for name, offset in asked.items():
             try:
                 partition = self.context.partition(name)
                 wanted = self._delete_one(partition, offset)
@@ -43,13 +44,12 @@ class Deletes:
             moved.append(partition)
             partition.waiting_deletes.append((wanted, delayed))
             self.check(partition)
-        if not body.partitions:
-            delayed.completed = True
+        if not asked:
             self.context.respond(request, DeleteRecordsResponse(()))
         return moved, delayed
 
     def _delete_one(self, partition: Partition, offset: int) -> int:
-        must_stand_in(partition, -1)
+        must_stand_in(partition)
         if not partition.log.deletes:
             raise PolicyViolation(partition.name)
         high_watermark = partition.replica.high_watermark
@@ -65,7 +65,7 @@ class Deletes:
             low = self._low_watermark(partition)
             waiting, partition.waiting_deletes = partition.waiting_deletes, []
             for wanted, delayed in waiting:
-                if delayed.completed or partition.name in delayed.results:
+                if partition.name in delayed.results:
                     continue
                 if low >= wanted:
                     self._result(delayed, DeletedPartition(partition.name, None, low))
@@ -103,7 +103,6 @@ class Deletes:
 
     def _result(self, delayed: DelayedDelete, result: DeletedPartition) -> None:
         delayed.results[result.partition] = result
-        if len(delayed.results) == delayed.missing:
-            delayed.completed = True
+        if delayed.completed:
             response = DeleteRecordsResponse(tuple(delayed.results.values()))
             self.context.respond(delayed.request, response)

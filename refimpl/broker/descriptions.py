@@ -36,7 +36,7 @@ class Descriptions:
     def _producers_of(self, name: TopicPartition) -> DescribedProducers:
         try:
             partition = self.context.partition(name)
-            must_stand_in(partition, -1)
+            must_stand_in(partition)
         except Refusal as refusal:
             return DescribedProducers(name, refusal.kafka_error)
         return DescribedProducers(name, None, _active(partition.log.producers.producers))

@@ -234,7 +234,9 @@ def _within(partition: Partition, records: Records, limit: int, empty: bool) -> 
     return records if empty or partition.log.size_of(records) <= limit else ()
 
 
-def must_stand_in(partition: Partition, leader_epoch: int, *, at_follower: bool = False) -> None:
+def must_stand_in(
+    partition: Partition, leader_epoch: int = -1, *, at_follower: bool = False
+) -> None:
     """Raise a refusal unless we lead, or follow where that will do, in the leader epoch that the
     client knows of, if any."""
     replica = partition.replica

@@ -176,10 +176,8 @@ class GroupCoordinators:
     def committed(self, now: int, partition: Partition) -> None:
         """The high watermark of a partition has moved."""
         number = partition.name.partition
-        coordinator = self.coordinators.get(number)
-        if coordinator is not None:
-            outputs = coordinator.committed(partition.replica.high_watermark)
-            self._carry_out(now, number, outputs)
+        outputs = self.coordinators[number].committed(partition.replica.high_watermark)
+        self._carry_out(now, number, outputs)
 
     def topic_deleted(self, now: int, topic: str, topic_id: bytes) -> None:
         """A topic is gone; what is committed of it goes."""

@@ -34,14 +34,13 @@ class Metadata(ClusterMetadata):
         if news.controller_epoch < self.controller_epoch:
             return ()
         newer = news.controller_epoch > self.controller_epoch
-        known = -1 if newer else self.metadata_version
         if news.is_full:
-            if news.metadata_version < known:
+            if not newer and news.metadata_version < self.metadata_version:
                 return self._partitions_of(news)
             changes = (*self.gone(news.changes), *news.changes)
-        elif newer or news.metadata_version <= known:
-            return () if newer else self._partitions_of(news)
-        elif news.metadata_version > known + 1:
+        elif newer:
+            return ()
+        elif news.metadata_version != self.metadata_version + 1:
             return self._partitions_of(news)
         else:
             changes = news.changes

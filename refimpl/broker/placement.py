@@ -191,7 +191,7 @@ def striped(brokers: Sequence[UsableBroker], wanted: Wanted, rng: Rng) -> list[A
     by_rack: dict[str | None, list[UsableBroker]] = {}
     for broker in brokers:
         by_rack.setdefault(broker.rack, []).append(broker)
-    names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
+    names = sorted(by_rack, key=lambda name: name or "")
     racks = _Racks([_Rack.of(by_rack[name], rng) for name in names], rng)
     return [racks.place(wanted.replication_factor) for _ in range(wanted.partitions)]
 

@@ -85,7 +85,7 @@ class Loaded:
 
     def _producer_ids(self) -> Reading:
         (data,) = yield from self._data([znodes.PRODUCER_IDS])
-        self.state.metadata.apply(ProducerIdsAllocated(znodes.next_producer_id(data or b"")))
+        self.state.metadata.apply(ProducerIdsAllocated(znodes.next_producer_id(data)))
 
     def _configs(self) -> Reading:
         kinds = [f"{znodes.CONFIGS}/{kind}" for kind in _KINDS]
@@ -97,7 +97,7 @@ class Loaded:
             paths += [f"{user}/clients/{one}" for one in some]
         found = yield from self._data(paths)
         for path, data in zip(paths, found, strict=True):
-            values, entity = znodes.config_of(data or b""), znodes.entity_of(path)
+            values, entity = znodes.config_of(data), znodes.entity_of(path)
             if isinstance(entity, ConfigResource):
                 self.state.metadata.apply(ConfigsAltered(entity, values))
             else:
@@ -136,7 +136,7 @@ class Loaded:
         if data is None:
             self.missing.append((name, where.replicas))
             return
-        version = self.controllership.versions.get(znodes.state_path(name), 0)
+        version = self.controllership.versions[znodes.state_path(name)]
         found, here = znodes.state_of(data, version), self.state
         decision = found.decision
         state = PartitionState(

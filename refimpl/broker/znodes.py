@@ -273,8 +273,9 @@ def config(values: Mapping[str, object]) -> bytes:
     return _json({"version": 1, "config": {key: str(value) for key, value in values.items()}})
 
 
-def config_of(data: bytes) -> dict[str, str]:
-    """Configurations or quotas, as text; none of a znode that is there for its children."""
+def config_of(data: bytes | None) -> dict[str, str]:
+    """Configurations or quotas, as text; none of a znode that is there for its children, or that
+    is gone."""
     return orjson.loads(data)["config"] if data else {}
 
 
@@ -291,7 +292,7 @@ def producer_ids(next_producer_id: int) -> bytes:
     )
 
 
-def next_producer_id(data: bytes) -> int:
+def next_producer_id(data: bytes | None) -> int:
     """The first producer id that nobody has."""
     return int(orjson.loads(data)["block_end"]) + 1 if data else 0
 

@@ -55,6 +55,8 @@ def test_what_is_missing_is_asked_for_once_where_that_is_allowed() -> None:
     assert made(topics) == [c.CreatableTopic("t")]
     topics.errors(("t", "u"), allowed=True)
     assert made(topics) == [c.CreatableTopic("u")]
+    topics.errors(("there", "t", "u"), allowed=True)
+    assert topics.context.outputs == [], "nothing is missing that was not asked for"
     topics.forget()
     topics.errors(("t",), allowed=True)
     assert made(topics) == [c.CreatableTopic("t")]

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refimpl.broker.client_quotas import ANONYMOUS, PRODUCE, ClientQuotas, Rate
+from refimpl.broker.client_quotas import ANONYMOUS, PRODUCE, ClientQuotas, Rate, quota_of
 from refimpl.broker.cluster import ClusterMetadata, QuotasAltered
 
 NOW = 1_790_000_000_000
@@ -46,6 +46,12 @@ def test_clients_of_a_user_share_the_users_quota_and_no_other() -> None:
         both = quotas((entity, 1000.0))
         assert both.throttle_ms(PRODUCE, "c", 10_000, NOW) == 0
         assert (both.throttle_ms(PRODUCE, "d", 1_000, NOW) > 0) == shared
+
+
+def test_who_has_no_name_is_the_client_with_the_empty_name() -> None:
+    for entity, _ in ENTITIES:
+        metadata = quotas((entity, 1000.0)).metadata
+        assert quota_of(metadata, PRODUCE, None) == quota_of(metadata, PRODUCE, "")
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(1, 5_000)), min_size=1, max_size=80))

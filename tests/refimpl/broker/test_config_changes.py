@@ -72,8 +72,26 @@ def test_values_of_brokers_are_judged_and_those_of_topics_are_not() -> None:
     assert replacement(ONE, (THREADS, "many")) == refused
     assert change(T, (THREADS, SET, "many")) is None
     assert change(ONE, (THREADS, DELETE, None), **{THREADS: "many"}) is None
+    assert change(ONE, (THREADS, DELETE, "many")) is None, "what goes has no value"
     held = change(ONE, ("log.retention.ms", SET, "5"), **{THREADS: "many"})
     assert held == refused, "what holds so far is judged with it"
+
+
+def test_what_each_broker_has_of_its_own_is_not_set_for_all() -> None:
+    listeners = ("listeners", SET, "PLAINTEXT://:9092")
+    assert change(ONE, listeners) is None
+    refused = change(ALL, listeners)
+    assert refused is not None
+    assert "broker id must be specified" in refused
+
+
+def test_parts_are_taken_from_the_default_where_nothing_is_set() -> None:
+    default, other = "PLAINTEXT://:9092", "SSL://:9093"
+    assert change(ONE, ("listeners", SUBTRACT, other)) is None
+    refused = change(ONE, ("listeners", SUBTRACT, default))
+    assert refused is not None
+    assert "must not be empty" in refused
+    assert change(ONE, ("listeners", SUBTRACT, default), listeners=other) is None
 
 
 def test_only_lists_have_parts() -> None:

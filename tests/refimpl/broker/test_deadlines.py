@@ -42,6 +42,19 @@ def test_what_waits_ends_at_its_time_and_in_order_whatever_was_completed_meanwhi
     assert deadlines.heap == []
 
 
+def test_the_next_purge_waits_until_there_may_be_as_many_again() -> None:
+    deadlines = Deadlines()
+    several = [_delayed() for _ in range(PURGE_INTERVAL + 1)]
+    for delayed in several:
+        deadlines.add(1, lambda one: None, delayed)
+    assert deadlines.most == 2 * PURGE_INTERVAL, "none was completed"
+    for delayed in several:
+        delayed.completed = True
+    for _ in range(PURGE_INTERVAL):
+        deadlines.add(1, lambda one: None, several[0])
+    assert (deadlines.most, len(deadlines.heap)) == (PURGE_INTERVAL, 1)
+
+
 def _end(ended: list[int], number: int, delayed: DelayedProduce) -> None:
     if not delayed.completed:
         ended.append(number)

@@ -66,6 +66,17 @@ def test_a_deletion_is_told_with_the_log_start_of_who_has_deleted_least() -> Non
     assert cluster.later(100) == [], "both are answered"
 
 
+def test_who_has_the_only_replica_answers_at_once() -> None:
+    cluster = Cluster()
+    cluster.decide(1, 1, (1,), replicas=(1,))
+    cluster.produce(batch_of(b"a"), batch_of(b"b"))
+    assert deleted(cluster.ask(m.DeleteRecordsRequest(((ORDERS, 1),), 100))) == [
+        DELETED(ORDERS, None, 1)
+    ]
+    twice = cluster.ask(m.DeleteRecordsRequest(((ORDERS, 0), (ORDERS, 2)), 100))
+    assert deleted(twice) == [DELETED(ORDERS, None, 2)], "the last one counts"
+
+
 def test_a_deletion_is_told_once() -> None:
     cluster = committed()
     delete(cluster, 1)

@@ -49,6 +49,15 @@ def test_a_follower_is_heard_with_what_it_said_and_answered() -> None:
     assert FetchHeard(ORDERS, ReplicaFetch(2, 2, 2, 1, 1, 1), False, 2) in cluster.told
 
 
+def test_fetches_without_a_number_of_their_own_are_numbered_by_their_requests() -> None:
+    cluster = leading()
+    asked = m.FetchPartition(ORDERS, 0, 1, -1)
+    for _ in range(2):
+        cluster.ask(m.FetchRequest((asked,), 0, replica_id=2, replica_epoch=2), 2)
+        heard = [one.request.number for one in cluster.told if isinstance(one, FetchHeard)]
+        assert heard[-1] == cluster.number
+
+
 def test_a_follower_whose_log_differs_is_told_where_and_not_counted() -> None:
     cluster = leading()
     cluster.produce(batch_of(b"a"))

@@ -35,6 +35,11 @@ def created(sessions: FetchSessions, replica: int = 2) -> FetchSession:
 # The broker that is asked
 
 
+def test_sessions_are_numbered_one_after_the_other() -> None:
+    sessions = FetchSessions(10)
+    assert [created(sessions, replica).id for replica in (2, 3, 2)] == [1, 2, 3]
+
+
 def test_a_session_remembers_what_is_not_named_again() -> None:
     sessions = FetchSessions(10)
     session = created(sessions)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from refimpl.broker import messages as m
+from refimpl.broker.cluster import BrokerUnregistered
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.memory_records import MemoryRecords
 from refimpl.broker.replica_selector import RACK_AWARE
@@ -53,6 +54,12 @@ def test_one_that_waits_is_answered_at_once() -> None:
 @pytest.mark.parametrize("rack_id", ["a", "nowhere", "", None])
 def test_nobody_else_is_sent_away(rack_id: str | None) -> None:
     assert preferred(led(), 0, rack_id) == (-1, 1)
+
+
+def test_who_is_not_told_of_is_in_no_rack() -> None:
+    cluster = led()
+    cluster.news(BrokerUnregistered(2))
+    assert preferred(cluster, 0, "b") == (3, 0)
 
 
 def test_without_a_selector_nobody_is() -> None:

@@ -100,6 +100,8 @@ def test_whoever_leads_the_groups_partition_and_lives_coordinates_it() -> None:
     assert found(g.GROUP + 1).error == "INVALID_REQUEST"
     cluster.news(BrokerRegistration(2, EPOCH, 1, fenced=True))
     assert found() == nobody
+    cluster.decide(9, 2, partitions=(OFFSETS,), full=False)
+    assert found() == nobody, "that broker is not told of"
 
 
 def test_a_group_is_one_partitions_and_others_send_it_away() -> None:
@@ -148,6 +150,27 @@ def test_a_commit_is_written_and_answered_when_it_is_committed() -> None:
     asked = m.FetchPartition(OFFSETS, log.end, 1, 1, 1)
     body = m.FetchRequest((asked,), 0, replica_id=2, replica_epoch=2)
     assert done() in cluster.ask(body, 2)
+    assert fetched(cluster) == (None, [3])
+
+
+def test_what_writes_nothing_is_no_append() -> None:
+    cluster = coordinating()
+    cluster.told.clear()
+    (answer,) = cluster.ask(g.HeartbeatRequest("g", 1, "m"))
+    assert answer.error == "UNKNOWN_MEMBER_ID"
+    assert of_kind(Written, cluster.told) == []
+    assert of_kind(GroupOperation, cluster.told)
+
+
+def test_who_leads_again_is_no_coordinator_until_it_has_loaded() -> None:
+    """What it has is committed at once, for it is alone in sync: of that the coordinator of
+    before does not hear."""
+    cluster = coordinating(1, 2)
+    commit(cluster, 3)
+    cluster.decide(2, 2, (1, 2), partitions=(ORDERS, OFFSETS))
+    cluster.decide(1, 3, ALONE, partitions=(ORDERS, OFFSETS))
+    assert cluster.node.partitions[OFFSETS].replica.high_watermark == 1
+    settle(cluster)
     assert fetched(cluster) == (None, [3])
 
 

@@ -86,6 +86,18 @@ def test_who_has_what_was_the_end_at_its_last_fetch_keeps_up_though_writes_go_on
     assert tick(cluster, 1) == [{1, 2}], "follower 3 has always been behind"
 
 
+def test_who_was_not_in_sync_was_caught_up_when_it_asked_for_what_is_there_now() -> None:
+    cluster = leading(now=0)
+    cluster.decide(1, 2, (1, 2))
+    cluster.produce(batch_of(b"a"))
+    cluster.follow(3, 0, 2)
+    assert 3 not in cluster.partition.caught_up
+    cluster.produce(batch_of(b"b"))
+    cluster.now = 5
+    cluster.follow(3, 1, 2)
+    assert cluster.partition.caught_up[3] == 0, "the time of its fetch before"
+
+
 def test_the_clocks_of_followers_start_with_the_leaders_epoch() -> None:
     cluster = leading()
     cluster.catch_up()

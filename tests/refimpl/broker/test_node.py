@@ -6,7 +6,12 @@ from typing import Any, TypeVar
 import pytest
 
 from refimpl.broker import messages as m
-from refimpl.broker.control_messages import BrokerHeartbeatRequest, StorageFailed
+from refimpl.broker.context import CONTROLLER
+from refimpl.broker.control_messages import (
+    BrokerHeartbeatRequest,
+    StorageFailed,
+    UpdateMetadataRequest,
+)
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import FETCH, HEARTBEAT
 from refimpl.broker.observations import FetchAnswered, Ignored, Refused, WentOffline
@@ -19,6 +24,7 @@ from refimpl.storage.errors import CorruptFile
 from refimpl.storage.producer_state import Origin
 from tests.refimpl.broker.node_cases import (
     CLIENT,
+    EPOCH,
     ORDERS,
     Cluster,
     FailingDisk,
@@ -424,10 +430,12 @@ def test_a_disk_that_fails_takes_its_partitions_offline_and_the_node_goes_on() -
     assert WentOffline(ORDERS) in cluster.told
     (failed,) = of_kind(StorageFailed, cluster.told)
     assert "Input/output error" in failed.why
+    cluster.told.clear()
     (answer,) = cluster.fetch(0)
     assert answer.partitions[0].error == "KAFKA_STORAGE_ERROR"
     assert cluster.decide(1, 2) == []
     assert cluster.ask(m.MetadataRequest())
+    assert of_kind(m.Timer, cluster.told) == [], "once it is looked after it is no news"
 
 
 def heartbeats(cluster: Cluster) -> list[tuple[m.TopicPartition, ...]]:
@@ -463,6 +471,26 @@ def test_a_log_that_is_damaged_from_the_start_is_told() -> None:
     cluster.told.append(m.Timer(cluster.now, HEARTBEAT))
     cluster.later(0)
     assert heartbeats(cluster) == [(ORDERS,)]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "source", "why"),
+    [
+        (EPOCH - 1, CONTROLLER, "decisions for an earlier incarnation"),
+        (EPOCH + 1, CONTROLLER, "decisions for an earlier incarnation"),
+        (EPOCH, 2, "decisions for an earlier incarnation"),
+        (EPOCH, CONTROLLER, None),
+    ],
+)
+def test_news_are_for_one_process_and_by_who_says_so(
+    epoch: int, source: int, why: str | None
+) -> None:
+    cluster = leading()
+    cluster.told.clear()
+    cluster.ask(UpdateMetadataRequest(epoch, cluster.versions + 1, (), False), source)
+    assert cluster.told == ([] if why is None else [Ignored(why)])
+    taken = cluster.node.metadata.metadata_version == cluster.versions + 1
+    assert taken == (why is None)
 
 
 def test_what_an_earlier_topic_of_the_same_name_left_is_not_taken_for_ours() -> None:

@@ -416,3 +416,17 @@ def test_nothing_has_no_size() -> None:
     assert log.size_of(()) == 0
     log.append(1, batch_of([b"a"]))
     assert log.size_of(log.slice(0, ALL)) == log.size > 0
+
+
+def test_a_reader_without_room_reads_nothing() -> None:
+    directory = LogDir.open(CrashDisk(), NOW_MS, CONFIG)
+    log = PartitionReplicaLog(directory.create(PARTITION, bytes(16), NOW_MS), lambda: NOW_MS)
+    log.append(1, batch_of([b"a"]))
+    assert [log.slice(0, limit).data == b"" for limit in (0, 1)] == [True, False]
+
+
+def test_records_of_coordinators_have_keys_and_those_without_are_passed_over() -> None:
+    directory = LogDir.open(CrashDisk(), NOW_MS, CONFIG)
+    log = PartitionReplicaLog(directory.create(PARTITION, bytes(16), NOW_MS), lambda: NOW_MS)
+    log.append(1, batch_of([b"a", b"b"]))
+    assert log.keyed_records(0, log.slice(0, ALL)) == ([], 2)

@@ -194,6 +194,19 @@ def test_replicas_of_a_partition_are_on_different_brokers(
         assert all(replicas[0] in unfenced for replicas in placed)
 
 
+def test_racks_are_placed_by_their_names_and_brokers_without_one_first() -> None:
+    brokers = [
+        UsableBroker(1, "b"),
+        UsableBroker(2, None),
+        UsableBroker(3, "c"),
+        UsableBroker(4, "a"),
+    ]
+    ordered = [brokers[1], brokers[3], brokers[0], brokers[2]]
+    for seed in range(5):
+        placed = PLACEMENTS["striped"](brokers, Wanted(8, 2), Random(seed))
+        assert placed == PLACEMENTS["striped"](ordered, Wanted(8, 2), Random(seed))
+
+
 @given(st.integers(2, 6), st.integers(1, 3), st.integers(0, 1000))
 def test_striped_placement_spreads_over_racks_and_leads_in_turn(
     brokers: int, rounds: int, seed: int

@@ -105,6 +105,15 @@ def test_brokers_that_are_expected_count_as_alive_until_they_register() -> None:
     assert leader(asking) == 1, "nobody has led before it"
 
 
+def test_news_are_numbered_one_after_the_other() -> None:
+    asking = Asking()
+    outputs = handled(asking, 0, registering(1, 2, 1), 1)
+    outputs += handled(asking, 0, registering(2, 2, 2), 2)
+    numbers = [one.correlation_id for one in outputs if isinstance(one, m.Request)]
+    assert len(numbers) > 3
+    assert numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+
+
 # Sessions
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import znodes
+from refimpl.broker import store_writes, znodes
 from refimpl.broker.cluster import (
     BROKER,
     TOPIC,
@@ -167,6 +167,17 @@ def test_many_writes_are_several_multis_each_of_them_fenced() -> None:
     small = [ConfigsAltered(ConfigResource(TOPIC, str(n)), {"a": "x"}) for n in range(3)]
     assert [len(one.operations) for one in of.multis(small)] == [4]
     assert of.multis([]) == []
+
+
+def test_a_multi_has_so_many_bytes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = [ConfigsAltered(ConfigResource(TOPIC, f"{n}"), {"a": "x"}) for n in range(3)]
+    (all_together,) = writes().multis(changes)
+    one = all_together.operations[1]
+    assert isinstance(one, Create)
+    size = store_writes.PER_OPERATION + len(one.path) + len(one.data)
+    for most, parts in ((3 * size, [3]), (3 * size - 1, [2, 1]), (2 * size - 1, [1, 1, 1])):
+        monkeypatch.setattr(store_writes, "MOST_BYTES", most)
+        assert [len(multi.operations) - 1 for multi in writes().multis(changes)] == parts
 
 
 # After an answer was lost

@@ -3,7 +3,13 @@
 import pytest
 
 from refimpl.broker import control_messages as c
-from refimpl.broker.cluster import BROKER, TOPIC, ConfigResource, TopicDeleted
+from refimpl.broker.cluster import (
+    BROKER,
+    TOPIC,
+    BrokerUnregistered,
+    ConfigResource,
+    TopicDeleted,
+)
 from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.messages import TopicPartition
 from refimpl.broker.topics import Defaults
@@ -61,10 +67,23 @@ def test_what_is_not_said_of_a_topic_is_the_controllers_default() -> None:
     asking = Asking(ControllerConfig(topics=Defaults(3, 2)))
     (created,) = asking.ask(c.CreateTopicsRequest((T("t"),))).topics
     assert (created.num_partitions, created.replication_factor) == (3, 2)
+    (other,) = asking.ask(c.CreateTopicsRequest((T("u", 4, 1),))).topics
+    assert (other.num_partitions, other.replication_factor) == (4, 1)
     topic = asking.controller.metadata.topics["t"]
     assert {len(one.replicas) for one in topic.partitions.values()} == {2}
     assert topic.topic_id == created.topic_id
     assert (topic.topic_id[6] >> 4, topic.topic_id[8] >> 6) == (4, 2)
+
+
+def test_partitions_that_are_added_need_as_many_brokers_as_the_others_have() -> None:
+    asking = Asking()
+    asking.create("t", (1, 2, 3))
+    asking.controller.state.change(BrokerUnregistered(3))
+    wanted = c.CreatePartitionsRequest((c.NewPartitions("t", 2),))
+    (result,) = asking.ask(wanted).topics
+    assert result.error == "INVALID_REPLICATION_FACTOR"
+    assert "target replication factor of 3" in result.message
+    assert not result.message.startswith("Unable to replicate"), "that is said of new topics"
 
 
 def test_only_asking_makes_nothing() -> None:

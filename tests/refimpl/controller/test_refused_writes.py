@@ -1,0 +1,62 @@
+"""What a controller makes of an answer to one of its writes: who is fenced, who reads again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from chaos.sim.synchronous import CLIENT, StoredCluster
+from refimpl.broker import control_messages as c
+from refimpl.broker import znodes
+from refimpl.broker.controller_state import ControllerConfig
+from refimpl.broker.messages import Request
+from refimpl.broker.observations import ControllerFenced, Refused
+from refimpl.broker.stored_controller import StoredController
+from refimpl.metadata import contract as store
+from refimpl.metadata.errors import BadVersion, MultiFailed, NodeExists
+from refimpl.metadata.errors import Refused as RefusedByStore
+
+FENCED = Refused("a deposed controller's write", "BADVERSION")
+VERSION, EXISTS = BadVersion("/a", 1), NodeExists("/a")
+
+
+def writing() -> tuple[StoredController, store.Request]:
+    """A controller that has asked the store to create a topic."""
+    made = StoredCluster(ControllerConfig(leader_imbalance_check_interval_ms=0))
+    made.start(1)
+    acting = made.acting
+    assert acting is not None
+    topic = c.CreatableTopic("t", assignments=((0, (1,)),))
+    body = c.Envelope(c.CreateTopicsRequest((topic,)))
+    outputs = acting.handle(0, Request(CLIENT, 1, 99, body))
+    (asked,) = requests(outputs)
+    assert isinstance(asked.operation, store.Multi)
+    return acting, asked
+
+
+def requests(outputs: Sequence[Any]) -> list[store.Request]:
+    return [one for one in outputs if isinstance(one, store.Request)]
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "fenced"),
+    [(0, VERSION, True), (1, VERSION, False), (0, EXISTS, False), (1, EXISTS, False)],
+)
+def test_only_the_version_of_the_controller_epoch_tells_that_there_is_a_successor(
+    index: int, error: RefusedByStore, fenced: bool
+) -> None:
+    acting, asked = writing()
+    outputs = acting.handle(0, store.Response(asked.number, MultiFailed(index, error)))
+    assert (FENCED in outputs) is fenced
+    assert any(isinstance(one, ControllerFenced) for one in outputs)
+    assert (acting.controller, list(acting.pending)) == (None, []), "nothing of it is told"
+    looks = [one.operation for one in requests(outputs)]
+    assert store.GetData(znodes.CONTROLLER_EPOCH) in looks, "either way it looks again"
+
+
+def test_what_is_refused_otherwise_is_not_said_to_be_done() -> None:
+    acting, asked = writing()
+    before = acting.controller
+    assert acting.handle(0, store.Response(asked.number, EXISTS)) == []
+    assert acting.controller is before
+    assert len(acting.pending) == 1
