@@ -151,7 +151,7 @@ class Deadlines:
 
     heap: list[Deadline] = field(factory=list[Deadline])
     count: int = 0
-    armed_at: int = -1
+    armed_at: int | None = None
     #: How many there may be before the next purge
     most: int = PURGE_INTERVAL
 
@@ -161,7 +161,7 @@ class Deadlines:
         if len(self.heap) >= self.most:
             self._purge()
         heappush(self.heap, (at_ms, self.count, expire, delayed))
-        if 0 <= self.armed_at <= at_ms:
+        if self.armed_at is not None and self.armed_at <= at_ms:
             return False
         self.armed_at = at_ms
         return True
@@ -174,11 +174,11 @@ class Deadlines:
 
     def expire(self, now: int) -> int | None:
         """Expire what is due; answers when to come again, unless a timer is set for that."""
-        if now < self.armed_at:
+        if self.armed_at is not None and now < self.armed_at:
             return None
         heap = self.heap
         while heap and heap[0][0] <= now:
             _, _, expire, delayed = heappop(heap)
             expire(delayed)
-        self.armed_at = heap[0][0] if heap else -1
-        return self.armed_at if heap else None
+        self.armed_at = heap[0][0] if heap else None
+        return self.armed_at

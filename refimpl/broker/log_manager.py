@@ -73,7 +73,7 @@ class LogManager:
         except StorageOffline as failure:
             self.context.refused("LeaderAndIsr", failure)
 
-    def open(self, name: TopicPartition, min_isr: int) -> Partition | None:
+    def open(self, name: TopicPartition, min_isr: int = 1) -> Partition | None:
         """Open the log of a partition, or begin one; None if it cannot be."""
         context = self.context
         try:

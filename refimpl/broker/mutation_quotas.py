@@ -43,8 +43,10 @@ class MutationQuotas:
 
     def of(self, mutator: Mutator | None, now: int) -> "MutationQuota":
         """For one request of a client; nobody's requests are not limited."""
-        found = None if mutator is None else quota_of(self.metadata, MUTATION, mutator.client_id)
-        if mutator is None or found is None:
+        if mutator is None:
+            return MutationQuota()
+        found = quota_of(self.metadata, MUTATION, mutator.client_id)
+        if found is None:
             return MutationQuota()
         sharers, bound = found
         burst = bound * self.window_s

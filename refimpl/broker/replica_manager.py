@@ -143,15 +143,14 @@ class ReplicaManager:
             self._decided(now, partition, change.decision)
 
     def _open(self, name: TopicPartition, topic_id: bytes) -> Partition | None:
-        """The partition's log; one that an earlier topic of this name has left goes first
-        (KIP-516)."""
-        min_isr = self.min_isr.get(name.topic, 1)
-        opened = self.storage.open(name, min_isr)
+        """The partition's log, to be configured; one that an earlier topic of this name has left
+        goes first (KIP-516)."""
+        opened = self.storage.open(name)
         if opened is None or opened.topic_id in (b"", topic_id):
             return opened
         del self.context.partitions[name]
         self.storage.delete(name)
-        return self.storage.open(name, min_isr)
+        return self.storage.open(name)
 
     # What goes
 

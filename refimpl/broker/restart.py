@@ -22,7 +22,6 @@ def restore(controller: Controller, changes: Iterable[Change]) -> None:
     for one in state.metadata.partitions.values():
         _restore_partition(controller, one)
     controller.decisions.configured()
-    state.changes, state.outputs = [], []
 
 
 def _restore_broker(controller: Controller, broker: BrokerRegistration) -> None:

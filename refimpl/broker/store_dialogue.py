@@ -68,8 +68,7 @@ class StoreSession:
             while not operations:
                 operations = conversation.dialogue.send(())
         except StopIteration:
-            if conversation in self.conversations:
-                self.conversations.remove(conversation)
+            self.conversations.remove(conversation)
             return
         conversation.numbers, conversation.answers = {}, {}
         for operation in operations:

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from refimpl.broker import messages as m
+from refimpl.broker.cluster import BrokerRegistration, TopicDeleted
+from refimpl.broker.node import EXPIRE
 from refimpl.broker.observations import Refused
-from tests.refimpl.broker.node_cases import ORDERS, Cluster, batch_of, leading
+from tests.refimpl.broker.node_cases import EPOCH, ORDERS, TOPIC_ID, Cluster, batch_of, leading
 
 DELETED = m.DeletedPartition
 
@@ -64,6 +66,23 @@ def test_a_deletion_is_told_with_the_log_start_of_who_has_deleted_least() -> Non
     assert deleted(cluster.follow(3, 3, log_start_offset=1)) == [DELETED(ORDERS, None, 1)]
     assert deleted(cluster.follow(3, 3, log_start_offset=3)) == [DELETED(ORDERS, None, 2)]
     assert cluster.later(100) == [], "both are answered"
+
+
+def test_a_deletion_ends_at_its_time() -> None:
+    cluster = committed()
+    delete(cluster, 1, timeout_ms=70)
+    ends = [one.at_ms for one in cluster.told if isinstance(one, m.Timer) and one.name == EXPIRE]
+    assert ends == [cluster.now + 70]
+
+
+def test_where_the_topic_goes_meanwhile_a_deletion_is_answered_once() -> None:
+    """Of brokers that changed, who waits hears first; then of the topic."""
+    cluster = committed()
+    delete(cluster, 1)
+    told = cluster.news(
+        BrokerRegistration(2, EPOCH, 1, fenced=True), TopicDeleted(ORDERS.topic, TOPIC_ID)
+    )
+    assert len(deleted(told)) == 1
 
 
 def test_who_has_the_only_replica_answers_at_once() -> None:

@@ -153,6 +153,20 @@ def test_a_commit_is_written_and_answered_when_it_is_committed() -> None:
     assert fetched(cluster) == (None, [3])
 
 
+def test_a_timer_that_is_not_needed_any_more_is_forgotten() -> None:
+    cluster = coordinating()
+    due = cluster.node.groups._due  # pyright: ignore[reportPrivateUsage]
+    (refused,) = join(cluster)
+    assert refused.error == "MEMBER_ID_REQUIRED"
+
+    def of_the_member() -> int:
+        return sum(key.member_id == refused.member_id for _, key in due)
+
+    assert of_the_member() == 1, "it has so long to come back"
+    cluster.ask(g.LeaveGroupRequest("g", (g.LeavingMember(refused.member_id),)))
+    assert of_the_member() == 0
+
+
 def test_what_writes_nothing_is_no_append() -> None:
     cluster = coordinating()
     cluster.told.clear()

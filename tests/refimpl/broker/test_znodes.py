@@ -12,6 +12,7 @@ from refimpl.broker.cluster import (
     ConfigResource,
     Endpoint,
     PartitionRegistration,
+    QuotaEntity,
 )
 from refimpl.broker.messages import TopicPartition
 from refimpl.machines.messages import LeaderAndIsr
@@ -103,3 +104,81 @@ def test_whose_configuration_or_quotas_a_path_holds() -> None:
     }
     for path, entity in entities.items():
         assert znodes.entity_of(f"{znodes.CONFIGS}/{path}") == entity
+
+
+PATHS = {
+    "topics/t": ConfigResource(TOPIC, "t"),
+    "topics/": ConfigResource(TOPIC, ""),
+    "brokers/0": ConfigResource(BROKER, "0"),
+    "brokers/<default>": ConfigResource(BROKER, CLUSTER_DEFAULT),
+    "groups/a%2Fb%20c": ConfigResource(GROUP, "a/b c"),
+    "groups/": ConfigResource(GROUP, ""),
+}
+QUOTAS: dict[tuple[str, ...], QuotaEntity] = {
+    ("users/a%20b",): frozenset({("user", "a b")}),
+    ("users/<default>",): frozenset({("user", None)}),
+    ("users/a", "users/a/clients", "users/a/clients/<default>"): frozenset(
+        {("user", "a"), ("client-id", None)}
+    ),
+    ("clients/a%2Fb",): frozenset({("client-id", "a/b")}),
+    ("ips/<default>",): frozenset({("ip", None)}),
+}
+
+
+def test_where_configurations_and_quotas_are() -> None:
+    for path, resource in PATHS.items():
+        assert znodes.config_path(resource) == f"{znodes.CONFIGS}/{path}"
+    for paths, entity in QUOTAS.items():
+        assert znodes.quota_path(entity) == tuple(f"{znodes.CONFIGS}/{path}" for path in paths)
+        assert znodes.entity_of(znodes.quota_path(entity)[-1]) == entity
+
+
+def test_nobody_has_the_number_that_no_broker_has() -> None:
+    decision = LeaderAndIsr(3, None, frozenset({1}), 9)
+    alone = registration(0, (1, 2))._replace(decision=decision)
+    for one, leader, last in (
+        (alone, -1, -1),
+        (alone._replace(last_known_leader=2, elr=frozenset({2, 0})), -1, 2),
+        (alone._replace(decision=LeaderAndIsr(3, 0, frozenset({0}), 9)), 0, -1),
+    ):
+        data = znodes.state(one, 4)
+        written = json.loads(data)
+        assert (written["leader"], written["last_known_leader"]) == (leader, last)
+        assert (written["version"], written["controller_epoch"]) == (1, 4)
+        assert written["elr"] == sorted(one.elr)
+        found = znodes.state_of(data, 77)
+        assert found == znodes.Decision(one.decision, one.elr, one.last_known_leader, 4)
+
+
+def test_a_broker_without_listeners_is_a_registration_as_well() -> None:
+    one = BrokerRegistration(0, 5, 2, (), None, (b"d" * 16,))
+    data = znodes.broker(one, 3)
+    written = json.loads(data)
+    assert (written["host"], written["port"], written["jmx_port"]) == ("", -1, -1)
+    assert znodes.broker_of(data, 0, 5) == znodes.Registered(one, 3)
+
+
+def test_a_block_of_producer_ids_ends_before_the_next_one() -> None:
+    data = znodes.producer_ids(5_000)
+    assert json.loads(data) == {
+        "version": 1,
+        "broker": -1,
+        "block_start": "4000",
+        "block_end": "4999",
+    }
+    assert [znodes.next_producer_id(one) for one in (data, b"", None)] == [5_000, 0, 0]
+
+
+def test_what_is_gone_or_there_for_its_children_has_no_configurations() -> None:
+    assert znodes.config_of(b"") == znodes.config_of(None) == {}
+    assert znodes.config_of(znodes.config({"a": 1.5})) == {"a": "1.5"}
+
+
+def test_replicas_that_come_and_go_are_those_of_the_partitions_that_move() -> None:
+    moving = registration(0, (3, 2, 1))._replace(adding=(3,), removing=(1,))
+    topic_id, assigned = znodes.topic_of(znodes.topic(ID, [moving, registration(1, (1, 2))]))
+    assert topic_id == ID
+    assert assigned == {
+        0: znodes.Assigned((3, 2, 1), (3,), (1,)),
+        1: znodes.Assigned((1, 2), (), ()),
+    }

@@ -105,6 +105,14 @@ def test_brokers_that_are_expected_count_as_alive_until_they_register() -> None:
     assert leader(asking) == 1, "nobody has led before it"
 
 
+def test_who_is_expected_is_told_nothing_before_it_registers() -> None:
+    asking = Asking(brokers=0)
+    asking.controller.expect((1, 2))
+    assert told(handled(asking, 0, registering(1, 1), 1)) == {1: True}
+    topic = c.CreatableTopic("t", assignments=((0, (1, 2)),))
+    assert told(handled(asking, 0, c.CreateTopicsRequest((topic,)))) == {1: False}
+
+
 def test_news_are_numbered_one_after_the_other() -> None:
     asking = Asking()
     outputs = handled(asking, 0, registering(1, 2, 1), 1)

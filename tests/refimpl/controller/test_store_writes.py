@@ -169,6 +169,13 @@ def test_many_writes_are_several_multis_each_of_them_fenced() -> None:
     assert of.multis([]) == []
 
 
+def test_a_topic_is_written_whether_or_not_it_has_partitions() -> None:
+    assert written(writes(), TopicCreated("t", T_ID)) == [
+        ("Create", TOPIC_PATH),
+        ("Create", f"{TOPIC_PATH}/partitions"),
+    ]
+
+
 def test_a_multi_has_so_many_bytes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = [ConfigsAltered(ConfigResource(TOPIC, f"{n}"), {"a": "x"}) for n in range(3)]
     (all_together,) = writes().multis(changes)
