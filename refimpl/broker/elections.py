@@ -32,7 +32,7 @@ def online(
         if broker is not None:
             return Choice(broker)
     last = state.last_known
-    if last is not None and last in active and not state.isr | state.elr:
+    if last in active and not state.isr | state.elr:
         return Choice(last, "last known")
     broker = first_live(tuple(assignment), frozenset(assignment), active)
     return Choice(broker, "unclean") if unclean and broker is not None else None

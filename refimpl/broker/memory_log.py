@@ -141,9 +141,9 @@ class MemoryLog(Log):
         times = [
             record.value.batch.timestamp_ms
             for record in self.records
-            if isinstance(record.value, BatchedValue)
+            if isinstance(record.value, BatchedValue) and record.value.batch.timestamp_ms >= 0
         ]
-        return self.offset_for_timestamp(max(times)) if max(times, default=-1) >= 0 else None
+        return self.offset_for_timestamp(max(times)) if times else None
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of the record at this offset, -1 for none."""

@@ -163,6 +163,15 @@ def test_a_fetch_waits_for_min_bytes() -> None:
     assert consumed(cluster.catch_up()) == [2 * ONE]
 
 
+def test_a_fetch_of_which_one_partition_is_refused_waits_for_no_records_of_another() -> None:
+    cluster = committed(1)
+    names = (ORDERS, m.TopicPartition("elsewhere", 0))
+    asked = tuple(m.FetchPartition(name, 0) for name in names)
+    (answer,) = cluster.ask(m.FetchRequest(asked, 50, min_bytes=10**6))
+    errors = [one.error for one in answer.partitions]
+    assert errors == [None, "UNKNOWN_TOPIC_OR_PARTITION"]
+
+
 def test_a_fetch_of_no_bytes_waits_for_nothing() -> None:
     cluster = committed(1)
     (answer,) = cluster.fetch(2, max_wait_ms=50, min_bytes=0)
