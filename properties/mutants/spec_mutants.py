@@ -39,7 +39,11 @@ SHIFTED = {
 }
 _COMPARISON = re.compile(r"(?<![<>=\\/|:#'-])(<=|>=|<|>|#|=)(?![<>=|-])|(\\(?:not)?in)\b")
 #: An `=` or `\in` that compares nothing: of EXCEPT, of a quantifier, of a set.
-_NO_COMPARISON = re.compile(r"![.\[][^=#<>]*$|(\\[AE]|\{|\[)\s*[\w, ]+\s*$")
+_NO_COMPARISON = re.compile(
+    r"![.\[][^=#<>]*$"
+    r"|(\\[AE]|\{|\[)\s*([\w, ]+\\in [^:|]*,)?[\w, ]+\s*$"
+    r"|\{(?!\s*\w+\s*\\in)[^{}]*:[\w, ]+\s*$"
+)
 _ASSIGNMENT = re.compile(r"(\w+)' = (?!\1\b\s*$)")
 _LISTED = re.compile(r"^\s*(/\\|\\/)", re.MULTILINE)
 _LEADS = re.compile(r"\s*(LET\b|IN\b|IF\b|CASE\b)")

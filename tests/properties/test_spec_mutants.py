@@ -81,6 +81,14 @@ def test_guards_comparisons_and_assignments_are_changed_and_no_choice_among_rule
     ]
 
 
+def test_what_binds_a_name_compares_nothing(toy: SpecTree) -> None:
+    module = toy.folder("Toy") / "Toy.tla"
+    bound = r"/\ \A a \in 1..x, b \in {n + 1 : n \in 1..y} : a \in 1..9" + "\n    /\\ Below(x)"
+    module.write_text(module.read_text().replace(r"/\ Below(x)", bound))
+    changed = [one.new for one in spec_mutants("Toy", toy) if one.old.startswith("\\A")]
+    assert changed == ["TRUE", r"\A a \in 1..x, b \in {n + 1 : n \in 1..y} : a \notin 1..9"]
+
+
 def test_all_mutants_stand_in_one_text_and_its_lists_stay_aligned(toy: SpecTree) -> None:
     text = joined_text(spec_mutants("Toy", toy), toy)
     assert "VARIABLE mutant" in text
