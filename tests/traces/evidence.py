@@ -14,11 +14,13 @@ Lines = dict[str, list[Line]]
 Trace = tuple[Lines, dict[str, Any]]
 
 # Without these a line is none, and bad input; `error` is not read; and where the others are absent,
-# that is an answer: the clock is the host's, a member is not static, a batch holds records.
+# that is an answer: the clock is the host's, a batch holds records.
 KEPT = {
     *("process", "seq", "op", "outcome", "reason", "error"),
-    *("clock", "instance", "control", "transactional"),
+    *("clock", "control", "transactional"),
 }
+# Who never tells these has none: a member is not static, a producer has no sessions to judge.
+WHOLLY_ABSENT = {"instance", "producer_id", "producer_epoch"}
 CALL_FIELDS = tuple(sorted(FIELDS - KEPT))
 RECORD_PARTS = tuple(sorted(RECORD_FIELDS - {"topic"}))
 SETTINGS = ("complete", "topics", "internal_topics", "producers", "consumers", "share_groups")
@@ -100,11 +102,12 @@ def removals(trace: Trace, random: Random) -> Iterator[Removal]:
     lines, meta = trace
     for field, having in bearing(lines).items():
         line = random.choice(having)
-        yield Removal(field, "all")
-        yield Removal(field, f"half {random.randrange(1000)}")
-        yield Removal(field, line["process"])
         yield Removal(field, f"{line['process']} {line['seq']}")
-        yield Removal(field, line["op"])
+        if field not in WHOLLY_ABSENT:
+            yield Removal(field, line["op"])
+            yield Removal(field, "all")
+            yield Removal(field, f"half {random.randrange(1000)}")
+            yield Removal(field, line["process"])
     yield from of_files(lines, meta, random)
 
 
@@ -112,18 +115,20 @@ def every(trace: Trace, random: Random) -> Iterator[Removal]:
     """As `removals`, of every kind of call, and of each a line."""
     lines, meta = trace
     for field, having in bearing(lines).items():
-        yield Removal(field, "all")
+        if field not in WHOLLY_ABSENT:
+            yield Removal(field, "all")
         for op in dict.fromkeys(line["op"] for line in having):
             line = random.choice([line for line in having if line["op"] == op])
-            yield Removal(field, op)
-            yield Removal(field, line["process"])
             yield Removal(field, f"{line['process']} {line['seq']}")
+            if field not in WHOLLY_ABSENT:
+                yield Removal(field, op)
+                yield Removal(field, line["process"])
     yield from of_files(lines, meta, random)
 
 
 def of_files(lines: Lines, meta: Any, random: Random) -> Iterator[Removal]:
     """Settings, whole files, their ends, and a line of each."""
-    for path in _settings(meta, ()):
+    for path in settings_in(meta):
         yield Removal("meta", "/".join(path))
     for process, mine in lines.items():
         yield Removal("file", process)
@@ -143,9 +148,10 @@ def bearing(lines: Lines) -> dict[str, list[Line]]:
     return found
 
 
-def _settings(meta: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def settings_in(meta: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where each setting of meta.json stands."""
     for name, value in meta.items():
         if path or name in SETTINGS:
             yield (*path, name)
             if isinstance(value, dict):
-                yield from _settings(value, (*path, name))
+                yield from settings_in(value, (*path, name))
