@@ -17,9 +17,9 @@ def compacted(p: Partition) -> bool:
     return int(p.context.compacted[p.t]) == 1 and len(p.where(Op.SCAN_END)) > 0
 
 
-def places(p: Partition, sends: Ints) -> Ints:
+def stored_offsets(p: Partition, sends: Ints) -> Ints:
     """The offset of each of these sends, NONE where nobody knows it."""
-    return p.place[np.searchsorted(p.sends, sends)]
+    return p.stored_at[np.searchsorted(p.sends, sends)]
 
 
 def superseded(p: Partition, sends: Ints) -> Bools:
@@ -53,7 +53,7 @@ def followed(p: Partition, sends: Ints) -> Bools:
     there = (at >= 0) & (~own | (top > 0))
     there[there] = p.key[keyed[other[there]]] == p.key[sends[there]]
     above = np.where(there, highest[p.record[keyed[other]]] if len(keyed) else NONE, NONE)
-    place = places(p, sends)
+    place = stored_offsets(p, sends)
     low = lowest[p.record[sends]]
     known = np.where(low == np.iinfo(np.int64).max, NONE, low)
     return np.where(place == NONE, known, place) < above
@@ -90,7 +90,7 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     if policy == -1:
         return _replaced(p, sends) & (p.key[sends] != NONE)
     others = p.sends[p.outcome[p.sends] != Outcome.FAIL]
-    unsure = (places(p, others) == NONE) | ~p.kept[others]
+    unsure = (stored_offsets(p, others) == NONE) | ~p.kept[others]
     dead = others[unsure & ~p.has(Flag.VALUED)[others]]
     untold = ~(p.has(Flag.VALUED) | p.has(Flag.TOMBSTONE))[sends]
     keyless = bool((p.key[others] == NONE).any())
@@ -101,13 +101,13 @@ def stored(p: Partition) -> Ints:
     """Keyed sends that are in the log for sure, at an offset that somebody knows."""
     sends = p.sends[p.kept[p.sends] & (p.outcome[p.sends] != Outcome.FAIL)]
     sends = sends[(p.key[sends] != NONE) & ~p.has(Flag.UNPLACED)[sends]]
-    place = places(p, sends)
+    place = stored_offsets(p, sends)
     return sends[(place != NONE) & (place >= p.log_start)]
 
 
 def last_of_key(p: Partition, sends: Ints) -> Ints:
     """The send with the highest offset of each key."""
-    sends = sends[np.lexsort((places(p, sends), p.key[sends]))]
+    sends = sends[np.lexsort((stored_offsets(p, sends), p.key[sends]))]
     return sends[np.r_[firsts(p.key[sends])[1:], True][: len(sends)]]
 
 
@@ -141,14 +141,14 @@ def last_removed(p: Partition) -> list[Found]:
     if not compacted(p):
         return [Found(0)]
     last = last_of_key(p, stored(p))
-    last = last[places(p, last) < scanned_until(p)]
+    last = last[stored_offsets(p, last) < scanned_until(p)]
     gone = last[~np.isin(p.id[last], p.id[p.final])]
     gone = gone[~_may_be_followed(p, gone) & ~followed(p, gone)]
     retention = int(p.context.delete_retention[p.t])
     gone = gone[~expired(p, gone) | (retention == NONE)]
     dead = p.has(Flag.TOMBSTONE)[gone]
     unknown = clause(Clause.UNKNOWN, np.int64(p.t))
-    head = (int(p.context.deletes[p.t]) == 1) & (places(p, gone) < p.retained_from)
+    head = (int(p.context.deletes[p.t]) == 1) & (stored_offsets(p, gone) < p.retained_from)
     untold = (dead & (retention == NONE)) | head
     found = witness(gone)
     clauses = np.where(untold, unknown, p.may_be_lost(gone))
@@ -158,7 +158,7 @@ def last_removed(p: Partition) -> list[Found]:
 def _may_be_followed(p: Partition, last: Ints) -> Bools:
     """Whether a send of the same key, of unknown fate, may have deleted the key."""
     others = p.sends[(p.outcome[p.sends] != Outcome.FAIL) & (p.key[p.sends] != NONE)]
-    unsure = (places(p, others) == NONE) | (p.txn_state[others] == Txn.UNKNOWN)
+    unsure = (stored_offsets(p, others) == NONE) | (p.txn_state[others] == Txn.UNKNOWN)
     others = others[unsure & p.has(Flag.TOMBSTONE)[others]]
     return np.isin(p.key[last], p.key[others])
 
@@ -202,7 +202,7 @@ def _moved(p: Partition, known: Ints) -> Ints:
     """Pairs: a send, and the final reading of its record elsewhere and only there."""
     final = p.final[np.lexsort((p.offset[p.final], p.id[p.final]))]
     pairs = p.id[final], p.offset[final]
-    here = np.isin(_paired(p.id[known], places(p, known)), _paired(*pairs))
+    here = np.isin(_paired(p.id[known], stored_offsets(p, known)), _paired(*pairs))
     first = final[firsts(p.id[final])]
     at = lookup(p.id[first], p.id[known])
     away = (at >= 0) & ~here
@@ -218,7 +218,7 @@ def _paired(ids: Ints, offsets: Ints) -> "np.ndarray[tuple[int], np.dtype[np.voi
 def _copied(p: Partition, moved: Ints) -> Ints:
     """The clause that permits a second copy, which compaction then kept instead of the first."""
     sends, found = moved[:, 0], moved[:, 1]
-    later = p.offset[found] > places(p, sends) if len(moved) else np.empty(0, bool)
+    later = p.offset[found] > stored_offsets(p, sends) if len(moved) else np.empty(0, bool)
     ids, calls = np.unique(p.id[p.sends], return_counts=True)
     resent = calls[lookup(ids, p.id[sends])] > 1 if len(moved) else np.empty(0, bool)
     process = p.process[sends]
@@ -246,6 +246,6 @@ def _too_early(p: Partition, known: Ints) -> Ints:
     end = scanned_until(p)
     last = last_of_key(p, known)
     by = last[lookup(p.key[last], p.key[known])] if len(known) else known
-    gone = (by != known) & ~np.isin(p.id[known], p.id[p.final]) & (places(p, known) < end)
+    gone = (by != known) & ~np.isin(p.id[known], p.id[p.final]) & (stored_offsets(p, known) < end)
     early = gone & ((age_at_the_end(p, known) < lag) | (lag < 0))
     return witness(known[early], by[early])

@@ -25,7 +25,7 @@ from traces.schema import NONE, Flag, Outcome
 def lost_below_frontier(p: Partition) -> list[Found]:
     """A reader passed the place of an acknowledged record, and nobody was ever given it."""
     sure = p.done[p.sends] & p.kept[p.sends]
-    kept, place = p.sends[sure], p.place[sure]
+    kept, place = p.sends[sure], p.stored_at[sure]
     frontier = p.offset[p.delivered].max(initial=NONE)
     below = (place >= p.log_start) & (place != NONE) & (place <= frontier)
     lost = below & ~p.among(kept, p.delivered) & ~superseded(p, kept)

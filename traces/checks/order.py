@@ -31,8 +31,8 @@ def append_order(p: Partition) -> list[Found]:
     Kafka does not advertise this order between producers, but one leader with one log cannot
     break it; where it is broken, the tail that held the first record was cut off in between.
     """
-    known = p.place != NONE
-    placed, place = p.sends[known], p.place[known]
+    known = p.stored_at != NONE
+    placed, place = p.sends[known], p.stored_at[known]
     clock = p.clock[placed]
     found = [_overtaken(p, placed[clock == c], place[clock == c]) for c in distinct(clock)]
     pairs = np.concatenate(found) if found else np.empty((0, 2), np.int64)
@@ -157,7 +157,7 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
     if not len(asked):
         return [Found(0, kind="offset-for-time-wrong")]
     known = p.timestamp[p.sends] != NONE
-    rows, place = p.sends[known], p.place[known]
+    rows, place = p.sends[known], p.stored_at[known]
     wrong = [q for q in asked if not _answers(p, int(q), rows, place)]
     found = witness(np.array(wrong, dtype=np.int64))
     return [Found(len(asked), found, np.zeros(len(found), np.int64), "offset-for-time-wrong")]

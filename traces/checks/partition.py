@@ -119,7 +119,7 @@ class Partition(Rows):
         return self.log[differing(self.record[self.log], self.offset[self.log])]
 
     @cached_property
-    def place(self) -> Ints:
+    def stored_at(self) -> Ints:
         """The offset that each send (aligned with `sends`) is known to have got, else NONE.
 
         It is the acknowledged one. An offset where the record was read is that of a call only if

@@ -28,8 +28,8 @@ def reordered(p: Partition) -> list[Found]:
     it there: an application that repeats its work sends the same record in another call. That
     holds of one that is said to have failed, too: what is read is stored, and in some order.
     """
-    placed = p.place != NONE
-    sends, place = p.sends[placed], p.place[placed]  # by process, in the order of the calls
+    placed = p.stored_at != NONE
+    sends, place = p.sends[placed], p.stored_at[placed]  # by process, in the order of the calls
     back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (place[1:] < place[:-1])
     found = witness(sends[:-1][back], sends[1:][back])
     inside = p.unit[found[:, 0]] == p.unit[found[:, 1]]

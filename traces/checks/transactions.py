@@ -44,7 +44,7 @@ def torn(p: Partition) -> list[Found]:
     whole = p.sends[((state == Txn.COMMITTED) | (state == Txn.PROVED))]
     whole = whole[~p.has(Flag.UNPLACED)[whole] & (p.outcome[whole] != Outcome.FAIL)]
     if p.context.jepsen:
-        place = p.place[np.searchsorted(p.sends, whole)]
+        place = p.stored_at[np.searchsorted(p.sends, whole)]
         whole = whole[(place != NONE) & (place <= p.offset[p.delivered].max(initial=NONE))]
     retained = (p.offset[whole] == NONE) | (p.offset[whole] >= p.log_start)
     gone = whole[retained & ~p.among(whole, p.final) & ~superseded(p, whole)]
