@@ -56,6 +56,15 @@ def test_nobody_else_is_sent_away(rack_id: str | None) -> None:
     assert preferred(led(), 0, rack_id) == (-1, 1)
 
 
+def test_a_leader_in_the_consumers_rack_comes_before_a_follower_in_it() -> None:
+    cluster = Cluster(config=BY_RACK)
+    cluster.decide(1, 1, racks={1: "a", 2: "a", 3: "b"})
+    cluster.produce(batch_of(b"a"))
+    cluster.catch_up()
+    assert preferred(cluster, 0, "a") == (-1, 1)
+    assert preferred(cluster, 0, "b") == (3, 0)
+
+
 def test_who_is_not_told_of_is_in_no_rack() -> None:
     cluster = led()
     cluster.news(BrokerUnregistered(2))
