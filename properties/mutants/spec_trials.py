@@ -39,7 +39,7 @@ from properties.tla.verdicts import Kind, Table, Verdict, load
 #: Of one row: the CPU seconds after which no mutant is begun, and those after which all ends.
 BEGIN_S, LIMIT_S = 120.0, 240.0
 #: The states after which a mutant is left, beyond twice those that the spec has.
-MOST_STATES = 10_000
+MOST_STATES = 30_000
 #: Rows with more states than this are asked last, and with more than that not at all.
 LARGE, TOO_LARGE = 20_000, 30_000
 #: Changes with what is asked of a row: answers of before count no longer.
@@ -214,7 +214,8 @@ def _kept(asking: _Run, alone: bool) -> _Outcome:
     names = [one.name for one in asking.mutants]
     module, row, tree = asking.module, asking.row, asking.tree
     texts = stands_on(module, tree)
-    extra = EDITION, str(alone), row.kind.value, str(asking.compared), *names, *texts
+    asked_how = EDITION, MOST_STATES, alone, row.kind.value, asking.compared
+    extra = *map(str, asked_how), *names, *texts
     key = tools.digest([tree.model(module, row.cfg)], *extra, tools.find().key("Mutants"))
     file = cache_folder() / "spec-mutants" / f"{module}-{row.cfg}-{key}.json"
     if file.is_file():
