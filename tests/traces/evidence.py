@@ -19,8 +19,8 @@ KEPT = {
     *("process", "seq", "op", "outcome", "reason", "error"),
     *("clock", "control", "transactional"),
 }
-# Who never tells these has none: a member is not static, a producer has no sessions to judge.
-WHOLLY_ABSENT = {"instance", "producer_id", "producer_epoch"}
+# Who never tells this has none: a member is not static.
+WHOLLY_ABSENT = {"instance"}
 CALL_FIELDS = tuple(sorted(FIELDS - KEPT))
 RECORD_PARTS = tuple(sorted(RECORD_FIELDS - {"topic"}))
 SETTINGS = ("complete", "topics", "internal_topics", "producers", "consumers", "share_groups")

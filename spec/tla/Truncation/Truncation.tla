@@ -121,7 +121,7 @@ CanFetch(f, l) == Follows(f, l) /\ Leads(l) /\ NotFenced(f, l) /\ Known(f, l)
 
 (* OffsetForLeaderEpoch: where the records of epoch e, or of the largest    *)
 (* epoch below it, end in this log; and which epoch that is.                *)
-EndOf(r, e) == Cardinality({i \in 1..MaxRecords : i <= LogEnd(r) /\ log[r][i] <= e})
+EndOf(r, e) == Cardinality({i \in DOMAIN log[r] : log[r][i] <= e})
 EpochAtOrBelow(r, e) == IF EndOf(r, e) = 0 THEN 0 ELSE log[r][EndOf(r, e)]
 
 (* Where a leader's own epoch starts: behind all older records. *)
