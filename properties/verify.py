@@ -26,7 +26,7 @@ from rich.table import Table
 from properties.tla.specs import CHECKOUT, cache_folder
 from properties.tla.tools import digest
 
-#: Kept so that the whole takes at most 15 minutes on two cores; campaigns have verbs of their own.
+#: Few, as the whole takes 20 minutes on two cores (docs/verify.md): campaigns have their own verbs.
 CHAOS_SEEDS = 300
 TRACED_SEEDS = 60
 RECORDINGS = CHECKOUT / "tests/traces/data/recordings"
