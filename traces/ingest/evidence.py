@@ -204,7 +204,7 @@ class Evidence:
         # Isolation decides nothing where there are no transactions.
         if self.counts.get("transactional.txn") and "read.isolation" in self.missing:
             self.missing["isolation"] = self.missing["read.isolation"]
-        untold = self.reasons(["read.id", "read.offset", "read.topic"])
+        untold = self.reasons([f"read.{x}" for x in ("id", "offset", "topic", "partition")])
         if unproved and untold:
             self.missing["proof"] = untold[0]
         if "pending.offset" in self.missing and untold:
