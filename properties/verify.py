@@ -1,7 +1,8 @@
 """`highwater verify`: the whole loop, room by room, each as the command that shows it again.
 
-The stages are commands of their own, run one after the other, so that what fails here fails there,
-word for word. What a stage says last is its line in the summary.
+The stages are commands of their own, so that what fails here fails there, word for word. What a
+stage says last is its line in the summary. Two run at once: one that waits, or has work for one
+core only, leaves no core idle.
 """
 
 import os
@@ -11,13 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
 import orjson
-from attrs import asdict, frozen
+from attrs import asdict, define, field, frozen
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
@@ -26,7 +27,11 @@ from rich.table import Table
 from properties.tla.specs import CHECKOUT, cache_folder
 from properties.tla.tools import digest
 
-#: Few, as the whole takes 20 minutes on two cores (docs/verify.md): campaigns have their own verbs.
+#: How many stages run at once, as far as there are cores.
+AT_ONCE = 2
+#: How often it is looked whether a stage has ended, and what it says.
+TICK_S = 0.1
+#: Few, as the whole takes a quarter of an hour (docs/verify.md): campaigns have their own verbs.
 CHAOS_SEEDS = 300
 TRACED_SEEDS = 60
 RECORDINGS = CHECKOUT / "tests/traces/data/recordings"
@@ -34,11 +39,14 @@ RECORDINGS = CHECKOUT / "tests/traces/data/recordings"
 
 @frozen
 class Stage:
-    """One part of the loop: what it shows, and the command that shows it."""
+    """One part of the loop: what it shows, the command that shows it, and what has to run before:
+    the stages that write what this one reads."""
 
     name: str
     shows: str
     command: tuple[str, ...]
+    after: tuple[str, ...] = ()
+    writes: tuple[Path, ...] = ()
 
 
 @frozen
@@ -53,7 +61,7 @@ class Result:
 
 
 def stages(work: Path) -> tuple[Stage, ...]:
-    """The loop. Each stage stands on the one before."""
+    """The loop. Each stage stands on the ones before."""
     runs, events = work / "runs", work / "events"
     real_runs, real_events = work / "real-runs", work / "real-events"
     return (
@@ -61,7 +69,8 @@ def stages(work: Path) -> tuple[Stage, ...]:
         Stage("prove", "the invariants are kept after any number of steps", ("prove",)),
         Stage("conform", "the machines are the models, edge by edge", ("conform",)),
         # Every check asked about every mutant, and the specs' guards: `make matrix`, far longer.
-        Stage("mutants", "a rule that is broken is found", ("mutants",)),
+        # They stand on the graphs that conformance lays out.
+        Stage("mutants", "a rule that is broken is found", ("mutants",), after=("conform",)),
         Stage("chaos", "no fault breaks a promise", ("chaos", "--seeds", str(CHAOS_SEEDS))),
         Stage(
             "record",
@@ -70,21 +79,25 @@ def stages(work: Path) -> tuple[Stage, ...]:
                 *("chaos", "--seeds", str(TRACED_SEEDS), "--config", "store=false"),
                 *("--out", str(runs), "--events", str(events)),
             ),
+            writes=(runs, events),
         ),
         Stage(
             "faults",
             "real clients against three brokers that are broken meanwhile, written down",
             ("faults", "--runs", "4", "--out", str(real_runs), "--events", str(real_events)),
+            writes=(real_runs, real_events),
         ),
         Stage(
             "validate",
             "what the brokers did, there and here, is a behaviour of the spec",
             ("validate", str(events), str(real_events)),
+            after=("record", "faults"),
         ),
         Stage(
             "check",
             "what clients saw, there and of real Kafka, is what was promised",
             ("check", str(runs), str(real_runs), str(RECORDINGS)),
+            after=("record", "faults"),
         ),
     )
 
@@ -102,10 +115,12 @@ def stages(work: Path) -> tuple[Stage, ...]:
     help="Write what each stage cost to this file, as a page of Markdown, if all of them passed.",
 )
 def verify(only: Sequence[str], keep_going: bool, resume: bool, write: Path | None) -> None:
-    """Run everything, in order, with one summary at the end.
+    """Run everything, two stages at once, with one summary at the end.
 
     Exit 0 when all is as promised; otherwise the first failure's code, its story and its command.
     """
+    if write is not None and resume:
+        raise click.UsageError("--write tells what a whole run costs, and --resume skips some")
     console = Console(highlight=False)
     work = cache_folder() / "verify"
     loop = stages(work)
@@ -113,38 +128,45 @@ def verify(only: Sequence[str], keep_going: bool, resume: bool, write: Path | No
     if unknown:
         known = ", ".join(stage.name for stage in loop)
         raise click.BadParameter(f"no stage {', '.join(sorted(unknown))}; there are: {known}")
+    began = time.monotonic()
     memory = Memory(work / "passed.json", _fingerprint(CHECKOUT))
     known_good = memory.passed() if resume else {}
-    results: list[Result] = []
-    for stage in loop:
-        if only and stage.name not in only:
-            continue
-        result = known_good.get(stage.name) or _run(stage, work, console)
-        _announce(console, stage, result, again=stage.name in known_good)
-        results.append(result)
-        if result.code == 0:
-            memory.add(result)
-        elif not keep_going:
-            break
-    _summary(console, loop, results)
+    wanted = [stage for stage in loop if not only or stage.name in only]
+    results = [known_good[stage.name] for stage in wanted if stage.name in known_good]
+    for result in results:
+        _announce(console, result, again=True)
+    todo = [stage for stage in wanted if stage.name not in known_good]
+    with closing(_run(todo, work, console)) as ended:
+        for result in ended:
+            _announce(console, result)
+            results.append(result)
+            if result.code == 0:
+                memory.add(result)
+            elif not keep_going:
+                break
+    wall_s = time.monotonic() - began
+    order = [stage.name for stage in loop]
+    results.sort(key=lambda result: order.index(result.stage))
+    _summary(console, loop, results, wall_s)
     _conclude(console, loop, results)
     if write is not None:
-        write.write_text(page(loop, results), encoding="utf-8")
+        write.write_text(page(loop, results, wall_s), encoding="utf-8")
 
 
-def page(loop: Sequence[Stage], results: Sequence[Result]) -> str:
-    """What each stage cost, as a page of the docs."""
+def page(loop: Sequence[Stage], results: Sequence[Result], wall_s: float) -> str:
+    """What each stage cost, and how long the whole took, as a page of the docs."""
     shown = {stage.name: stage.shows for stage in loop}
     rows = [
         f"| `{one.stage}` | {shown[one.stage]} | {one.cpu_s:,.0f} | {one.wall_s:,.0f} |"
         for one in results
     ]
-    cpu_s, wall_s = (sum(getattr(one, name) for one in results) for name in ("cpu_s", "wall_s"))
+    cpu_s = sum(one.cpu_s for one in results)
     lines = [
         "# What the main job costs",
         "",
         f"Written by `highwater verify --write FILE`, on {os.cpu_count()} cores. CPU seconds are "
-        "those of a stage and of all that it starts.",
+        "those of a stage and of all that it starts. Two stages run at once, so the seconds on the "
+        "wall are not a sum: the last line is how long the whole took.",
         "",
         "| stage | what it shows | CPU s | wall s |",
         "|---|---|---|---|",
@@ -154,50 +176,87 @@ def page(loop: Sequence[Stage], results: Sequence[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(stage: Stage, work: Path, console: Console) -> Result:
-    """Run a stage's command and show its last line while it runs; its whole output is kept."""
-    work.mkdir(parents=True, exist_ok=True)
-    for folder in {"record": ("runs", "events"), "faults": ("real-runs", "real-events")}.get(
-        stage.name, ()
-    ):
-        shutil.rmtree(work / folder, ignore_errors=True)
-    before, began = os.times(), time.monotonic()
-    process = subprocess.Popen(
-        (sys.executable, "-m", "refimpl", *stage.command),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, "COLUMNS": "120"},
-        start_new_session=True,
-    )
-    last = ""
-    with (
-        _terminable(),
-        process,
-        open(_log(work, stage), "w", encoding="utf-8") as log,
-        console.status(stage.name) as status,
-    ):
+@define
+class _Running:
+    """A stage that has not ended; its whole output is kept."""
+
+    stage: Stage
+    log: Path
+    process: subprocess.Popen[bytes]
+    began: float = field(factory=time.monotonic)
+
+    @classmethod
+    def start(cls, stage: Stage, work: Path) -> "_Running":
+        work.mkdir(parents=True, exist_ok=True)
+        for folder in stage.writes:
+            shutil.rmtree(folder, ignore_errors=True)
+        log = _log(work, stage)
+        with open(log, "wb") as output:
+            process = subprocess.Popen(
+                (sys.executable, "-m", "refimpl", *stage.command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "COLUMNS": "120"},
+                start_new_session=True,
+            )
+        return cls(stage, log, process)
+
+    @property
+    def last(self) -> str:
+        """What it said last."""
+        return next((line.strip() for line in reversed(_tail(self.log)) if line.strip()), "")
+
+    def ended(self) -> Result | None:
+        """How it ended, if it has. `wait4` tells what it cost, with all that it waited for."""
+        pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+        if pid == 0:
+            return None
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return Result(
+            self.stage.name,
+            self.process.returncode,
+            self.last,
+            used.ru_utime + used.ru_stime,
+            time.monotonic() - self.began,
+        )
+
+
+def _run(wanted: Sequence[Stage], work: Path, console: Console) -> Generator[Result]:
+    """Run the stages' commands, as many at once as there is room for, and show their last lines.
+
+    Results come as stages end. Who asks for no more of them stops those that still run.
+    """
+    waiting, running = list(wanted), list[_Running]()
+    with _terminable(), console.status("") as status:
         try:
-            for line in _lines(process):
-                log.write(line)
-                last = line.strip() or last
-                _show(console, status, stage, last)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
-            raise
-    after = os.times()
-    cpu_s = (
-        after.children_user + after.children_system - before.children_user - before.children_system
-    )
-    return Result(stage.name, process.returncode, last, cpu_s, time.monotonic() - began)
+            while waiting or running:
+                for stage in _next(waiting, running):
+                    waiting.remove(stage)
+                    running.append(_Running.start(stage, work))
+                _show(console, status, running)
+                for one in list(running):
+                    if result := one.ended():
+                        running.remove(one)
+                        yield result
+                time.sleep(TICK_S)
+        finally:
+            for one in running:
+                os.killpg(one.process.pid, signal.SIGTERM)
+            for one in running:
+                one.process.wait()
+
+
+def _next(waiting: Sequence[Stage], running: Collection[_Running]) -> Sequence[Stage]:
+    """What can begin now: the first stages all of whose predecessors have ended."""
+    open_ones = {one.name for one in waiting} | {one.stage.name for one in running}
+    ready = [one for one in waiting if open_ones.isdisjoint(one.after)]
+    return ready[: max(0, min(AT_ONCE, os.cpu_count() or 1) - len(running))]
 
 
 @contextmanager
 def _terminable() -> Generator[None]:
-    """SIGTERM ends what a stage started as well, as Ctrl-C does."""
+    """SIGTERM ends what the stages started as well, as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield
@@ -205,24 +264,22 @@ def _terminable() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    assert process.stdout is not None
-    return iter(process.stdout.readline, "")
-
-
-def _show(console: Console, status: Status, stage: Stage, line: str) -> None:
+def _show(console: Console, status: Status, running: Sequence[_Running]) -> None:
     if console.is_terminal:
-        room = max(10, console.width - len(stage.name) - 6)
-        status.update(f"[bold]{stage.name}[/] {escape(line[:room])}", spinner="dots")
+        room = max(10, console.width - 16)
+        lines = [f"[bold]{one.stage.name:9}[/] {escape(one.last[:room])}" for one in running]
+        status.update("\n".join(lines), spinner="dots")
 
 
-def _announce(console: Console, stage: Stage, result: Result, *, again: bool) -> None:
+def _announce(console: Console, result: Result, *, again: bool = False) -> None:
     mark = "[green]✓[/]" if result.code == 0 else "[red]✗[/]"
     cost = "as before" if again else f"{result.wall_s:.0f} s"
-    console.print(f"{mark} {stage.name:9} {escape(result.summary)}  ({cost})", soft_wrap=True)
+    console.print(f"{mark} {result.stage:9} {escape(result.summary)}  ({cost})", soft_wrap=True)
 
 
-def _summary(console: Console, loop: Sequence[Stage], results: Sequence[Result]) -> None:
+def _summary(
+    console: Console, loop: Sequence[Stage], results: Sequence[Result], wall_s: float
+) -> None:
     table = Table(title="highwater verify", title_justify="left")
     for column in ("stage", "what it shows", "verdict"):
         table.add_column(column)
@@ -238,7 +295,7 @@ def _summary(console: Console, loop: Sequence[Stage], results: Sequence[Result])
         costs = (f"{result.cpu_s:.0f}", f"{result.wall_s:.0f}")
         table.add_row(stage.name, stage.shows, verdict, *costs)
     table.add_section()
-    cpu_s, wall_s = (sum(getattr(r, name) for r in results) for name in ("cpu_s", "wall_s"))
+    cpu_s = sum(result.cpu_s for result in results)
     table.add_row("", "", "", f"{cpu_s:.0f}", f"{wall_s:.0f}")
     console.print()
     console.print(table)
@@ -252,7 +309,7 @@ def _conclude(console: Console, loop: Sequence[Stage], results: Sequence[Result]
     stage = next(stage for stage in loop if stage.name == failed.stage)
     log = _log(cache_folder() / "verify", stage)
     console.rule(f"{stage.name} failed")
-    console.print(_tail(log), markup=False, soft_wrap=True)
+    console.print("\n".join(_tail(log)), markup=False, soft_wrap=True)
     console.print(
         f"\nFirst to fail: {stage.name}, exit {failed.code}. All it said: {log}\n"
         f"To see it again: highwater {shlex.join(stage.command)}",
@@ -262,8 +319,10 @@ def _conclude(console: Console, loop: Sequence[Stage], results: Sequence[Result]
     sys.exit(failed.code if failed.code > 0 else 1)
 
 
-def _tail(log: Path, lines: int = 40) -> str:
-    return "\n".join(log.read_text(encoding="utf-8").splitlines()[-lines:])
+def _tail(log: Path, lines: int = 40) -> list[str]:
+    with open(log, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 200 * lines))
+        return file.read().decode("utf-8", "replace").splitlines()[-lines:]
 
 
 def _log(work: Path, stage: Stage) -> Path:
