@@ -18,6 +18,7 @@ from properties.tla import (
     spec_variables,
 )
 from properties.tla import graph as graph_module
+from properties.tla.checker import Outcome
 from tests.properties.tla.scratch import Scratch
 
 
@@ -175,6 +176,32 @@ def test_a_graph_with_another_number_of_states_than_tlcs_is_refused(
     monkeypatch.setattr(graph_module, "read_graph", short)
     with pytest.raises(AssertionError, match="has 3 states, TLC finds 4"):
         load_graph("Pile", "ok", scratch.tree)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        ("distinct = 4", "distinct = 4", 0),
+        ("distinct = 4", "distinct = 5", 1),
+        ('kind = "ok"\nexpect = "pass"', 'kind = "bug"\nexpect = "violates"\nproperty = "Low"', 1),
+    ],
+)
+def test_tlc_counts_states_where_the_table_of_verdicts_does_not_say_the_same(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch, old: str, new: str, asked: int
+) -> None:
+    """What is pinned of a whole exploration is held by `highwater spec`, and only that."""
+    scratch.replace("Pile/verdicts.toml", old, new)
+    scratch.replace("Pile/Pile.tla", "at most", f"at most, for once {asked} {len(new)},")
+    checks: list[str] = []
+    check_file = Tlc.check_file
+
+    def counting(self: Tlc, module: str, cfg: Path, limit_s: float) -> Outcome:
+        checks.append(module)
+        return check_file(self, module, cfg, limit_s)
+
+    monkeypatch.setattr(Tlc, "check_file", counting)
+    assert len(load_graph("Pile", "ok", scratch.tree).states) == 4
+    assert checks == ["Pile"] * asked
 
 
 def test_a_model_that_does_not_start_has_no_graph_and_says_why(scratch: Scratch) -> None:
