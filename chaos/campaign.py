@@ -91,6 +91,8 @@ class Orders:
     fixed: Mapping[str, Any] = field(factory=dict[str, Any])
     histories: Path | None = None
     events: Path | None = None
+    json_file: Path | None = None
+    """Where the tally of all seeds goes."""
 
     def settings(self, seed: int) -> Settings:
         """The seed's configuration."""
@@ -153,16 +155,14 @@ def _result(work: tuple[Orders, int]) -> SeedResult:
     orders, seed = work
     start = process_time()
     run = orders.run(seed)
+    return result_of(run, process_time() - start)
+
+
+def result_of(run: Run, cpu_s: float) -> SeedResult:
+    """What a run that is over came to."""
     oracle, what = (run.violation.oracle, run.violation.what) if run.violation else (None, "")
-    return SeedResult(
-        seed,
-        run.events,
-        run.now_ms,
-        process_time() - start,
-        dict(run.simulation.counts),
-        oracle,
-        what,
-    )
+    counts = dict(run.simulation.counts)
+    return SeedResult(run.settings.seed, run.events, run.now_ms, cpu_s, counts, oracle, what)
 
 
 def first_failing_seed(

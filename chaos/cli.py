@@ -5,23 +5,24 @@ import shlex
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 import click
+from attrs import asdict
 from rich.console import Console
 
 from chaos import report
-from chaos.campaign import ENOUGH, Orders, SeedResult, Tally, results
+from chaos.campaign import ENOUGH, Orders, SeedResult, Tally, result_of, results
 from chaos.faults.script_file import BadScript, load, save
 from chaos.ledger import BadLedger, Ledger
 from chaos.recording import write_events, write_history
 from chaos.settings import Settings
 from chaos.shrink import shrink
 from chaos.sim.simulator import Run, build, trace_hash
+from refimpl.outputs import FileToWrite, FolderToWrite, json_option, write_json
 
 SEEDS = 200
-_FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 class SeedRange(click.ParamType[range]):
@@ -68,14 +69,17 @@ def _settings(context: Any, parameter: Any, pairs: tuple[str, ...]) -> dict[str,
               help="Hold a setting fixed in all seeds, such as lossy=false.")  # fmt: skip
 @click.option(
     "--ledger",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FileToWrite(parents=True),
     metavar="FILE",
     help="Run all of --seeds, whatever fails; go on where FILE says, and keep it up to date.",
 )
-@click.option("--out", type=_FOLDER, help="Write client histories (trace format v1) into DIR.")
-@click.option("--events", type=_FOLDER, help="Write protocol events for TLC into DIR.")
+@click.option(
+    "--out", type=FolderToWrite(), help="Write client histories (trace format v1) into DIR."
+)
+@click.option("--events", type=FolderToWrite(), help="Write protocol events for TLC into DIR.")
 @click.option("--shrink/--no-shrink", "smaller", default=True, show_default=True,
               help="Make a failing run small.")  # fmt: skip
+@json_option("Write what was seen, and each seed that failed")
 @click.option("--settings", is_flag=True, help="List what --config takes.")
 def chaos(
     seeds: range | None,
@@ -88,6 +92,7 @@ def chaos(
     out: Path | None,
     events: Path | None,
     smaller: bool,
+    json_file: Path | None,
     settings: bool,
 ) -> None:
     """Break a simulated cluster, by seed, and judge every step.
@@ -101,7 +106,7 @@ def chaos(
     many seeds never did; 2: bad input.
     """
     console = Console(highlight=False)
-    orders = Orders(fixed, out, events)
+    orders = Orders(fixed, out, events, json_file)
     if sum(choice is not None for choice in (seeds, seed, replay)) > 1:
         raise click.UsageError("choose one of --seeds, --seed and --replay")
     if ledger is not None and (seeds is None or minutes is not None):
@@ -144,13 +149,16 @@ def _written(fixed: dict[str, Any]) -> dict[str, str]:
 
 def _one(console: Console, run: Run, orders: Orders, smaller: bool, again: str) -> None:
     """One run, and everything about it."""
+    start, tally = process_time(), Tally()
     run.go()
+    tally.add(result_of(run, process_time() - start))
     if orders.events is not None:
         console.print(f"protocol events: {write_events(run, orders.events)}")
     if orders.histories is not None:
         console.print(f"client history: {write_history(run, orders.histories)}")
     console.print(report.configuration(run.settings))
     console.print(report.run(run, trace_hash(run.settings, run.script)))
+    write_json(orders.json_file, asdict(tally))
     if run.violation is not None:
         _failed(console, run, orders, smaller, again)
 
@@ -178,6 +186,7 @@ def _many(
         except KeyboardInterrupt:
             interrupted = True
     console.print(report.summary(tally))
+    write_json(orders.json_file, asdict(tally))
     if tally.failed:
         _failed_seed(console, tally.failed[0], orders, smaller)
     if interrupted:
@@ -204,6 +213,7 @@ def _campaign(console: Console, path: Path, seeds: range, orders: Orders, jobs: 
             interrupted = True
     ledger.write()
     console.print(report.summary(ledger.tally))
+    write_json(orders.json_file, asdict(ledger.tally))
     for failed in ledger.tally.failed:
         console.print(f"[red]seed {failed.seed} breaks {failed.oracle}[/red]")
         console.print(f"  {failed.what}", markup=False)

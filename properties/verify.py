@@ -26,6 +26,7 @@ from rich.table import Table
 
 from properties.tla.specs import CHECKOUT, cache_folder
 from properties.tla.tools import digest
+from refimpl.outputs import FileToWrite, json_option, write_json
 
 #: How many stages run at once, as far as there are cores.
 AT_ONCE = 2
@@ -111,10 +112,13 @@ def stages(work: Path) -> tuple[Stage, ...]:
 @click.option(
     "--write",
     metavar="FILE",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=FileToWrite(),
     help="Write what each stage cost to this file, as a page of Markdown, if all of them passed.",
 )
-def verify(only: Sequence[str], keep_going: bool, resume: bool, write: Path | None) -> None:
+@json_option("Write how each stage ended, and what it cost")
+def verify(
+    only: Sequence[str], keep_going: bool, resume: bool, write: Path | None, json_file: Path | None
+) -> None:
     """Run everything, two stages at once, with one summary at the end.
 
     Exit 0 when all is as promised; otherwise the first failure's code, its story and its command.
@@ -148,6 +152,7 @@ def verify(only: Sequence[str], keep_going: bool, resume: bool, write: Path | No
     order = [stage.name for stage in loop]
     results.sort(key=lambda result: order.index(result.stage))
     _summary(console, loop, results, wall_s)
+    write_json(json_file, [asdict(result) for result in results])
     _conclude(console, loop, results)
     if write is not None:
         write.write_text(page(loop, results, wall_s), encoding="utf-8")

@@ -10,7 +10,6 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import click
-import orjson
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -23,8 +22,7 @@ from properties.conformance.scopes import Wanted
 from properties.tla import InputError
 from properties.tla.errors import Unusable
 from properties.tla.guards import load_false_guards
-
-_PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+from refimpl.outputs import json_option, write_json
 
 
 @click.command()
@@ -38,12 +36,7 @@ _PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     show_default=True,
     help="Length of the random walks in each scope.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the figures of every action with its arguments, and all differences, as JSON.",
-)
+@json_option("Write the figures of every action with its arguments, and all differences")
 def conform(
     modules: tuple[str, ...],
     cfgs: tuple[str, ...],
@@ -68,9 +61,7 @@ def conform(
             reports.append(report)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
-    if json_file is not None:
-        told = [report.as_json() for report in reports]
-        json_file.write_bytes(orjson.dumps(told, option=_PRETTY))
+    write_json(json_file, [report.as_json() for report in reports])
     differences = [one for report in reports for one in report.discrepancies]
     _summary(reports, differences, console)
     if differences:

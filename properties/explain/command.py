@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
 from properties.conformance.binding import snake_case
 from properties.explain.lookup import Found, find, switched_off
-from properties.explain.quoted import Promise, definition, kafka_rules, promises
+from properties.explain.quoted import KafkaRule, Promise, definition, kafka_rules, promises
 from properties.modules.descriptor import modules
 from properties.mutants.catalogue import Mutant, catalogue, module_of
 from properties.mutants.edits import function_at
@@ -21,18 +22,22 @@ from properties.tla.spec_report import story
 from properties.tla.specs import CHECKOUT
 from properties.tla.tlc import HEAP_MB
 from properties.tla.verdicts import Verdict
+from refimpl.outputs import json_option, write_json
 
 
 @click.command()
 @click.argument("name", metavar="PROPERTY")
 @click.argument("cfg", metavar="[CONFIG]", required=False)
+@json_option("Write all of it but the story")
 @click.option("--no-story", is_flag=True, help="Do not run TLC for a counterexample.")
 @click.option(
     "--specs",
     type=click.Path(path_type=Path, file_okay=False),
     help="Another folder of specs, laid out like spec/tla.",
 )
-def explain(name: str, cfg: str | None, no_story: bool, specs: Path | None) -> None:
+def explain(
+    name: str, cfg: str | None, json_file: Path | None, no_story: bool, specs: Path | None
+) -> None:
     """Say all that is known of one property of the specs.
 
     PROPERTY is the name of an invariant or a temporal property, `CommittedInIsr` or
@@ -46,6 +51,7 @@ def explain(name: str, cfg: str | None, no_story: bool, specs: Path | None) -> N
     try:
         found = find(name, tree)
         told = _to_tell(found, cfg)
+        write_json(json_file, [as_json(one, tree) for one in found])
         for one in found:
             lines = ["\n".join(paragraph) for paragraph in paragraphs(one, tree)]
             console.print("\n\n".join(lines) + "\n", soft_wrap=True, markup=False)
@@ -92,6 +98,38 @@ def paragraphs(found: Found, tree: SpecTree) -> Iterator[list[str]]:
         yield ["kept by", *_indented(rules)]
 
 
+def as_json(found: Found, tree: SpecTree) -> dict[str, Any]:
+    """The same for programs."""
+    quote = definition(found.module, found.name, tree)
+    formula = None
+    if quote is not None:
+        formula = {"file": _shown(quote.file), "line": quote.line, "text": quote.text}
+    known = [one for one in promises() if one.formula == f"{found.module}.{found.name}"]
+    return {
+        "module": found.module,
+        "property": found.name,
+        "formula": formula,
+        "promises": [{"title": one.title, "checks": one.checks} for one in known],
+        "holds_in": [{"cfg": row.cfg, "states": row.distinct} for row in found.keep],
+        "violated_in": [
+            {
+                **{"cfg": row.cfg, "length": row.length, "kip": row.kip, "jira": row.jira},
+                "instead_of": switched_off(found.table, row, tree),
+                "note": row.note,
+            }
+            for row in found.break_it
+        ],
+        "kept_by": [
+            {
+                **{"rule": rule, "function": function},
+                "kafka": [row.kafka for row in _kafka_of(rule, found.module)],
+                "bugs": {one.name: one.why for one in _mutants_of(function)},
+            }
+            for rule, function in _functions(found, promises())
+        ],
+    }
+
+
 def _broken(found: Found, tree: SpecTree) -> Iterator[str]:
     for row in found.break_it:
         known = " ".join(filter(None, (row.kip, row.jira)))
@@ -104,15 +142,18 @@ def _broken(found: Found, tree: SpecTree) -> Iterator[str]:
 
 def _rules(found: Found, tree: SpecTree) -> Iterator[str]:
     """Each rule: its function, its class in Kafka, its known bugs."""
-    kafka = kafka_rules(found.module)
     for rule, function in _functions(found, promises()):
-        short = rule.rpartition(".")[2]
         yield f"{rule}: {_place(function)}"
-        for row in kafka:
-            if re.match(rf"`{short}`", row.rule):
-                yield f"    Kafka: {row.kafka.replace('`', '')} ({row.here.replace('`', '')})"
+        for row in _kafka_of(rule, found.module):
+            yield f"    Kafka: {row.kafka.replace('`', '')} ({row.here.replace('`', '')})"
         for mutant in _mutants_of(function):
             yield f"    bug {mutant.name}: {mutant.why} Found by: {_killers(mutant)}"
+
+
+def _kafka_of(rule: str, module: str) -> Sequence[KafkaRule]:
+    """What the rule is in Kafka."""
+    short = rule.rpartition(".")[2]
+    return [row for row in kafka_rules(module) if re.match(rf"`{short}`", row.rule)]
 
 
 def _functions(found: Found, known: Sequence[Promise]) -> Sequence[tuple[str, str]]:

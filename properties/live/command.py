@@ -3,19 +3,25 @@
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
+from attrs import asdict
 
 from properties.tla.errors import Unusable
+from refimpl.outputs import FolderToWrite, json_option, write_json
 
 
 @click.command(short_help="Break real brokers under real clients, and record both.")
 @click.option("--runs", type=click.IntRange(1), default=6, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the first run.")
 @click.option("--faults", "each", type=click.IntRange(1), default=6, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--events", type=click.Path(path_type=Path, file_okay=False), required=True)
-def faults(runs: int, seed: int, each: int, out: Path, events: Path) -> None:
+@click.option("--out", type=FolderToWrite(), required=True)
+@click.option("--events", type=FolderToWrite(), required=True)
+@json_option("Write what was done in each run, and what came of it")
+def faults(
+    runs: int, seed: int, each: int, out: Path, events: Path, json_file: Path | None
+) -> None:
     """Real clients write to three brokers that are killed, paused and cut off meanwhile.
 
     The clients are librdkafka's and reach the brokers by TCP; two of them are a group, whose
@@ -30,11 +36,13 @@ def faults(runs: int, seed: int, each: int, out: Path, events: Path) -> None:
     from properties.live.run import Plan, record
 
     total, acknowledged, steps = Counter[str](), 0, 0
+    recorded: list[dict[str, Any]] = []
     for number in range(seed, seed + runs):
         done = record(Plan(number, safe=number % 3 != 0, faults=each), out, events)
         total += done.faults
         acknowledged += done.acknowledged
         steps += done.steps
+        recorded.append({"run": done.plan.name, **asdict(done)})
         click.echo(
             f"{done.plan.name}: {done.acknowledged} records acknowledged, {done.failed} not,"
             f" {done.steps} steps, {done.group_steps} of the group; {_told(done.faults)}"
@@ -45,6 +53,7 @@ def faults(runs: int, seed: int, each: int, out: Path, events: Path) -> None:
         f"{runs} runs, {acknowledged:,} records acknowledged, {total.total()} faults,"
         f" {steps:,} steps of the brokers"
     )
+    write_json(json_file, recorded)
 
 
 def _told(counts: Counter[str]) -> str:

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TypeVar
 
 from attrs import evolve
@@ -14,9 +15,11 @@ from rich.table import Table as Grid
 
 from properties.mutants import auto
 from properties.mutants.auto import Job, Runners, Tally
+from properties.mutants.generated import Generated
 from properties.mutants.suite import Suite, with_suite
 from properties.tla import InputError
 from properties.tla.errors import Unusable
+from refimpl.outputs import write_json
 
 T = TypeVar("T")
 
@@ -26,6 +29,7 @@ def automatic(
     listed: bool,
     quick: bool,
     sample: tuple[int, int] | None,
+    json_file: Path | None,
     console: Console,
 ) -> bool:
     """Run them, or only list them; whether everything is found or explained.
@@ -42,11 +46,13 @@ def automatic(
             for job in todo:
                 told = f"{job.mutant.place}: {job.mutant.kind}: {job.mutant.name}"
                 console.print(told, highlight=False, markup=False, emoji=False, soft_wrap=True)
+            write_json(json_file, [_told(job.mutant) for job in todo])
             return True
         tally = _asked(todo, console)
         stale = [] if names or sample else auto.stale_explanations(job.mutant.name for job in todo)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
+    _write(tally, json_file)
     _gates(tally, console)
     _files(tally, console)
     return _judged(tally, stale, console)
@@ -64,6 +70,23 @@ def _asked(todo: Sequence[Job], console: Console) -> Tally:
         for folder in of
     ]
     return with_suite(folders, asked)
+
+
+def _told(mutant: Generated) -> dict[str, str]:
+    return {"place": mutant.place, "kind": mutant.kind, "name": mutant.name}
+
+
+def _write(tally: Tally, json_file: Path | None) -> None:
+    files = {
+        file: {"killed": killed, "alive": alive} for file, (killed, alive) in tally.files.items()
+    }
+    gates = {
+        gate: {"asked": asked, "killed": tally.killed[gate], "cpu_s": tally.cpu_s[gate]}
+        for gate, asked in tally.asked.items()
+    }
+    survivors = [_told(mutant) for mutant in tally.survivors]
+    told = {"gates": gates, "files": files, "equivalent": tally.equivalent}
+    write_json(json_file, {**told, "survivors": survivors})
 
 
 def _files(tally: Tally, console: Console) -> None:

@@ -1,8 +1,10 @@
 """`highwater mutants`: put known bugs in, and show which check kills each."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
+from attrs import asdict
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as Grid
@@ -14,6 +16,7 @@ from properties.mutants.catalogue import Mutant, catalogue, stale
 from properties.mutants.matrix import COLUMNS, Matrix
 from properties.tla import InputError
 from properties.tla.errors import Unusable
+from refimpl.outputs import json_option, write_json
 
 
 @click.command()
@@ -49,6 +52,7 @@ from properties.tla.errors import Unusable
     help="With --auto: of each file only so many, drawn by --seed.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the sample.")
+@json_option("Write what became of each mutant")
 @click.option(
     "--specs",
     "of_specs",
@@ -66,6 +70,7 @@ def mutants(
     quick: bool,
     sample: int | None,
     seed: int,
+    json_file: Path | None,
     of_specs: bool,
 ) -> None:
     """Put known bugs in and show that each is found.
@@ -86,12 +91,12 @@ def mutants(
     """
     console = Console()
     if of_specs:
-        if not spec_command.of_specs(names, listed, update, console):
+        if not spec_command.of_specs(names, listed, update, json_file, console):
             raise SystemExit(1)
         return
     if auto:
         drawn = (sample, seed) if sample else None
-        if not automatic(names, listed, quick, drawn, console):
+        if not automatic(names, listed, quick, drawn, json_file, console):
             raise SystemExit(1)
         return
     known = catalogue()
@@ -99,13 +104,15 @@ def mutants(
         for mutant in known.values():
             told = f"{mutant.name}: {mutant.why} {mutant.kafka}".rstrip()
             console.print(told, highlight=False, soft_wrap=True)
+        write_json(json_file, [{"name": one.name, "why": one.why} for one in known.values()])
         return
     try:
         if not (matrix or only or update):
-            wrong = _gate(_chosen(names, known), console)
+            wrong = _gate(_chosen(names, known), json_file, console)
         else:
             found = _recomputed(names, known, only, console)
             _show(found, console)
+            write_json(json_file, asdict(found))
             if update:
                 _keep(found, console)
             wrong = _judged(found, console, names=bool(names))
@@ -115,10 +122,14 @@ def mutants(
         raise SystemExit(1)
 
 
-def _gate(chosen: list[Mutant], console: Console) -> bool:
+def _gate(chosen: list[Mutant], json_file: Path | None, console: Console) -> bool:
     """Ask about each mutant until it is found; whether anything is not as expected."""
     results = matrices.first_killers(chosen, Matrix.read())
     found = list(watched(results, len(chosen), "mutants of the machines", console))
+    write_json(
+        json_file,
+        [{"name": one.name, "killers": one.killers, "cpu_s": one.cpu_s} for one in found],
+    )
     wrong = [line for result in found for line in matrices.missed(result)]
     for line in wrong:
         console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)

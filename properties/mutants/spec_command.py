@@ -20,6 +20,7 @@ from properties.tla import InputError, SpecTree, tools
 from properties.tla.errors import Unusable
 from properties.tla.specs import CHECKOUT
 from properties.tla.verdicts import load
+from refimpl.outputs import write_json
 
 SURVIVORS = Path(__file__).with_name("spec_survivors.toml")
 KEPT = Path(__file__).with_name("spec_answers")
@@ -71,6 +72,15 @@ class Judged:
         noticed = self.trials.found.get(name)
         return (f"`{noticed.cfg}`: {noticed.by}" if noticed else "nothing") + owed
 
+    def as_json(self) -> dict[str, object]:
+        return {
+            **asdict(self.trials),
+            "explained": {
+                name: self.explained[name] for name in self._unpromised if name in self.explained
+            },
+            "unexplained": self.unexplained,
+        }
+
     def line(self) -> tuple[str, ...]:
         found, alive = self.trials.found, self.trials.alive
         reasons = [
@@ -81,13 +91,19 @@ class Judged:
         return (self.trials.module, *map(str, numbers))
 
 
-def of_specs(names: Sequence[str], listed: bool, update: bool, console: Console) -> bool:
+def of_specs(
+    names: Sequence[str], listed: bool, update: bool, json_file: Path | None, console: Console
+) -> bool:
     """Run them, or only list them; whether each is noticed or explained."""
     try:
         chosen = modules(names)
         if listed:
             for module in chosen:
                 _list(spec_mutants(module), console)
+            names = [
+                f"{one.module}.{one.name}" for module in chosen for one in spec_mutants(module)
+            ]
+            write_json(json_file, names)
             return True
         results: list[Judged] = []
         for module in chosen:
@@ -99,6 +115,7 @@ def of_specs(names: Sequence[str], listed: bool, update: bool, console: Console)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
     _show(results, console)
+    write_json(json_file, [result.as_json() for result in results])
     if update:
         known = [with_reasons(one) for one in everything_kept()]
         PAGE.write_text("\n".join(page(known)) + "\n", encoding="utf-8")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import orjson
 from rich.console import Console
 
 from properties.proofs import table
@@ -14,6 +13,7 @@ from properties.tla.errors import InputError, Unusable
 from properties.tla.progress import watching
 from properties.tla.specs import SpecTree
 from properties.tla.syntax import to_tla
+from refimpl.outputs import json_option, write_json
 
 
 @click.command()
@@ -23,12 +23,7 @@ from properties.tla.syntax import to_tla
     "--necessary", is_flag=True, help="Drop each conjunct in turn: is the rest still inductive?"
 )
 @click.option("--story", is_flag=True, help="Show the counterexamples to induction.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write every result, with its counterexamples.",
-)
+@json_option("Write every result, with its counterexamples")
 @click.option(
     "--specs",
     type=click.Path(path_type=Path, file_okay=False),
@@ -57,9 +52,7 @@ def prove(
         results = _run(todo, tree, console)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
-    if json_file is not None:
-        lines = [result.as_json() for result in results]
-        json_file.write_bytes(orjson.dumps(lines, option=orjson.OPT_INDENT_2))
+    write_json(json_file, [result.as_json() for result in results])
     _say(results, story, console)
     if not all(result.as_expected for result in results):
         raise SystemExit(1)

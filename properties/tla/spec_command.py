@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import orjson
 from rich.console import Console
 
 from properties.tla import spec_report as report
@@ -17,9 +16,7 @@ from properties.tla.runner import Job, Options, Result, jobs, run_all
 from properties.tla.specs import SpecTree
 from properties.tla.tlc import HEAP_MB
 from properties.tla.verdicts import pin
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+from refimpl.outputs import FileToWrite, json_option, write_json
 
 
 @click.command()
@@ -37,8 +34,10 @@ _PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 @click.option(
     "--story", is_flag=True, help="Tell the counterexample of each violation, step by step."
 )
-@click.option("--svg", type=_FILE, help="Draw the one counterexample as a sequence diagram.")
-@click.option("--json", "json_file", type=_FILE, help="Write outcomes and counterexamples.")
+@click.option(
+    "--svg", type=FileToWrite(), help="Draw the one counterexample as a sequence diagram."
+)
+@json_option("Write outcomes and counterexamples")
 @click.option("--apalache", is_flag=True, help="Run the symbolic checks too, if it is there.")
 @click.option("--update", is_flag=True, help="Pin the figures found, and say what changed.")
 @click.option(
@@ -76,8 +75,7 @@ def spec(
             svg.write_text(_drawing(results), encoding="utf-8")
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
-    if json_file is not None:
-        json_file.write_bytes(orjson.dumps([report.as_json(r) for r in results], option=_PRETTY))
+    write_json(json_file, [report.as_json(result) for result in results])
     _say(results, story, console)
     if any(result.differences for result in results):
         raise SystemExit(1)

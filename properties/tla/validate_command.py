@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import orjson
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as Grid
@@ -17,6 +16,7 @@ from properties.tla.specs import SpecTree
 from properties.tla.syntax import to_tla
 from properties.tla.tracecheck import TraceVerdict, coverage, validate_all
 from properties.tla.tracefile import Event, Trace, read_traces
+from refimpl.outputs import json_option, write_json
 
 THIN = 3
 SHOWN = 5
@@ -34,12 +34,7 @@ SHOWN = 5
     help="Name traces that take fewer different actions than this.",
 )
 @click.option("--all", "show_all", is_flag=True, help=f"Tell every rejected trace, not {SHOWN}.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the verdicts as JSON.",
-)
+@json_option("Write the verdicts")
 @click.option(
     "--specs",
     type=click.Path(path_type=Path, file_okay=False),
@@ -62,8 +57,7 @@ def validate(
         _covered(verdicts, tree, thin, console)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
-    if json_file is not None:
-        json_file.write_bytes(orjson.dumps([_as_json(v) for v in verdicts], option=_PRETTY))
+    write_json(json_file, [_as_json(verdict) for verdict in verdicts])
     rejected = [verdict for verdict in verdicts if not verdict.accepted]
     for verdict in rejected if show_all else rejected[:SHOWN]:
         console.print("\n".join(story(verdict)), highlight=False, markup=False, soft_wrap=True)
@@ -76,9 +70,6 @@ def validate(
     )
     if rejected:
         raise SystemExit(1)
-
-
-_PRETTY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def story(verdict: TraceVerdict) -> list[str]:

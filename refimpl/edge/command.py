@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from refimpl.outputs import FolderToWrite
+
 if TYPE_CHECKING:
     from refimpl.edge.cluster import Cluster
     from refimpl.edge.stored_broker import StoredBroker
@@ -27,9 +29,7 @@ MOST = 64
 @click.option("--brokers", type=click.IntRange(1, MOST), default=1, show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="What to bind to.")
-@click.option(
-    "--data", type=click.Path(path_type=Path, file_okay=False), help="Keep everything here."
-)
+@click.option("--data", type=FolderToWrite(), help="Keep everything here.")
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A file."
 )
