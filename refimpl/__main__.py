@@ -51,7 +51,7 @@ SHORT_HELP = {
     "record-scan": "End a recording by reading everything that the log holds.",
     "spec": "Run the TLA+ models and compare with the expected verdicts.",
     "validate": "Ask TLC whether recorded protocol events obey the spec.",
-    "verify": "Run everything, in order, with one summary at the end.",
+    "verify": "Run everything, two stages at once, with one summary at the end.",
 }
 
 
