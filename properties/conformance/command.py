@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
-from properties.conformance import scopes
+from properties.conformance import conformed, scopes
 from properties.conformance.discrepancy import FORBIDDEN, Discrepancy
 from properties.conformance.report import SMALL, Budget, Report, Tick, check
 from properties.conformance.scopes import Wanted
@@ -66,6 +66,7 @@ def conform(
     _summary(reports, differences, console)
     if differences:
         raise SystemExit(1)
+    conformed.keep(reports)
 
 
 def _reports(chosen: Sequence[Wanted], budget: Budget, console: Console) -> Iterator[Report]:

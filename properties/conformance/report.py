@@ -16,9 +16,10 @@ from properties.conformance.scope import Scope
 from properties.conformance.stateful import Edge, search
 from properties.conformance.walks import Run, shorten, stroll, tour
 from properties.tla import Label, SpecTree
-from properties.tla.verdicts import load
+from properties.tla.verdicts import Scopes, load
 
-#: The largest graphs, in edges, of which the names of refusals are compared as well.
+#: The largest graphs, in edges, of which the names of refusals are compared as well, apart from
+#: those that mutants are asked on.
 SMALL = 70_000
 #: The largest graphs that machines are toured on that no state can be loaded into.
 SMALL_ON_DISK = 10_000
@@ -46,6 +47,8 @@ class Found:
     discrepancy: Discrepancy | None = None
     refusals: int = 0
     """How many refusals were compared by name."""
+    named: bool = False
+    """Whether they were to be."""
 
     @property
     def edges(self) -> int:
@@ -122,7 +125,7 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
         methods = [_strolling]
         if scope.graph.edge_count <= SMALL_ON_DISK:
             methods.insert(0, _touring)
-    elif scope.cfg in load(scope.binding.module, SpecTree()).scopes.tour:
+    elif scope.cfg in _scopes(scope).tour:
         methods += [_touring, _searching]
     for method in methods:
         started = time.process_time()
@@ -133,15 +136,26 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
 
 
 def _exhaustively(scope: Scope, budget: Budget, tick: Tick) -> Found:
-    small = scope.graph.edge_count <= SMALL
-    refusals = refusals_of(scope) if small else None
+    named = scope.graph.edge_count <= SMALL or scope.cfg in _scopes(scope).mutants
+    refusals = refusals_of(scope) if named else None
     machines = refusals.machines if refusals else Machines(scope, "exhaustive")
     results = refusals.differences() if refusals else exhaustive(machines)
     states = len(scope.graph.states)
     steps, first = _first(results, lambda n: tick("exhaustive", n, states))
     attempts = steps * len(scope.graph.actions)
-    named = refusals.compared if refusals else 0
-    return Found("exhaustive", machines.reached, steps=attempts, discrepancy=first, refusals=named)
+    compared = refusals.compared if refusals else 0
+    return Found(
+        "exhaustive",
+        machines.reached,
+        steps=attempts,
+        discrepancy=first,
+        refusals=compared,
+        named=named,
+    )
+
+
+def _scopes(scope: Scope) -> Scopes:
+    return load(scope.binding.module, SpecTree()).scopes
 
 
 def _strolling(scope: Scope, budget: Budget, tick: Tick) -> Found:

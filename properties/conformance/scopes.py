@@ -6,17 +6,23 @@ from properties.conformance.binding import check_names
 from properties.conformance.scope import Scope
 from properties.modules.descriptor import module, modules
 from properties.tla import InputError
+from properties.tla.verdicts import Scopes
 
 
 def scopes(names: tuple[str, ...] = (), cfgs: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """The scopes of these modules, or of all; only those configurations, if any are named."""
     asked = [module(name) for name in names] or list(modules().values())
-    known = [(one.name, cfg) for one in asked for cfg in one.table().scopes.conform]
+    known = [(one.name, cfg) for one in asked for cfg in _of(one.table().scopes)]
     for cfg in cfgs:
         if cfg not in (name for _, name in known):
             there_are = ", ".join(name for _, name in known)
             raise InputError(f"no scope {cfg!r} (there are: {there_are})")
     return [(name, cfg) for name, cfg in known if not cfgs or cfg in cfgs]
+
+
+def _of(named: Scopes) -> dict[str, None]:
+    """Where mutants are asked, there must be no difference without one."""
+    return dict.fromkeys((*named.conform, *named.mutants))
 
 
 @frozen

@@ -30,6 +30,14 @@ KINDS = {".py", ".tla", ".cfg", ".java"}
 Gate: TypeAlias = Callable[[Sequence[str]], object]
 """Asked of some TLA+ modules, while their machines are broken; true if it finds that they are."""
 
+_of_the_node: set[Gate] = set()
+
+
+def of_the_node(gate: Gate) -> Gate:
+    """Mark a gate that asks the same of all modules: without a mutant once is enough."""
+    _of_the_node.add(gate)
+    return gate
+
 
 @frozen
 class Trial:
@@ -162,14 +170,15 @@ def _unasked(one: Trial, seen: Result) -> dict[str, Gate]:
 
 def _prove_the_gates(todo: Iterable[Trial], kept: Kept, at_once: int, folder: Path) -> None:
     """A gate that fails without any mutant would kill them all: each is asked of each module."""
-    asked: dict[tuple[str, ...], dict[str, Gate]] = {}
+    asked: dict[tuple[tuple[str, ...], str], Gate] = {}
     for one in todo:
-        for names in [(name,) for name in one.modules] or [()]:
-            asked.setdefault(names, {}).update(one.gates)
+        for name, gate in one.gates.items():
+            of_modules = () if gate in _of_the_node else one.modules
+            asked |= {(names, name): gate for names in [(of,) for of in of_modules] or [()]}
     known = kept.read()
     proofs = [
-        Trial(f"no mutant, {', '.join(names) or 'the node'}", nullcontext, names, gates, True)
-        for names, gates in asked.items()
+        Trial(unbroken(names), nullcontext, names, {name: gate}, True)
+        for (names, name), gate in asked.items()
     ]
     before = [(one, known.get(one.name, Result(one.name))) for one in proofs]
     left = [(evolve(one, gates=_unasked(one, seen)), seen) for one, seen in before]
@@ -177,6 +186,11 @@ def _prove_the_gates(todo: Iterable[Trial], kept: Kept, at_once: int, folder: Pa
         if result.killers:
             raise InputError(f"{', '.join(result.killers)} fails without any mutant: {result.name}")
         kept.add(result, known.get(result.name, Result(result.name)))
+
+
+def unbroken(names: Sequence[str]) -> str:
+    """What the machines as they are go by among the mutants."""
+    return f"no mutant, {', '.join(names) or 'the node'}"
 
 
 def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) -> Iterator[Result]:

@@ -1,17 +1,18 @@
 """The kill matrix: which check finds which mutant. Kept as a file, recomputed, compared."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeAlias
 
 from attrs import field, frozen
 
-from properties.modules.descriptor import modules
+from properties.conformance.conformed import conformed
+from properties.modules.descriptor import module, modules
 from properties.mutants import forked, guards, methods
 from properties.mutants.catalogue import FOLDER, Mutant, applied, catalogue
-from properties.mutants.forked import Gate, Kept, Result, Trial
+from properties.mutants.forked import Answer, Gate, Kept, Result, Trial, unbroken
 from properties.mutants.guards import Guard
 from properties.tla import InputError
 from properties.tla.processes import stop_all
@@ -145,9 +146,24 @@ def first_killers(mutants: Sequence[Mutant], expected: Matrix) -> Iterator[Resul
         for mutant in mutants
         if any((row := expected.machines.get(mutant.name, _ANY)).values())
     ]
-    yield from forked.run(
-        trials, Kept.of("gate", dict.fromkeys(METHODS, ROOMS)), os.cpu_count() or 1, methods.prepare
-    )
+    kept = Kept.of("gate", dict.fromkeys(METHODS, ROOMS))
+    _keep_what_conforms({name for trial in trials for name in trial.modules}, kept)
+    yield from forked.run(trials, kept, os.cpu_count() or 1, methods.prepare)
+
+
+def _keep_what_conforms(names: Iterable[str], kept: Kept) -> None:
+    """Without a mutant two gates ask what `highwater conform` asks, so its answer is theirs."""
+    shown, known = conformed(), kept.read()
+    for name in names:
+        scopes = module(name).table().scopes
+        asked = {"exhaustive": scopes.mutants, "tour": scopes.tour}
+        before = known.get(unbroken([name]), Result(unbroken([name])))
+        answers = {
+            gate: Answer(found=False, cpu_s=0.0)
+            for gate, cfgs in asked.items()
+            if shown.issuperset((f"{name}/{cfg}", gate) for cfg in cfgs)
+        }
+        kept.add(Result(before.name, answers), before)
 
 
 def missed(result: Result) -> Iterator[str]:

@@ -20,7 +20,7 @@ from properties.conformance.stateful import search
 from properties.conformance.walks import Run, stroll, tour
 from properties.modules.descriptor import module
 from properties.mutants.catalogue import Mutant, applied
-from properties.mutants.forked import Trial
+from properties.mutants.forked import Trial, of_the_node
 from properties.tla import to_json
 from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Event, Trace
@@ -104,11 +104,13 @@ def by_hypothesis(names: Sequence[str]) -> Discrepancy | None:
     return next(filter(None, searched), None)
 
 
+@of_the_node
 def by_chaos(names: Sequence[str]) -> object:
     """The simulator: its oracles judge, or something breaks."""
     return first_failing_seed(SEEDS, files=False)
 
 
+@of_the_node
 def by_chaos_on_a_store(names: Sequence[str]) -> object:
     """The simulator with controllers that a store elects."""
     return first_failing_seed(SEEDS, files=False, store=True)

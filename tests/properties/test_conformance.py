@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis.stateful import run_state_machine_as_test
 
 from chaos.cli import chaos
-from properties.conformance import binding
+from properties.conformance import binding, conformed
 from properties.conformance.binding import Binding, OtherAction, check_names
 from properties.conformance.command import conform
 from properties.conformance.discrepancy import Discrepancy, changes, guard_of
@@ -63,6 +63,32 @@ TOURED = [
 
 def scope(module: str, cfg: str) -> Scope:
     return Scope.of(modules()[module].binding, cfg)
+
+
+def test_what_conforms_is_kept_until_a_file_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(conformed, "cache_folder", lambda: tmp_path)
+    asked = ["AbsLog", "--scope", "ok", "--scope", "ok_loss_allowed"]
+    assert conformed.conformed() == set()
+    with applied(catalogue()["readers_look_ahead"]):
+        assert CliRunner().invoke(conform, asked).exit_code == 1
+    assert conformed.conformed() == set()
+    assert CliRunner().invoke(conform, asked).exit_code == 0
+    found = {(scope.partition("/")[2], method) for scope, method in conformed.conformed()}
+    assert found == {
+        *(("ok", method) for method in ("exhaustive", "walk")),
+        *(("ok_loss_allowed", method) for method in ("exhaustive", "walk", "tour", "Hypothesis")),
+    }
+    monkeypatch.setattr(conformed, "ROOMS", ("refimpl",))
+    assert conformed.conformed() == set()
+
+
+def test_conformance_asks_wherever_mutants_are_asked() -> None:
+    asked = set(scopes())
+    for name, one in modules().items():
+        assert asked >= {(name, cfg) for cfg in one.table().scopes.mutants}, name
+        assert asked >= {(name, cfg) for cfg in one.table().scopes.tour}, name
 
 
 def first(results: Iterable[Discrepancy | None]) -> Discrepancy | None:

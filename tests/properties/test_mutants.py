@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 
@@ -13,7 +15,7 @@ from attrs import evolve
 from click.testing import CliRunner
 
 from properties.modules.descriptor import modules
-from properties.mutants import auto, automatic, forked, guards, methods
+from properties.mutants import auto, automatic, forked, guards, matrix, methods
 from properties.mutants.catalogue import (
     FOLDER,
     Edit,
@@ -24,9 +26,11 @@ from properties.mutants.catalogue import (
     stale,
 )
 from properties.mutants.command import mutants
+from properties.mutants.forked import Answer, Kept, Result, Trial
 from properties.mutants.generated import generated
 from properties.mutants.guards import Guard, killer
 from properties.mutants.matrix import (
+    METHODS,
     PAGE,
     Matrix,
     all_guards,
@@ -422,6 +426,54 @@ def test_a_survivor_is_told_by_file_and_line(
     done = CliRunner().invoke(mutants, ["--auto", name])
     assert done.exit_code == 0, done.output
     assert "1 equivalent, 0 alive" in done.output
+
+
+def test_a_gate_is_proved_for_each_module_and_that_of_the_node_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def of_modules(names: Sequence[str]) -> bool:
+        return False
+
+    @forked.of_the_node
+    def of_the_node(names: Sequence[str]) -> bool:
+        return False
+
+    def noted(todo: Sequence[tuple[Trial, Result]], *_: object) -> Iterator[Result]:
+        for one, _before in todo:
+            asked.extend(f"{gate}: {one.name}" for gate in one.gates)
+            yield Result(one.name, {gate: Answer(False, 1.0) for gate in one.gates})
+
+    monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(forked, "_forked", noted)
+    gates: dict[str, forked.Gate] = {"exhaustive": of_modules, "chaos": of_the_node}
+    kept = Kept.of("gate", dict.fromkeys(gates, ()))
+    modules = ("AbsLog",), ("AbsLog", "Truncation")
+    todo = [Trial(", ".join(of), nullcontext, of, gates) for of in modules]
+    assert [result.name for result in forked.run(todo, kept, 1)] == ["AbsLog", "AbsLog, Truncation"]
+    assert [one for one in asked if "no mutant" in one] == [
+        "exhaustive: no mutant, AbsLog",
+        "chaos: no mutant, the node",
+        "exhaustive: no mutant, Truncation",
+    ]
+
+
+def test_gates_that_conformance_asks_are_not_proved_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scopes = modules()["AbsLog"].table().scopes
+    shown = {(f"AbsLog/{cfg}", method) for cfg in scopes.mutants for method in METHODS}
+    monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
+    proved: list[Mapping[str, Result]] = []
+    monkeypatch.setattr(forked, "run", lambda _, kept, *rest: proved.append(kept.read()) or [])  # pyright: ignore
+    known = [mutant for mutant in catalogue().values() if mutant.modules == ("AbsLog",)]
+    for missing in (set[tuple[str, str]](), {(f"AbsLog/{scopes.mutants[-1]}", "exhaustive")}):
+        monkeypatch.setattr(matrix, "conformed", partial(shown.difference, missing))
+        for file in tmp_path.glob("mutants/*"):
+            file.unlink()
+        assert not list(matrix.first_killers(known, Matrix.read()))
+    assert [of["no mutant, AbsLog"].asked for of in proved] == [("exhaustive", "tour"), ("tour",)]
 
 
 def test_a_gate_that_fails_without_a_mutant_is_no_gate(

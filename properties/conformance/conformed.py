@@ -1,0 +1,45 @@
+"""Which scopes the machines as they are were held against, so that nobody has to ask it again.
+
+What `highwater conform` found to be the same is kept for exactly the files that it depends on.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import orjson
+
+from properties.conformance.report import Report
+from properties.tla import tools
+from properties.tla.specs import CHECKOUT, cache_folder
+
+ROOMS = "refimpl", "properties", "spec"
+KINDS = {".py", ".tla", ".cfg", ".java", ".toml"}
+
+
+def conformed() -> set[tuple[str, str]]:
+    """Scopes by name, each with a method that found no difference, nor a refusal for another
+    reason than the spec's."""
+    file = _file()
+    rows = file.read_bytes().splitlines() if file.is_file() else ()
+    return {(row["scope"], row["method"]) for row in map(orjson.loads, rows)}
+
+
+def keep(reports: Iterable[Report]) -> None:
+    """Keep which methods found nothing in which scopes."""
+    rows = [
+        {"scope": report.scope, "method": found.method}
+        for report in reports
+        for found in report.found
+        if found.discrepancy is None and (found.named or found.method != "exhaustive")
+    ]
+    file = _file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as kept:
+        for row in rows:
+            kept.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _file() -> Path:
+    within = (one for room in ROOMS for one in sorted((CHECKOUT / room).rglob("*")))
+    files = [one for one in within if one.suffix in KINDS]
+    return cache_folder() / "conformed" / f"{tools.digest(files, tools.find().key())}.jsonl"
