@@ -9,8 +9,6 @@ EXTENDS TruncationRestartProof
 
 ToldWhoRuns == \A r \in up : Leader(epoch[r]) # None
 
-SeenIsPast == \A l, f \in Replicas : seen[l][f] <= incarnation[f]
-
 (* What a leader was told of a follower is so while the follower stays, and *)
 (* has its disk.                                                            *)
 EndsAreTrueSince ==

@@ -3,23 +3,9 @@
 (* again, with whole logs, while their requests are still under way. What   *)
 (* differs from TruncationLateProof: a leader epoch may have no leader, and *)
 (* a late request may be of its sender's epoch, and of an earlier process.  *)
-EXTENDS TruncationLateProof
+EXTENDS TruncationLateProof, TruncationRestartProof
 
 NobodyAnswersLate == answers = {}
-
-(* As in TruncationRestartProof: an epoch may have no leader.               *)
-LeaderInIsrOrNone ==
-    \A e \in Passed : Isr(e) # {} /\ Leader(e) \in Isr(e) \cup {None}
-ToldOfLeaders == \A r \in Replicas : Leader(epoch[r]) # None
-WrittenByItsLeader ==
-    \A r \in Replicas : \A i \in 1..LogEnd(r) : \A e \in Passed :
-        log[r][i] = e =>
-            /\ Leader(e) # None
-            /\ e <= epoch[r]
-            /\ e <= epoch[Leader(e)]
-            /\ epoch[Leader(e)] = e => (i <= LogEnd(Leader(e)) /\ log[Leader(e)][i] = e)
-
-SeenIsPast == \A l, f \in Replicas : seen[l][f] <= incarnation[f]
 
 -----------------------------------------------------------------------------
 (* Requests under way *)

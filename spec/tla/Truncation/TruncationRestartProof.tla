@@ -22,4 +22,6 @@ WrittenByItsLeader ==
             /\ e <= epoch[r]
             /\ e <= epoch[Leader(e)]
             /\ epoch[Leader(e)] = e => (i <= LogEnd(Leader(e)) /\ log[Leader(e)][i] = e)
+
+SeenIsPast == \A l, f \in Replicas : seen[l][f] <= incarnation[f]
 =============================================================================
