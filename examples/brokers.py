@@ -121,9 +121,13 @@ class Node:
         """Whether its output has a line like this."""
         return re.search(pattern, self.output.read_text(errors="replace")) is not None
 
+    def segment(self, topic: str) -> Path:
+        """The first segment of partition 0."""
+        return self.folder / "data" / f"{topic}-0" / f"{0:020}.log"
+
     def log_size(self, topic: str) -> int:
         """Bytes in the first segment of partition 0, -1 if there is none."""
-        segment = self.folder / "data" / f"{topic}-0" / f"{0:020}.log"
+        segment = self.segment(topic)
         return segment.stat().st_size if segment.exists() else -1
 
     def _java(self, main: str, *arguments: str | Path) -> list[str]:

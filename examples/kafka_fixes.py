@@ -81,6 +81,12 @@ FIXES = {
             ),
         ),
     ),
+    # docs/findings/kafka-unregistered-follower.md, fix 1: who fetches unregistered does not join.
+    "unregistered-follower": Fix(
+        CORE,
+        "kafka/cluster/Partition.scala",
+        (Edit("def isBrokerEpochIsrEligible(", "storedBrokerEpoch.get == -1 || ", ""),),
+    ),
     # docs/findings/kafka-reassignment-stuck.md: lists of the new move, compared with the originals.
     "reassignment-stuck": Fix(
         METADATA,

@@ -11,6 +11,7 @@ from tests.kafka.played import ATTEMPTS, NOT_PLAYED, python
 FINDINGS = [
     "late-alter-partition",
     "equal-partition-epoch",
+    "unregistered-follower",
     "reassignment-stuck",
     "group-stale-after-load",
 ]
