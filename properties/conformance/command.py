@@ -17,10 +17,11 @@ from rich.table import Table as Grid
 
 from properties.conformance import conformed, scopes
 from properties.conformance.discrepancy import FORBIDDEN, Discrepancy
-from properties.conformance.report import SMALL, Budget, Report, Tick, check
+from properties.conformance.report import Budget, Report, Tick, check
 from properties.conformance.scopes import Wanted
 from properties.tla import InputError
 from properties.tla.errors import Unusable
+from properties.tla.graph import NAMED_STEPS
 from properties.tla.guards import load_false_guards
 from refimpl.outputs import json_option, write_json
 
@@ -178,7 +179,7 @@ def _false_guards(found: Discrepancy, reports: Sequence[Report]) -> tuple[str, .
     if found.at is None or found.spec != FORBIDDEN:
         return ()
     report = next(report for report in reports if report.scope == found.scope)
-    if report.edges.total() > SMALL:
+    if report.edges.total() > NAMED_STEPS:
         return ()
     module, _, cfg = found.scope.split(" ")[0].partition("/")
     return load_false_guards(module, cfg).of(*found.at)

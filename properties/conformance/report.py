@@ -16,11 +16,9 @@ from properties.conformance.scope import Scope
 from properties.conformance.stateful import Edge, search
 from properties.conformance.walks import Run, shorten, stroll, tour
 from properties.tla import Label, SpecTree
+from properties.tla.graph import NAMED_STEPS
 from properties.tla.verdicts import Scopes, load
 
-#: The largest graphs, in edges, of which the names of refusals are compared as well, apart from
-#: those that mutants are asked on.
-SMALL = 70_000
 #: The largest graphs that machines are toured on that no state can be loaded into.
 SMALL_ON_DISK = 10_000
 
@@ -136,7 +134,7 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
 
 
 def _exhaustively(scope: Scope, budget: Budget, tick: Tick) -> Found:
-    named = scope.graph.edge_count <= SMALL or scope.cfg in _scopes(scope).mutants
+    named = scope.graph.edge_count <= NAMED_STEPS or scope.cfg in _scopes(scope).mutants
     refusals = refusals_of(scope) if named else None
     machines = refusals.machines if refusals else Machines(scope, "exhaustive")
     results = refusals.differences() if refusals else exhaustive(machines)

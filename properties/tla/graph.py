@@ -27,9 +27,13 @@ from properties.tla.tlc import Tlc, jvm
 from properties.tla.values import Value
 from properties.tla.verdicts import TABLE, load
 
+GUARDS = ".guards"
 HEAP_MB = 4096
 LIMIT_S = 900.0
-_MADE_BY = ("GraphDump", "Labels", "SpecNames")
+#: Of graphs with at most so many steps conformance compares which guard refuses what.
+NAMED_STEPS = 70_000
+ALL_STEPS = 2**31 - 1
+_MADE_BY = ("GraphDump", "GuardDump", "Guards", "Labels", "SpecNames")
 
 
 @frozen
@@ -119,20 +123,53 @@ def graph_file(module: str, cfg: Path, tree: SpecTree) -> Path:
     folder = cache_folder() / "graphs"
     file = folder / f"{module}-{cfg.stem}-{key}.graph"
     if not file.is_file():
-        write_aside(file, lambda part: _dump(module, cfg, tree, part))
-        for stale in folder.glob(f"{module}-{cfg.stem}-{'?' * len(key)}.graph"):
-            if stale != file:
+        write_aside(file, lambda part: _fill(module, cfg, tree, part, file))
+        for stale in folder.glob(f"{module}-{cfg.stem}-{'?' * len(key)}.*"):
+            if stale.stem != file.stem:
                 stale.unlink(missing_ok=True)
     return file
 
 
-def _dump(module: str, cfg: Path, tree: SpecTree, out: Path) -> None:
+def guards_file(module: str, cfg: Path, tree: SpecTree) -> Path:
+    """The file of the false guards of a graph, which is mostly made together with it."""
+    graph = graph_file(module, cfg, tree)
+    file = graph.with_suffix(GUARDS)
+    if not file.is_file():
+
+        def fill(part: Path) -> None:
+            dump(module, cfg, tree, part.with_suffix(graph.suffix), part, ALL_STEPS)
+
+        write_aside(file, fill)
+    return file
+
+
+def _fill(module: str, cfg: Path, tree: SpecTree, part: Path, file: Path) -> None:
+    """Both files, the graph's last: where it is, the other one is or is not wanted."""
+    guards = part.with_suffix(GUARDS)
+    dump(module, cfg, tree, part, guards, _named(module, cfg, tree))
+    if guards.is_file():
+        guards.replace(file.with_suffix(GUARDS))
+
+
+def _named(module: str, cfg: Path, tree: SpecTree) -> int:
+    """How many steps a graph may have for its false guards to be asked at once."""
+    if not (tree.folder(module) / TABLE).is_file():
+        return -1
+    scopes = load(module, tree).scopes
+    if cfg.stem in scopes.mutants:
+        return ALL_STEPS
+    return NAMED_STEPS if cfg.stem in scopes.conform else -1
+
+
+def dump(module: str, cfg: Path, tree: SpecTree, out: Path, guards: Path, most: int) -> None:
+    """Let TLC's jar write a graph, and its false guards if it has at most so many steps."""
     scratch = Path(tempfile.mkdtemp(prefix="highwater-graph-"))
     try:
         model = scratch / "behaviour.cfg"
         model.write_text(Config.read(cfg).behaviour_only(), encoding="utf-8")
         virtual_machine = jvm(tree, scratch, HEAP_MB, quick=True)
-        command = [*virtual_machine, "GraphDump", module, str(model), str(out)]
+        files = str(model), str(out), str(guards)
+        command = [*virtual_machine, "GraphDump", module, *files, str(most)]
         told = run(command, tree.folder(module), LIMIT_S)
         if told.timed_out:
             raise InputError(f"{cfg}: the graph of {module} is {told.spent(LIMIT_S)}")

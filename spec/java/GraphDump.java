@@ -5,9 +5,11 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -23,7 +25,8 @@ import util.UniqueString;
  * Writes the complete labelled state graph of a model: every reachable state, every step with the name
  * and the arguments of its action, no step twice.
  *
- * <p>Usage: {@code GraphDump MODULE CFG OUT}, in the module's folder; CFG is a path. OUT holds, all
+ * <p>Usage: {@code GraphDump MODULE CFG OUT [GUARDS STEPS]}, in the module's folder; CFG is a path. A graph of
+ * at most so many steps has its false guards written to GUARDS, by {@code GuardDump}. OUT holds, all
  * integers being 32 bits little-endian: the length of the text in bytes and of the two arrays in integers;
  * UTF-8 text, that is a line {@code initial COUNT}, a line {@code label NAME FORMAL=VALUE...} per label,
  * and per variable a line {@code variable NAME COUNT} and its distinct values, one a line; the states in
@@ -39,6 +42,7 @@ public final class GraphDump {
   private final ArrayDeque<TLCState> queue = new ArrayDeque<>();
   private int[] table = new int[1 << 12];
   private int stateCount;
+  private int edgeCount;
 
   /** The values of the state whose steps are being written, and their numbers. */
   private final IValue[] hereValues;
@@ -68,10 +72,15 @@ public final class GraphDump {
     String folder = System.getProperty("user.dir");
     String cfg = args[1].replaceFirst("\\.cfg$", "");
     FastTool tool = new FastTool(folder, args[0], cfg, new SimpleFilenameToStream());
-    new GraphDump(TLCState.Empty).dump(tool, args[2]);
+    GraphDump graph = new GraphDump(TLCState.Empty);
+    int guarded = args.length > 3 ? Integer.parseInt(args[4]) : -1;
+    List<TLCState> kept = new ArrayList<>();
+    Labels labels = graph.dump(tool, args[2], kept, guarded);
+    if (graph.edgeCount <= guarded) graph.guards(new GuardDump(tool, labels), kept).write(Path.of(args[3]));
   }
 
-  private void dump(FastTool tool, String out) throws Exception {
+  /** Keeps the states for as long as their guards may be asked for. */
+  private Labels dump(FastTool tool, String out, List<TLCState> kept, int guarded) throws Exception {
     StateVec initial = tool.getInitStates();
     for (int i = 0; i < initial.size(); i++) {
       if (tool.isInModel(initial.elementAt(i))) number(initial.elementAt(i));
@@ -80,6 +89,11 @@ public final class GraphDump {
     Labels labels = new Labels(tool);
     for (int here = 0; here < stateCount; here++) {
       TLCState state = queue.poll();
+      if (edgeCount <= guarded) {
+        kept.add(state);
+      } else {
+        kept.clear();
+      }
       for (int i = 0; i < names.length; i++) {
         hereValues[i] = state.lookup(names[i]);
         hereIds[i] = states.get(here * names.length + i);
@@ -89,6 +103,21 @@ public final class GraphDump {
       writeSteps();
     }
     write(out, initialCount, labels);
+    return labels;
+  }
+
+  private GuardDump guards(GuardDump guards, List<TLCState> kept) {
+    int at = 0;
+    BitSet fired = new BitSet();
+    for (TLCState state : kept) {
+      fired.clear();
+      for (int left = edges.get(at++); left > 0; left--) {
+        fired.set(edges.get(at));
+        at += 2 + edges.get(at + 1);
+      }
+      guards.add(state, fired);
+    }
+    return guards;
   }
 
   /** The number of a state. A new one gets the next number and waits for its turn. */
@@ -152,6 +181,7 @@ public final class GraphDump {
       if (distinct == 0 || steps[distinct - 1] >>> 32 != steps[i] >>> 32) labels++;
       steps[distinct++] = steps[i];
     }
+    edgeCount += distinct;
     edges.add(labels);
     for (int first = 0, end; first < distinct; first = end) {
       end = first + 1;

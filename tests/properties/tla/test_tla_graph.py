@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from properties.tla import (
 )
 from properties.tla import graph as graph_module
 from properties.tla.checker import Outcome
+from properties.tla.guards import load_false_guards
 from tests.properties.tla.scratch import Scratch
 
 
@@ -143,13 +145,13 @@ def test_a_graph_comes_from_the_cache_until_a_module_it_stands_on_changes(
     scratch: Scratch, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     dumped: list[str] = []
-    dump = graph_module._dump  # pyright: ignore[reportPrivateUsage]
+    dump = graph_module.dump
 
-    def counting(module: str, cfg: Path, tree: SpecTree, out: Path) -> None:
+    def counting(module: str, *rest: Any) -> None:
         dumped.append(module)
-        dump(module, cfg, tree, out)
+        dump(module, *rest)
 
-    monkeypatch.setattr(graph_module, "_dump", counting)
+    monkeypatch.setattr(graph_module, "dump", counting)
     load_graph("Pile", "ok", scratch.tree)
     load_graph("Pile", "ok", scratch.tree)
     assert dumped == ["Pile"]
@@ -202,6 +204,31 @@ def test_tlc_counts_states_where_the_table_of_verdicts_does_not_say_the_same(
     monkeypatch.setattr(Tlc, "check_file", counting)
     assert len(load_graph("Pile", "ok", scratch.tree).states) == 4
     assert checks == ["Pile"] * asked
+
+
+@pytest.mark.parametrize(
+    ("scopes", "most", "at_once"),
+    [
+        ("", 70_000, False),
+        ('[scopes]\nconform = ["ok"]\n', 3, True),
+        ('[scopes]\nconform = ["ok"]\n', 2, False),
+        ('[scopes]\nmutants = ["ok"]\n', 2, True),
+    ],
+)
+def test_false_guards_come_with_the_graph_where_refusals_are_compared(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch, scopes: str, most: int, at_once: bool
+) -> None:
+    monkeypatch.setattr(graph_module, "NAMED_STEPS", most)
+    scratch.replace(
+        "Pile/verdicts.toml", '[[verdict]]\ncfg = "ok"', f'{scopes}[[verdict]]\ncfg = "ok"'
+    )
+    scratch.replace("Pile/Pile.tla", "at most", f"guarded, {most} {len(scopes)}, at most")
+    graph = load_graph("Pile", "ok", scratch.tree)
+    file = graph_module.graph_file("Pile", scratch.file("Pile/cfg/ok.cfg"), scratch.tree)
+    assert (graph.edge_count, file.with_suffix(".guards").is_file()) == (3, at_once)
+    guards = load_false_guards("Pile", "ok", scratch.tree)
+    assert [guards.of(state, 0) for state in range(4)] == [(), (), (), ("Len(items) < Height",)]
+    assert file.with_suffix(".guards").is_file()
 
 
 def test_a_model_that_does_not_start_has_no_graph_and_says_why(scratch: Scratch) -> None:
