@@ -74,7 +74,7 @@ def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
     text = blanked((tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8"))
     bodies = dict(definitions(text))
     texts = {name: text[start:end] for name, (start, end) in bodies.items()}
-    actions = acting({**_elsewhere(module, tree), **texts})
+    actions = acting({**elsewhere(module, tree), **texts})
     found: list[Guard] = []
     for action in sorted(actions & texts.keys(), key=lambda name: bodies[name]):
         for start, end in conjuncts(text, *bodies[action]):
@@ -89,7 +89,7 @@ def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
     return [*_numbered(found)]
 
 
-def _elsewhere(module: str, tree: SpecTree) -> dict[str, str]:
+def elsewhere(module: str, tree: SpecTree) -> dict[str, str]:
     """The definitions of the modules that this one takes actions from: `T!Write(l)`."""
     files = [file for file in tree.closure(module) if file.stem != module]
     texts = [blanked(file.read_text(encoding="utf-8")) for file in files]

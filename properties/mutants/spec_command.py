@@ -28,6 +28,7 @@ PAGE = CHECKOUT / "docs" / "spec-mutants.md"
 #: Those whose mutants are asked for and explained; the others' can be asked for by name.
 MODULES = (
     *("AbsLog", "DurableIsr", "AlterPartition", "Replication"),
+    *("Unclean",),
     *("ConsumerCommit", "GroupOffsets"),
 )
 
@@ -107,11 +108,12 @@ def of_specs(
             return True
         results: list[Judged] = []
         for module in chosen:
+            text = _text_of(module)  # before: who waits for answers may write meanwhile
             trials = kept(module) or judged(module, before=kept(module, stale=True))
             results.append(with_reasons(trials))
             console.print(f"{module}: {trials.cpu_s:.0f} CPU s when it was asked", highlight=False)
             if update:
-                keep(trials)
+                keep(trials, text)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
     _show(results, console)
@@ -158,10 +160,10 @@ def kept(module: str, stale: bool = False) -> Trials | None:
     return Trials(found=found, **told)
 
 
-def keep(trials: Trials) -> None:
-    """Keep what was found, with the text that it was found of."""
+def keep(trials: Trials, text: str) -> None:
+    """Keep what was found, with the digest of the text that it was found of."""
     KEPT.mkdir(exist_ok=True)
-    told = {"of": _text_of(trials.module)} | asdict(trials)
+    told = {"of": text} | asdict(trials)
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     (KEPT / f"{trials.module}.json").write_bytes(orjson.dumps(told, option=option))
 

@@ -55,10 +55,11 @@ def spec_mutants(module: str, tree: SpecTree | None = None) -> list[SpecMutant]:
     """Every mutant of a module, in the order of the text; bounds of the model are no rules."""
     tree = tree or SpecTree()
     text = guards.blanked(source(module, tree))
-    bodies = dict(guards.definitions(text))
+    bodies = dict(_before_behaviours(text))
     declared = " ".join(_CONSTANTS.findall(text))
     knobs = frozenset(re.findall(r"\w+", declared))
-    acting = guards.acting({name: text[a:b] for name, (a, b) in bodies.items()})
+    known = {name: text[a:b] for name, (a, b) in bodies.items()}
+    acting = guards.acting({**guards.elsewhere(module, tree), **known})
     found: list[SpecMutant] = []
     for action, (start, end) in bodies.items():
         if "Init" in action or text[start:end].lstrip().startswith("INSTANCE "):
@@ -70,14 +71,27 @@ def spec_mutants(module: str, tree: SpecTree | None = None) -> list[SpecMutant]:
     return list({mutant.name: mutant for mutant in found}.values())
 
 
+def _before_behaviours(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The definitions before the last Next, or, where another module has it, before its use."""
+    steps = [*_NEXT.finditer(text)]
+    beyond = text.index("==", steps[-1].start()) if steps else _BEHAVIOURS.search(text)
+    end = beyond if isinstance(beyond, int) else beyond.end() - 2 if beyond else len(text)
+    return guards.definitions(f"{text[:end]}==\n")
+
+
 def source(module: str, tree: SpecTree) -> str:
     """The text of a module."""
     return (tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8")
 
 
-_NEXT = re.compile(r"^Next ==.*?\n\n", re.MULTILINE | re.DOTALL)
-#: The action that ends a line of Next: nothing that it reads of the next state lacks the mutant.
-_LAST = re.compile(r"\b([A-Z]\w*(?:\([^()]*\))?)[ \t]*$", re.MULTILINE)
+#: All steps, under whatever name, and each of them.
+_NEXT = re.compile(r"^\w*Next ==.*?(?=^\w|^-|\n\n)", re.MULTILINE | re.DOTALL)
+_STEP = re.compile(
+    r"(^ *\\/ |^\w*Next == )(\\E [^:]*:\s+)?(\S.*?)(?=\n *\\/ |\s*\Z)", re.MULTILINE | re.DOTALL
+)
+#: What they are named in: `Init /\ [][Next]_vars`.
+_BEHAVIOURS = re.compile(r"^\w+ ==(?=[^\n]*\[\]\[)", re.MULTILINE)
+_SQUARE = re.compile(r"\[\]\[(.*?)\]_")
 _USED = re.compile(r"\b(?:EXTENDS|INSTANCE)\s+(\w+(?:\s*,\s*\w+)*)")
 
 
@@ -140,10 +154,20 @@ def joined_text(mutants: Sequence[SpecMutant], tree: SpecTree) -> str:
         places.setdefault((one.start, one.end), []).append((number, one.new))
     for (start, end), cases in sorted(places.items(), reverse=True):
         text = _with_cases(text, start, end, cases)
-    text = _NEXT.sub(lambda next_: _LAST.sub(r"(mutant' = mutant /\\ \1)", next_[0]), text)
+    text = _kept(text)
     head = re.search(r"^EXTENDS [^\n]*\n", text, re.MULTILINE)
     at = head.end() if head else text.index("\n") + 1
     return f"{text[:at]}VARIABLE mutant\n{text[at:]}"
+
+
+def _kept(text: str) -> str:
+    """No step changes `mutant`; that is said first, since some read the next state."""
+    keeps = r"mutant' = mutant /\\"
+    steps = [*_NEXT.finditer(text)]
+    if not steps:
+        return _SQUARE.sub(rf"[][{keeps} (\1)]_", text, count=1)
+    start, end = steps[-1].span()
+    return text[:start] + _STEP.sub(rf"\1\2({keeps} (\3))", text[start:end]) + text[end:]
 
 
 def _with_cases(text: str, start: int, end: int, cases: Sequence[tuple[int, str]]) -> str:

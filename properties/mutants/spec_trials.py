@@ -42,6 +42,8 @@ BEGIN_S, LIMIT_S = 120.0, 240.0
 MOST_STATES = 30_000
 #: Rows with more states than this are asked last, and with more than that not at all.
 LARGE, TOO_LARGE = 20_000, 30_000
+#: The states to go through from which it pays to compile better.
+LONG = 200_000
 #: Changes with what is asked of a row: answers of before count no longer.
 EDITION = "2"
 HEAP_MB = 3072
@@ -322,9 +324,11 @@ def _explored(asking: _Run) -> Finished:
         sections = asking.model.sections.items()
         config.write_text("".join(f"{key}\n  {body}\n" for key, body in sections))
         numbers = ",".join(str(number + 1) for number in range(len(asking.mutants)))
-        most = MOST_STATES + 2 * (asking.row.distinct or 0)
+        states = asking.row.distinct or 0
+        most = MOST_STATES + 2 * states
+        short = states * len(asking.mutants) < LONG
         command = [
-            *jvm(mutated, scratch, HEAP_MB, quick=(asking.row.distinct or 0) < LARGE),
+            *jvm(mutated, scratch, HEAP_MB, quick=short),
             *("Mutants", module, str(config), numbers, str(BEGIN_S), str(most)),
         ]
         return run(command, folder, LIMIT_S)

@@ -4,10 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from properties.mutants import spec_command, spec_trials
 from properties.mutants.spec_mutants import joined_text, mutated_text, spec_mutants
-from properties.mutants.spec_trials import ANOTHER_GRAPH, NO_MEANING, asked, judged
+from properties.mutants.spec_trials import ANOTHER_GRAPH, NO_MEANING, Trials, asked, judged
 from properties.tla import InputError, SpecTree
 from properties.tla.checker import Status
 from properties.tla.processes import Finished
@@ -97,6 +98,33 @@ def test_all_mutants_stand_in_one_text_and_its_lists_stay_aligned(toy: SpecTree)
     assert len(lists) == 5
 
 
+def test_actions_are_found_whoever_composes_them_and_promises_are_none(toy: SpecTree) -> None:
+    module = toy.folder("Toy") / "Toy.tla"
+    names = [one.name for one in spec_mutants("Toy", toy)]
+    after = "Bounded(n) ==\n    n <= Most\nNeverAbove"
+    module.write_text(module.read_text().replace("NeverAbove", after))
+    assert [one.name for one in spec_mutants("Toy", toy)] == names
+    module.write_text(module.read_text().replace("Next ==", "ToyNext =="))
+    assert [one.name for one in spec_mutants("Toy", toy)] == names
+    nobody = module.read_text().replace("ToyNext ==", "Steps ==").replace("[][Next]", "[][Steps]")
+    module.write_text(nobody)
+    assert [one.name for one in spec_mutants("Toy", toy)] == names
+
+
+def test_each_step_keeps_the_mutant_before_it_does_anything(toy: SpecTree) -> None:
+    module = toy.folder("Toy") / "Toy.tla"
+    mutants = spec_mutants("Toy", toy)
+    assert "\\E r \\in 1..1 : (mutant' = mutant /\\ (Step(r)))\n" in joined_text(mutants, toy)
+    steps = "Next ==\n    \\/ Step(1) \\/ Step(2)\n    \\/ \\E r \\in 1..1 :\n        Step(r)\n"
+    text = module.read_text().replace("Next == \\E r \\in 1..1 : Step(r)\n", steps)
+    module.write_text(text)
+    joined = joined_text(mutants, toy)
+    assert "    \\/ (mutant' = mutant /\\ (Step(1) \\/ Step(2)))\n" in joined
+    assert "\\E r \\in 1..1 :\n        (mutant' = mutant /\\ (Step(r)))\n" in joined
+    module.write_text(text.replace("Next ==", "Steps ==").replace("[Next]", "[Step(1) /\\ x = 0]"))
+    assert "[][mutant' = mutant /\\ (Step(1) /\\ x = 0)]_vars" in joined_text(mutants, toy)
+
+
 def test_a_promise_notices_or_another_graph_or_nothing(
     toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +205,28 @@ def test_what_noticed_a_mutant_before_is_asked_first(
     before = judged("Toy", toy)
     again = judged("Toy", toy, before)
     assert (again.found, again.alive) == (before.found, before.alive)
+
+
+def test_answers_are_kept_with_the_text_that_was_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = ["before"]
+
+    def text_of(module: str) -> str:
+        return text[0]
+
+    def written_meanwhile(module: str, before: Trials | None) -> Trials:
+        text[0] = "after"
+        return Trials(module)
+
+    monkeypatch.setattr(spec_command, "KEPT", tmp_path)
+    monkeypatch.setattr(spec_command, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(spec_command, "_text_of", text_of)
+    monkeypatch.setattr(spec_command, "judged", written_meanwhile)
+    spec_command.of_specs(["AbsLog"], False, True, None, Console(quiet=True))
+    assert spec_command.kept("AbsLog") is None
+    text[0] = "before"
+    assert spec_command.kept("AbsLog") == Trials("AbsLog")
 
 
 def test_a_variable_that_only_counts_for_a_bound_is_no_rule() -> None:

@@ -137,8 +137,28 @@ LosesTheEnd ==
 (* No record that a live replica has is lost in an election.                *)
 LosesNothingLive == [][\A n \in lost' \ lost, r \in up : n \notin Entries(log[r])]_lost
 
+(* Who leads is there, and in sync; nobody is in sync who is not there, but *)
+(* the last one.                                                            *)
+LeaderIsUp == leader # None => leader \in isr \cap up
+IsrIsUp == isr \subseteq up \/ \E r \in Replicas : isr = {r}
+
+(* While anybody is there who may lead somebody can be elected.             *)
+SomebodyMayLead ==
+    (leader = None /\ up # {} /\ (Unclean \/ isr \cap up # {})) =>
+        \E r \in Replicas : ENABLED Elect(r) \/ ENABLED ElectUnclean(r)
+
+(* Only who leads writes, at the end of its log, and somebody who leads     *)
+(* answers; all others that are there copy.                                 *)
+LeaderAnswers == [][leader # None]_acked
+DownIsStill == [][\A r \in Replicas \ up : log'[r] = log[r]]_log
+LeaderWrites ==
+    [][IF written' = written
+       THEN \A r \in Replicas : \E s \in {r, leader} \ {None} : IsPrefix(log'[r], log[s])
+       ELSE leader # None /\ log' = [log EXCEPT ![leader] = Append(@, written')]]_<<log, written>>
+
 -----------------------------------------------------------------------------
 (* Probes *)
 NeverLoses == lost = {}
+NeverWhole == kills > 0 => isr # Replicas
 NeverAcknowledgesAfterLoss == \A n \in lost : n >= Max(Entries(acked) \cup {0})
 =============================================================================
