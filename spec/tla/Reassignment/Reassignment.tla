@@ -220,6 +220,30 @@ WhatWasAsked == [][\A target \in Targets : Move(target) => Target' = target]_var
 
 MoveEnds == <>(~Moves)
 
+(* Who is not there is in the ISR only as its last member; only replicas    *)
+(* that are there copy, and nothing is committed while nobody leads.        *)
+IsrIsAlive == isr \subseteq alive \/ \E b \in Brokers : isr = {b}
+ReplicasCopy ==
+    [][/\ complete' \ complete \subseteq replicas \cap alive
+       /\ leader = Nobody => complete \cap replicas \subseteq complete']_complete
+
+(* Nothing is stuck: who is in sync and there can lead, who has what is     *)
+(* committed can join, who lacks it can catch up, and a move ends when all  *)
+(* who stay are in sync.                                                    *)
+MayLead == (leader = Nobody /\ isr \cap alive # {}) => \E b \in Brokers : ENABLED Elect(b)
+MayJoin ==
+    leader # Nobody => \A f \in (replicas \cap alive) \ isr :
+        IF f \in complete THEN ENABLED ExpandIsr(f) ELSE ENABLED CatchUp(f)
+MayLeave == leader # Nobody => \A f \in isr \ {leader} : ENABLED <<ShrinkIsr(f)>>_isr
+MayCommit == (leader # Nobody /\ complete # isr) => ENABLED <<Commit>>_complete
+MayGoAndCome ==
+    \A b \in Brokers :
+        IF b \in alive THEN ENABLED <<Fence(b)>>_alive ELSE ENABLED <<Unfence(b)>>_alive
+MayEnd ==
+    (/\ Moves /\ adding \subseteq isr /\ isr \cap Target # {}
+     /\ Target \subseteq isr \/ Cardinality(adding) >= Cardinality(removing))
+        => \E r \in 0..N : ENABLED Finish(r)
+
 -----------------------------------------------------------------------------
 (* Probes *)
 NeverMovesTheLeader == ~(leader \in removing)

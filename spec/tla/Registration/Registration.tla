@@ -174,6 +174,28 @@ KeepsToLeaderAndIsr ==
        /\ Interface!Follows([leader |-> leader, isr |-> isr],
                             [leader |-> leader', isr |-> isr'], Active, {})]_<<leader, isr>>
 
+(* A process that registers is not shutting down, and only the registered   *)
+(* one shuts its broker down.                                               *)
+StartsAfresh == [][\A b \in Brokers : registered'[b] = registered[b] \/ b \notin leaving']_registered
+FarewellIsOwn == [][\A b \in Brokers, e \in Epochs : ShutDown(b, e) => e = registered[b]]_leaving
+
+(* Nobody is stuck: who is in sync and active can lead, who is active can   *)
+(* join the ISR; a broker that was not heard of can return, and a newer     *)
+(* process of it register; who shuts down is let go, and who is not heard   *)
+(* of is given up.                                                          *)
+MayLead == (leader = Nobody /\ isr \cap Active # {}) => \E b \in Brokers : ENABLED Elect(b)
+MayJoin == leader # Nobody => \A b \in Active \ isr : ENABLED <<Join(b)>>_isr
+MayReturn ==
+    \A b \in Brokers \ alive :
+        /\ b \notin leaving => ENABLED <<Heartbeat(b, registered[b])>>_alive
+        /\ started[b] > registered[b] => ENABLED <<Register(b, started[b])>>_registered
+MayStop ==
+    \A b \in Brokers :
+        <<b, registered[b]>> \notin stopped =>
+            IF b \in leaving THEN ENABLED <<LetGo(b, registered[b])>>_stopped
+            ELSE ENABLED <<ShutDown(b, registered[b])>>_leaving
+MayExpire == \A b \in alive : ENABLED <<Expire(b)>>_alive
+
 -----------------------------------------------------------------------------
 (* Probes *)
 NeverZombie == \A b \in Brokers : started[b] = registered[b]
