@@ -135,19 +135,17 @@ class BrokerHost:
     def handle(self, message: Any) -> None:
         """Let the process have a message or a timer of its own; one that is down hears nothing."""
         kind = message.__class__
-        if kind is Restart:
+        if kind is ProcessTimer:
+            if message[0] != len(self.nodes):
+                return
+            message = message[1]
+        elif kind is Request:
+            body = message[3].__class__
+            if body is ConsumerGroupHeartbeatRequest and self.simulation.is_overtaken(message):
+                return
+        elif kind is Restart:
             if not self.up:
                 self.start()
-            return
-        if kind is ProcessTimer:
-            process, message = message
-            if process != len(self.nodes):
-                return
-        elif (
-            kind is Request
-            and message[3].__class__ is ConsumerGroupHeartbeatRequest
-            and self.simulation.is_overtaken(message)
-        ):
             return
         if self.up:
             outputs = self.nodes[-1].handle(self._timeline.now, message)
@@ -184,16 +182,17 @@ class BrokerHost:
         timeline.at(timeline.now + self.down_for, self.id, RESTART)
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
-        id, watchers, due = self.id, self._watchers, self._timeline.due
+        id, watchers, due, send = self.id, self._watchers, self._timeline.due, self._send
+        process = len(self.nodes)
         for output in outputs:
             kind = output.__class__
             if kind is Timer:
-                timer = named(ProcessTimer, (len(self.nodes), output))
+                timer = named(ProcessTimer, (process, output))
                 due[output[0]].append((id, timer))
             elif kind is Response or kind is Request:
-                self._send(output)
-            elif watching := watchers.get(kind):
-                for watcher in watching:
+                send(output)
+            elif kind in watchers:
+                for watcher in watchers[kind]:
                     watcher(id, output)
             elif kind is Stopped:
                 self._stopped()

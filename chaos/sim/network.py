@@ -1,7 +1,7 @@
 """The network: late, twice, in another order, in one direction only, or not at all."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, TypeAlias
 
@@ -59,14 +59,18 @@ class Network:
     #: By broker: how much later news of the metadata come, in ms; negative for never
     lag: dict[int, int] = field(factory=dict[int, int])
     counts: Counter[str] = field(factory=Counter[str])
+    _random: Callable[[], float] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look up once what is drawn from."""
+        self._random = self.rng.random
 
     def send(self, message: Message) -> None:
         """Carry a message from its source to its target."""
-        source, target, _, _ = message
-        if self.cut and (source, target) in self.cut:
+        target, timeline, random = message[1], self.timeline, self._random
+        if self.cut and (message[0], target) in self.cut:
             self.lost += 1
             return
-        timeline, random = self.timeline, self.rng.random
         arrives = timeline.now + self.delay_ms
         if self.lag and target in self.lag:
             late_ms = self._lags(message)
@@ -77,8 +81,8 @@ class Network:
             self.lost += 1
             return
         arrives += int(random() * self.jitter_ms)
-        if self.slow and (source, target) in self.slow:
-            arrives += self.slow[source, target]
+        if self.slow and (message[0], target) in self.slow:
+            arrives += self.slow[message[0], target]
         if self.stray and random() < self.stray:
             arrives += int(random() * STRAY_MS)
         timeline.due[arrives].append((target, message))

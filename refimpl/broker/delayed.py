@@ -96,13 +96,13 @@ class FetchPart:
         replica = partition.replica
         if asked is None:
             told_all = remembered.wanted.fetch_offset <= replica.log.end
-        else:
-            told_all = (
-                replica.high_watermark == remembered.high_watermark
-                and replica.epoch == asked.epoch
-                and replica.log.start == remembered.log_start_offset
-            )
-        return not (told_all and partition.may_be_read(at_follower=self.at_follower))
+            return not (told_all and partition.may_be_read(at_follower=self.at_follower))
+        return not (
+            replica.high_watermark == remembered.high_watermark
+            and replica.epoch == asked.epoch
+            and replica.leads
+            and replica.log.start == remembered.log_start_offset
+        )
 
     def available(self, isolation_level: int) -> int:
         """How much there is to read, in the log's unit."""

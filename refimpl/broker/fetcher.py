@@ -114,21 +114,20 @@ class Fetchers:
             return
         changed, forgotten = session.build(wanted)
         fetcher.asked, fetcher.sent_at = asked, now
-        fetcher.in_flight = context.request(
-            fetcher.leader,
-            FetchRequest(
-                changed,
-                config.replica_fetch_wait_max_ms,
-                config.replica_fetch_min_bytes,
-                config.replica_fetch_response_max_bytes,
-                READ_UNCOMMITTED,
-                context.id,
-                context.broker_epoch,
-                session.session_id,
-                session.epoch,
-                forgotten,
-            ),
+        request = (
+            changed,
+            config.replica_fetch_wait_max_ms,
+            config.replica_fetch_min_bytes,
+            config.replica_fetch_response_max_bytes,
+            READ_UNCOMMITTED,
+            context.id,
+            context.broker_epoch,
+            session.session_id,
+            session.epoch,
+            forgotten,
+            None,
         )
+        fetcher.in_flight = context.request(fetcher.leader, named(FetchRequest, request))
 
     def fetched(self, now: int, response: Response) -> None:
         """A leader has answered: take what came, and ask for more."""

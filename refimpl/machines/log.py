@@ -10,6 +10,7 @@ from attrs import define, field
 
 from refimpl.errors import OutsideLog
 from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
+from refimpl.named import named
 
 __all__ = ["Log", "Record"]
 
@@ -77,7 +78,7 @@ class Log:
             return UNDEFINED
         after = bisect_right(self._epochs, epoch)
         end = self._starts[after] if after < len(self._starts) else self.end
-        return EpochEnd(self._epochs[after - 1] if after else epoch, end)
+        return named(EpochEnd, (self._epochs[after - 1] if after else epoch, end))
 
     def start_of(self, epoch: int) -> int:
         """Where the records of this epoch, or of the next one in the log, start; else the end."""

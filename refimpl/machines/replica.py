@@ -26,6 +26,7 @@ from refimpl.machines.replica_log import (
     EpochEnd,
     ReplicaLog,
 )
+from refimpl.named import named
 
 INELIGIBLE_REPLICA = "INELIGIBLE_REPLICA"
 
@@ -134,15 +135,15 @@ class Replica:
         """Answer a follower with at most `limit` records, and learn how far it is."""
         leaves = self.hear_fetch(request)
         records = self.log.slice(request.end, limit) if leaves is None else ()
-        named = request.incarnation, request.number, self.epoch, request.end
-        return FetchResponse(*named, records, self.high_watermark, leaves)
+        answered = request.incarnation, request.number, self.epoch, request.end
+        return FetchResponse(*answered, records, self.high_watermark, leaves)
 
     def hear_fetch(self, request: FetchRequest) -> EpochEnd | None:
         """Learn how far a follower is; where its log leaves ours, if it does."""
         self.check_fetch(request)
-        follower, named = request.replica, (request.incarnation, request.number)
+        follower, number = request.replica, (request.incarnation, request.number)
         leaves = self.diverging(request.end, request.last_epoch)
-        self.newest[follower] = max(self.newest.get(follower, (0, 0)), named)
+        self.newest[follower] = max(self.newest.get(follower, (0, 0)), number)
         if leaves is None:
             self.ends[follower] = request.end
             self.seen[follower] = request.incarnation
@@ -237,14 +238,10 @@ class Replica:
         """What this follower would ask now, without asking it."""
         if not self.up or self.leader is None or self.leader == self.id:
             raise errors.NotFollower(self.id, self.epoch, self.leader)
-        return FetchRequest(
-            self.id,
-            self.incarnation,
-            self.asked + 1,
-            self.epoch,
-            self.log.end,
-            self.log.latest_epoch,
-        )
+        log = self.log
+        number, end, last_epoch = self.asked + 1, log.end, log.latest_epoch
+        said = self.id, self.incarnation, number, self.epoch, end, last_epoch
+        return named(FetchRequest, said)
 
     def fetch_request(self) -> FetchRequest:
         """Ask the leader for what comes next; what was asked before is given up."""
