@@ -106,7 +106,9 @@ class GroupMember(Consumer):
         """Who does not answer in time is not asked any more: the connection counts as gone."""
         if not self.asked_for:
             return
-        patience = self._patience_ms()
+        patience, oldest = self._patience_ms(), next(iter(self.asked_for.values()))
+        if now - oldest.at_ms <= patience:
+            return
         late = [number for number, one in self.asked_for.items() if now - one.at_ms > patience]
         if late:
             for number in late:

@@ -117,7 +117,9 @@ class PartitionOracle:
         before = _epoch_before(replica, start)
         for offset, record in enumerate(records[start - log_start :], start):
             written, behind = self.written.get((record.epoch, offset), (None, None))
-            if written != record or (behind != before and None not in (behind, before)):
+            if (written is not record and written != record) or (
+                behind != before and None not in (behind, before)
+            ):
                 raise self._broken(
                     "LogMatching",
                     f"replica {replica.id} has epoch {record.epoch} at {offset} behind {before}",
@@ -236,15 +238,18 @@ class PartitionOracle:
 
     def eager(self, leader: Replica) -> None:
         """Something that a leader waits for has happened: what all in sync have is committed."""
-        end = leader.log.end
-        if leader.high_watermark >= end or not leader.leads or len(leader.isr) < leader.min_isr:
+        end, high_watermark = leader.log.end, leader.high_watermark
+        if high_watermark >= end or not leader.leads or len(leader.isr) < leader.min_isr:
             return
+        for member in leader.maximal_isr:
+            if member != leader.id and leader.ends.get(member, 0) <= high_watermark:
+                return  # the others wait for this one
         ends = [leader.ends.get(member, 0) for member in leader.maximal_isr if member != leader.id]
         least = min(ends, default=end)
-        if leader.high_watermark < least <= end:
+        if high_watermark < least <= end:
             raise self._broken(
                 "Progress",
-                f"leader {leader.id} stays at high watermark {leader.high_watermark}, "
+                f"leader {leader.id} stays at high watermark {high_watermark}, "
                 f"and all of {sorted(leader.maximal_isr)} have {least}",
             )
 

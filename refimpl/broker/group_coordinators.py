@@ -18,7 +18,7 @@ from refimpl.broker.observations import GroupOperation, GroupsLoaded, GroupsUnlo
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.coordinator import GroupCoordinator, Output, SetTimer, State
+from refimpl.groups.coordinator import GroupCoordinator, Output, State
 from refimpl.groups.operation import Answer, Performed, TimerKey
 from refimpl.groups.registry import NewId, new_coordinator
 from refimpl.groups.topics import TopicDescription
@@ -273,16 +273,15 @@ class GroupCoordinators:
 
     def _carry_out(self, now: int, number: int, outputs: Sequence[Output]) -> None:
         for output in outputs:
-            match output:
-                case Answer(token, body):
-                    self.context.respond(self._requests.pop(token), body)
-                case SetTimer(key, int(at_ms)):
-                    self._set(number, key, at_ms)
-                case SetTimer():
-                    self._due.pop((number, output.key), None)
-                case Performed():
-                    name = TopicPartition(OFFSETS_TOPIC, number)
-                    self.context.outputs.append(GroupOperation(name, output))
+            if isinstance(output, Answer):
+                self.context.respond(self._requests.pop(output.token), output.body)
+            elif isinstance(output, Performed):
+                name = TopicPartition(OFFSETS_TOPIC, number)
+                self.context.outputs.append(GroupOperation(name, output))
+            elif output.at_ms is not None:
+                self._set(number, output.key, output.at_ms)
+            else:
+                self._due.pop((number, output.key), None)
 
     def _set(self, number: int, key: TimerKey, at_ms: int) -> None:
         if self._due.get((number, key)) == at_ms:
