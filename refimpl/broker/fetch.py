@@ -74,7 +74,7 @@ class Fetches:
             return None
         for part in parts:
             if part.partition is not None:
-                part.partition.waiting_fetches.append(fetch)
+                part.partition.wait(fetch)
         return fetch
 
     def check(self, now: int, partition: Partition) -> None:
@@ -166,7 +166,8 @@ class Fetches:
         fetch.completed = True
         self.context.outputs += answered
         session_id = fetch.session.id if fetch.session else 0
-        self.context.respond(fetch.request, FetchResponse(tuple(results), session_id))
+        response = named(FetchResponse, (tuple(results), session_id, None))
+        self.context.respond(fetch.request, response)
         return True
 
     def _read(

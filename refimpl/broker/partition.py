@@ -15,6 +15,9 @@ from refimpl.machines.replica import Replica
 if TYPE_CHECKING:
     from refimpl.broker.delayed import DelayedDelete, DelayedFetch, WaitingBatch
 
+FEW_FETCHES = 8
+"""So many fetches may wait at a partition before it is looked which are answered."""
+
 
 @define(eq=False)
 class Partition:
@@ -40,6 +43,8 @@ class Partition:
     waiting_batches: deque[WaitingBatch] = field(factory=lambda: deque["WaitingBatch"]())
     #: Fetches that wait for records
     waiting_fetches: list[DelayedFetch] = field(factory=lambda: list["DelayedFetch"]())
+    #: How many of them there may be before those that are answered are taken out
+    most_fetches: int = FEW_FETCHES
     #: DeleteRecords requests that wait for followers, each with the offset that it wants
     waiting_deletes: list[tuple[int, DelayedDelete]] = field(
         factory=lambda: list[tuple[int, "DelayedDelete"]]()
@@ -52,6 +57,18 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Below this offset every transaction is decided (read_committed)."""
         return self.log.last_stable_offset(self.replica.high_watermark)
+
+    def wait(self, fetch: DelayedFetch) -> None:
+        """Have a fetch answered when there is news.
+
+        Others were answered elsewhere, or for their time. Where nothing happens for long nobody
+        looks at them, so they are taken out when they may be half of all.
+        """
+        waiting = self.waiting_fetches
+        if len(waiting) >= self.most_fetches:
+            waiting[:] = [one for one in waiting if not one.completed]
+            self.most_fetches = max(FEW_FETCHES, 2 * len(waiting))
+        waiting.append(fetch)
 
     def may_be_read(self, *, at_follower: bool) -> bool:
         """Whether consumers read here: at the leader, or, if they may, at any replica with a role

@@ -6,10 +6,11 @@ from refimpl.broker import messages as m
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.memory_records import MemoryRecords, whole
 from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead, Refused
+from refimpl.broker.partition import FEW_FETCHES
 from refimpl.broker.replica_selector import RACK_AWARE
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.storage.batch import HEADER_SIZE
-from tests.refimpl.broker.node_cases import ORDERS, Cluster, batch_of, leading
+from tests.refimpl.broker.node_cases import CLIENT, ORDERS, Cluster, batch_of, leading
 
 ELSEWHERE = m.TopicPartition("elsewhere", 0)
 ONE = len(batch_of(b"a"))
@@ -222,3 +223,26 @@ def test_records_before_the_offset_are_not_among_those_that_were_read() -> None:
     assert (len(records), bool(records), bool(MemoryRecords(b""))) == (2, True, False)
     assert records[-1].value == b"c"
     assert [one.value for one in records[:1]] == [b"b"]
+
+
+# Who waits
+
+
+def test_fetches_that_were_answered_for_their_time_do_not_pile_up_where_nothing_happens() -> None:
+    cluster = committed()
+    for _ in range(3 * FEW_FETCHES):
+        assert not cluster.fetch(2, max_wait_ms=10)
+        assert fetched(cluster.later(10)) == [(None, 2, 0)]
+    assert len(cluster.partition.waiting_fetches) <= FEW_FETCHES
+
+
+def test_many_that_wait_are_all_kept_and_answered() -> None:
+    cluster = committed()
+    many = 3 * FEW_FETCHES
+    for _ in range(many):
+        assert not cluster.fetch(2, max_wait_ms=1000)
+    assert len(cluster.partition.waiting_fetches) == many
+    cluster.produce(batch_of(b"a"))
+    answers = [cluster.catch_up(), cluster.catch_up()]
+    found = [one for some in answers for one in some if one.target == CLIENT]
+    assert [len(one.body.partitions[0].records) for one in found] == [1] * many
