@@ -35,7 +35,10 @@ def _unanswered(columns: IntColumns) -> Bools:
 
 
 def _of_producers(columns: IntColumns) -> Bools:
-    """Sends of producers that ever tell their producer id, but for those that have none."""
+    """Sends but for those that say that they have no producer id.
+
+    Only of producers that ever tell an id or epoch is that asked (`MARKED`).
+    """
     return (columns["flags"] & Flag.NO_PRODUCER) == 0
 
 
@@ -147,8 +150,10 @@ TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
 }
 # What is missing if a producer may have sent what nobody tells.
 SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
+# What is missing if nobody knows which record was read, or where.
+RECORDS = tuple(f"read.{name}" for name in ("id", "offset", "topic", "partition"))
 # What is missing if somebody may have read what nobody tells.
-READERS = ("consumers", "scan", *(f"read.{x}" for x in ("topic", "partition", "offset", "id")))
+READERS = ("consumers", "scan", *RECORDS)
 MARKS = frozenset((*TELLING, "answered"))
 _ENDING = (Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT)
 _OF: Mapping[str, frozenset[Op]] = {
@@ -204,7 +209,7 @@ class Evidence:
         # Isolation decides nothing where there are no transactions.
         if self.counts.get("transactional.txn") and "read.isolation" in self.missing:
             self.missing["isolation"] = self.missing["read.isolation"]
-        untold = self.reasons([f"read.{x}" for x in ("id", "offset", "topic", "partition")])
+        untold = self.reasons(RECORDS)
         if unproved and untold:
             self.missing["proof"] = untold[0]
         if "pending.offset" in self.missing and untold:
