@@ -35,6 +35,8 @@ def trace(*calls: tuple[str, str, Line], **settings: Any) -> tuple[Lines, dict[s
     names = {process.partition("#")[0] for process in lines}
     whole["producers"] = {name: producer for name in names if name.startswith("p")}
     whole["consumers"] = {name: whole["consumers"]["c0"] for name in names if name.startswith("c")}
+    if any(op == "acquire" for _, op, _ in calls):
+        whole["share_groups"] = {"s": {"delivery_limit": 5, "isolation": "read_committed"}}
     whole["processes"] = list(lines)
     return lines, whole
 

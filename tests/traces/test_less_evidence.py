@@ -190,6 +190,53 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "returned_ns of p0#0 0",
     ),
+    "a record may have been read where it was acknowledged, too": (
+        "L8",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 1),
+            polled("c0#0", record(1, 0)),
+            polled("c1#0", record(2, 0), record(1, 2)),
+            scan(record(2, 1), end=3),
+        ],
+        "records.id of c0#0",
+    ),
+    "who was killed may have read a record where it was acknowledged": (
+        "L8",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 1),
+            polled("c0#0", record(1, 0)),
+            polled("c1#0", record(2, 0), record(1, 2)),
+            scan(record(2, 1), end=3),
+        ],
+        "tail of c0#0 0",
+    ),
+    "a record of the time that was asked for may have been read at the answer, too": (
+        "L16",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 2),
+            polled("c0#0", record(1, 1)),
+            polled("c1#0", record(2, 1)),
+            ("q0#0", "list_offsets", {"query": 1_002, "offsets": {PARTITION: 1}}),
+            scan(record(1, 0), record(2, 2), end=3),
+        ],
+        "records.id of c1#0",
+    ),
+    "what a share group was given may be of an aborted transaction": (
+        "S5",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            ("p0#0", "txn_abort", TXN),
+            ("s0#0", "acquire", {"records": [record(1, 0, delivery_count=1)], "group": "s"}),
+            ("s0#0", "acknowledge", {"records": [record(1, 0, ack="accept")], "group": "s"}),
+            ("q0#0", "committed", {"offsets": {PARTITION: 0}, "group": "s"}),
+            scan(record(1, 0), end=1),
+        ],
+        "records.id of acquire",
+    ),
 }
 
 

@@ -65,7 +65,7 @@ def _where(p: Partition, offsets: Ints) -> Ints:
     "the start offset does not go back",
     found="time{s} a share group's start went back, or it was given what was not committed",
     formula="start offsets do not decrease, nothing below is given; committed ones only, if so set",
-    needs="",
+    needs="acquired.id",
     closed=f"{WHOLE} SENDS TXNS ending.inv producers.whole fetched.topic fetched.group "
     "fetched.inv fetched.ret",
     unless="share_groups.isolation is read_uncommitted, where a record was not committed",

@@ -142,7 +142,8 @@ def moved(p: Partition) -> list[Found]:
     by_offset = reads[np.unique(p.offset[reads], return_index=True)[1]]
     other = by_offset[lookup(p.offset[by_offset], p.offset[acks])] if len(acks) else acks
     found = witness(acks, own, other)
-    return [Found(len(p.acked), found, p.may_be_lost(acks), "ack-read-mismatch")]
+    clauses = p.unless_read(p.may_be_lost(acks), acks)  # that it is read nowhere there
+    return [Found(len(p.acked), found, clauses, "ack-read-mismatch")]
 
 
 @check(

@@ -12,6 +12,8 @@ from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Op, Outcome, Txn
 from traces.sorting import order_by
 
+_SENT, _READ = "sent", "read"
+
 
 @check(
     "L9",
@@ -158,12 +160,16 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
         return [Found(0, kind="offset-for-time-wrong")]
     known = p.timestamp[p.sends] != NONE
     rows, place = p.sends[known], p.stored_at[known]
-    wrong = [q for q in asked if not _answers(p, int(q), rows, place)]
-    found = witness(np.array(wrong, dtype=np.int64))
-    return [Found(len(asked), found, np.zeros(len(found), np.int64), "offset-for-time-wrong")]
+    wrong = {int(q): _wrong(p, int(q), rows, place) for q in asked}
+    found = np.array([q for q, told in wrong.items() if told], dtype=np.int64)
+    clauses = np.zeros(len(found), np.int64)
+    read = np.array([wrong[q] == _READ for q in found.tolist()], dtype=bool)
+    clauses[read] = p.unless_read(clauses[read], found[read])
+    return [Found(len(asked), witness(found), clauses, "offset-for-time-wrong")]
 
 
-def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
+def _wrong(p: Partition, query: int, rows: Ints, place: Ints) -> str:
+    """What contradicts the answer, if anything does: what was sent, or what was read there."""
     late_enough = p.timestamp[rows] >= p.timestamp[query]
     comparable = p.clock[rows] == p.clock[query]
     sure = late_enough & comparable & p.ok[rows] & p.kept[rows] & (place >= p.log_start)
@@ -171,17 +177,17 @@ def _answers(p: Partition, query: int, rows: Ints, place: Ints) -> bool:
     first = int(place[sure].min(initial=np.iinfo(np.int64).max))
     answer = int(p.offset[query])
     if answer == first or (answer == NONE and not sure.any()):
-        return True
+        return ""
     if answer == NONE or answer > first:
-        return False
+        return _SENT
     later = comparable & (p.ret[query] != NONE) & (p.inv[rows] > p.ret[query])
     maybe = late_enough & ~later
     there = p.log[p.offset[p.log] == answer]
     if len(there):
-        return bool(p.among(there, rows[maybe]).any())
+        return "" if p.among(there, rows[maybe]).any() else _READ
     # Nobody tells what is there: a record of a send of unknown place, or a marker.
     unplaced = bool(np.any(maybe & (place == NONE) & (p.outcome[rows] != Outcome.FAIL)))
-    return unplaced or bool(np.any(p.txn_state[p.sends] != Txn.NOT))
+    return "" if unplaced or bool(np.any(p.txn_state[p.sends] != Txn.NOT)) else _SENT
 
 
 @check(

@@ -161,6 +161,14 @@ class Partition(Rows):
         clauses = np.where((weak == -1) & (by_topic == Clause.NOT), unknown, by_topic)
         return np.where(weak == 1, clause(Clause.ACKS, process), clauses)
 
+    def unless_read(self, clauses: Ints, rows: Ints) -> Ints:
+        """These clauses of findings that no read must contradict, one for each of these rows.
+
+        Where not all that anybody read is told, they are undecided.
+        """
+        unknown = clause(Clause.UNKNOWN, self.process[rows])
+        return clauses if self.context.readers_whole else unknown
+
     def topic_clause(self, n: int) -> Ints:
         """The clause by which the topic may lose what readers had already seen, `n` times."""
         unclean, min_isr = int(self.context.unclean[self.t]), int(self.context.min_isr[self.t])

@@ -118,6 +118,7 @@ FIELDS: Mapping[str, RequiredFields] = {
     "named": _kind("SEND", "tid", lambda columns: columns["txn"] >= 0),
     "subscribe": _kind("SUBSCRIBE", "topic group"),
     "static": _kind("ASSIGNED COMMIT", "instance group inv ret"),
+    "acquired": _kind("ACQUIRE", "id"),
     "shared": _kind("ACQUIRE ACKNOWLEDGE", "topic partition offset group detail inv ret"),
 }
 # Kinds of which a call that concerns nothing is one, too.

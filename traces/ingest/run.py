@@ -218,6 +218,7 @@ def run_of(folder: Path, whole: Whole) -> Run:
             ended(told),
             senders_known=not whole.evidence.reasons(SENDERS),
             readers_known=not whole.evidence.reasons(READERS),
+            readers_whole=not whole.evidence.reasons(["consumers.whole"]),
             scanned=not whole.evidence.reasons(["complete", "final"]),
         ),
         calls=sum(f.calls for f in whole.files),
