@@ -57,13 +57,18 @@ def _displaced(p: Partition, pairs: Ints) -> Ints:
 
 
 def _loss_by_id(p: Partition, rows: Ints) -> Ints:
-    """The clause that permits the loss of the record in each row, by the promise to its sender."""
-    acks = p.acked[np.argsort(p.id[p.acked], kind="stable")]
-    acks = acks[firsts(p.id[acks])]
+    """The clause that permits the loss of the record in each row, by the promise to its sender.
+
+    Who was promised nothing may yet have read it; unless there may be another sender.
+    """
+    acks = p.sends[p.done[p.sends]]
+    acks = acks[np.lexsort((acks, p.context.weak_acks[p.process[acks]] != 0, p.id[acks]))]
+    acks = acks[firsts(p.id[acks])]  # the strongest promise
     at = lookup(p.id[acks], p.id[rows].ravel())
     may = p.may_be_lost(acks)
-    by_topic = p.topic_clause(len(at))
-    return np.where(at >= 0, may[at] if len(may) else by_topic, by_topic).reshape(rows.shape)
+    unknown = clause(Clause.UNKNOWN, np.full(len(at), p.t))
+    other = p.topic_clause(len(at)) if p.context.senders_known else unknown
+    return np.where(at >= 0, may[at] if len(may) else other, other).reshape(rows.shape)
 
 
 @check(
@@ -79,7 +84,7 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
 def duplicates(p: Partition) -> list[Found]:
     """A retry whose first attempt had been stored after all is stored again, unless idempotent."""
     log = np.setdiff1d(p.scattered, _contradicted(p))
-    if not p.context.readers_known:  # what contradicts an acknowledgement may not be told
+    if not p.context.readers_whole:  # what contradicts an acknowledgement may not be told
         acked = p.op[log] == Op.SEND
         log = np.r_[log[~acked], log[acked][_same_place(p, log[acked], log[~acked])]]
     rows = log[np.lexsort((log, p.offset[log], p.id[log]))]

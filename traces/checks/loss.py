@@ -1,6 +1,7 @@
 """Nothing that was acknowledged is lost, nothing comes out that did not go in."""
 
 import numpy as np
+from attrs import evolve
 
 from traces.checks.base import LOSS, Found, check, witness
 from traces.checks.compaction import compaction_is_vague, superseded
@@ -29,7 +30,8 @@ def lost_below_frontier(p: Partition) -> list[Found]:
     frontier = p.offset[p.delivered].max(initial=NONE)
     below = (place >= p.log_start) & (place != NONE) & (place <= frontier)
     lost = below & ~p.among(kept, p.delivered) & ~superseded(p, kept)
-    return [_losses(p, kept, kept[lost], "lost-write")]
+    found = _losses(p, kept, kept[lost], "lost-write")
+    return [evolve(found, clause=p.unless_read(found.clause, kept[lost]))]
 
 
 @check(

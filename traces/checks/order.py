@@ -38,7 +38,8 @@ def append_order(p: Partition) -> list[Found]:
     clock = p.clock[placed]
     found = [_overtaken(p, placed[clock == c], place[clock == c]) for c in distinct(clock)]
     pairs = np.concatenate(found) if found else np.empty((0, 2), np.int64)
-    return [Found(len(placed), pairs, p.may_be_lost(pairs[:, 0]), "append-order-realtime")]
+    clauses = p.unless_elsewhere(p.may_be_lost(pairs[:, 0]), pairs)
+    return [Found(len(placed), pairs, clauses, "append-order-realtime")]
 
 
 def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
@@ -173,7 +174,7 @@ def _wrong(p: Partition, query: int, rows: Ints, place: Ints) -> str:
     late_enough = p.timestamp[rows] >= p.timestamp[query]
     comparable = p.clock[rows] == p.clock[query]
     sure = late_enough & comparable & p.ok[rows] & p.kept[rows] & (place >= p.log_start)
-    sure &= (place != NONE) & (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
+    sure &= (p.offset[rows] != NONE) & (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
     first = int(place[sure].min(initial=np.iinfo(np.int64).max))
     answer = int(p.offset[query])
     if answer == first or (answer == NONE and not sure.any()):
@@ -186,8 +187,10 @@ def _wrong(p: Partition, query: int, rows: Ints, place: Ints) -> str:
     if len(there):
         return "" if p.among(there, rows[maybe]).any() else _READ
     # Nobody tells what is there: a record of a send of unknown place, or a marker.
-    unplaced = bool(np.any(maybe & (place == NONE) & (p.outcome[rows] != Outcome.FAIL)))
-    return "" if unplaced or bool(np.any(p.txn_state[p.sends] != Txn.NOT)) else _SENT
+    # One that was acknowledged may lie elsewhere than it was read.
+    unplaced = (place == NONE) | (p.ok[rows] & (p.offset[rows] == NONE))
+    unplaced &= maybe & (p.outcome[rows] != Outcome.FAIL)
+    return "" if unplaced.any() or bool(np.any(p.txn_state[p.sends] != Txn.NOT)) else _READ
 
 
 @check(

@@ -11,7 +11,7 @@ from attrs import define
 
 from traces.checks.rows import Rows
 from traces.columns import Bools, differing, numbered
-from traces.context import Clause, Ints, clause
+from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 
@@ -168,6 +168,18 @@ class Partition(Rows):
         """
         unknown = clause(Clause.UNKNOWN, self.process[rows])
         return clauses if self.context.readers_whole else unknown
+
+    def unless_elsewhere(self, clauses: Ints, pairs: Ints) -> Ints:
+        """These clauses of findings about where two sends are stored, as far as that is known.
+
+        One that was acknowledged may lie where nobody tells that it was; one that was only read may
+        have been read elsewhere by whose file is cut off.
+        """
+        unknown = clause(Clause.UNKNOWN, self.process[pairs[:, 0]])
+        untold = ((self.offset[pairs] == NONE) & self.ok[pairs]).any(axis=1)
+        by_reads = ((self.offset[pairs] == NONE) | ~self.done[pairs]).any(axis=1)
+        clauses = np.where(untold & (code(clauses) == Clause.NOT), unknown, clauses)
+        return np.where(by_reads & (not self.context.readers_whole), unknown, clauses)
 
     def topic_clause(self, n: int) -> Ints:
         """The clause by which the topic may lose what readers had already seen, `n` times."""

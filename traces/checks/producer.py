@@ -8,6 +8,7 @@ from traces.checks.rows import Rows
 from traces.columns import firsts, running_max
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op, Outcome
+from traces.sorting import order_by
 
 
 @check(
@@ -33,7 +34,7 @@ def reordered(p: Partition) -> list[Found]:
     back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (place[1:] < place[:-1])
     found = witness(sends[:-1][back], sends[1:][back])
     inside = p.unit[found[:, 0]] == p.unit[found[:, 1]]
-    clauses = _order_clause(p, found)
+    clauses = p.unless_elsewhere(_order_clause(p, found), found)
     return [
         Found(len(sends), found[~inside], clauses[~inside], "nonmonotonic-send"),
         Found(0, found[inside], clauses[inside], "int-nonmonotonic-send"),
@@ -113,14 +114,23 @@ def epochs_back(p: Rows) -> list[Found]:
     """Each initialisation fences the one before it, by a higher epoch."""
     inits = p.where(Op.INIT_PRODUCER)
     inits = inits[(p.outcome[inits] == Outcome.OK) & (p.tid[inits] != NONE)]
-    inits = inits[np.lexsort((p.inv[inits], p.pid[inits]))]
-    one, two = inits[:-1], inits[1:]
-    after = (p.pid[one] == p.pid[two]) & (p.ret[one] < p.inv[two]) & (p.clock[one] == p.clock[two])
-    after &= (p.pid[one] != NONE) & (p.pepoch[one] != NONE) & (p.pepoch[two] != NONE)
-    after &= p.ret[one] != NONE
-    back = after & (p.pepoch[two] <= p.pepoch[one])
-    found = witness(one[back], two[back])
+    told = inits[(p.pid[inits] != NONE) & (p.pepoch[inits] != NONE)]
+    told = told[order_by(p.pid[told], p.clock[told], p.inv[told])]
+    starts = np.flatnonzero(firsts(p.pid[told], p.clock[told]))
+    several = [_not_newer(p, mine) for mine in np.split(told, starts[1:])]
+    found = np.concatenate(several)
     return [Found(len(inits), found, np.zeros(len(found), np.int64))]
+
+
+def _not_newer(p: Rows, inits: Ints) -> Ints:
+    """Pairs: of all that were over before an initialisation the newest, and it got no newer."""
+    over = inits[p.ret[inits] != NONE]
+    over = over[order_by(p.ret[over])]
+    newest, at = running_max(p.pepoch[over])
+    before = np.searchsorted(p.ret[over], p.inv[inits], side="left") - 1
+    later, before = inits[before >= 0], before[before >= 0]
+    back = p.pepoch[later] <= newest[before]
+    return witness(over[at[before[back]]], later[back])
 
 
 @check(
