@@ -285,6 +285,29 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "tail of c0#0 0",
     ),
+    "who does not tell its epoch may have fenced another": (
+        "P3",
+        [
+            sent("p0#0", 1, 0, producer_id=7, producer_epoch=1),
+            sent("p1#0", 2, 1, producer_id=7, producer_epoch=0),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "producer_epoch of p0#0 0",
+    ),
+    "where nothing is sent in transactions, everybody reads what is committed": (
+        "G6",
+        [
+            committed("c0#0", 4),
+            polled("c0#0", record(1, 2), group="g"),
+            scan(record(1, 2), end=5),
+        ],
+        "isolation of c0#0",
+    ),
+    "where the final reading found nothing, nothing is there": (
+        "G6",
+        [committed("c0#0", 4), polled("c0#0", record(1, 2), group="g"), scan(end=5)],
+        "records.id of c0#0",
+    ),
     "what a share group was given may be of an aborted transaction": (
         "S5",
         [

@@ -7,7 +7,7 @@ from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.columns import Bools, distinct
 from traces.context import Ints
-from traces.schema import Outcome
+from traces.schema import Flag, Op, Outcome, Txn
 
 
 @once
@@ -18,9 +18,9 @@ def visible(p: Partition) -> Ints:
     read counts, unless its send failed, its transaction was not committed, or a later record
     of a compacted topic took its place.
     """
-    source = p.final if len(p.final) and not p.context.jepsen else p.log
+    source = p.final if (len(p.final) or _emptied(p)) and not p.context.jepsen else p.log
     seen = np.ones(p.records, bool)
-    if not p.context.jepsen:
+    if not p.context.jepsen and (p.txn_state[p.sends] != Txn.NOT).any():
         # Known by its send, and so by its transaction, or because it was read as committed.
         committed = p.reads[p.committed_only(p.reads)]
         seen = p.about(p.sends) | p.about(committed)
@@ -34,6 +34,12 @@ def visible(p: Partition) -> Ints:
     seen &= ~p.about(s[gone])
     source = source[seen[p.record[source]]]
     return distinct(p.offset[source[p.offset[source] >= p.log_start]])
+
+
+def _emptied(p: Partition) -> bool:
+    """Whether the final reading found nothing."""
+    ends = p.where(Op.SCAN_END)
+    return p.context.complete and bool((p.ok[ends] & p.has(Flag.FINAL)[ends]).any())
 
 
 def visible_between(p: Partition, low: Ints, high: Ints) -> Ints:
