@@ -308,6 +308,22 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         [committed("c0#0", 4), polled("c0#0", record(1, 2), group="g"), scan(end=5)],
         "records.id of c0#0",
     ),
+    "what lies nobody knows where may lie below where the final reading begins": (
+        "L4",
+        [sent("p0#0", 1, 0), sent("p0#0", 2, 1), scan(record(2, 1), end=2)],
+        "records.offset of p0#0 0",
+    ),
+    "a record of a transaction may": (
+        "T1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            sent("p0#0", 2, 1, **TXN),
+            ("p0#0", "txn_commit", TXN),
+            scan(record(2, 1), end=3),
+        ],
+        "records.offset of p0#0 1",
+    ),
     "what a share group was given may be of an aborted transaction": (
         "S5",
         [

@@ -64,8 +64,7 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
     reads = reads[firsts(p.offset[reads])]
     at = lookup(p.offset[reads], p.offset[lost])
     instead = np.where(at >= 0, reads[at] if len(reads) else NONE, NONE)
-    # What was stored nobody knows where may lie below the log start, if that is not the first.
-    deleted = (p.offset[lost] < p.retained_from) & ((p.offset[lost] != NONE) | (p.log_start > 0))
+    deleted = p.may_be_deleted(p.offset[lost])
     unknown = clause(Clause.UNKNOWN, p.process[lost])
     clauses = np.where(deleted | compaction_is_vague(p, lost), unknown, p.may_be_lost(lost))
     return Found(len(promised), witness(lost, instead), clauses, kind)

@@ -82,6 +82,11 @@ class Partition(Rows):
             return self.log_start
         return int(self.offset[self.final].min(initial=np.iinfo(np.int64).max))
 
+    def may_be_deleted(self, offsets: Ints) -> Bools:
+        """Which of these, for all that is known: what lies nobody knows where may lie lowest."""
+        lowest = self.retained_from
+        return np.where(offsets == NONE, lowest > 0, offsets < lowest)
+
     @cached_property
     def record(self) -> Ints:
         """Records by number, in the order of their ids, so that they can number tables."""

@@ -75,8 +75,7 @@ def _between_sends(p: Partition) -> Found:
     there[there] = session[later[there]] == session[there]
     gap = ~stored & there & ~superseded(p, sends)
     lost = sends[gap]
-    place = p.stored_at[np.searchsorted(p.sends, lost)]
-    deleted = np.where(place == NONE, p.retained_from > 0, place < p.retained_from)
+    deleted = p.may_be_deleted(p.stored_at[np.searchsorted(p.sends, lost)])
     unknown = clause(Clause.UNKNOWN, p.process[lost])
     clauses = np.where(deleted, unknown, p.may_be_lost(lost))
     return Found(len(sends), witness(lost, sends[later[gap]]), clauses)

@@ -48,7 +48,7 @@ def torn(p: Partition) -> list[Found]:
         whole = whole[(place != NONE) & (place <= p.offset[p.delivered].max(initial=NONE))]
     retained = (p.offset[whole] == NONE) | (p.offset[whole] >= p.log_start)
     gone = whole[retained & ~p.among(whole, p.final) & ~superseded(p, whole)]
-    deleted = (p.offset[gone] != NONE) & (p.offset[gone] < p.retained_from)
+    deleted = p.may_be_deleted(p.offset[gone])
     unknown = clause(Clause.UNKNOWN, p.process[gone])
     clauses = np.where(deleted, unknown, p.may_be_lost(gone))
     return [Found(len(whole), witness(gone), clauses)]
