@@ -35,12 +35,14 @@ Built by `make docs` from the checks themselves.
 
 *Needs* are fields of a [trace](traces.md) without which the promise cannot hold: what is found
 stands, and where nothing is found the check answers *not checked*. *Cannot do without* are those
-whose absence could make a finding up: without them nothing is said. `producers` and `consumers`
-stand for their files, `producers.whole` and `consumers.whole` for files that end with `close` or
-`crash`, `log_starts any` for polls that tell log starts at all, `one_clock` for times of one clock,
-`complete` and `scan` for the final reading, `lives` for topic ids where a topic was made again. How
-to record them is said [at the end](#how-to-record-what-a-check-needs), in the [format](traces.md),
-and of our [recorder](recorder.md). Below each check stands what it shows for an injected fault.
+whose absence could make a finding up: without them nothing is said. What another read would
+contradict (L2, L3, L8, L9, L16, P1) is undecided where not all reads are told. `producers` and
+`consumers` stand for their files, `producers.whole` and `consumers.whole` for files that end with
+`close` or `crash`, `log_starts any` for polls that tell log starts at all, `one_clock` for times of
+one clock, `complete` and `scan` for the final reading, `lives` for topic ids where a topic was made
+again. How to record them is said [at the end](#how-to-record-what-a-check-needs), in the
+[format](traces.md), and of our [recorder](recorder.md). Below each check stands what it shows for
+an injected fault.
 """
 _TAIL = """
 ## How to record what a check needs
@@ -55,6 +57,7 @@ puts these fields on them:
 _LINES = {
     "stamped": "`send`, to topics that are asked by time",
     "transactional": "`send` with a `transactional_id`",
+    "acquired": "`acquire`",
     "acked": "`send` that was answered; with acks=0 there is nothing to answer",
     "read": "`poll` and `scan`",
     "watching": "`poll` of who tells high watermarks",
