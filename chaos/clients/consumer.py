@@ -224,8 +224,6 @@ class Consumer:
         if part.current is None:
             return
         offset, record = part.current
-        if self.simulation.settings.commit_when == "before" and part.member.answered <= offset:
-            return  # who commits before waits for the answer
         try:
             part.member.process()
         except Refusal:
