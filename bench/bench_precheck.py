@@ -44,9 +44,9 @@ def quick(spark: Any, folder: Path) -> None:
     size = sum(file.stat().st_size for file in (folder / "ops").iterdir())
     print(f"{ops.rows:,} rows, {size / ops.rows:.1f} B each in Parquet")
     left, _ = timed("fingerprints and order", ops.rows, lambda: prechecks.doubts(ops, contexts))
-    some = sum(topic < TOPICS for _, topic, _ in left.places)
+    some = sum(topic < TOPICS for _, topic, _ in left.partitions)
     print(
-        f"  doubtful: {some} of {TOPIC_PARTITIONS} partitions and {len(left.places) - some} "
+        f"  doubtful: {some} of {TOPIC_PARTITIONS} partitions and {len(left.partitions) - some} "
         f"of scenarios, {len(left.groups)} groups, {len(left.producers)} producers"
     )
     found, _ = timed(

@@ -171,9 +171,9 @@ def _named(
     }
 
 
-def _shown(told: dict[str, Any]) -> dict[str, Any]:
+def _shown(event: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: str(told[name]) if name == "id" else told[name] for name in told if name in _EVENT
+        name: str(event[name]) if name == "id" else event[name] for name in event if name in _EVENT
     }
 
 

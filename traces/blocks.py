@@ -59,7 +59,7 @@ BORDER_COLUMNS = tuple(
 class Cut:
     """How one partition is cut: where its blocks begin, and which records are in the boundary."""
 
-    place: PartitionKey
+    partition: PartitionKey
     starts: Ints  # offsets, ascending; the first block has no lower end
     ids: Ints  # sorted
     offsets: Ints  # sorted
@@ -75,8 +75,12 @@ class Cut:
 
     def here(self, columns: Columns) -> Bools:
         """Which rows are of this partition."""
-        here = columns["run"] == self.place[0]
-        return here & (columns["topic"] == self.place[1]) & (columns["partition"] == self.place[2])
+        here = columns["run"] == self.partition[0]
+        return (
+            here
+            & (columns["topic"] == self.partition[1])
+            & (columns["partition"] == self.partition[2])
+        )
 
     def homes(self, columns: Columns) -> Ints:
         """The block that each row lies in, SHARED for what is not about a record at an offset."""

@@ -32,7 +32,7 @@ def _list_checks(json_file: Path | None) -> None:
     """Print every promise, and tell programs all that is said of it in the code."""
     click.echo("\n".join(f"{check.id:4}{check.title}" for check in CHECKS.values()))
     if json_file is not None:
-        told = [
+        listed = [
             {
                 "id": check.id,
                 "title": check.title,
@@ -45,7 +45,7 @@ def _list_checks(json_file: Path | None) -> None:
             }
             for check in CHECKS.values()
         ]
-        write_json(json_file, {"checks": told})
+        write_json(json_file, {"checks": listed})
 
 
 @click.command(short_help="Judge recorded client histories, promise by promise.")
@@ -232,11 +232,11 @@ def pictures_of(judged: list[Judged]) -> dict[int, Any]:
     from traces.html.picture import picture
 
     pictures = dict[int, Any]()
-    for place, one in enumerate(judged):
+    for number, one in enumerate(judged):
         if (run := one.run) is not None:
             # A run that was watched has given its rows away; its files are still there.
             here = run.parts or run.columns
-            pictures[place] = picture(run if here else read_trace(one.path))
+            pictures[number] = picture(run if here else read_trace(one.path))
     return pictures
 
 

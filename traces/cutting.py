@@ -60,13 +60,13 @@ class StatisticsKind(IntEnum):
     """What a packed of a statistics holds."""
 
     BOUNDARY = 0  # records of the boundary; where a row tells no record, its offset
-    PLACED = 1  # records and where they lie
+    OFFSETS = 1  # records and where they lie
     SPANS = 2  # the first and the last row of each process in a piece
 
 
 _NAMES = {
     StatisticsKind.BOUNDARY: ("id", "offset"),
-    StatisticsKind.PLACED: ("id", "offset"),
+    StatisticsKind.OFFSETS: ("id", "offset"),
     StatisticsKind.SPANS: ("process", "seq", "idx"),
 }
 
@@ -119,7 +119,7 @@ def _starts(stretch: Ints, rows: Ints, limits: Limits) -> Ints:
 
 def statistics(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iterator[Any]:
     """What a piece tells of the boundaries; who lies where goes to a bucket by its record."""
-    for columns in larger(_of_places(pieces, Cuts(cuts))):
+    for columns in larger(_of_offsets(pieces, Cuts(cuts))):
         for number, cut in enumerate(cuts):
             rows = np.flatnonzero(cut.here(columns))
             if len(rows):
@@ -130,33 +130,35 @@ def statistics(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> 
                 yield from _statistics_of(mine, number, cut, buckets)
 
 
-def _of_places(pieces: Iterable[Columns], cuts: Cuts) -> Iterator[Columns]:
+def _of_offsets(pieces: Iterable[Columns], cuts: Cuts) -> Iterator[Columns]:
     for columns in pieces:
         rows = np.flatnonzero(cuts.cut(columns) & ((columns["flags"] & Flag.FORMER) == 0))
         yield {name: take(column, rows) for name, column in columns.items()}
 
 
 def _statistics_of(columns: Columns, number: int, cut: Cut, buckets: int) -> Iterator[Any]:
-    boundary = np.r_[border(columns, cut), _unplaced(columns)]
+    boundary = np.r_[border(columns, cut), _of_unknown_offset(columns)]
     yield _packed_batch(number % buckets, number, StatisticsKind.BOUNDARY, columns, boundary)
     first = firsts(columns["process"])
     ends = np.sort(np.r_[np.flatnonzero(first), np.flatnonzero(np.r_[first[1:], True])])
     yield _packed_batch(number % buckets, number, StatisticsKind.SPANS, columns, ends)
     ids, offsets = columns["id"], columns["offset"]
-    placed = np.flatnonzero(calls(columns, *RECORDS) & (offsets >= 0) & (ids != NONE))
-    placed = placed[order_by(ids[placed], offsets[placed])]
-    placed = placed[firsts(ids[placed], offsets[placed])]
-    bucket = bucket_of([ids[placed]], buckets)
+    located = np.flatnonzero(calls(columns, *RECORDS) & (offsets >= 0) & (ids != NONE))
+    located = located[order_by(ids[located], offsets[located])]
+    located = located[firsts(ids[located], offsets[located])]
+    bucket = bucket_of([ids[located]], buckets)
     order = order_by(bucket)
     for start, end in spans(bucket[order]):
-        mine = placed[order[start:end]]
-        yield _packed_batch(int(bucket[order[start]]), number, StatisticsKind.PLACED, columns, mine)
+        mine = located[order[start:end]]
+        yield _packed_batch(
+            int(bucket[order[start]]), number, StatisticsKind.OFFSETS, columns, mine
+        )
 
 
-def _unplaced(columns: Columns) -> Ints:
+def _of_unknown_offset(columns: Columns) -> Ints:
     """Records of which a row does not tell where they lie."""
-    told = calls(columns, *RECORDS) & (columns["id"] != NONE)
-    return np.flatnonzero(told & (columns["offset"] < 0))
+    identified = calls(columns, *RECORDS) & (columns["id"] != NONE)
+    return np.flatnonzero(identified & (columns["offset"] < 0))
 
 
 def _packed_batch(bucket: int, cut: int, kind: StatisticsKind, columns: Columns, rows: Ints) -> Any:
@@ -172,11 +174,11 @@ def gathered(batches: Iterable[Any], cuts: Sequence[Cut]) -> Iterator[Any]:
     rows = sorted((row for row in every if row["packed"]), key=keys)
     for (cut, kind, bucket), several in groupby(rows, key=keys):
         columns = unpack([row["packed"] for row in several])
-        told = {name: columns[name] for name in _NAMES[StatisticsKind(kind)]}
-        kept = np.arange(len(next(iter(told.values()))))
-        if kind == StatisticsKind.PLACED:
-            kept = _scattered(told["id"], cuts[int(cut)].block(told["offset"]))
-        yield _packed_batch(bucket, cut, StatisticsKind(kind), told, kept)
+        chosen = {name: columns[name] for name in _NAMES[StatisticsKind(kind)]}
+        kept = np.arange(len(next(iter(chosen.values()))))
+        if kind == StatisticsKind.OFFSETS:
+            kept = _scattered(chosen["id"], cuts[int(cut)].block(chosen["offset"]))
+        yield _packed_batch(bucket, cut, StatisticsKind(kind), chosen, kept)
 
 
 def _scattered(ids: Column, homes: Ints) -> Ints:
@@ -195,15 +197,15 @@ def of_boundary(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: 
     Left whole is a partition whose rows do not lie in their processes' order, so that nobody sees
     who is whose neighbour, and one that is little else than its boundary.
     """
-    told = [row for row in rows if row["packed"]]
+    packed = [row for row in rows if row["packed"]]
     found: list[Cut] = []
     for number, cut in enumerate(cuts):
         mine = {
-            kind: unpack([r["packed"] for r in told if (r["cut"], r["kind"]) == (number, kind)])
+            kind: unpack([r["packed"] for r in packed if (r["cut"], r["kind"]) == (number, kind)])
             for kind in StatisticsKind
         }
         boundary, scattered = (
-            mine[kind] for kind in (StatisticsKind.BOUNDARY, StatisticsKind.PLACED)
+            mine[kind] for kind in (StatisticsKind.BOUNDARY, StatisticsKind.OFFSETS)
         )
         ids = np.unique(np.r_[boundary["id"], scattered["id"]])
         offsets = np.r_[boundary["offset"][boundary["id"] == NONE], scattered["offset"]]
@@ -212,9 +214,9 @@ def of_boundary(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: 
     return Cuts(found)
 
 
-def _in_order(told: Columns) -> bool:
+def _in_order(columns: Columns) -> bool:
     """Whether the rows of no process lie between those of another piece."""
-    process, seq, idx = (told[name] for name in _NAMES[StatisticsKind.SPANS])
+    process, seq, idx = (columns[name] for name in _NAMES[StatisticsKind.SPANS])
     first, last = np.arange(0, len(seq), 2), np.arange(1, len(seq), 2)
     order = np.lexsort((idx[first], seq[first], process[first]))
     one, two = last[order[:-1]], first[order[1:]]

@@ -123,30 +123,30 @@ def ingest_(
     runs = runs_of(paths)
     reading = Reading(sub_via == "subscribe", cleanup_policy == "compact")
     console, bad = Console(stderr=True), False
-    told: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     with _engine(engine, jobs) as over, progress() as bar:
-        for path, place in _places(runs, out):
+        for path, target in _targets(runs, out):
             task = bar.add_task(f"reading {path.name}", total=None)
 
             def tick(done: int, all: int, task: Any = task) -> None:
                 bar.update(task, completed=done, total=all)
 
             try:
-                run = one(path, place, split_size, over, tick, reading)
+                run = one(path, target, split_size, over, tick, reading)
             except BadInput as error:
                 bad = True
-                told.append({"path": str(path), "errors": [str(p) for p in error.problems]})
+                listed.append({"path": str(path), "errors": [str(p) for p in error.problems]})
                 console.print(str(error), style="red", highlight=False, soft_wrap=True)
             else:
                 for warning in run.warnings:
                     console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
-                console.print(f"{place}: {run.calls:,} calls, {run.rows:,} rows", soft_wrap=True)
+                console.print(f"{target}: {run.calls:,} calls, {run.rows:,} rows", soft_wrap=True)
                 said = {"calls": run.calls, "rows": run.rows}
                 warned = {"warnings": [str(warning) for warning in run.warnings]}
-                told.append({"path": str(path), "out": str(place), **said, **warned})
+                listed.append({"path": str(path), "out": str(target), **said, **warned})
             bar.remove_task(task)
     if json_file is not None:
-        write_json(json_file, {"runs": told})
+        write_json(json_file, {"runs": listed})
     ctx.exit(2 if bad else 0)
 
 
@@ -169,7 +169,7 @@ def one(
         raise BadInput([Problem(str(where), None, "", what)], 1) from error
 
 
-def _places(runs: list[Path], out: Path) -> Iterator[tuple[Path, Path]]:
+def _targets(runs: list[Path], out: Path) -> Iterator[tuple[Path, Path]]:
     """Where the table of each run goes."""
     if len(runs) == 1:
         yield runs[0], out
@@ -223,13 +223,15 @@ def from_topic(
         f"messages that are no lines, in {REJECTED}": state.rejected,
         "lines waiting for earlier ones": sum(len(p.waiting) for p in state.processes.values()),
     }
-    told = "".join(f", {count:,} {what}" for what, count in more.items() if count)
+    summary = "".join(f", {count:,} {what}" for what, count in more.items() if count)
     processes = len(state.processes)
     if json_file is not None:
         counts = {"lines": state.lines, "processes": processes, "rejected": state.rejected}
         dropped = {"duplicates": state.duplicates, "missing": state.given_up}
         write_json(json_file, {"run": str(run), **counts, **dropped})
-    console.print(f"{run}: {state.lines:,} lines of {processes:,} processes{told}", soft_wrap=True)
+    console.print(
+        f"{run}: {state.lines:,} lines of {processes:,} processes{summary}", soft_wrap=True
+    )
     return 2 if state.rejected else 0
 
 

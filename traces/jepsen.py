@@ -22,7 +22,7 @@ def add_cycles(tallies: dict[str, Tally], jepsen: bool) -> None:
     if tally is None:
         return
     reads = Reads()
-    for edge in sorted(tally.facts, key=_place):
+    for edge in sorted(tally.facts, key=_order):
         reads.add(edge)
     future = tallies.get("L10", Tally()).total
     if witness := reads.cycle():
@@ -33,7 +33,7 @@ def add_cycles(tallies: dict[str, Tally], jepsen: bool) -> None:
         tally.witnesses = [(0, witness)]
 
 
-def _place(edge: list[Mapping[str, int]]) -> list[tuple[int, ...]]:
+def _order(edge: list[Mapping[str, int]]) -> list[tuple[int, ...]]:
     """An order of edges that nothing but the trace decides."""
     return [(e["process"], e["seq"], e["topic"], e["partition"], e["offset"]) for e in edge]
 

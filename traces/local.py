@@ -87,30 +87,30 @@ class _Sorted:
         return sizes
 
     @cached_property
-    def _places(self) -> list[slice]:
+    def _slices(self) -> list[slice]:
         """Where each part goes."""
         begins = dict(zip(self._sizes, accumulate(self._sizes.values(), initial=0), strict=False))
-        places: list[slice] = []
+        slices: list[slice] = []
         for _, bucket, rows in self.parts:
-            places.append(slice(begins[bucket], begins[bucket] + len(rows)))
+            slices.append(slice(begins[bucket], begins[bucket] + len(rows)))
             begins[bucket] += len(rows)
-        return places
+        return slices
 
     def _column(self, name: str) -> Ints:
         values, size = self.table[name], sum(self._sizes.values())
         if is_constant(values):
             return constant(int(values[0]), size)
         out = np.empty(size, values.dtype)
-        for (start, _, rows), place in zip(self.parts, self._places, strict=True):
-            np.take(values[start : start + HELD], rows, out=out[place], mode="clip")
+        for (start, _, rows), target in zip(self.parts, self._slices, strict=True):
+            np.take(values[start : start + HELD], rows, out=out[target], mode="clip")
         return out
 
     @cached_property
     def _numbers(self) -> Ints:
         """The row of the table that each row is."""
         out = np.empty(sum(self._sizes.values()), np.int64)
-        for (start, _, rows), place in zip(self.parts, self._places, strict=True):
-            out[place] = rows + start
+        for (start, _, rows), target in zip(self.parts, self._slices, strict=True):
+            out[target] = rows + start
         return out
 
     def _few(self, name: str, rows: Ints) -> Ints:
@@ -128,8 +128,8 @@ def cuts_of(ops: Any, contexts: Mapping[int, Context], limits: Limits) -> Cuts:
     if not cuts:
         return Cuts()
     borders = ({name: piece[name] for name in BORDER_COLUMNS} for _, piece in _pieces(table))
-    told = cutting.statistics(borders, cuts, 1)
-    rows = (row for batch in cutting.gathered(told, cuts) for row in batch.to_pylist())
+    found = cutting.statistics(borders, cuts, 1)
+    rows = (row for batch in cutting.gathered(found, cuts) for row in batch.to_pylist())
     return cutting.of_boundary(rows, cuts, limits)
 
 

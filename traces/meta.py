@@ -199,11 +199,11 @@ def _fault(fault: Any) -> Fault:
     """No verdict depends on faults, so whatever was noted as one is taken as it is."""
     if type(fault) is not dict:
         return Fault(str(fault))
-    told = cast("dict[str, Any]", fault)
-    at_ns, until_ns = (told.get(name) for name in ("at_ns", "until_ns"))
+    fields = cast("dict[str, Any]", fault)
+    at_ns, until_ns = (fields.get(name) for name in ("at_ns", "until_ns"))
     at_ns = at_ns if type(at_ns) is int else None
     lasted = at_ns is not None and type(until_ns) is int and until_ns >= at_ns
-    return Fault(str(told.get("what", "")), at_ns, until_ns if lasted else None)
+    return Fault(str(fields.get("what", "")), at_ns, until_ns if lasted else None)
 
 
 def _names(whole: "_Object") -> tuple[str, ...] | None:

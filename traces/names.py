@@ -122,13 +122,13 @@ class Names:
         """Every dictionary by its name here."""
         return {name: d for name in _DICTIONARIES for d in (getattr(self, name),)}
 
-    def learn(self, told: Mapping[str, Mapping[str, int]]) -> None:
+    def learn(self, numbers: Mapping[str, Mapping[str, int]]) -> None:
         """Take over what another reader saw."""
         for kind, dictionary in self.dictionaries().items():
-            for name, number in told.get(kind, {}).items():
+            for name, number in numbers.get(kind, {}).items():
                 dictionary.put(name, number)
 
-    def told(self) -> dict[str, dict[str, int]]:
+    def met(self) -> dict[str, dict[str, int]]:
         """All names and numbers, for another reader."""
         return {
             kind: dict(zip(d.names, d.numbers, strict=True))

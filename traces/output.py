@@ -62,13 +62,13 @@ def write_whole(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(content)  # a pipe or a terminal is written to and never replaced
         return
-    place = path.resolve()  # a link keeps pointing to the file
-    handle, beside = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    target = path.resolve()  # a link keeps pointing to the file
+    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         Path(beside).chmod(0o666 & ~_umask())
-        Path(beside).replace(place)
+        Path(beside).replace(target)
     except OSError as error:  # of a full disk the system names no file
         Path(beside).unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
@@ -83,9 +83,9 @@ def result(name: str, help: str) -> Any:
     return click.option(f"--{name}", f"{name}_file", type=kind, metavar="FILE", help=help)
 
 
-def write_json(path: Path, told: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
     """What a command found or did, for programs."""
-    write_whole(path, orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n")
+    write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def _umask() -> int:

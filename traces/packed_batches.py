@@ -145,10 +145,10 @@ class _PackedBatch:
     def write(self, name: str, out: NDArray[np.uint64]) -> None:
         """Write a column to where it belongs."""
         out[:] = self.base[name] % 2**64
-        for place, digit in enumerate(self.digits[name]):
+        for n, digit in enumerate(self.digits[name]):
             encoded = pa.types.is_run_end_encoded(digit.type)
             plain = (pc.run_end_decode(digit) if encoded else digit).to_numpy()
-            out += plain.astype(np.uint64) << np.uint64(DIGIT * place) if place else plain
+            out += plain.astype(np.uint64) << np.uint64(DIGIT * n) if n else plain
 
 
 def unpack(packed_batches: Sequence[Any]) -> Columns:

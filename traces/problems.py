@@ -15,9 +15,11 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        location = self.file if self.line is None else f"{self.file}:{self.line}"
         return (
-            f"{place}: {self.field}: {self.message}" if self.field else f"{place}: {self.message}"
+            f"{location}: {self.field}: {self.message}"
+            if self.field
+            else f"{location}: {self.message}"
         )
 
 

@@ -143,14 +143,16 @@ class Named(Protocol):
 def event(run: Named, row: Mapping[str, Any]) -> dict[str, Any]:
     """One event of a witness in the words of the trace; what is unknown is left out."""
     names, op = run.names, Op(row["op"]).name.lower()
-    place = f"{names.topics.name(row['topic'])}:{row['partition']}" if row["topic"] >= 0 else None
+    partition = (
+        f"{names.topics.name(row['topic'])}:{row['partition']}" if row["topic"] >= 0 else None
+    )
     out = {
         "file": names.files.get(row["process"]),
         "process": names.processes.name(row["process"]),
         "seq": row["seq"],
         "op": op,
         "outcome": Outcome(row["outcome"]).name.lower(),
-        "partition": place,
+        "partition": partition,
         "offset": _known(row["offset"]),
         "id": names.id_name(row["id"]),
         "group": names.groups.name(row["group"]) or None,

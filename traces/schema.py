@@ -114,7 +114,7 @@ class Flag:
     REBALANCED: Final = 2  # the partition changed hands while this call ran
     MIXED: Final = 4  # the unit (transaction) both sends and reads
     AUTO: Final = 8  # a commit the client made by itself: its times are those of the report
-    UNPLACED: Final = 16  # a send whose partition is unknown, copied to every partition
+    UNKNOWN_PARTITION: Final = 16  # a send whose partition is unknown, copied to every partition
     EMPTY: Final = 32  # the call says that it concerns nothing (as against: does not say)
     TOMBSTONE: Final = 64  # the record has no value: it deletes its key
     TRANSACTIONAL: Final = 128  # a dumped record of a transactional batch

@@ -6,7 +6,7 @@ nobody knows yet which of the two is wrong, but the contradiction is told as lou
 
 from traces.context import Clause
 from traces.report import Judged
-from traces.second_checker import opinion_on, places_of, read
+from traces.second_checker import opinion_on, partitions_of, read
 from traces.verdict import ALLOWED, VIOLATED, clause_of
 
 SMALL = 100_000  # calls of a run whose witnesses are judged again without being asked to
@@ -25,6 +25,6 @@ def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
     ]
     if not shown or not one.run.path.exists():
         return
-    places = places_of((check, witness) for (check, _), witness in shown)
-    history = read(one.run.path, places, compacted=compacted)
+    partitions = partitions_of((check, witness) for (check, _), witness in shown)
+    history = read(one.run.path, partitions, compacted=compacted)
     one.opinions = {key: opinion_on(history, key[0], witness) for key, witness in shown}

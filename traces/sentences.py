@@ -17,12 +17,12 @@ def found(check: str, count: int) -> str:
 
 def sentences(verdicts: Iterable[Verdict]) -> list[str]:
     """What an operator wants to know first: what is violated, then what happened and is allowed."""
-    told = list(verdicts)
-    lines = [f"{found(v.check, v.broken)}: {_why(v)}." for v in told if v.verdict == VIOLATED]
-    lines += [f"{found(v.check, v.count)}: {v.reason}." for v in told if v.verdict == ALLOWED]
+    listed = list(verdicts)
+    lines = [f"{found(v.check, v.broken)}: {_why(v)}." for v in listed if v.verdict == VIOLATED]
+    lines += [f"{found(v.check, v.count)}: {v.reason}." for v in listed if v.verdict == ALLOWED]
     if not lines:
-        lines = ["Nothing is violated." if any(v.verdict == HOLDS for v in told) else NOTHING]
-    held, unchecked = (sum(v.verdict == said for v in told) for said in (HOLDS, NOT_CHECKED))
+        lines = ["Nothing is violated." if any(v.verdict == HOLDS for v in listed) else NOTHING]
+    held, unchecked = (sum(v.verdict == said for v in listed) for said in (HOLDS, NOT_CHECKED))
     return [*lines, f"{held} promises hold, {unchecked} were not checked."]
 
 

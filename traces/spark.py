@@ -97,8 +97,8 @@ def cuts_of(
     if not cuts:
         return Cuts()
     look = partial(cutting.statistics, cuts=cuts, buckets=_buckets(ops))
-    told = over(ops, look, BORDER_COLUMNS, STATISTICS_DDL, keep).repartition("bucket")
-    kept = told.mapInArrow(partial(cutting.gathered, cuts=cuts), STATISTICS_DDL)
+    found = over(ops, look, BORDER_COLUMNS, STATISTICS_DDL, keep).repartition("bucket")
+    kept = found.mapInArrow(partial(cutting.gathered, cuts=cuts), STATISTICS_DDL)
     return cutting.of_boundary(kept.toArrow().to_pylist(), cuts, limits)
 
 
@@ -129,9 +129,9 @@ def refuse_other_tables(ops: DataFrame) -> None:
     problems = Problems()
     known = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
     fields = [(name, known.get(kind, pa.string())) for name, kind in ops.dtypes]
-    told = dict(ops.dtypes)
+    types = dict(ops.dtypes)
     for name, message in wrong_columns(pa.schema(fields)):
-        problems.add("DataFrame", None, name, message.replace("string", told.get(name, "")))
+        problems.add("DataFrame", None, name, message.replace("string", types.get(name, "")))
     problems.raise_any()
 
 

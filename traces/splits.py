@@ -75,9 +75,9 @@ class SplitPlan:
         numbers = [(uris[s.uri], s.group, s.rows, NONE if s.run is None else s.run) for s in splits]
         file, group, count, run = np.array(numbers, np.int64).reshape(-1, 4).T
         starts, held = [0], 0
-        for place, rows in enumerate(count.tolist()):
-            if place > starts[-1] and held + rows > ROWS_OF_A_TASK:
-                starts.append(place)
+        for n, rows in enumerate(count.tolist()):
+            if n > starts[-1] and held + rows > ROWS_OF_A_TASK:
+                starts.append(n)
                 held = 0
             held += rows
         return cls(tuple(uris), file, group, count, run, np.array([*starts, len(splits)]))
@@ -87,15 +87,15 @@ class SplitPlan:
 
     def __getitem__(self, task: int) -> list[Split]:
         """The splits of one task."""
-        places = range(*self.starts[task : task + 2].tolist())
+        mine = range(*self.starts[task : task + 2].tolist())
         return [
             Split(
-                self.uris[int(self.file[place])],
-                int(self.group[place]),
-                int(self.rows[place]),
-                None if self.run[place] == NONE else int(self.run[place]),
+                self.uris[int(self.file[n])],
+                int(self.group[n]),
+                int(self.rows[n]),
+                None if self.run[n] == NONE else int(self.run[n]),
             )
-            for place in places
+            for n in mine
         ]
 
 

@@ -34,7 +34,7 @@ class _File:
     uri: str
     metadata: Any
     kinds: Mapping[str, Any]  # as what numpy holds each of its columns
-    place: Mapping[str, int]
+    number_of: Mapping[str, int]
 
     @classmethod
     def of(cls, uri: str) -> "_File":
@@ -42,14 +42,14 @@ class _File:
         with pq.ParquetFile(opened(uri)) as file:
             schema, metadata = file.schema_arrow, file.metadata
         kinds = {name: schema.field(name).type.to_pandas_dtype() for name in schema.names}
-        place = {name: number for number, name in enumerate(metadata.schema.names)}
-        return cls(uri, metadata, kinds, place)
+        number_of = {name: number for number, name in enumerate(metadata.schema.names)}
+        return cls(uri, metadata, kinds, number_of)
 
     def constant(self, group: int, name: str) -> int | None:
         """The one value of a column that need not be read; NONE where the file has none such."""
-        if name not in self.place:
+        if name not in self.number_of:
             return NONE
-        return constant_of(self.metadata.row_group(group).column(self.place[name]).statistics)
+        return constant_of(self.metadata.row_group(group).column(self.number_of[name]).statistics)
 
     def decoded(self, group: int, name: str) -> Column:
         """A column of a row group."""

@@ -57,14 +57,14 @@ class Tally:
     def first_witnesses(self) -> list[tuple[int, list[Any]]]:
         """The first few in an order that nothing but the trace decides; breaches come first."""
 
-        def place(item: tuple[int, list[Any]]) -> Any:
+        def order(item: tuple[int, list[Any]]) -> Any:
             clause, events = item
             first = [
                 (e["topic"], e["partition"], e["offset"], e["process"], e["seq"]) for e in events
             ]
             return clause_of(clause)[0], first, clause
 
-        return sorted(self.witnesses, key=place)[:WITNESSES]
+        return sorted(self.witnesses, key=order)[:WITNESSES]
 
 
 def clause_of(number: int) -> tuple[Clause, int]:

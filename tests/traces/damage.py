@@ -63,8 +63,10 @@ def _isolation(random: Random, mine: list[Line], line: Line) -> None:
 
 
 def _answer(random: Random, mine: list[Line], line: Line) -> None:
-    place = random.choice(list(line["offsets"]))
-    line["offsets"][place] = max(0, (line["offsets"][place] or 0) + random.choice((-4, -1, 1, 3)))
+    partition = random.choice(list(line["offsets"]))
+    line["offsets"][partition] = max(
+        0, (line["offsets"][partition] or 0) + random.choice((-4, -1, 1, 3))
+    )
 
 
 def _txn(random: Random, mine: list[Line], line: Line) -> None:

@@ -124,9 +124,11 @@ def search(random: Random, seconds: float) -> None:
                 if turned(one, other):
                     wrong[check.id, kind] += 1
                     if wrong[check.id, kind] < 3:
-                        told = f"{one.verdict} ({one.count}) became {other.verdict} ({other.count})"
+                        change = (
+                            f"{one.verdict} ({one.count}) became {other.verdict} ({other.count})"
+                        )
                         print(
-                            f"{check.id} {told}: seed {seed} {name} without {removal}", flush=True
+                            f"{check.id} {change}: seed {seed} {name} without {removal}", flush=True
                         )
     print(f"{sum(tried.values())} judged, {len(tried)} pairs of a trace and a class, {wrong}")
 

@@ -56,8 +56,8 @@ class Fixture:
         line |= {"invoked_ns": self.now + 1, "returned_ns": self.now + 2} | fields
         if op == "poll":
             of = {r["partition"] for r in line["records"] if r["topic"] == TOPIC} & self.logs.keys()
-            told = {"replica": 1} | self.told(of)
-            line |= {k: v for k, v in told.items() if of and k not in line}
+            reports = {"replica": 1} | self.reports(of)
+            line |= {k: v for k, v in reports.items() if of and k not in line}
         self.now += 3
         mine.append(line)
         return line
@@ -133,9 +133,9 @@ class Fixture:
 
     def reported(self, owner: str) -> Line:
         """What the leader tells with the records of all partitions that a consumer owns."""
-        return self.told({p for p, o in self.owners.items() if o == owner})
+        return self.reports({p for p, o in self.owners.items() if o == owner})
 
-    def told(self, partitions: set[int]) -> Line:
+    def reports(self, partitions: set[int]) -> Line:
         """What the leader tells of partitions."""
         return {
             "high_watermark": {name(p): len(self.logs[p]) for p in sorted(partitions)},

@@ -62,8 +62,8 @@ class Shown:
         return {"seed": self.seed, "anomaly": self.anomaly, "without": str(self.removal)}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> "Shown":
-        return cls(told["seed"], told["anomaly"], Removal.parse(told["without"]))
+    def from_json(cls, json: Mapping[str, Any]) -> "Shown":
+        return cls(json["seed"], json["anomaly"], Removal.parse(json["without"]))
 
 
 def declared() -> set[Need]:

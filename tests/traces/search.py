@@ -37,7 +37,7 @@ def candidates(history: History, id: str) -> Iterator[list[Row]]:
 
 
 def _by_partition(history: History) -> Iterator[list[Row]]:
-    yield from (rows for place, rows in sorted(history.by_place.items()) if place)
+    yield from (rows for partition, rows in sorted(history.by_partition.items()) if partition)
 
 
 def _all(choices: Choices) -> Iterator[list[Row]]:
@@ -57,11 +57,11 @@ def _with_calls_of_no_partition(history: History) -> Iterator[list[Row]]:
 
 def _by_topic(history: History) -> Iterator[list[Row]]:
     """The rows of all partitions of a topic, and a row of its first for each subscription."""
-    for topic in sorted({place.rpartition(":")[0] for place in history.by_place}):
-        places = sorted(p for p in history.by_place if p.rpartition(":")[0] == topic)
-        rows = [row for place in places for row in history.by_place[place]]
+    for topic in sorted({partition.rpartition(":")[0] for partition in history.by_partition}):
+        partitions = sorted(p for p in history.by_partition if p.rpartition(":")[0] == topic)
+        rows = [row for partition in partitions for row in history.by_partition[partition]]
         yield rows + [
-            Row(line, {}, "subscribe", places[0], n, 0)
+            Row(line, {}, "subscribe", partitions[0], n, 0)
             for mine in history.by_process.values()
             for n, line in mine
             if line["op"] == "subscribe"

@@ -20,10 +20,10 @@ def trace(*calls: tuple[str, str, Line], **settings: Any) -> tuple[Lines, dict[s
     Every process closes. `settings` replace those of the producer `p`.
     """
     lines: Lines = {}
-    for place, (process, op, fields) in enumerate(calls, 1):
+    for n, (process, op, fields) in enumerate(calls, 1):
         mine = lines.setdefault(process, [])
         line: Line = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
-        times = {"invoked_ns": 10 * place, "returned_ns": 10 * place + 5}
+        times = {"invoked_ns": 10 * n, "returned_ns": 10 * n + 5}
         mine.append(line | times | fields)
     for process, mine in lines.items():
         last = max(line.get("returned_ns", 0) for line in mine) + 1000
@@ -43,5 +43,5 @@ def trace(*calls: tuple[str, str, Line], **settings: Any) -> tuple[Lines, dict[s
 
 def scan(*records: Line, end: int, isolation: str = "read_uncommitted") -> tuple[str, str, Line]:
     """The final reading of the partition."""
-    told = {"partitions": [PARTITION], "offsets": {PARTITION: end}, "isolation": isolation}
-    return "scan#0", "scan", {"records": list(records), **told}
+    about = {"partitions": [PARTITION], "offsets": {PARTITION: end}, "isolation": isolation}
+    return "scan#0", "scan", {"records": list(records), **about}

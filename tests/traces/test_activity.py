@@ -74,10 +74,10 @@ def test_a_fault_that_was_undone_is_an_interval(tmp_path: Path) -> None:
     what = {"what": "kill -9 broker 2", "at_ns": 100 * MS}
     meta["faults"] = [what | {"until_ns": 300 * MS}, what, what | {"until_ns": 50 * MS}]
     run = write(tmp_path, lines, meta)
-    told = read_meta(run).faults
-    assert [fault.until_ns for fault in told] == [300 * MS, None, None]
+    found = read_meta(run).faults
+    assert [fault.until_ns for fault in found] == [300 * MS, None, None]
     seen = picture(read_trace(run))
-    faults = [NumberedFault(n, 100 * MS, one.what, one.until_ns) for n, one in enumerate(told, 1)]
+    faults = [NumberedFault(n, 100 * MS, one.what, one.until_ns) for n, one in enumerate(found, 1)]
     clock = Clock(seen, faults)
     canvas = Canvas(clock)
     canvas.draw_faults()

@@ -80,9 +80,9 @@ def test_violations_have_names_and_come_when_they_are_asked_for(
         ("L4", "violated", here["L4"].count)
     ]
     (witness,) = [r["witness"] for r in rows if r["witness"]]
-    told = here.as_json()["checks"]["L4"]["witnesses"][0]["events"]
+    events = here.as_json()["checks"]["L4"]["witnesses"][0]["events"]
     assert [(e["process"], e["seq"], e["partition"], e["id"]) for e in witness] == [
-        (e["process"], e["seq"], e["partition"], str(e["id"])) for e in told
+        (e["process"], e["seq"], e["partition"], str(e["id"])) for e in events
     ]
     files = traces.violations(read_ops(spark, str(tmp_path / "ops")), run, ["L4", "L1"])
     assert sorted(map(str, files.collect())) == sorted(map(str, found.collect()))

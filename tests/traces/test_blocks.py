@@ -158,7 +158,7 @@ def acknowledged_before_all(c: Columns, pick: Pick) -> str:
     return "L9"
 
 
-def read_at_two_places(c: Columns, pick: Pick) -> str:
+def read_at_two_offsets(c: Columns, pick: Pick) -> str:
     """Each block by itself sees the record at one place."""
     c["id"][pick(Op.SCAN, 6)] = c["id"][pick(Op.SCAN, 1)]
     return "L2"
@@ -226,7 +226,7 @@ PARTS: Mapping[str, tuple[Any, str, Any]] = {
     "extremes": (blocks, "_EXTREMES", ()),
     "what is beside a turn": (blocks, "_beside_turns", nothing),
     "scattered records": (cutting, "_scattered", nothing),
-    "sends without an offset": (cutting, "_unplaced", nothing),
+    "sends without an offset": (cutting, "_of_unknown_offset", nothing),
     **{
         " ".join(one): (blocks, "LANES", [x for x in blocks.LANES if x != one])
         for one in blocks.LANES
@@ -239,7 +239,7 @@ PARTS: Mapping[str, tuple[Any, str, Any]] = {
     [
         (acknowledged_before_all, "extremes"),
         (acknowledged_before_all, "what is beside a turn"),
-        (read_at_two_places, "scattered records"),
+        (read_at_two_offsets, "scattered records"),
         (committed_nobody_knows_where, "sends without an offset"),
         (skipped_at_the_border, "the ends of ranges"),
         (stamped_earlier, "op epoch"),

@@ -20,7 +20,7 @@ Tell = Callable[[Fixture], None]
 Settings = dict[str, Any]
 KEPT: Settings = {}
 SECOND = 10**9
-PLACE = name(0)
+PARTITION = name(0)
 ROOT = {"topic": "t", "partition": 0}
 
 
@@ -47,7 +47,7 @@ def dumped(*batches: tuple[int, int, int], **settings: Any) -> Tell:
             record = ROOT | {"offset": offset, "sequence": sequence, "epoch": 1}
             batch = {"replica": 1, "producer_id": 7, "producer_epoch": epoch}
             w.call("broker-1", "dump", records=[record], **batch)
-        w.call("broker-1", "dump", replica=1, offsets={PLACE: 99})
+        w.call("broker-1", "dump", replica=1, offsets={PARTITION: 99})
 
     return tell
 
@@ -92,9 +92,9 @@ def test_sequence_numbers_of_a_session_have_no_gap(case: str, tmp_path: Path) ->
     assert (events(found) if found.witnesses else []) == witness
 
 
-@pytest.mark.parametrize(("told_by", "expected"), [("commit", "holds"), ("abort", "violated")])
+@pytest.mark.parametrize(("marker_type", "expected"), [("commit", "holds"), ("abort", "violated")])
 def test_a_marker_says_what_the_producer_was_answered(
-    told_by: str, expected: str, tmp_path: Path
+    marker_type: str, expected: str, tmp_path: Path
 ) -> None:
     def tell(w: Fixture) -> None:
         shared = {"transactional_id": "x", "txn": 0}
@@ -105,13 +105,13 @@ def test_a_marker_says_what_the_producer_was_answered(
         record = ROOT | {"offset": 0, "sequence": 0, "epoch": 1}
         w.call("broker-1", "dump", records=[record], **batch)
         marker = ROOT | {"offset": 1, "epoch": 1}
-        w.call("broker-1", "dump", records=[marker], control=told_by, **batch)
-        w.call("broker-1", "dump", replica=1, offsets={PLACE: 2})
+        w.call("broker-1", "dump", records=[marker], control=marker_type, **batch)
+        w.call("broker-1", "dump", replica=1, offsets={PARTITION: 2})
 
     found = judge(tmp_path, tell, "T7")
     assert found.verdict == expected
     assert (events(found) if found.witnesses else []) == (
-        [(1, 0), (1, 1)][: 2 * (told_by == "abort")]
+        [(1, 0), (1, 1)][: 2 * (marker_type == "abort")]
     )
 
 
@@ -125,9 +125,9 @@ def offsets(*calls: tuple[str, int | None, int, int | None, str], auto: bool = F
         for n, (op, offset, invoked, returned, outcome) in enumerate(calls):
             line = {"invoked_ns": 100 + invoked, "group": "g", "outcome": outcome}
             line |= {"returned_ns": None if returned is None else 100 + returned}
-            told = {} if offset is None else {PLACE: offset}
-            about = {"partitions": [PLACE]} if op == "committed" else {"generation": 1}
-            made = w.call(f"c#{n}", op, offsets=told, **line, **about)
+            reported = {} if offset is None else {PARTITION: offset}
+            about = {"partitions": [PARTITION]} if op == "committed" else {"generation": 1}
+            made = w.call(f"c#{n}", op, offsets=reported, **line, **about)
             if returned is None:
                 del made["returned_ns"]
 
@@ -205,15 +205,15 @@ def test_an_aborted_transaction_leaves_the_group_where_it_was(case: str, tmp_pat
     def tell(w: Fixture) -> None:
         settings = {"group": "g", "auto_commit": False, "commit_order": "process_then_commit"}
         w.meta["consumers"] = {"c": settings | {"isolation": "read_committed"}}
-        w.call("c#0", "commit", offsets={PLACE: 5}, group="g", generation=1)
+        w.call("c#0", "commit", offsets={PARTITION: 5}, group="g", generation=1)
         for txn, end in enumerate(ends or ("",)):
             shared = {"transactional_id": "x", "txn": txn}
             w.call("x#0", "txn_begin", **shared)
-            w.call("x#0", "txn_offsets", group="g", offsets={PLACE: 9}, **shared)
+            w.call("x#0", "txn_offsets", group="g", offsets={PARTITION: 9}, **shared)
             if end:
                 op, outcome = end.split()
                 w.call("x#0", op, outcome=outcome, **shared)
-        w.call("c#0", "committed", partitions=[PLACE], offsets={PLACE: answer}, group="g")
+        w.call("c#0", "committed", partitions=[PARTITION], offsets={PARTITION: answer}, group="g")
 
     found = judge(tmp_path, tell, "T9")
     assert found.verdict == expected
@@ -230,19 +230,19 @@ def share(
 
     def tell(w: Fixture) -> None:
         w.meta["share_groups"] = {"s": {"lock_ms": 30_000, "delivery_limit": 3} | group}
-        w.call("scan#0", "list_offsets", query="earliest", offsets={PLACE: 0})
+        w.call("scan#0", "list_offsets", query="earliest", offsets={PARTITION: 0})
         w.call("p#0", "send", records=[ROOT | {"offset": 0, "id": 1}])
-        for second, (who, op, told_, outcome) in enumerate(calls, 1):
+        for second, (who, op, number, outcome) in enumerate(calls, 1):
             w.now = (at[second - 1] if at else second) * SECOND
             if op in ("committed", "commit"):
-                about = {"partitions": [PLACE], "offsets": {PLACE: told_}, "group": "s"}
+                about = {"partitions": [PARTITION], "offsets": {PARTITION: number}, "group": "s"}
                 w.call(f"{who}#0", op, outcome=outcome, **about)
                 continue
-            extra = {"delivery_count": told_} if op == "acquire" else {"ack": op}
+            extra = {"delivery_count": number} if op == "acquire" else {"ack": op}
             verb = "acquire" if op == "acquire" else "acknowledge"
             record = ROOT | {"offset": 0, "id": 1} | extra
             w.call(f"{who}#0", verb, outcome=outcome, records=[record], group="s")
-        read = {"isolation": "read_uncommitted", "partitions": ["t:0"], "offsets": {PLACE: 1}}
+        read = {"isolation": "read_uncommitted", "partitions": ["t:0"], "offsets": {PARTITION: 1}}
         w.meta["topics"]["t"]["partitions"] = 1
         w.call("scan#0", "scan", records=[ROOT | {"offset": 0, "id": 1}], **read)
 
@@ -337,21 +337,25 @@ def resets(**settings: Any) -> Tell:
     """Three records; a client that was given two is out of range, or finds the log cut."""
 
     def tell(w: Fixture) -> None:
-        told = settings.copy()
-        reason, start = told.pop("reason"), told.pop("start", None)
-        w.meta["topics"]["t"] |= told
+        topic = settings.copy()
+        reason, start = topic.pop("reason"), topic.pop("start", None)
+        w.meta["topics"]["t"] |= topic
         records = [ROOT | {"offset": n, "id": n, "epoch": 1} for n in range(3)]
         for record in records:
             w.call("p#0", "send", records=[record])
-        w.call("c#0", "assign", partitions=[PLACE], offsets={PLACE: 0})
+        w.call("c#0", "assign", partitions=[PARTITION], offsets={PARTITION: 0})
         w.call("c#0", "poll", records=records[:2], isolation="read_uncommitted")
         if start is not None:
-            w.call("admin#0", "delete_records", offsets={PLACE: start})
-        w.call("c#0", "reset", reason=reason, offsets={PLACE: 0})
+            w.call("admin#0", "delete_records", offsets={PARTITION: start})
+        w.call("c#0", "reset", reason=reason, offsets={PARTITION: 0})
         left = records if start is None else records[start:]
-        query = {"query": "earliest", "offsets": {PLACE: start or 0}}
+        query = {"query": "earliest", "offsets": {PARTITION: start or 0}}
         w.call("scan#0", "list_offsets", **query)
-        read = {"isolation": "read_uncommitted", "partitions": [PLACE], "offsets": {PLACE: 3}}
+        read = {
+            "isolation": "read_uncommitted",
+            "partitions": [PARTITION],
+            "offsets": {PARTITION: 3},
+        }
         w.call("scan#0", "scan", records=left, **read)
         w.meta["topics"]["t"]["partitions"] = 1
 
@@ -398,26 +402,30 @@ def test_a_reader_goes_on_where_it_changes_its_replica(case: str, tmp_path: Path
         records = [ROOT | {"offset": n, "id": n, "epoch": 1} for n in range(3)]
         for record in records:
             w.call("p#0", "send", records=[record])
-        w.call("c#0", "assign", partitions=[PLACE], offsets={PLACE: 0})
+        w.call("c#0", "assign", partitions=[PARTITION], offsets={PARTITION: 0})
         for replica, offset in polls:
-            told = {"high_watermark": {PLACE: 3}, "leader_epochs": {PLACE: 1}}
-            told |= {"isolation": "read_committed", "replica": replica}
-            w.call("c#0", "poll", records=[records[offset]], **told)
-        w.call("scan#0", "list_offsets", query="earliest", offsets={PLACE: 0})
-        read = {"isolation": "read_uncommitted", "partitions": [PLACE], "offsets": {PLACE: 3}}
+            reported = {"high_watermark": {PARTITION: 3}, "leader_epochs": {PARTITION: 1}}
+            reported |= {"isolation": "read_committed", "replica": replica}
+            w.call("c#0", "poll", records=[records[offset]], **reported)
+        w.call("scan#0", "list_offsets", query="earliest", offsets={PARTITION: 0})
+        read = {
+            "isolation": "read_uncommitted",
+            "partitions": [PARTITION],
+            "offsets": {PARTITION: 3},
+        }
         w.call("scan#0", "scan", records=records, **read)
 
     assert judge(tmp_path / "follows", tell, "C5").verdict == follows
     assert judge(tmp_path / "skips", tell, "C1").verdict == skips
 
 
-@pytest.mark.parametrize(("told", "expected"), [(True, "holds"), (False, "violated")])
-def test_after_a_reset_reading_starts_anew(told: bool, expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("reported", "expected"), [(True, "holds"), (False, "violated")])
+def test_after_a_reset_reading_starts_anew(reported: bool, expected: str, tmp_path: Path) -> None:
     def tell(w: Fixture) -> None:
         resets(reason="out_of_range")(w)
         again = [ROOT | {"offset": n, "id": n, "epoch": 1} for n in range(2)]
         w.call("c#0", "poll", records=again, isolation="read_uncommitted")
-        if not told:
+        if not reported:
             w.lines["c#0"] = [line for line in w.lines["c#0"] if line["op"] != "reset"]
             for seq, line in enumerate(w.lines["c#0"]):
                 line["seq"] = seq
@@ -438,18 +446,22 @@ def handover(end: str, heard: int | None, timeout: int | None) -> Tell:
             w.now = second * SECOND
             w.call(f"{who}#0", op, group="g", **fields)
 
-        held = {"partitions": [PLACE]}
+        held = {"partitions": [PARTITION]}
         record = ROOT | {"offset": 0, "id": 1}
         w.call("p#0", "send", records=[record])
         call(1, "a", "assigned", generation=1, **held)
         if heard is not None:
-            call(heard, "a", "commit", generation=1, offsets={PLACE: 0})
+            call(heard, "a", "commit", generation=1, offsets={PARTITION: 0})
         call(20, "a", end, generation=1, **held)
         call(10, "b", "assigned", generation=2, **held)
         call(11, "b", "poll", records=[record], isolation="read_uncommitted")
         w.now = 30 * SECOND
-        w.call("scan#0", "list_offsets", query="earliest", offsets={PLACE: 0})
-        read = {"isolation": "read_uncommitted", "partitions": [PLACE], "offsets": {PLACE: 1}}
+        w.call("scan#0", "list_offsets", query="earliest", offsets={PARTITION: 0})
+        read = {
+            "isolation": "read_uncommitted",
+            "partitions": [PARTITION],
+            "offsets": {PARTITION: 1},
+        }
         w.call("scan#0", "scan", records=[record], **read)
         w.meta["topics"]["t"]["partitions"] = 1
 

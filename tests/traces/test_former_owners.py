@@ -67,8 +67,8 @@ def test_offsets_of_a_former_owner_are_not_taken_after_the_new_owners(
     assert verdict.verdict == expected, verdict.reason
     if expected == "violated":
         (witness,) = one.as_json()["checks"]["G12"]["witnesses"]
-        told = [(e["process"], e["op"]) for e in witness["events"]]
-        assert told == [
+        events = [(e["process"], e["op"]) for e in witness["events"]]
+        assert events == [
             *(("c-a#0", "assigned"), ("c-b#0", "assigned")),
             *(("p-b#0", "txn_offsets"), ("p-a#0", "txn_offsets")),
         ]

@@ -29,8 +29,8 @@ def test_narrow_columns_travel_together(spark: "SparkSession") -> None:
     columns = layout.unpacked(batch, NAMES)
     assert tuple(columns) == NAMES
     for name, column in columns.items():
-        told = [row.get(name) for row in rows]
-        assert column.tolist() == [NONE if one is None else one for one in told], name
+        values = [row.get(name) for row in rows]
+        assert column.tolist() == [NONE if one is None else one for one in values], name
 
 
 def test_wide_columns_travel_alone(spark: "SparkSession") -> None:

@@ -100,7 +100,7 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(
 def test_what_bears_the_name_of_a_process_file_and_is_none_is_refused(
     kind: str, tmp_path: Path
 ) -> None:
-    run = write(tmp_path / "run", *_told())
+    run = write(tmp_path / "run", *_reported_loss())
     odd = run / "c9#0.ndjson"
     {"link": lambda: odd.symlink_to("nowhere"), "pipe": lambda: os.mkfifo(odd)}.get(
         kind, odd.mkdir
@@ -111,7 +111,7 @@ def test_what_bears_the_name_of_a_process_file_and_is_none_is_refused(
 
 
 def test_rows_of_partitions_that_meta_denies_are_refused(tmp_path: Path) -> None:
-    lines, said = _told()
+    lines, said = _reported_loss()
     said["topics"]["t"]["partitions"] = 1
     with pytest.raises(BadInput, match=r"partition: meta.json says 1 partitions of t, found t:1"):
         read_trace(write(tmp_path / "run", lines, said))
@@ -133,7 +133,7 @@ def test_a_misspelt_setting_is_refused(
     where: str, name: str, value: Any, message: str, tmp_path: Path
 ) -> None:
     """A violated loss became not checked because of a policy called delte."""
-    lines, said = _told()
+    lines, said = _reported_loss()
     kind, _, of = where.partition(".")
     said[kind].setdefault(of, {})[name] = value
     with pytest.raises(BadInput, match=rf"^meta.json: {where}.{name}: {message}"):
@@ -179,31 +179,31 @@ def alive(pid: int) -> bool:
         return False
 
 
-def _told() -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
+def _reported_loss() -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
     return injected(fixture(3), MUTATIONS["lose"])
 
 
 def test_every_verb_tells_programs_what_it_did(tmp_path: Path) -> None:
     """And a table is asked for with the same words as what it was made of."""
-    runner, told = CliRunner(), tmp_path / "told.json"
-    assert runner.invoke(check, ["--list", "--json", str(told)]).exit_code == 0
-    listed = json.loads(told.read_bytes())["checks"]
+    runner, report = CliRunner(), tmp_path / "report.json"
+    assert runner.invoke(check, ["--list", "--json", str(report)]).exit_code == 0
+    listed = json.loads(report.read_bytes())["checks"]
     assert [one["id"] for one in listed] == list(CHECKS)
     assert all(one["formula"] for one in listed)
     w = fixture(1, steps=8)
-    made = ["--out", str(tmp_path / "ops"), "--json", str(told)]
+    made = ["--out", str(tmp_path / "ops"), "--json", str(report)]
     assert (
         runner.invoke(ingest_, [str(write(tmp_path / "w", w.lines, w.meta)), *made]).exit_code == 0
     )
-    (said,) = json.loads(told.read_bytes())["runs"]
+    (said,) = json.loads(report.read_bytes())["runs"]
     assert said["calls"] > 0 < said["rows"]
     send: dict[str, Any] = {"name": "producer_send_success", "timestamp": 1, "value": "0"}
     send |= {"topic": "t", "partition": 0, "offset": 0, "key": None}
     log = tmp_path / "p.log"
     log.write_text(json.dumps(send) + "\n")
-    made = ["kafka-verifiable", str(log), "--out", str(tmp_path / "run"), "--json", str(told)]
+    made = ["kafka-verifiable", str(log), "--out", str(tmp_path / "run"), "--json", str(report)]
     assert runner.invoke(import_, made).exit_code == 0
-    assert json.loads(told.read_bytes())["calls"]
+    assert json.loads(report.read_bytes())["calls"]
 
 
 def test_a_verb_without_its_path_says_so() -> None:

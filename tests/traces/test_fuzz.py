@@ -30,9 +30,9 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
-TOLD = {name for line in LINES for name in line} | {"offsets", "partitions", "query"}
+USED = {name for line in LINES for name in line} | {"offsets", "partitions", "query"}
 MORE = {"topics", "high_watermark", "leader_epochs", "topic_ids", "reason", "control"}
-FIELDS = sorted(TOLD | MORE)
+FIELDS = sorted(USED | MORE)
 
 
 @st.composite

@@ -17,15 +17,15 @@ def run(*arguments: object) -> Result:
 
 
 def test_a_run_holds_the_anomalies_that_were_asked_for(tmp_path: Path) -> None:
-    out, told = tmp_path / "run", tmp_path / "told.json"
+    out, report = tmp_path / "run", tmp_path / "report.json"
     asked = ("--anomaly", "duplicate:2", "--anomaly", "lent_to_two", "--rows", 20_000)
-    ran = run(out, *asked, "--seed", 3, "--json", told)
+    ran = run(out, *asked, "--seed", 3, "--json", report)
     assert ran.exit_code == 0, ran.output
     assert "3 anomalies, seed 3" in ran.output
     truth = orjson.loads((out / "truth.json").read_bytes())
     assert [one["anomaly"] for one in truth["anomalies"]].count("duplicate") == 2
     assert truth["counts"] == {"L2": 2, "S1": 1} == counts(judged(out))
-    assert orjson.loads(told.read_bytes())["anomalies"] == truth["anomalies"]
+    assert orjson.loads(report.read_bytes())["anomalies"] == truth["anomalies"]
 
 
 def test_without_anomalies_nothing_is_found(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from traces.generate.lines import write_lines
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, table_of, truth_in, write_parquet
 from traces.jepsen import add_cycles
-from traces.second_checker import places_of, read
+from traces.second_checker import partitions_of, read
 from traces.verdict import Tally, tally
 
 
@@ -83,4 +83,4 @@ def test_its_lines_say_the_same(tmp_path: Path) -> None:
     assert counts(one) == made.truth
     assert said(one, "violated") | said(one, "allowed") == set(CHECKS)
     found = witnesses(one)
-    assert disagreements(one, read(tmp_path / "run", places_of(found))) == []
+    assert disagreements(one, read(tmp_path / "run", partitions_of(found))) == []

@@ -47,8 +47,12 @@ def test_every_promise_is_a_case_and_says_what_was_found() -> None:
     assert {said_of(skip) for skip in skipped.values()} == {"skipped"}
     assert set(skipped) == said(one, "not checked")
     assert all(skip.message == answers[id].reason for id, skip in skipped.items())
-    told = {one.name: one.value for one in suite.properties()}
-    assert told == {"verdict": "allowed", "violated": "", "allowed": " ".join(allowed_here(one))}
+    properties = {one.name: one.value for one in suite.properties()}
+    assert properties == {
+        "verdict": "allowed",
+        "violated": "",
+        "allowed": " ".join(allowed_here(one)),
+    }
     assert (suite.tests, suite.failures, suite.errors) == (len(CHECKS), 0, 0)
     assert suite.skipped == len(skipped)
     allowed = next(case for case in cases if case.name.startswith("G8 "))

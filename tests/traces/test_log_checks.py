@@ -316,16 +316,16 @@ def _holds(line: Line, topic: str, offset: int) -> bool:
 def a_record_below_a_log_start() -> tuple[Lines, dict[str, Any]]:
     """One client is told a log start, and another, asking later, is given what lies below it."""
     lines, meta = the_truth()
-    place, late = f"{DELETED}:0", lines[WRITER][-1]["returned_ns"]
+    partition, late = f"{DELETED}:0", lines[WRITER][-1]["returned_ns"]
     record = scan_of(lines, DELETED)["records"][0]
     assert record["offset"] == 2
 
     def client(process: str, at: int, start: int, records: list[Line]) -> None:
         calls: list[Line] = [
-            {"op": "assign", "partitions": [place], "offsets": {place: start}},
+            {"op": "assign", "partitions": [partition], "offsets": {partition: start}},
             {"op": "poll", "isolation": "read_uncommitted", "records": records, "replica": 1}
-            | {"high_watermark": {place: 4}, "log_start": {place: start}}
-            | {"leader_epochs": {place: 1}},
+            | {"high_watermark": {partition: 4}, "log_start": {partition: start}}
+            | {"leader_epochs": {partition: 1}},
             {"op": "close"},
         ]
         of: Line = {"process": process, "outcome": "ok"}
@@ -428,16 +428,16 @@ def two_lives() -> tuple[Lines, dict[str, Any]]:
         mine.append(line | {"invoked_ns": at, "returned_ns": at + 5} | fields)
 
     for life, ids in (("old", (1, 2)), ("new", (3, 4))):
-        told = {"topic_ids": {"m": life}}
+        about = {"topic_ids": {"m": life}}
         records = [{"topic": "m", "partition": 0, "offset": o, "id": i} for o, i in enumerate(ids)]
         for record in records:
-            call("p#0", "send", records=[record], **told)
+            call("p#0", "send", records=[record], **about)
         read = {"records": records, "isolation": "read_uncommitted"}
         reported = {"high_watermark": {"m:0": 2}, "leader_epochs": {"m:0": 1}}
-        call("c#0", "poll", **told, **read, **reported)
+        call("c#0", "poll", **about, **read, **reported)
         if life == "new":
             at = {"partitions": ["m:0"], "offsets": {"m:0": 2}}
-            call("scan#0", "scan", **told, **read, **at)
+            call("scan#0", "scan", **about, **read, **at)
     for process in lines:
         call(process, "close")
     topic = {"partitions": 1, "min_insync_replicas": 2, "unclean_leader_election": False}
@@ -598,6 +598,6 @@ def test_a_hash_of_32_bits_has_no_sign(tmp_path: Path) -> None:
         for record in line.get("records", ()):
             if record["topic"] == KEYED:
                 high = (k for k in map(str, range(999)) if crc32(k.encode()) >= 2**31)
-                place = record["partition"]
-                record["key"] = next(k for k in high if crc32(k.encode()) % 5 == place)
+                partition = record["partition"]
+                record["key"] = next(k for k in high if crc32(k.encode()) % 5 == partition)
     assert said(tmp_path, lines, meta, "P6").verdict == "holds"

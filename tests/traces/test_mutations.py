@@ -55,5 +55,5 @@ def test_an_anomaly_is_seen_by_the_checks_that_it_is_about(name: str, seed: int)
 
 def test_there_is_an_anomaly_for_every_check() -> None:
     implemented = set(CHECKS)
-    told_here = {id for m in MUTATIONS.values() for id in m.must | m.may | m.allowed}
-    assert implemented == told_here | ELSEWHERE
+    noticed_here = {id for m in MUTATIONS.values() for id in m.must | m.may | m.allowed}
+    assert implemented == noticed_here | ELSEWHERE

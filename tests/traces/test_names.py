@@ -26,7 +26,7 @@ def test_readers_that_know_nothing_of_each_other_agree() -> None:
 def test_a_reader_tells_only_of_names_that_it_met() -> None:
     mine = Names.seeded({"topics": ["a", "b"]}).fresh()
     mine.topics.number("b")
-    assert mine.told()["topics"] == {"b": 1}
+    assert mine.met()["topics"] == {"b": 1}
     assert mine.topics.name(1) == "b"
 
 

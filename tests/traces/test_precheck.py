@@ -92,9 +92,9 @@ def test_a_trace_without_anomalies_leaves_no_doubt(scenarios: bool) -> None:
     """But about topics on which things are done that the sums cannot vouch for."""
     made = Generated(plan_of(100_000, anomalies=0, scenarios=scenarios))
     left = alone.doubts(table_of(made), {0: made.clients.context()})
-    doubtful = [place for place in left.places if place[1] < TOPICS]
+    doubtful = [key for key in left.partitions if key[1] < TOPICS]
     assert (doubtful, left.groups, left.producers) == ([], set(), set())
-    assert bool(left.places) == scenarios
+    assert bool(left.partitions) == scenarios
 
 
 @pytest.mark.parametrize("name", sorted(one.name for one in KEPT.iterdir() if one.is_dir()))
@@ -106,7 +106,7 @@ def test_every_recording_of_a_real_cluster(name: str) -> None:
 def test_a_healthy_cluster_leaves_no_doubt() -> None:
     """Or the quick pre-checks would be no quicker than the exact checks."""
     run = read_trace(KEPT / "healthy-acks-all")
-    assert not alone.doubts(run.table(0), {0: run.context}).places
+    assert not alone.doubts(run.table(0), {0: run.context}).partitions
 
 
 def test_what_quick_does_not_cover_is_not_checked(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from traces.checks.catalogue import CHECKS
 from traces.context import Clause
 from traces.ingest.history import Reading
 from traces.report import Judged
-from traces.second_checker import Confirmed, Refuted, from_lines, opinion_on, places_of, read
+from traces.second_checker import Confirmed, Refuted, from_lines, opinion_on, partitions_of, read
 from traces.second_checker.base import PREDICATES, SHAPES
 from traces.second_checker.history import History
 from traces.verdict import clause_of
@@ -71,7 +71,7 @@ def test_every_witness_of_an_anomaly_is_confirmed(name: str, seed: int) -> None:
         one = judged_lines(Path(folder), lines, meta)
         found = witnesses(one)
         assert found
-        assert disagreements(one, read(Path(folder), places_of(found))) == []
+        assert disagreements(one, read(Path(folder), partitions_of(found))) == []
     assert disagreements(one, from_lines(lines, meta)) == []
 
 
@@ -92,13 +92,13 @@ def test_of_a_damaged_trace_both_say_the_same(seed: int, name: str | None) -> No
 @pytest.mark.parametrize("subscribed", [False, True])
 def test_every_witness_in_a_history_is_confirmed(path: Path, subscribed: bool) -> None:
     one = judged(path, reading=Reading(subscribed=subscribed))
-    assert disagreements(one, read(path, places_of(witnesses(one)))) == []
+    assert disagreements(one, read(path, partitions_of(witnesses(one)))) == []
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
 def test_every_witness_in_a_recording_is_confirmed(path: Path) -> None:
     one = judged(path)
-    assert disagreements(one, read(path, places_of(witnesses(one)))) == []
+    assert disagreements(one, read(path, partitions_of(witnesses(one)))) == []
 
 
 def test_every_check_has_a_second() -> None:

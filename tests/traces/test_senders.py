@@ -25,13 +25,13 @@ def stamped(process: str, id: int, offset: int | None, time: int, **more: Any) -
     return process, "send", {"records": [record(id, offset, timestamp=time)], **more}
 
 
-def dumped(place: int, one: Any, **batch: Any) -> Any:
-    return "d0#0", "dump", {"replica": 1, "records": [one], "seq": place, **batch}
+def dumped(n: int, one: Any, **batch: Any) -> Any:
+    return "d0#0", "dump", {"replica": 1, "records": [one], "seq": n, **batch}
 
 
 def dump_end(end: int) -> Any:
-    told = {"high_watermark": {"t:0": end}, "log_start": {"t:0": 0}}
-    return "d0#0", "dump", {"replica": 1, "offsets": {"t:0": end}, **told}
+    reports = {"high_watermark": {"t:0": end}, "log_start": {"t:0": 0}}
+    return "d0#0", "dump", {"replica": 1, "offsets": {"t:0": end}, **reports}
 
 
 CASES: dict[str, tuple[str, list[Any], str]] = {

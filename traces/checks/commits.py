@@ -113,9 +113,9 @@ def commit_beyond(p: Partition) -> list[Found]:
 @once
 def _steps(p: Partition) -> Ints:
     """Rows that tell where a consumer's position is."""
-    told = p.called(Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN, Op.RESET)
-    told &= p.ok & (p.offset != NONE)
-    return np.flatnonzero(told)
+    positioned = p.called(Op.POLL, Op.COMMITTED, Op.SEEK, Op.ASSIGN, Op.RESET)
+    positioned &= p.ok & (p.offset != NONE)
+    return np.flatnonzero(positioned)
 
 
 def _members(p: Partition, group: int) -> Bools:
@@ -160,7 +160,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
 def handover_gap(p: Partition) -> list[Found]:
     """Between the last owner's commit and the next owner's first record nothing may be lost."""
     reads = p.given[(p.op[p.given] == Op.POLL) & (p.group[p.given] != NONE)]
-    starts = np.flatnonzero(firsts(*_stints(p, reads)))
+    starts = np.flatnonzero(firsts(*_ranges(p, reads)))
     first, own = _asked(p, reads[starts])
     base = _higher(p, own, _commits_before(p, first))
     first, base = first[base >= 0], base[base >= 0]
@@ -169,7 +169,7 @@ def handover_gap(p: Partition) -> list[Found]:
     return [Found(len(first), found, p.topic_clause(len(found)), "group-delivery-gap")]
 
 
-def _stints(p: Partition, reads: Ints) -> tuple[Ints, Ints]:
+def _ranges(p: Partition, reads: Ints) -> tuple[Ints, Ints]:
     """Process and last assignment of each read: together, one member's time with the partition."""
     if p.context.jepsen or not len(p):
         return p.process[reads], np.zeros(len(reads), np.int64)
@@ -186,8 +186,8 @@ def _asked(p: Partition, first: Ints) -> tuple[Ints, Ints]:
         return first, first
     own = last_before(p.called(Op.COMMITTED, Op.ASSIGNED, Op.SEEK, Op.ASSIGN, Op.RESET))[first]
     own = np.where((own >= 0) & (p.process[own] == p.process[first]), own, NONE)
-    told = (own >= 0) & np.isin(p.op[own], (Op.SEEK, Op.ASSIGN, Op.RESET))
-    first, own = first[~told], own[~told]
+    sought = (own >= 0) & np.isin(p.op[own], (Op.SEEK, Op.ASSIGN, Op.RESET))
+    first, own = first[~sought], own[~sought]
     return first, np.where(p.offset[own] == NONE, NONE, own)
 
 

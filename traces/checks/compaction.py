@@ -53,10 +53,10 @@ def followed(p: Partition, sends: Ints) -> Bools:
     there = (at >= 0) & (~own | (top > 0))
     there[there] = p.key[keyed[other[there]]] == p.key[sends[there]]
     above = np.where(there, highest[p.record[keyed[other]]] if len(keyed) else NONE, NONE)
-    place = stored_offsets(p, sends)
+    offset = stored_offsets(p, sends)
     low = lowest[p.record[sends]]
     known = np.where(low == np.iinfo(np.int64).max, NONE, low)
-    return np.where(place == NONE, known, place) < above
+    return np.where(offset == NONE, known, offset) < above
 
 
 def expired(p: Partition, sends: Ints) -> Bools:
@@ -100,9 +100,9 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
 def stored(p: Partition) -> Ints:
     """Keyed sends that are in the log for sure, at an offset that somebody knows."""
     sends = p.sends[p.kept[p.sends] & (p.outcome[p.sends] != Outcome.FAIL)]
-    sends = sends[(p.key[sends] != NONE) & ~p.has(Flag.UNPLACED)[sends]]
-    place = stored_offsets(p, sends)
-    return sends[(place != NONE) & (place >= p.log_start)]
+    sends = sends[(p.key[sends] != NONE) & ~p.has(Flag.UNKNOWN_PARTITION)[sends]]
+    offset = stored_offsets(p, sends)
+    return sends[(offset != NONE) & (offset >= p.log_start)]
 
 
 def last_of_key(p: Partition, sends: Ints) -> Ints:

@@ -149,13 +149,13 @@ def wrong_start(p: Partition) -> list[Found]:
         return [Found(0)]
     move, reads = _last_move(p), p.given
     first = reads[np.r_[True, move[reads[1:]] != move[reads[:-1]]][: len(reads)]]
-    told = move[first]
-    sought = (told >= 0) & np.isin(p.op[told], _EXACT) & (p.offset[told] != NONE)
-    sought &= p.ok[told] & ~_shaken(p, first, move)
-    first, told = first[sought], told[sought]
-    want, got = p.offset[told], p.offset[first]
+    start = move[first]
+    sought = (start >= 0) & np.isin(p.op[start], _EXACT) & (p.offset[start] != NONE)
+    sought &= p.ok[start] & ~_shaken(p, first, move)
+    first, start = first[sought], start[sought]
+    want, got = p.offset[start], p.offset[first]
     wrong = (got < want) | passed_over(p, want - 1, got)
-    found = witness(told[wrong], first[wrong])
+    found = witness(start[wrong], first[wrong])
     return [Found(len(first), found, p.topic_clause(len(found)))]
 
 

@@ -15,8 +15,8 @@ from traces.sorting import order_by
 _NO_OFFSET, _OUT_OF_RANGE, _TRUNCATION = (
     Detail.RESETS[reason] for reason in ("no_offset", "out_of_range", "truncation")
 )
-_PLACED = (Op.SEEK, Op.ASSIGN, Op.RESET)
-_UNPLACED = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET)
+_MOVED_TO = (Op.SEEK, Op.ASSIGN, Op.RESET)
+_POSITION_LOST = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET)
 _LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
 
 
@@ -46,12 +46,12 @@ def beyond_replica(p: Partition) -> list[Found]:
 
 def _above(p: Partition) -> Found:
     call = np.cumsum(firsts(p.process, p.seq))
-    told = np.full(int(call.max(initial=0)) + 1, NONE)
+    mark_of = np.full(int(call.max(initial=0)) + 1, NONE)
     marks = p.where(Op.MARK)
-    told[call[marks]] = marks
+    mark_of[call[marks]] = marks
     reads = p.given[(p.op[p.given] == Op.POLL) & (p.node[p.given] != NONE)]
-    reads = reads[told[call[reads]] != NONE]
-    mark = told[call[reads]]
+    reads = reads[mark_of[call[reads]] != NONE]
+    mark = mark_of[call[reads]]
     above = p.offset[reads] >= p.offset[mark]
     found = witness(reads[above], mark[above])
     return Found(len(reads), found, np.zeros(len(found), np.int64))
@@ -118,8 +118,8 @@ def _committed(p: Partition, resets: Ints) -> Found:
 def _group(p: Partition) -> Ints:
     """The group of each row's process, as the process told it last."""
     last = last_before(p.group != NONE)
-    told = (last >= 0) & (p.process[last] == p.process)
-    return np.where(p.group != NONE, p.group, np.where(told, p.group[last], NONE))
+    own = (last >= 0) & (p.process[last] == p.process)
+    return np.where(p.group != NONE, p.group, np.where(own, p.group[last], NONE))
 
 
 def _in_range(p: Partition, resets: Ints) -> Found:
@@ -149,14 +149,14 @@ def _position(p: Partition) -> Ints:
     """For each row, the row before it that tells where its client was, NONE where none does."""
     reads = np.zeros(len(p), bool)
     reads[p.given[p.op[p.given] == Op.POLL]] = True
-    places = (reads | p.called(*_PLACED)) & p.ok & (p.offset != NONE)
-    lost = p.called(*_UNPLACED) | (p.called(*_PLACED) & ~places)
-    base = _own(p, last_before(places | lost))
+    positions = (reads | p.called(*_MOVED_TO)) & p.ok & (p.offset != NONE)
+    lost = p.called(*_POSITION_LOST) | (p.called(*_MOVED_TO) & ~positions)
+    base = _own(p, last_before(positions | lost))
     answer = _own(p, last_before(p.called(Op.COMMITTED) & p.ok & (p.offset != NONE)))
     # After an assignment the client goes to what it is answered to be committed.
     given = (base >= 0) & lost[base]
-    told = np.where(answer > base, answer, NONE)
-    return np.where(given, told, base)
+    sought = np.where(answer > base, answer, NONE)
+    return np.where(given, sought, base)
 
 
 def _own(p: Partition, rows: Ints) -> Ints:

@@ -198,15 +198,15 @@ def _generations(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
 
     It ends with the first sign of a later one, the first partition given up, or a member's end.
     """
-    told = rows[(p.op[rows] == Op.ASSIGNED) & (p.ret[rows] != NONE)]
-    told = told[order_by(p.generation[told], p.ret[told], told)]
-    last = told[np.r_[firsts(p.generation[told])[1:], True][: len(told)]]
+    assigned = rows[(p.op[rows] == Op.ASSIGNED) & (p.ret[rows] != NONE)]
+    assigned = assigned[order_by(p.generation[assigned], p.ret[assigned], assigned)]
+    last = assigned[np.r_[firsts(p.generation[assigned])[1:], True][: len(assigned)]]
     gave_up = rows[p.op[rows] != Op.ASSIGNED]
     leaving = p.context.ended[np.unique(p.process[rows])]
     leaving = np.sort(leaving[leaving != UNSET])
     seen = max(times.max(initial=NONE) for times in (p.inv, p.ret, leaving))
     left = np.r_[leaving, seen][np.searchsorted(leaving, p.ret[last], side="right")]
-    later = _earliest(p, told, p.generation[last] + 1, seen)
+    later = _earliest(p, assigned, p.generation[last] + 1, seen)
     return last, np.minimum(
         np.minimum(later, _earliest(p, gave_up, p.generation[last], seen)), left
     )
@@ -225,14 +225,14 @@ def _holdings(p: Rows, rows: Ints) -> tuple[Ints, Ints]:
     What a member never gave up it holds for ever, or until its end: in generations told later it
     is gone.
     """
-    placed = rows[p.topic[rows] != NONE]
-    placed = placed[order_by(p.topic[placed], p.partition[placed], p.process[placed], placed)]
-    keys = (p.topic[placed], p.partition[placed], p.process[placed])
+    named = rows[p.topic[rows] != NONE]
+    named = named[order_by(p.topic[named], p.partition[named], p.process[named], named)]
+    keys = (p.topic[named], p.partition[named], p.process[named])
     following = np.r_[~firsts(*keys)[1:], False]
-    closed = np.where(following, np.r_[p.generation[placed[1:]], NEVER], NEVER)
-    begins = p.op[placed] == Op.ASSIGNED
+    closed = np.where(following, np.r_[p.generation[named[1:]], NEVER], NEVER)
+    begins = p.op[named] == Op.ASSIGNED
     # The next assignment of the same member takes the place of this one.
-    return placed[begins], closed[begins]
+    return named[begins], closed[begins]
 
 
 def _without_owner(p: Rows, holdings: tuple[Ints, Ints], lasting: Ints, topic: int) -> Ints:

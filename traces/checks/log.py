@@ -86,7 +86,7 @@ def duplicates(p: Partition) -> list[Found]:
     log = np.setdiff1d(p.scattered, _contradicted(p))
     if not p.context.readers_whole:  # what contradicts an acknowledgement may not be told
         acked = p.op[log] == Op.SEND
-        log = np.r_[log[~acked], log[acked][_same_place(p, log[acked], log[~acked])]]
+        log = np.r_[log[~acked], log[acked][_same_offset(p, log[acked], log[~acked])]]
     rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
     rows = rows[firsts(p.id[rows], p.offset[rows])]  # one row per record and offset
     again = ~firsts(p.id[rows])
@@ -125,7 +125,7 @@ def _contradicted(p: Partition) -> Ints:
     acked = p.op[p.contested] == Op.SEND
     acks, reads = p.contested[acked], p.contested[~acked]
     at_offset = np.isin(p.offset[acks], p.offset[reads])
-    return acks[at_offset & ~_same_place(p, acks, reads)]
+    return acks[at_offset & ~_same_offset(p, acks, reads)]
 
 
 @check(
@@ -168,10 +168,12 @@ def truncated(p: Partition) -> list[Found]:
     acks, reads = p.contested[acked], p.contested[~acked]
     ends = np.where(p.ret[reads] == NONE, np.iinfo(np.int64).max, p.ret[reads])
     reads = reads[np.lexsort((ends, p.id[reads], p.offset[reads]))]
-    early = reads[firsts(p.offset[reads], p.id[reads])]  # the first to return, per record and place
-    early = early[_same_place(p, early, acks) & (p.ret[early] != NONE)]
+    early = reads[
+        firsts(p.offset[reads], p.id[reads])
+    ]  # the first to return, per record and offset
+    early = early[_same_offset(p, early, acks) & (p.ret[early] != NONE)]
     late = reads[np.lexsort((-p.inv[reads], p.id[reads], p.offset[reads]))]
-    late = late[firsts(p.offset[late], p.id[late])]  # the last to begin, per record and place
+    late = late[firsts(p.offset[late], p.id[late])]  # the last to begin, per record and offset
     late = late[np.lexsort((-p.inv[late], p.offset[late]))]
     start = np.searchsorted(p.offset[late], p.offset[early])
     own = p.id[late[start]] == p.id[early] if len(early) else np.empty(0, bool)
@@ -200,7 +202,7 @@ def _pair(p: Partition, rows: Ints) -> Ints:
     return np.searchsorted(offsets, p.offset[rows]) * p.records + p.record[rows]
 
 
-def _same_place(p: Partition, rows: Ints, among: Ints) -> Bools:
+def _same_offset(p: Partition, rows: Ints, among: Ints) -> Bools:
     """Which rows have a row among those others with the same offset and the same record."""
     both = np.concatenate([rows, among])
     order = np.lexsort((p.id[both], p.offset[both]))

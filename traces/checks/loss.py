@@ -24,11 +24,11 @@ from traces.schema import NONE, Flag, Outcome
     uses="compacted.key",
 )
 def lost_below_frontier(p: Partition) -> list[Found]:
-    """A reader passed the place of an acknowledged record, and nobody was ever given it."""
+    """A reader passed the offset of an acknowledged record, and nobody was ever given it."""
     sure = p.done[p.sends] & p.kept[p.sends]
-    kept, place = p.sends[sure], p.stored_at[sure]
+    kept, offset = p.sends[sure], p.stored_at[sure]
     frontier = p.offset[p.delivered].max(initial=NONE)
-    below = (place >= p.log_start) & (place != NONE) & (place <= frontier)
+    below = (offset >= p.log_start) & (offset != NONE) & (offset <= frontier)
     lost = below & ~p.among(kept, p.delivered) & ~superseded(p, kept)
     found = _losses(p, kept, kept[lost], "lost-write")
     return [evolve(found, clause=p.unless_read(found.clause, kept[lost]))]
@@ -49,7 +49,7 @@ def lost_below_frontier(p: Partition) -> list[Found]:
 def lost_at_the_end(p: Partition) -> list[Found]:
     """After all is over, the final reading lacks a record whose sender was told that it is safe."""
     kept = p.sends[(p.outcome[p.sends] == Outcome.OK) & p.kept[p.sends]]
-    kept = kept[~p.has(Flag.UNPLACED)[kept]]
+    kept = kept[~p.has(Flag.UNKNOWN_PARTITION)[kept]]
     retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.log_start)
     final = p.delivered if p.context.jepsen else p.final
     lost = retained & ~p.among(kept, final) & ~superseded(p, kept)
@@ -57,7 +57,7 @@ def lost_at_the_end(p: Partition) -> list[Found]:
 
 
 def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
-    """Each loss with what is read in its place, if anything is."""
+    """Each loss with what is read at its offset, if anything is."""
     if not len(lost):
         return Found(len(promised), kind=kind)
     reads = p.reads[np.argsort(p.offset[p.reads], kind="stable")]

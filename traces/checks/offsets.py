@@ -82,8 +82,8 @@ def _groups(p: Partition) -> list[int]:
     A share group's start offset is no committed offset.
     """
     asked = np.unique(p.group[_answers(p)])
-    told = (asked != NONE) & (p.context.order[asked] != Order.AUTO)
-    return asked[told & ~np.isin(asked, share_groups(p))].tolist()
+    configured = (asked != NONE) & (p.context.order[asked] != Order.AUTO)
+    return asked[configured & ~np.isin(asked, share_groups(p))].tolist()
 
 
 def _answers(p: Partition) -> Ints:
@@ -108,13 +108,13 @@ def _writes(p: Partition, group: int) -> Writes:
     sent = _sent(p, group)
     sent = sent[p.txn_state[sent] != Txn.ABORTED]
     answered = (p.outcome[plain] == Outcome.OK) & (p.ret[plain] != NONE)
-    told = (p.txn_state[sent] == Txn.COMMITTED) & (p.timestamp[sent] != NONE)
+    timed = (p.txn_state[sent] == Txn.COMMITTED) & (p.timestamp[sent] != NONE)
     rows = np.r_[plain, sent]
     return Writes(
         rows,
         p.offset[rows],
         np.r_[np.where(p.has(Flag.AUTO)[plain], BEFORE, p.inv[plain]), p.end_inv[sent]],
-        np.r_[np.where(answered, p.ret[plain], AFTER), np.where(told, p.timestamp[sent], AFTER)],
+        np.r_[np.where(answered, p.ret[plain], AFTER), np.where(timed, p.timestamp[sent], AFTER)],
     )
 
 
@@ -202,8 +202,8 @@ def _torn(p: Partition, group: int) -> list[Found]:
     asked = asked[p.ret[asked] >= p.inv[sent].min(initial=AFTER)]
     wrong, shown = _undone(p, asked, sent, writes)
     undone = witness(shown, asked[wrong])
-    told = p.op[writes.rows] == Op.TXN_OFFSETS
-    since, last = writes.overwritten(p.inv[asked], told)
+    in_txn = p.op[writes.rows] == Op.TXN_OFFSETS
+    since, last = writes.overwritten(p.inv[asked], in_txn)
     late = (last != NONE) & ~writes.explain(p.offset[asked], p.ret[asked], since) & ~wrong
     missing = witness(last[late], asked[late])
     return [

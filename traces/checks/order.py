@@ -34,23 +34,23 @@ def append_order(p: Partition) -> list[Found]:
     break it; where it is broken, the tail that held the first record was cut off in between.
     """
     known = p.stored_at != NONE
-    placed, place = p.sends[known], p.stored_at[known]
-    clock = p.clock[placed]
-    found = [_overtaken(p, placed[clock == c], place[clock == c]) for c in distinct(clock)]
+    sends, offset = p.sends[known], p.stored_at[known]
+    clock = p.clock[sends]
+    found = [_overtaken(p, sends[clock == c], offset[clock == c]) for c in distinct(clock)]
     pairs = np.concatenate(found) if found else np.empty((0, 2), np.int64)
     clauses = p.unless_elsewhere(p.may_be_lost(pairs[:, 0]), pairs)
-    return [Found(len(placed), pairs, clauses, "append-order-realtime")]
+    return [Found(len(sends), pairs, clauses, "append-order-realtime")]
 
 
-def _overtaken(p: Partition, rows: Ints, place: Ints) -> Ints:
+def _overtaken(p: Partition, rows: Ints, offset: Ints) -> Ints:
     """Pairs: of the sends that lie higher, the first to be acknowledged, and one begun after it."""
-    order = order_by(place)[::-1]
-    rows, place = rows[order], place[order]
+    order = order_by(offset)[::-1]
+    rows, offset = rows[order], offset[order]
     done = (p.outcome[rows] == Outcome.OK) & (p.ret[rows] != NONE)
     answered = np.where(done, p.ret[rows], np.iinfo(np.int64).max)
     first = np.minimum.accumulate(answered)
     at = np.maximum.accumulate(np.where(answered == first, np.arange(len(rows)), 0))
-    higher = np.searchsorted(-place, -place, side="left") - 1
+    higher = np.searchsorted(-offset, -offset, side="left") - 1
     late = (higher >= 0) & (p.inv[rows] != NONE)
     late[late] = first[higher[late]] < p.inv[rows[late]]
     return witness(rows[at[higher[late]]], rows[late])
@@ -160,22 +160,22 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
     if not len(asked):
         return [Found(0, kind="offset-for-time-wrong")]
     known = p.timestamp[p.sends] != NONE
-    rows, place = p.sends[known], p.stored_at[known]
-    wrong = {int(q): _wrong(p, int(q), rows, place) for q in asked}
-    found = np.array([q for q, told in wrong.items() if told], dtype=np.int64)
+    rows, offset = p.sends[known], p.stored_at[known]
+    wrong = {int(q): _wrong(p, int(q), rows, offset) for q in asked}
+    found = np.array([q for q, what in wrong.items() if what], dtype=np.int64)
     clauses = np.zeros(len(found), np.int64)
     read = np.array([wrong[q] == _READ for q in found.tolist()], dtype=bool)
     clauses[read] = p.unless_read(clauses[read], found[read])
     return [Found(len(asked), witness(found), clauses, "offset-for-time-wrong")]
 
 
-def _wrong(p: Partition, query: int, rows: Ints, place: Ints) -> str:
+def _wrong(p: Partition, query: int, rows: Ints, offset: Ints) -> str:
     """What contradicts the answer, if anything does: what was sent, or what was read there."""
     late_enough = p.timestamp[rows] >= p.timestamp[query]
     comparable = p.clock[rows] == p.clock[query]
-    sure = late_enough & comparable & p.ok[rows] & p.kept[rows] & (place >= p.log_start)
+    sure = late_enough & comparable & p.ok[rows] & p.kept[rows] & (offset >= p.log_start)
     sure &= (p.offset[rows] != NONE) & (p.ret[rows] != NONE) & (p.ret[rows] <= p.inv[query])
-    first = int(place[sure].min(initial=np.iinfo(np.int64).max))
+    first = int(offset[sure].min(initial=np.iinfo(np.int64).max))
     answer = int(p.offset[query])
     if answer == first or (answer == NONE and not sure.any()):
         return ""
@@ -188,9 +188,9 @@ def _wrong(p: Partition, query: int, rows: Ints, place: Ints) -> str:
         return "" if p.among(there, rows[maybe]).any() else _READ
     # Nobody tells what is there: a record of a send of unknown place, or a marker.
     # One that was acknowledged may lie elsewhere than it was read.
-    unplaced = (place == NONE) | (p.ok[rows] & (p.offset[rows] == NONE))
-    unplaced &= maybe & (p.outcome[rows] != Outcome.FAIL)
-    return "" if unplaced.any() or bool(np.any(p.txn_state[p.sends] != Txn.NOT)) else _READ
+    unknown = (offset == NONE) | (p.ok[rows] & (p.offset[rows] == NONE))
+    unknown &= maybe & (p.outcome[rows] != Outcome.FAIL)
+    return "" if unknown.any() or bool(np.any(p.txn_state[p.sends] != Txn.NOT)) else _READ
 
 
 @check(

@@ -64,8 +64,8 @@ def _by_markers(p: Partition) -> Found:
     rows, after, sends = rows[at >= 0], after[at >= 0], sends[at[at >= 0]]
     same = (p.id[rows] == NONE) | (p.id[rows] == p.id[sends])
     after, sends = after[same], sends[same]
-    told = np.where(p.txn_state[sends] == Txn.ABORTED, _ABORT, _COMMIT)
-    wrong = p.detail[after] != told
+    expected = np.where(p.txn_state[sends] == Txn.ABORTED, _ABORT, _COMMIT)
+    wrong = p.detail[after] != expected
     found = witness(sends[wrong], after[wrong])
     return Found(len(sends), found, np.zeros(len(found), np.int64))
 
@@ -128,7 +128,7 @@ def hanging(p: Partition) -> list[Found]:
     if p.context.jepsen or not len(marks):
         return [Found(0)]
     sends = p.acked[(p.txn_state[p.acked] != Txn.NOT) & (p.ret[p.acked] != NONE)]
-    sends = sends[~p.has(Flag.UNPLACED)[sends]]
+    sends = sends[~p.has(Flag.UNKNOWN_PARTITION)[sends]]
     found = [_held(p, sends, marks[p.clock[marks] == c]) for c in distinct(p.clock[marks])]
     pairs = np.concatenate([witness(marks[:0], marks[:0]), *found])
     unit = (p.process[pairs[:, 0]], p.unit[pairs[:, 0]])

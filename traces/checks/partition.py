@@ -133,14 +133,14 @@ class Partition(Rows):
         offset is known only where all that was read is.
         """
         s = self.sends
-        place = np.where(self.done[s], self.offset[s], NONE)
-        missing = np.flatnonzero((place == NONE) & self.sole & self.context.readers_known)
+        offset = np.where(self.done[s], self.offset[s], NONE)
+        missing = np.flatnonzero((offset == NONE) & self.sole & self.context.readers_known)
         found = self.reads[self.among(self.reads, s[missing])]
         lowest = np.full(self.records, np.iinfo(np.int64).max)
         np.minimum.at(lowest, self.record[found], self.offset[found])
         seen = self.among(s[missing], found)
-        place[missing[seen]] = lowest[self.record[s[missing[seen]]]]
-        return place
+        offset[missing[seen]] = lowest[self.record[s[missing[seen]]]]
+        return offset
 
     @cached_property
     def sole(self) -> Bools:

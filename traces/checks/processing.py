@@ -69,10 +69,10 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     clauses = np.where(unsure, unknown, clauses)
     covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
     found = witness(np.where(was_given, given, missed), covering)
-    return Found(_places(p, source), found, clauses)
+    return Found(_partitions(p, source), found, clauses)
 
 
-def _places(p: Partition, rows: Ints) -> int:
+def _partitions(p: Partition, rows: Ints) -> int:
     """How many records these rows are about, each counted at every offset that it has."""
     records = int(np.count_nonzero(p.about(rows)))
     rows = rows[differing(p.record[rows], p.offset[rows])]

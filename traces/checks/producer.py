@@ -29,9 +29,9 @@ def reordered(p: Partition) -> list[Found]:
     it there: an application that repeats its work sends the same record in another call. That
     holds of one that is said to have failed, too: what is read is stored, and in some order.
     """
-    placed = p.stored_at != NONE
-    sends, place = p.sends[placed], p.stored_at[placed]  # by process, in the order of the calls
-    back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (place[1:] < place[:-1])
+    known = p.stored_at != NONE
+    sends, offset = p.sends[known], p.stored_at[known]  # by process, in the order of the calls
+    back = (p.process[sends[1:]] == p.process[sends[:-1]]) & (offset[1:] < offset[:-1])
     found = witness(sends[:-1][back], sends[1:][back])
     inside = p.unit[found[:, 0]] == p.unit[found[:, 1]]
     clauses = p.unless_elsewhere(_order_clause(p, found), found)
@@ -71,7 +71,7 @@ def zombie_writes(p: Rows) -> list[Found]:
     """A producer whose successor was already initialised still got its records in."""
     began, settled = _epochs(p)
     sends = p.where(Op.SEND)
-    sends = sends[~p.has(Flag.UNPLACED)[sends]]  # copies of a call that counts once
+    sends = sends[~p.has(Flag.UNKNOWN_PARTITION)[sends]]  # copies of a call that counts once
     sends = sends[(p.outcome[sends] == Outcome.OK) & (settled[sends] != NONE)]
     used = np.flatnonzero((began != NONE) & (p.outcome == Outcome.OK) & (p.ret != NONE))
     used = used[np.lexsort((p.ret[used], -began[used]))]  # newest epoch first
@@ -115,10 +115,10 @@ def epochs_back(p: Rows) -> list[Found]:
     """Each initialisation fences the one before it, by a higher epoch."""
     inits = p.where(Op.INIT_PRODUCER)
     inits = inits[(p.outcome[inits] == Outcome.OK) & (p.tid[inits] != NONE)]
-    told = inits[(p.pid[inits] != NONE) & (p.pepoch[inits] != NONE)]
-    told = told[order_by(p.pid[told], p.clock[told], p.inv[told])]
-    starts = np.flatnonzero(firsts(p.pid[told], p.clock[told]))
-    several = [_not_newer(p, mine) for mine in np.split(told, starts[1:])]
+    known = inits[(p.pid[inits] != NONE) & (p.pepoch[inits] != NONE)]
+    known = known[order_by(p.pid[known], p.clock[known], p.inv[known])]
+    starts = np.flatnonzero(firsts(p.pid[known], p.clock[known]))
+    several = [_not_newer(p, mine) for mine in np.split(known, starts[1:])]
     found = np.concatenate(several)
     return [Found(len(inits), found, np.zeros(len(found), np.int64))]
 

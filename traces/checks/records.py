@@ -39,10 +39,10 @@ def payloads_changed(p: Partition) -> list[Found]:
     sends = sends[np.argsort(p.id[sends], kind="stable")]
     seen = both[p.op[both] != Op.SEND]
     seen = seen[np.lexsort((seen, p.hash[seen], p.id[seen]))]
-    told = sends[np.isin(p.id[sends], p.id[seen])]
-    unsent = seen[~np.isin(p.id[seen], p.id[told])]
+    sent = sends[np.isin(p.id[sends], p.id[seen])]
+    unsent = seen[~np.isin(p.id[seen], p.id[sent])]
     unsent = unsent[np.lexsort((unsent, p.id[unsent]))]
-    said = np.concatenate([told, unsent[firsts(p.id[unsent])]])
+    said = np.concatenate([sent, unsent[firsts(p.id[unsent])]])
     one = seen[firsts(p.id[seen], p.hash[seen])]  # one reading of each hash
     changed = one[~_among(p, one, said)]
     said = said[np.argsort(p.id[said], kind="stable")]

@@ -159,10 +159,10 @@ def aborted(p: Partition, rows: Ints) -> Bools:
     markers = p.where(Op.MARKER)
     both = np.concatenate([rows, markers])
     order = np.lexsort((p.offset[both], p.pid[both]))
-    both, place = both[order], np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    both, rank = both[order], np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
     marked = np.where(p.op[both] == Op.MARKER, np.arange(len(both)), len(both))
-    following = np.minimum.accumulate(marked[::-1])[::-1][place[: len(rows)]]
+    following = np.minimum.accumulate(marked[::-1])[::-1][rank[: len(rows)]]
     marker = np.append(both, -1)[following]
     same = (marker >= 0) & (p.pid[marker] == p.pid[rows])
     return same & (p.detail[marker] == Detail.MARKERS["abort"])

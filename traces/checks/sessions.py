@@ -62,7 +62,7 @@ def _between_sequences(p: Partition) -> Found:
 
 def _between_sends(p: Partition) -> Found:
     sends = p.sends[(p.pid[p.sends] != NONE) & (p.pepoch[p.sends] != NONE) & p.kept[p.sends]]
-    sends = sends[~p.has(Flag.UNPLACED)[sends] & (p.outcome[sends] != Outcome.FAIL)]
+    sends = sends[~p.has(Flag.UNKNOWN_PARTITION)[sends] & (p.outcome[sends] != Outcome.FAIL)]
     if not (p.context.complete and len(sends) and len(p.final)):
         return Found(0)
     sends = sends[order_by(p.process[sends], p.pid[sends], p.pepoch[sends])]

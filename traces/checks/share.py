@@ -34,8 +34,8 @@ def share_groups(p: Rows) -> Ints:
     """Groups that are known to share: by their settings, or by what their members did."""
     acting = p.group[p.where(Op.ACQUIRE, Op.ACKNOWLEDGE)]
     settings = (p.context.lock, p.context.delivery_limit, p.context.share_committed_only)
-    told = [one.numbers[one.values[:-1] != UNSET] for one in settings]
-    return np.unique(np.concatenate([acting[acting != NONE], *told]))
+    named = [one.numbers[one.values[:-1] != UNSET] for one in settings]
+    return np.unique(np.concatenate([acting[acting != NONE], *named]))
 
 
 @frozen

@@ -47,9 +47,9 @@ def of_one_replica(p: Partition, pairs: Ints) -> Ints:
     a client asks leaders only (KIP-392), of which there is one in an epoch.
     """
     process = p.process[pairs[:, 0]]
-    told = (p.node[pairs] != NONE).all(axis=1) | p.context.jepsen
+    one_node = (p.node[pairs] != NONE).all(axis=1) | p.context.jepsen
     leaders = _asks_leaders(p, pairs).all(axis=1)
-    return np.where(told | leaders, 0, clause(Clause.UNKNOWN, process))
+    return np.where(one_node | leaders, 0, clause(Clause.UNKNOWN, process))
 
 
 def asked_after(p: Partition, rows: Ints) -> Ints:
@@ -59,9 +59,9 @@ def asked_after(p: Partition, rows: Ints) -> Ints:
     before the consumer was given its position. Scans and queries are asked when they begin.
     """
     whole = np.arange(len(p))
-    placed = last_upto(np.isin(p.op, POSITIONED) & p.ok)
-    mine = (placed >= 0) & (p.process[placed] == p.process[whole])
-    at = np.where(mine, p.inv[placed], NONE)
+    moved = last_upto(np.isin(p.op, POSITIONED) & p.ok)
+    mine = (moved >= 0) & (p.process[moved] == p.process[whole])
+    at = np.where(mine, p.inv[moved], NONE)
     call = np.cumsum(firsts(p.process, p.seq))
     scans = call[p.where(Op.SCAN, Op.SCAN_END)]
     direct = np.isin(call, scans) | np.isin(p.op, (Op.EARLIEST, Op.LATEST, Op.DELETE_RECORDS))
@@ -107,11 +107,11 @@ def _read_below(p: Partition, starts: Ints) -> Ints:
     a rack were both given theirs by the leader of the epoch, whether or not they tell which.
     """
     call = np.cumsum(firsts(p.process, p.seq))
-    told = np.full(len(call) + 2, NONE)
-    told[call[starts]] = starts
+    start_of = np.full(len(call) + 2, NONE)
+    start_of[call[starts]] = starts
     given = p.given[p.ok[p.given]]
-    reads = given[told[call[given]] != NONE]
-    own = told[call[reads]]
+    reads = given[start_of[call[given]] != NONE]
+    own = start_of[call[reads]]
     leading, led = _asks_leaders(p, starts), _asks_leaders(p, own)
     answered = np.stack([p.epoch[own], p.node[own], p.clock[own], led], 1)
     found = [NO_PAIRS]
@@ -164,11 +164,11 @@ def deleted_but_there(p: Partition) -> list[Found]:
     deletes = deletes[p.ok[deletes] & (p.offset[deletes] != NONE) & (p.ret[deletes] != NONE)]
     if not len(deletes):
         return [Found(0)]
-    told = np.concatenate([reported(p, Op.LOG_START, Op.EARLIEST), p.given[p.ok[p.given]]])
+    later = np.concatenate([reported(p, Op.LOG_START, Op.EARLIEST), p.given[p.ok[p.given]]])
     found, seen = [NO_PAIRS], 0
     for clock in np.unique(p.clock[deletes]):
         mine = deletes[p.clock[deletes] == clock]
-        rows = told[p.clock[told] == clock]
+        rows = later[p.clock[later] == clock]
         seen += int((asked_after(p, rows) > p.ret[mine].min()).sum())
         found.append(_earlier_and_above(p, mine, rows))
     pairs = np.concatenate(found)

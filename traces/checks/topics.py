@@ -59,7 +59,7 @@ def wrong_partitions(p: Partition) -> list[Found]:
         return [Found(0)]
     sends = p.where(Op.SEND)
     sends = sends[(p.key[sends] != NONE) & (p.detail[sends] != NONE) & p.ok[sends]]
-    sends = sends[~(p.has(Flag.UNPLACED) | p.has(Flag.CHOSEN))[sends]]
+    sends = sends[~(p.has(Flag.UNKNOWN_PARTITION) | p.has(Flag.CHOSEN))[sends]]
     wrong = sends[(p.detail[sends] & 0xFFFFFFFF) % partitions != p.partition[sends]]
     found = witness(wrong)
     return [Found(len(sends), found, np.zeros(len(found), np.int64), "wrong-partition")]

@@ -42,10 +42,10 @@ def torn(p: Partition) -> list[Found]:
     """
     state = p.txn_state[p.sends]
     whole = p.sends[((state == Txn.COMMITTED) | (state == Txn.PROVED))]
-    whole = whole[~p.has(Flag.UNPLACED)[whole] & (p.outcome[whole] != Outcome.FAIL)]
+    whole = whole[~p.has(Flag.UNKNOWN_PARTITION)[whole] & (p.outcome[whole] != Outcome.FAIL)]
     if p.context.jepsen:
-        place = p.stored_at[np.searchsorted(p.sends, whole)]
-        whole = whole[(place != NONE) & (place <= p.offset[p.delivered].max(initial=NONE))]
+        offset = p.stored_at[np.searchsorted(p.sends, whole)]
+        whole = whole[(offset != NONE) & (offset <= p.offset[p.delivered].max(initial=NONE))]
     retained = (p.offset[whole] == NONE) | (p.offset[whole] >= p.log_start)
     gone = whole[retained & ~p.among(whole, p.final) & ~superseded(p, whole)]
     deleted = p.may_be_deleted(p.offset[gone])

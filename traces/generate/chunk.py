@@ -90,8 +90,8 @@ class Chunk:
         m["tp"] = random.integers(0, TOPIC_PARTITIONS, size)
         in_txn = m["process"] < TRANSACTIONAL
         m["tp"][~in_txn & (random.random(size) < HOT)] = 0
-        dice = random.random(size)
-        fail, info = ~in_txn & (dice < 0.0005), ~in_txn & (dice >= 0.0005) & (dice < 0.001)
+        drawn = random.random(size)
+        fail, info = ~in_txn & (drawn < 0.0005), ~in_txn & (drawn >= 0.0005) & (drawn < 0.001)
         m["outcome"] = np.select([fail, info], [Outcome.FAIL, Outcome.INFO], Outcome.OK)
         m["written"] = ~fail & ~(info & (random.random(size) < 0.5))
         m["ret"] = m["inv"] + random.integers(10 * TICK, 100 * TICK, size)

@@ -99,12 +99,12 @@ def _processes(
     found = [
         Busy(
             process=number,
-            sends=bool(senders[place]),
-            calls=_ranges(calls[place]),
-            troubled=_ranges(troubled[place]),
-            crashed_at=ends.get(place),
+            sends=bool(senders[index]),
+            calls=_ranges(calls[index]),
+            troubled=_ranges(troubled[index]),
+            crashed_at=ends.get(index),
         )
-        for place, number in enumerate(np.sort(shown).tolist())
+        for index, number in enumerate(np.sort(shown).tolist())
     ]
     order = sorted(range(len(found)), key=lambda n: (first[n], found[n].process))
     return tuple(found[n] for n in order), len(known) - len(shown)

@@ -101,7 +101,7 @@ class Clock:
             return f"at {self.spoken(fault.at_ns)}"
         return f"from {self.spoken(fault.at_ns)} to {self.spoken(fault.until_ns)}"
 
-    def told_apart(self, instants: Iterable[int]) -> dict[int, str]:
+    def distinct(self, instants: Iterable[int]) -> dict[int, str]:
         """Times in as many digits as it takes to see that they are different."""
         several = sorted(set(instants))
         for digits in (2, 3, 4, 6, 9):
@@ -128,13 +128,13 @@ class Canvas:
         with matplotlib.rc_context(_SETTINGS):
             self._figure = Figure(figsize=(self.width / 72, self.height / 72), facecolor="none")
             across, up = self.width - self.left - 14, self.height - self.top - 30
-            place = (
+            position = (
                 self.left / self.width,
                 30 / self.height,
                 across / self.width,
                 up / self.height,
             )
-            self.axes = self._figure.add_axes(place, facecolor="none")
+            self.axes = self._figure.add_axes(position, facecolor="none")
             self._style()
 
     def _style(self) -> None:
@@ -194,10 +194,10 @@ class Canvas:
         for bunch in bunches:
             first, last = bunch[0], bunch[-1]
             text = str(first.number) if first is last else f"{first.number}–{last.number}"
-            place = float(self.clock.at(first.at_ns)), 1.0
+            position = float(self.clock.at(first.at_ns)), 1.0
             self.axes.annotate(
                 text,
-                place,
+                position,
                 xycoords=("data", "axes fraction"),
                 xytext=(0, 4),
                 textcoords="offset points",

@@ -96,9 +96,9 @@ def _title(sections: Sequence[Section]) -> str:
 def _sections(judged: Sequence[Judged], pictures: Mapping[int, Picture]) -> list[Section]:
     budget = _Budget(max(PAGE - _WORDS * len(judged), _DRAWINGS))
     made = dict[int, Section]()
-    for place in sorted(range(len(judged)), key=lambda n: (_weight(judged[n]), n)):
-        made[place] = _section(judged, place, pictures.get(place, Picture()), budget)
-    return [made[place] for place in range(len(judged))]
+    for number in sorted(range(len(judged)), key=lambda n: (_weight(judged[n]), n)):
+        made[number] = _section(judged, number, pictures.get(number, Picture()), budget)
+    return [made[number] for number in range(len(judged))]
 
 
 def _unfolded(judged: Sequence[Judged]) -> list[int]:
@@ -111,15 +111,15 @@ def _weight(one: Judged) -> int:
     return _ORDER.index(one.verdict) if one.verdict in _ORDER else len(_ORDER)
 
 
-def _section(judged: Sequence[Judged], place: int, picture: Picture, budget: _Budget) -> Section:
-    one, id = judged[place], f"run-{place + 1}"
+def _section(judged: Sequence[Judged], number: int, picture: Picture, budget: _Budget) -> Section:
+    one, id = judged[number], f"run-{number + 1}"
     readable, rows = one.run is not None, view.rows(one)
     return Section(
         id=id,
         one=one,
         name=(one.run.meta.run if one.run else "") or one.path.name,
         slug=view.slug(one.verdict),
-        open=place in _unfolded(judged),
+        open=number in _unfolded(judged),
         facts=view.facts(one.run, picture) if one.run else [("input", str(one.path))],
         settings=view.configuration(one.run.meta) if one.run else [],
         summary=view.summary(one),

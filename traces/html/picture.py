@@ -139,8 +139,8 @@ def _wall(columns: IntColumns) -> tuple[int, int] | None:
 
 
 def _busiest(columns: IntColumns, rows: Bools) -> tuple[set[TopicPartition], int]:
-    placed = rows & (columns["topic"] != NONE) & (columns["partition"] != NONE)
-    both = np.stack([columns["topic"][placed], columns["partition"][placed]], axis=1)
+    located = rows & (columns["topic"] != NONE) & (columns["partition"] != NONE)
+    both = np.stack([columns["topic"][located], columns["partition"][located]], axis=1)
     keys, counts = np.unique(both, axis=0, return_counts=True)
     first = np.argsort(-counts, kind="stable")[:PARTITIONS]
     return {(int(t), int(p)) for t, p in keys[first]}, max(len(keys) - PARTITIONS, 0)
@@ -156,10 +156,10 @@ def _partitions(
 ) -> dict[TopicPartition, PartitionTimeline]:
     columns = taken.columns
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
-    placed = drawn & (columns["offset"] != NONE)
-    acked = placed & (op == Op.SEND) & ok & ((columns["flags"] & Flag.UNPLACED) == 0)
+    located = drawn & (columns["offset"] != NONE)
+    acked = located & (op == Op.SEND) & ok & ((columns["flags"] & Flag.UNKNOWN_PARTITION) == 0)
     aborted = columns["txn_state"] == Txn.ABORTED
-    polled = placed & np.isin(op, (Op.POLL, Op.ACQUIRE)) & ok
+    polled = located & np.isin(op, (Op.POLL, Op.ACQUIRE)) & ok
     # A record of a transaction may be read once the commit was asked for, not when it was stored.
     visible = np.where(columns["txn_state"] != Txn.NOT, np.maximum(at, columns["end_inv"]), at)
     sends, reads = by_partition(columns, acked, at), by_partition(columns, polled, at)
@@ -212,11 +212,11 @@ def _groups(
     columns: IntColumns, at: Ints, drawn: Bools, owned: Iterable[Owned], scale: Scale
 ) -> Iterable[Group]:
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
-    told = drawn & (columns["offset"] != NONE)
-    sends = by_partition(columns, told & (op == Op.SEND) & ok, at)
+    located = drawn & (columns["offset"] != NONE)
+    sends = by_partition(columns, located & (op == Op.SEND) & ok, at)
     failed = columns["outcome"] == Outcome.FAIL
     for number in np.unique(columns["group"][drawn & (columns["group"] != NONE)]).tolist():
-        mine = told & (columns["group"] == number)
+        mine = located & (columns["group"] == number)
         commits = by_partition(columns, mine & (op == Op.COMMIT) & ok, at)
         refused = by_partition(columns, mine & (op == Op.COMMIT) & failed, at)
         reads = by_partition(columns, mine & (op == Op.POLL) & ok, at)

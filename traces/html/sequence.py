@@ -205,8 +205,8 @@ def _width(words: str) -> float:
 def _lifeline(d: _Diagram, lane: str) -> None:
     x, client = d.at[lane], lane in d.clients
     d.put(drawsvg.Line(x, _HEAD - 12, x, d.foot, class_="life"))
-    told = f"process {lane}" if client and lane.isdecimal() else lane
-    name = writable(told if len(told) <= _NAME_LONGEST else f"{told[: _NAME_LONGEST - 1]}…")
+    label = f"process {lane}" if client and lane.isdecimal() else lane
+    name = writable(label if len(label) <= _NAME_LONGEST else f"{label[: _NAME_LONGEST - 1]}…")
     half = max(_width(name) / 2 + 12, 46)
     kind = "client" if client else "server"
     d.put(drawsvg.Rectangle(x - half, 12, 2 * half, 28, rx=6 if client else 0, class_=kind))

@@ -110,9 +110,9 @@ def end_of_log(sends: Series, reads: Series, scale: Scale) -> Floats:
     Acknowledgements tell it, and also tell when a log was cut back. Where nobody recorded the
     senders, what was read tells at least how far it reached.
     """
-    told = sends if len(sends.at) else reads
+    longest = sends if len(sends.at) else reads
     last = np.full(BINS, -1, np.int64)
-    np.maximum.at(last, scale.bins(told.at), told.offset + 1)
+    np.maximum.at(last, scale.bins(longest.at), longest.offset + 1)
     if not len(sends.at):
         last = np.maximum.accumulate(last)
     return _carried(np.where(last >= 0, last, np.nan))
@@ -129,11 +129,11 @@ def thinned(series: Series, scale: Scale) -> Steps:
     """A curve of steps in which each bin keeps its first, last, lowest and highest value."""
     if len(series.at) <= 2 * BINS:
         return Steps(series.at, series.offset)
-    bins, place = scale.bins(series.at), np.arange(len(series.at))
-    by_value = np.lexsort((place, series.offset, bins))
+    bins, index = scale.bins(series.at), np.arange(len(series.at))
+    by_value = np.lexsort((index, series.offset, bins))
     edge = firsts(bins)
     last = np.r_[edge[1:], True]
-    keep = [place[edge], place[last], by_value[edge], by_value[last]]
+    keep = [index[edge], index[last], by_value[edge], by_value[last]]
     chosen = np.unique(np.concatenate(keep))
     return Steps(series.at[chosen], series.offset[chosen])
 

@@ -87,7 +87,7 @@ def _variable(found: re.Match[str]) -> str:
 
 def _annotate(root: Tree.Element, notes: Mapping[str, tuple[str, str]]) -> None:
     for parent in list(root.iter()):
-        for place, child in enumerate(list(parent)):
+        for index, child in enumerate(list(parent)):
             note = notes.get(child.get("id", ""))
             if note is None:
                 continue
@@ -98,7 +98,7 @@ def _annotate(root: Tree.Element, notes: Mapping[str, tuple[str, str]]) -> None:
             if href:
                 link = Tree.Element(f"{{{_SVG}}}a", {"href": href, "tabindex": "-1"})
                 link.append(child)
-                parent[place] = link
+                parent[index] = link
 
 
 def _privatise(root: Tree.Element, prefix: str) -> None:

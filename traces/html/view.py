@@ -160,8 +160,8 @@ def configuration(meta: Meta) -> list[tuple[str, list[SharedSettings]]]:
 def _alike(named: Mapping[str, Any]) -> list[SharedSettings]:
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name, settings in named.items():
-        told = asdict(settings).items()
-        values = tuple((key, _spoken(value)) for key, value in told if value is not None)
+        items = asdict(settings).items()
+        values = tuple((key, _spoken(value)) for key, value in items if value is not None)
         groups.setdefault(values, []).append(name)
     return [SharedSettings(tuple(names), values) for values, names in groups.items()]
 

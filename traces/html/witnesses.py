@@ -77,7 +77,7 @@ def _witnesses(
         events = tuple(event(run, row) for row in raw)
         clause, subject = clause_of(number)
         id = f"{run_id}-{verdict.check}-{n}"
-        times = clock.told_apart(instants(events)) if clock.comparable else {}
+        times = clock.distinct(instants(events)) if clock.comparable else {}
         label = f"Sequence diagram of witness {n} of {verdict.check}, told as a table below it"
         svg = draw(events, times, id, label) if n <= DRAWN else None
         allowed_by = clause_text(run, clause, subject) if clause > 1 else ""

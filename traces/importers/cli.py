@@ -10,7 +10,7 @@ import orjson
 from rich.console import Console
 
 from traces.importers import otel, verifiable
-from traces.importers.identify import UnknownPlace, identify
+from traces.importers.identify import UnknownIdSource, identify
 from traces.importers.writer import Imported
 from traces.meta import Topic
 from traces.output import Refusal, result, standard_output, write_json
@@ -30,12 +30,12 @@ def import_() -> None:
 
 def _sources(command: Command) -> Command:
     kind = click.Path(exists=True, dir_okay=False, path_type=Path)
-    command = _told(command)
+    command = _json(command)
     command = click.option("--out", required=True, type=_FOLDER, help="The run to make.")(command)
     return click.argument("sources", nargs=-1, required=True, type=kind, metavar="SRC…")(command)
 
 
-_told = result("json", "Write what was made, and what the source cannot tell, to FILE.")
+_json = result("json", "Write what was made, and what the source cannot tell, to FILE.")
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _ACKS = click.option(
     "--acks", type=click.Choice(["0", "1", "all"]), help="What the producers asked for."
@@ -83,12 +83,12 @@ def spans(
     )
 
 
-def _place(ctx: click.Context, option: click.Parameter, place: str | None) -> str | None:
+def _id_source(ctx: click.Context, option: click.Parameter, id_source: str | None) -> str | None:
     try:
-        identify(place)
-    except UnknownPlace as unknown:
+        identify(id_source)
+    except UnknownIdSource as unknown:
         raise click.BadParameter(str(unknown)) from None
-    return place
+    return id_source
 
 
 def _settings(ctx: click.Context, option: click.Parameter, given: Iterable[str]) -> dict[str, Any]:
@@ -118,9 +118,9 @@ def _settings(ctx: click.Context, option: click.Parameter, given: Iterable[str])
 @click.option("--into", type=_FOLDER, help="A run of clients, to which the dumps are added.")
 @click.option(
     "--id",
-    "place",
+    "id_source",
     metavar="PLACE",
-    callback=_place,
+    callback=_id_source,
     help="Where a message has its id: key, value, header:NAME or json:FIELD (of the value). "
     "By default in the header that the recorder adds.",
 )
@@ -133,12 +133,12 @@ def _settings(ctx: click.Context, option: click.Parameter, given: Iterable[str])
     callback=_settings,
     help="A setting of the topics as meta.json names it, such as cleanup_policy=delete.",
 )
-@_told
+@_json
 def segments(
     folders: tuple[Path, ...],
     out: Path | None,
     into: Path | None,
-    place: str | None,
+    id_source: str | None,
     topics: tuple[str, ...],
     settings: dict[str, Any],
     json_file: Path | None,
@@ -153,7 +153,7 @@ def segments(
 
     if (out is None) == (into is None):
         raise click.UsageError("expected --out for a new run, or --into for one that is there")
-    known = SegmentSettings(place, topics, settings)
+    known = SegmentSettings(id_source, topics, settings)
     if into is not None:
         if not (into / "meta.json").is_file():
             raise Refusal(f"{into}: expected the folder of a run, with meta.json")

@@ -11,13 +11,13 @@ Headers = Iterable[tuple[str, bytes | None]]
 Identify = Callable[[bytes | None, bytes | None, Headers], Id | None]
 
 
-class UnknownPlace(ValueError):
+class UnknownIdSource(ValueError):
     """A place that is none of those that an id may have."""
 
 
-def identify(place: str | None) -> Identify:
+def identify(id_source: str | None) -> Identify:
     """How to find the id of a message; by default in the header that the recorder adds."""
-    kind, _, name = (place or f"header:{HEADER}").partition(":")
+    kind, _, name = (id_source or f"header:{HEADER}").partition(":")
     if kind == "key" and not name:
         return lambda key, value, headers: text(key)
     if kind == "value" and not name:
@@ -28,7 +28,7 @@ def identify(place: str | None) -> Identify:
         return lambda key, value, headers: text(dict(headers).get(name))
     if kind == "json" and name:
         return lambda key, value, headers: _field(value, name.split("."))
-    raise UnknownPlace(f"expected key, value, header:NAME or json:FIELD, found {place!r}")
+    raise UnknownIdSource(f"expected key, value, header:NAME or json:FIELD, found {id_source!r}")
 
 
 def _field(value: bytes | None, path: Iterable[str]) -> Id | None:

@@ -229,10 +229,10 @@ def _span(
 
 
 def _operation(attributes: Mapping[str, Any], span: Mapping[str, Any]) -> str:
-    told = _look_up(attributes, "operation")
-    if told is None:
+    value = _look_up(attributes, "operation")
+    if value is None:
         return BY_KIND.get(span.get("kind", 0), "")
-    return OPERATIONS.get(told, "")
+    return OPERATIONS.get(value, "")
 
 
 def _whole(source: SourceFile, value: Any, where: str) -> int | None:
@@ -260,9 +260,9 @@ def _records(
         return None
     record: Line = {"topic": topic}
     for what in ("partition", "offset"):
-        told = _look_up(attributes, what)
-        if told is not None:
-            number = _whole(source, told, f"{where}{NAMES[what][0]}")
+        value = _look_up(attributes, what)
+        if value is not None:
+            number = _whole(source, value, f"{where}{NAMES[what][0]}")
             if number is None:
                 return None
             record[what] = number

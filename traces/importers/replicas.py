@@ -140,8 +140,8 @@ def _broker(root: Path, problems: Problems) -> Broker | None:
 
 
 def _node(disk: MemoryDisk, root: Path) -> int | None:
-    told = read_meta_properties(disk) if META_PROPERTIES in disk.files else {}
-    digits = told.get("node.id") or told.get("broker.id") or ""
+    properties = read_meta_properties(disk) if META_PROPERTIES in disk.files else {}
+    digits = properties.get("node.id") or properties.get("broker.id") or ""
     if not digits:
         ending = re.search(r"(\d+)$", root.name)
         digits = ending[1] if ending else ""

@@ -120,15 +120,15 @@ class _Dump:
                     self._warn(str(unread), 0, "is not read: recovery would remove it")
                 break
         name = self.replica.name
-        told: Line = {"offsets": {name: self.end}, "log_start": {name: self.replica.log_start}}
+        fields: Line = {"offsets": {name: self.end}, "log_start": {name: self.replica.log_start}}
         if self.replica.high_watermark is None:
             of = f"{name} of broker {self.replica.node}"
             self._warn(of, None, "no checkpoint tells its high watermark")
         else:
-            told["high_watermark"] = {name: min(self.replica.high_watermark, self.end)}
+            fields["high_watermark"] = {name: min(self.replica.high_watermark, self.end)}
         if self.epoch != NO_EPOCH:
-            told["leader_epochs"] = {name: self.epoch}
-        yield self._line(told)
+            fields["leader_epochs"] = {name: self.epoch}
+        yield self._line(fields)
 
     def _segment(self, path: Path) -> Generator[Line, None, bool]:
         """The batches of a segment; whether the log goes on behind it."""
@@ -160,11 +160,11 @@ class _Dump:
     def _batch(
         self, path: Path, data: memoryview, position: int, header: BatchHeader, *, whole: bool
     ) -> Iterator[Line]:
-        told: Line = {}
+        fields: Line = {}
         if header.producer_id != NO_PRODUCER:
-            told |= {"producer_id": header.producer_id, "producer_epoch": header.producer_epoch}
+            fields |= {"producer_id": header.producer_id, "producer_epoch": header.producer_epoch}
         if header.is_transactional:
-            told["transactional"] = True
+            fields["transactional"] = True
         try:
             if not whole:
                 raise CorruptBatch("the checksum of a batch does not match its bytes")
@@ -173,8 +173,8 @@ class _Dump:
                 if marker is None:
                     self.imported.skip("control batches that are no markers of transactions")
                     return
-                told["control"] = "commit" if marker.committed else "abort"
-            yield self._line(told | {"records": self._records(data, position, header)})
+                fields["control"] = "commit" if marker.committed else "abort"
+            yield self._line(fields | {"records": self._records(data, position, header)})
         except CorruptBatch as corrupt:
             self._warn(str(path), position, corrupt.why)
             raw = bytes(data[position : position + header.size])
@@ -206,11 +206,11 @@ class _Dump:
     def _record(self, header: BatchHeader, offset: int, timestamp: int) -> Line:
         epoch = None if header.leader_epoch == NO_EPOCH else header.leader_epoch
         stamped = None if timestamp < 0 else timestamp
-        placed: Line = {"topic": self.replica.topic, "partition": self.replica.partition}
-        return placed | {"offset": offset} | _known(timestamp=stamped, epoch=epoch)
+        located: Line = {"topic": self.replica.topic, "partition": self.replica.partition}
+        return located | {"offset": offset} | _known(timestamp=stamped, epoch=epoch)
 
-    def _line(self, told: Line) -> Line:
-        line: Line = {"op": "dump", "outcome": "ok", "replica": self.replica.node, **told}
+    def _line(self, fields: Line) -> Line:
+        line: Line = {"op": "dump", "outcome": "ok", "replica": self.replica.node, **fields}
         if self.replica.topic_id is not None:
             line["topic_ids"] = {self.replica.topic: self.replica.topic_id}
         return line

@@ -88,8 +88,8 @@ def import_verifiable(
         name = _free_name(path, processes)
         clock = "wall" if known.one_clock else f"wall-{name}"
         log = _read(source)
-        told, described = log.described(known)
-        (producers if told == "producer" else consumers)[name] = described
+        role, described = log.described(known)
+        (producers if role == "producer" else consumers)[name] = described
         processes[name] = [{**line, "clock": clock} for line in log.lines(known)]
     problems.raise_any()
     meta = {
@@ -128,8 +128,8 @@ class _Log:
         """The role of the process, and its configuration as far as anybody told."""
         if self.role == "producer":
             return "producer", {} if known.acks is None else {"acks": known.acks}
-        told = {"group": known.group, "isolation": known.isolation}
-        return "consumer", {name: value for name, value in told.items() if value is not None}
+        settings = {"group": known.group, "isolation": known.isolation}
+        return "consumer", {name: value for name, value in settings.items() if value is not None}
 
     def lines(self, known: ToolSettings) -> Iterable[Line]:
         """The calls in the order of the program, without times if its clock stepped back."""
@@ -238,10 +238,10 @@ def _called(log: _Log, event: Mapping[str, Any], *, inside: bool = False) -> Lin
 
     A callback is `inside` the call that it delays, which began when the callback had not run yet.
     """
-    since, told = log.printed, _when(log, event)
-    if told and not inside:
-        log.printed = told["returned_ns"]
-    return told if since is None or not told else {"invoked_ns": since, **told}
+    since, times = log.printed, _when(log, event)
+    if times and not inside:
+        log.printed = times["returned_ns"]
+    return times if since is None or not times else {"invoked_ns": since, **times}
 
 
 def _sent(log: _Log, event: Mapping[str, Any]) -> Line | None:
@@ -307,7 +307,7 @@ def _timed(log: _Log, event: Mapping[str, Any]) -> None:
     _when(log, event)
 
 
-def _placed(log: _Log, part: Any, where: str) -> str | None:
+def _partition_of(log: _Log, part: Any, where: str) -> str | None:
     source = log.source
     if type(part) is not dict:
         source.problem(where, f"expected an object, found {part!r}")
@@ -323,19 +323,19 @@ def _parts(log: _Log, event: Mapping[str, Any], name: str) -> list[tuple[str, di
     listed = log.source.take(event, name, list)
     found: list[tuple[str, dict[str, Any]]] = []
     for i, part in enumerate(cast("list[Any]", listed or [])):
-        place = _placed(log, part, f"{name}[{i}]")
-        if place is not None:
-            found.append((place, cast("dict[str, Any]", part)))
+        partition = _partition_of(log, part, f"{name}[{i}]")
+        if partition is not None:
+            found.append((partition, cast("dict[str, Any]", part)))
     return found
 
 
 def _rebalanced(op: str) -> Any:
-    def told(log: _Log, event: Mapping[str, Any]) -> None:
-        places = [place for place, _ in _parts(log, event, "partitions")]
-        call = {"op": op, "outcome": "ok", "partitions": places}
+    def handler(log: _Log, event: Mapping[str, Any]) -> None:
+        partitions = [partition for partition, _ in _parts(log, event, "partitions")]
+        call = {"op": op, "outcome": "ok", "partitions": partitions}
         log.calls.append({**call, **_called(log, event, inside=True)})
 
-    return told
+    return handler
 
 
 def _record_data(log: _Log, event: Mapping[str, Any]) -> None:
@@ -357,8 +357,8 @@ def _records_consumed(log: _Log, event: Mapping[str, Any]) -> None:
     log.verbose = []
     if not records:
         log.unnamed += count or 0
-        for i, (place, part) in enumerate(_parts(log, event, "partitions")):
-            records += _range(source, place, part, f"partitions[{i}].")
+        for i, (partition, part) in enumerate(_parts(log, event, "partitions")):
+            records += _range(source, partition, part, f"partitions[{i}].")
     if count is not None and records and count != len(records):
         source.problem("count", f"expected {len(records)}, as listed, found {count}")
     if records:
@@ -366,13 +366,13 @@ def _records_consumed(log: _Log, event: Mapping[str, Any]) -> None:
         log.calls.append(call)
 
 
-def _range(source: SourceFile, place: str, part: Mapping[str, Any], where: str) -> list[Line]:
+def _range(source: SourceFile, partition: str, part: Mapping[str, Any], where: str) -> list[Line]:
     """Records without --verbose: their offsets, where the range has no gap, and never their ids."""
     named = [source.take(part, n, int, where) for n in ("count", "minOffset", "maxOffset")]
     if None in named:
         return []
     count, first, last = named
-    topic, _, number = place.rpartition(":")
+    topic, _, number = partition.rpartition(":")
     at: Line = {"topic": topic, "partition": int(number)}
     if count == last - first + 1:
         return [{**at, "offset": offset} for offset in range(first, last + 1)]
@@ -384,10 +384,10 @@ def _offsets_committed(log: _Log, event: Mapping[str, Any]) -> None:
     source = log.source
     success = source.take(event, "success", bool)
     offsets: dict[str, int] = {}
-    for i, (place, part) in enumerate(_parts(log, event, "offsets")):
+    for i, (partition, part) in enumerate(_parts(log, event, "offsets")):
         offset = source.take(part, "offset", int, f"offsets[{i}].")
         if offset is not None:
-            offsets[place] = offset
+            offsets[partition] = offset
     call: Line = {"op": "commit", "outcome": "ok" if success else "info", "offsets": offsets}
     error = source.take_text(event, "error")
     log.calls.append(call | ({"error": error} if error else {}) | _called(log, event))

@@ -100,8 +100,8 @@ def _write(file: Path, process: str, lines: Iterable[Line]) -> int:
     number = 0
     with file.open("wb") as out:
         for number, line in enumerate(lines, 1):
-            placed = {"process": process, "seq": number - 1, **line}
-            out.write(orjson.dumps(placed, option=orjson.OPT_APPEND_NEWLINE))
+            numbered = {"process": process, "seq": number - 1, **line}
+            out.write(orjson.dumps(numbered, option=orjson.OPT_APPEND_NEWLINE))
     return number
 
 

@@ -43,14 +43,14 @@ def extremes(columns: Mapping[str, Ints], names: Names) -> Extremes:
     return found
 
 
-def go_back(told: Extremes, latest: Mapping[str, int]) -> bool:
+def go_back(bounds: Extremes, latest: Mapping[str, int]) -> bool:
     """Whether a piece returned from a call before an earlier piece made one."""
-    return any(lowest < latest.get(clock, NONE) for clock, (lowest, _) in told.items())
+    return any(lowest < latest.get(clock, NONE) for clock, (lowest, _) in bounds.items())
 
 
-def go_on(told: Extremes, latest: dict[str, int]) -> None:
+def go_on(bounds: Extremes, latest: dict[str, int]) -> None:
     """Take a piece for an earlier one."""
-    for clock, (_, made) in told.items():
+    for clock, (_, made) in bounds.items():
         latest[clock] = max(made, latest.get(clock, NONE))
 
 
@@ -71,9 +71,9 @@ def contradicted(call: Mapping[str, Any], latest: dict[str, int]) -> Iterator[tu
         )
 
 
-def lowest_return(told: Extremes, call: Mapping[str, Any]) -> None:
+def lowest_return(bounds: Extremes, call: Mapping[str, Any]) -> None:
     """Note when a call returned."""
     if (returned := call.get("returned_ns")) is not None:
         clock = call.get("clock", "host")
-        lowest, made = told.get(clock, (NEVER, NONE))
-        told[clock] = min(lowest, returned), made
+        lowest, made = bounds.get(clock, (NEVER, NONE))
+        bounds[clock] = min(lowest, returned), made

@@ -10,11 +10,11 @@ from traces.names import Names
 
 
 def counts_of(
-    columns: Mapping[str, Ints], meta: Meta, told: Mapping[str, Mapping[str, int]]
+    columns: Mapping[str, Ints], meta: Meta, numbers: Mapping[str, Mapping[str, int]]
 ) -> dict[str, tuple[int, int]]:
     """How many rows lack what they should have, and how many should have it."""
     names = Names()
-    names.learn(told)
+    names.learn(numbers)
     counted = Evidence()
     counted.add(count(columns), MARKS)
     count_fields(counted, columns, context(meta, names, ()))

@@ -42,32 +42,32 @@ def patches(pieces: Sequence[Summary], whole: bool, load: Load) -> Iterator[tupl
     `whole` says that the file tells of every end that was asked for.
     """
     open_state = Txn.ABORTED if whole else Txn.UNKNOWN
-    mine = [told for told in pieces if told.txns[1] != NONE]
+    mine = [summary for summary in pieces if summary.txns[1] != NONE]
     shared = _shared(mine, load)
     ends, mixed = _ends(mine, shared, load)
-    for told in mine:
-        low, high = told.txns
+    for summary in mine:
+        low, high = summary.txns
         here = {int(txn) for txn in shared[(shared >= low) & (shared <= high)]}
         known = {txn: ends[txn] for txn in here if txn in ends}
-        unended = {*here, *(told.open if whole else ())} - set(known)
+        unended = {*here, *(summary.open if whole else ())} - set(known)
         patch = Patch(
             known | dict.fromkeys(unended, (open_state, NONE, NONE)),
             tuple(sorted(here & mixed)),
         )
         if patch:
-            yield told, patch
+            yield summary, patch
 
 
 def _shared(pieces: Sequence[Summary], load: Load) -> Ints:
     """Transactions that have rows in more than one piece."""
-    ranges = np.array([told.txns for told in pieces], np.int64).reshape(-1, 2)
+    ranges = np.array([summary.txns for summary in pieces], np.int64).reshape(-1, 2)
     found: list[Ints] = []
-    for n, told in enumerate(pieces):
+    for n, summary in enumerate(pieces):
         others = np.delete(ranges, n, axis=0)
-        low, high = told.txns
+        low, high = summary.txns
         meets = others[(others[:, 0] <= high) & (others[:, 1] >= low)]
         if len(meets):
-            txns = np.unique(load(told, ("txn",))["txn"]).astype(np.int64)
+            txns = np.unique(load(summary, ("txn",))["txn"]).astype(np.int64)
             reach = [(txns >= low) & (txns <= high) for low, high in meets]
             found.append(txns[(txns >= 0) & np.any(reach, axis=0)])
     txns, counts = np.unique(np.concatenate(found or [np.empty(0, np.int64)]), return_counts=True)
@@ -78,11 +78,11 @@ def _ends(pieces: Sequence[Summary], shared: Ints, load: Load) -> tuple[Ends, se
     """How the shared transactions ended, and which of them both send and read."""
     ends: Ends = {}
     sent, read = set[int](), set[int]()
-    for told in pieces:
-        low, high = told.txns
+    for summary in pieces:
+        low, high = summary.txns
         if not np.any((shared >= low) & (shared <= high)):
             continue
-        columns: Mapping[str, Ints] = load(told, _COLUMNS)
+        columns: Mapping[str, Ints] = load(summary, _COLUMNS)
         add_ends(ends, columns, shared)
         sends, reads = sends_and_reads(columns)
         sent |= set(np.intersect1d(columns["txn"][sends], shared).tolist())

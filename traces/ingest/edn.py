@@ -157,8 +157,10 @@ class _Reader:
         if len(self._stack) > 1:
             left = self._stack[-1]
             what = _CLOSES.get(left.bracket)
-            told = f"expected {what}" if what else f"expected a value after {left.bracket}"
-            raise NotEdn(left.line, f"{told}, found the end of the file: what follows is missing")
+            expected = f"expected {what}" if what else f"expected a value after {left.bracket}"
+            raise NotEdn(
+                left.line, f"{expected}, found the end of the file: what follows is missing"
+            )
 
     def _top(self) -> int:
         """How much is open around a form: itself in nothing, or in the outermost vector."""
@@ -176,8 +178,8 @@ class _Reader:
         left = self._stack.pop()
         if _CLOSES.get(left.bracket) != bracket:
             wanted = _CLOSES.get(left.bracket)
-            told = f", expected {wanted} for line {left.line}" if wanted else ""
-            raise NotEdn(self.line, f"unexpected {bracket}{told}")
+            expected = f", expected {wanted} for line {left.line}" if wanted else ""
+            raise NotEdn(self.line, f"unexpected {bracket}{expected}")
         if not self._stack:
             raise NotEdn(self.line, f"unexpected {bracket}")
         outermost = self.split and len(self._stack) == 1 and bracket in "])"

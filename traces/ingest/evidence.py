@@ -130,9 +130,9 @@ MARKED: Mapping[str, str] = {
     "acked": "answered",
     "numbered": "numbers",
     "static": "static",
-    "placed_poll": "places",
-    "placed_mark": "places",
-    "placed_start": "places",
+    "placed_poll": "nodes",
+    "placed_mark": "nodes",
+    "placed_start": "nodes",
     "watched_poll": "watches",
     "watching": "watches",
     "starting": "starts",
@@ -143,7 +143,7 @@ TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
     "numbers": lambda c: calls(c, Op.SEND) & ((c["pid"] != NONE) | (c["pepoch"] != NONE)),
     "static": lambda c: calls(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
-    "places": lambda c: calls(c, Op.POLL, Op.MARK, Op.LOG_START) & (c["node"] != NONE),
+    "nodes": lambda c: calls(c, Op.POLL, Op.MARK, Op.LOG_START) & (c["node"] != NONE),
     "watches": lambda c: calls(c, Op.MARK),
     "starts": lambda c: calls(c, Op.LOG_START),
     "stability": lambda c: calls(c, Op.LAST_STABLE),
@@ -284,13 +284,13 @@ def _reports(columns: IntColumns) -> dict[str, Ints]:
 
     A call may also say that nothing was reported, of any partition.
     """
-    told = {
+    reports = {
         "high_watermark": Op.MARK,
         "log_start": Op.LOG_START,
         "last_stable": Op.LAST_STABLE,
     }
     out: dict[str, Ints] = {}
-    for name, op in told.items():
+    for name, op in reports.items():
         there = columns["op"] == op
         out[name] = np.full(len(there), NONE)
         if not there.any():

@@ -86,27 +86,27 @@ def uncollected() -> Generator[None]:
 def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
     """The rows of a piece, of which all lines are as they should be."""
     piece, reader = lines.piece, Reader(names, name, meta.producer(name).partitioner)
-    told = Summary(piece, name)
+    summary = Summary(piece, name)
     for number, call in lines:
         if not reader.calls:
-            told.first_line, told.first_seq = number, call["seq"]
-            reader.seq = -1 if not piece.start else told.first_seq - 1
+            summary.first_line, summary.first_seq = number, call["seq"]
+            reader.seq = -1 if not piece.start else summary.first_seq - 1
         reader.line = number
         reader.add(call)
     alone = not piece.start and lines.piece.final
     columns = mark_mixed(reader.finish(lines.torn != "", alone))
     if goes_back(columns):
         raise Malformed("returned_ns")
-    told.lines, told.last, told.torn = lines.count, lines.last, lines.torn
-    told.calls, told.last_seq = reader.calls, reader.seq if reader.calls else NONE
-    told.gaps, told.gap_line = reader.gaps, reader.gap_line
-    told.ended = reader.last_op in (Op.CLOSE, Op.CRASH)
-    told.vague_end = reader.vague_end
-    told.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
-    told.open = [] if alone else told.open  # the reader knew what became of them
-    told.names, told.clocks = names.told(), extremes(columns, names)
-    told.counts = counts_of(columns, meta, told.names)
-    return Read(told, columns, reader.extra, names.ids)
+    summary.lines, summary.last, summary.torn = lines.count, lines.last, lines.torn
+    summary.calls, summary.last_seq = reader.calls, reader.seq if reader.calls else NONE
+    summary.gaps, summary.gap_line = reader.gaps, reader.gap_line
+    summary.ended = reader.last_op in (Op.CLOSE, Op.CRASH)
+    summary.vague_end = reader.vague_end
+    summary.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
+    summary.open = [] if alone else summary.open  # the reader knew what became of them
+    summary.names, summary.clocks = names.met(), extremes(columns, names)
+    summary.counts = counts_of(columns, meta, summary.names)
+    return Read(summary, columns, reader.extra, names.ids)
 
 
 def diagnose(
@@ -122,26 +122,28 @@ def diagnose(
     `seq` is the highest place of the lines before this piece, `latest` when the last of their
     calls was made, by clock.
     """
-    told, times = Summary(piece, name), dict(latest or {})
+    summary, times = Summary(piece, name), dict(latest or {})
     for lines in readers(path, piece, size):
         if lines.piece.start == piece.start:
             for number, call in lines:
                 found = _found(call, name)
                 if not found:
-                    found = list(_misplaced(call, name, seq))
+                    found = list(_disordered(call, name, seq))
                     if not found:  # the times of a call that is elsewhere say nothing here
                         found = list(contradicted(call, times))
-                        lowest_return(told.clocks, call)
-                    lowest = told.first_seq if told.calls else call["seq"]
-                    told.first_seq = min(lowest, call["seq"])
-                    seq = told.last_seq = max(seq, call["seq"])
-                    told.calls += 1
-                told.wrong += len(found)
-                told.problems += [(number, *one) for one in found][: SHOWN - len(told.problems)]
-            told.lines = lines.count
+                        lowest_return(summary.clocks, call)
+                    lowest = summary.first_seq if summary.calls else call["seq"]
+                    summary.first_seq = min(lowest, call["seq"])
+                    seq = summary.last_seq = max(seq, call["seq"])
+                    summary.calls += 1
+                summary.wrong += len(found)
+                summary.problems += [(number, *one) for one in found][
+                    : SHOWN - len(summary.problems)
+                ]
+            summary.lines = lines.count
     for clock, made in times.items():
-        told.clocks[clock] = told.clocks.get(clock, (NEVER, NONE))[0], made
-    return told
+        summary.clocks[clock] = summary.clocks.get(clock, (NEVER, NONE))[0], made
+    return summary
 
 
 def _found(call: Any, name: str) -> list[tuple[str, str]]:
@@ -164,7 +166,7 @@ def _stumbled(call: dict[str, Any], name: str) -> Iterator[tuple[str, str]]:
         yield "", f"cannot be read: {error}"
 
 
-def _misplaced(call: dict[str, Any], name: str, seq: int) -> Iterator[tuple[str, str]]:
+def _disordered(call: dict[str, Any], name: str, seq: int) -> Iterator[tuple[str, str]]:
     if call["process"] != name:
         yield "process", f"expected {name!r} as on the first line, found {shown(call['process'])}"
     if call["seq"] <= seq:
@@ -192,25 +194,25 @@ def together(pieces: Iterable[Summary], again: Again, problems: Problems) -> Pro
     above, seq, latest = 0, -1, dict[str, int]()
     file: ProcessFile | None = None
     last, torn, gap = 0, "", 0
-    for told in pieces:
-        file = file or ProcessFile(told.process, told.piece.file, 0, True, 0)
-        if told.calls and (told.first_seq <= seq or go_back(told.clocks, latest)):
-            told = again(told.piece, seq, latest)
-        go_on(told.clocks, latest)
-        for line, where, message in told.problems:
+    for summary in pieces:
+        file = file or ProcessFile(summary.process, summary.piece.file, 0, True, 0)
+        if summary.calls and (summary.first_seq <= seq or go_back(summary.clocks, latest)):
+            summary = again(summary.piece, seq, latest)
+        go_on(summary.clocks, latest)
+        for line, where, message in summary.problems:
             problems.add(file.file, above + line, where, message)
-        problems.count += told.wrong - len(told.problems)
-        if told.calls:
-            before = told.first_seq - seq - 1 if told.piece.start else 0
-            if not file.gaps and (before or told.gaps):
-                gap = above + (told.first_line if before else told.gap_line)
-            file.gaps += before + told.gaps
-            file.calls += told.calls
-            file.cut, seq = not told.ended, told.last_seq
-        file.vague_end |= told.vague_end
-        last = above + told.last if told.last else last
-        torn = torn or told.torn
-        above += told.lines
+        problems.count += summary.wrong - len(summary.problems)
+        if summary.calls:
+            before = summary.first_seq - seq - 1 if summary.piece.start else 0
+            if not file.gaps and (before or summary.gaps):
+                gap = above + (summary.first_line if before else summary.gap_line)
+            file.gaps += before + summary.gaps
+            file.calls += summary.calls
+            file.cut, seq = not summary.ended, summary.last_seq
+        file.vague_end |= summary.vague_end
+        last = above + summary.last if summary.last else last
+        torn = torn or summary.torn
+        above += summary.lines
     assert file is not None
     file.torn = torn != ""
     file.warnings = list(_warnings(file, last, torn, gap))

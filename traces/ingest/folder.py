@@ -109,31 +109,31 @@ class Ops:
             process = [one.summary.process] * len(one.extra)
             extra = pa.table([process, *zip(*one.extra, strict=True)], schema=_EXTRA)
             write_parquet(self._extra(piece), extra)
-        told = {"state": state, "sizes": self._sizes(piece), "told": one.summary.as_json()}
-        write_whole(self._account(piece), orjson.dumps(told))
+        account = {"state": state, "sizes": self._sizes(piece), "summary": one.summary.as_json()}
+        write_whole(self._account(piece), orjson.dumps(account))
 
-    def told(self, piece: Piece, state: Mapping[str, Any]) -> Summary | None:
+    def summary(self, piece: Piece, state: Mapping[str, Any]) -> Summary | None:
         """What a piece says, if it was read from a file in this state and its rows are there."""
         try:
             found = orjson.loads(self._account(piece).read_bytes())
-            told = Summary.from_json(found["told"])
+            summary = Summary.from_json(found["summary"])
             there = self._sizes(piece) == found["sizes"]
-            if found["state"] == state and there and told.piece.end == piece.end:
-                return told
+            if found["state"] == state and there and summary.piece.end == piece.end:
+                return summary
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
             pass
         return None
 
-    def load(self, told: Summary, names: Sequence[str] | None = None) -> MutableColumns:
+    def load(self, summary: Summary, names: Sequence[str] | None = None) -> MutableColumns:
         """The rows of a piece as they were read."""
         wanted = None if names is None else list(names)
-        with pq.ParquetFile(self._raw(told.piece)) as file:
+        with pq.ParquetFile(self._raw(summary.piece)) as file:
             rows = file.read(columns=wanted, use_threads=False)
         return {name: rows[name].to_numpy() for name in rows.column_names if name != "run"}
 
-    def save(self, told: Summary, columns: MutableColumns | None, kind: str = "") -> None:
+    def save(self, summary: Summary, columns: MutableColumns | None, kind: str = "") -> None:
         """Put rows in place of those that were read, if any; with a kind, beside them."""
-        part, aside = self.part(told.piece, kind), self._aside(told.piece)
+        part, aside = self.part(summary.piece, kind), self._aside(summary.piece)
         if not kind and columns is None:
             if aside.exists():
                 aside.replace(part)
@@ -173,10 +173,10 @@ class Ops:
 
     def seeds(self, new: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """The names that were known before anything was read: those of the first time, if any."""
-        place = self.path / "_names.json"
-        if not place.exists():
-            write_whole(place, orjson.dumps(new))
-        return orjson.loads(place.read_bytes())
+        path = self.path / "_names.json"
+        if not path.exists():
+            write_whole(path, orjson.dumps(new))
+        return orjson.loads(path.read_bytes())
 
     def ids(self, numbers: set[int]) -> Iterator[tuple[int, str | int]]:
         """The ids behind these numbers; one that is found twice is told twice."""
@@ -206,21 +206,21 @@ def stem(piece: Piece) -> str:
     return f"{plain[:80]}-{unlike}-{piece.start:015}"
 
 
-def write_parquet(place: Path, rows: Any) -> None:
+def write_parquet(path: Path, rows: Any) -> None:
     """Write a Parquet file beside its place and move it there."""
-    with _written_beside(place) as there:
+    with _written_beside(path) as there:
         writing = _WRITING if rows.schema == OPS else {"compression": "zstd"}
         pq.write_table(rows, there, **writing)
 
 
 @contextmanager
-def _written_beside(place: Path) -> Generator[Path]:
-    there = place.with_name(f".{place.name}.{uuid4().hex}")
+def _written_beside(path: Path) -> Generator[Path]:
+    there = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         yield there
         with there.open("rb") as written:
             os.fsync(written.fileno())
-        there.replace(place)
+        there.replace(path)
     finally:
         there.unlink(missing_ok=True)
 

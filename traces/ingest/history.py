@@ -199,10 +199,10 @@ class _History:
     def _flush(self) -> None:
         """Rows become columns; a call that goes on counts its rows on."""
         columns = self._rows.columns()
-        call, place = self._at
+        call, index = self._at
         if len(columns["seq"]):
             goes_on = columns["seq"] == call
-            columns["idx"][goes_on] += place + 1
+            columns["idx"][goes_on] += index + 1
             self._at = int(columns["seq"][-1]), int(columns["idx"][-1])
         self._chunks.append(columns)
         self._rows = RowBuilder(self.names)
@@ -302,8 +302,8 @@ class _History:
             (":hw", Op.MARK),
             (":log-start-offsets", Op.EARLIEST),
         ):
-            told: _Map = closed.get(name) or {}
-            self._put(op, [(k, {"offset": offset}) for k, offset in told.items()], fields)
+            offsets: _Map = closed.get(name) or {}
+            self._put(op, [(k, {"offset": offset}) for k, offset in offsets.items()], fields)
         assigned: list[Any] = closed.get(":assigned") or []
         self._put(Op.ASSIGNED, [(k, {}) for k in assigned], fields)
 

@@ -53,7 +53,7 @@ class PieceReader:
 
     def __call__(self, job: Job) -> None:
         def wanted(piece: Piece) -> bool:
-            return self.ops.told(piece, job.state) is None
+            return self.ops.summary(piece, job.state) is None
 
         path = self.folder / job.piece.file
         for one in read(path, job.piece, self.size, job.process, self.meta, self.names, wanted):
@@ -77,16 +77,19 @@ def ingest(
     if (done := _finished(out, state)) is not None:
         return done
     (out / RUN).unlink(missing_ok=True)
-    todo = [job for job in jobs if _told(ops, job, size) is None]
+    todo = [job for job in jobs if _summaries(ops, job, size) is None]
     tick(len(jobs) - len(todo), len(jobs))
     work = PieceReader(folder, ops, of.meta, names, size)
     for n, _ in enumerate(map(work, todo), len(jobs) - len(todo) + 1):
         tick(n, len(jobs))
-    told = [one for job in jobs for one in _told(ops, job, size) or ()]
-    files = files_of(of, told, size)
-    whole = Whole(of.meta, names, files, told, ops, map)
+    summaries = [one for job in jobs for one in _summaries(ops, job, size) or ()]
+    files = files_of(of, summaries, size)
+    whole = Whole(of.meta, names, files, summaries, ops, map)
     whole.settle()
-    ops.sweep((one.piece for one in told), ((one.piece, "placed") for one in told if one.unplaced))
+    ops.sweep(
+        (one.piece for one in summaries),
+        ((one.piece, "placed") for one in summaries if one.of_unknown_partition),
+    )
     write_whole(out / "_run" / "meta.json", (folder / "meta.json").read_bytes())
     return _finish(ops, run_of(folder, whole), state)
 
@@ -147,18 +150,18 @@ def _jobs(of: RunFolder, besides: str, size: int) -> list[Job]:
     ]
 
 
-def _told(ops: Ops, job: Job, size: int) -> list[Summary] | None:
+def _summaries(ops: Ops, job: Job, size: int) -> list[Summary] | None:
     """What the pieces of a job say, if all were read: a compressed file has several."""
     if not job.piece.file.endswith(".gz"):
-        told = ops.told(job.piece, job.state)
-        return None if told is None else [told]
+        summary = ops.summary(job.piece, job.state)
+        return None if summary is None else [summary]
     several: list[Summary] = []
     while not several or not several[-1].piece.final:
         start = len(several) * size
-        told = ops.told(Piece(job.piece.file, start, start + size), job.state)
-        if told is None:
+        summary = ops.summary(Piece(job.piece.file, start, start + size), job.state)
+        if summary is None:
             return None
-        several.append(told)
+        several.append(summary)
     return several
 
 
@@ -180,7 +183,7 @@ def _finished(out: Path, state: str) -> Run | None:
 
 def _finish(ops: Ops, run: Run, state: str) -> Run:
     """Write down what the checks need beside the rows."""
-    told: dict[str, Any] = {
+    account: dict[str, Any] = {
         "state": state,
         "reader": reader(),
         "source": str(run.path.absolute()),
@@ -191,10 +194,10 @@ def _finish(ops: Ops, run: Run, state: str) -> Run:
         "counts": run.evidence.counts,
         "warnings": [attrs.asdict(warning) for warning in run.warnings],
         "files": list(run.names.files.items()),
-        "names": run.names.told(),
+        "names": run.names.met(),
         "context": attrs.asdict(run.context, value_serializer=_plain),
     }
-    write_whole(ops.path / RUN, orjson.dumps(told))
+    write_whole(ops.path / RUN, orjson.dumps(account))
     return load(ops.path)
 
 
@@ -202,12 +205,12 @@ def _plain(_: Any, __: Any, value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _context(told: Mapping[str, Any]) -> Context:
-    return Context(**{name: _setting(value) for name, value in told.items()})
+def _context(settings: Mapping[str, Any]) -> Context:
+    return Context(**{name: _setting(value) for name, value in settings.items()})
 
 
 def _setting(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    told = cast("dict[str, Any]", value)
-    return Setting(*(np.array(told[name], np.int64) for name in ("numbers", "values")))
+    setting = cast("dict[str, Any]", value)
+    return Setting(*(np.array(setting[name], np.int64) for name in ("numbers", "values")))

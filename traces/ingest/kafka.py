@@ -43,13 +43,17 @@ class KafkaTopic:
         given = {"bootstrap.servers": self.bootstrap, "group.id": group, **self.settings}
         self._consumer = self._kafka.Consumer({**given, **_SETTINGS})
         self._known = self._partitions()
-        self._consumer.assign([self._place(partition, offsets) for partition in self._known])
+        self._consumer.assign(
+            [self._topic_partition(partition, offsets) for partition in self._known]
+        )
         return self._known
 
     def read(self) -> list[Message]:
         """The next messages, in the order of each partition; none if nothing came for a while."""
         if monotonic() - self._asked > REFRESH_S and (new := self._partitions() - self._known):
-            self._consumer.incremental_assign([self._place(partition, {}) for partition in new])
+            self._consumer.incremental_assign(
+                [self._topic_partition(partition, {}) for partition in new]
+            )
             self._known |= new
         found = self._consumer.consume(AT_ONCE, SECONDS)
         return [self._message(one) for one in found]
@@ -62,14 +66,14 @@ class KafkaTopic:
     def _partitions(self) -> set[int]:
         self._asked = monotonic()
         try:
-            told = self._consumer.list_topics(self.name, timeout=PATIENCE_S).topics[self.name]
+            metadata = self._consumer.list_topics(self.name, timeout=PATIENCE_S).topics[self.name]
         except self._kafka.KafkaException as error:
             raise self._bad(error.args[0].str()) from error
-        if told.error is not None:
-            raise self._bad(told.error.str())
-        return set(told.partitions)
+        if metadata.error is not None:
+            raise self._bad(metadata.error.str())
+        return set(metadata.partitions)
 
-    def _place(self, partition: int, offsets: Mapping[int, int]) -> Any:
+    def _topic_partition(self, partition: int, offsets: Mapping[int, int]) -> Any:
         begin = offsets.get(partition, self._kafka.OFFSET_BEGINNING)
         return self._kafka.TopicPartition(self.name, partition, begin)
 

@@ -42,7 +42,7 @@ class Of:
         return self.context.append_time[self.columns["topic"]] == 1
 
     @property
-    def placed(self) -> Bools:
+    def has_partition(self) -> Bools:
         """Rows of producers whose partitioner is known."""
         return self.context.partitioner[self.columns["process"]] != NONE
 
@@ -50,8 +50,8 @@ class Of:
     def sequenced(self) -> Bools:
         """Dumped records of idempotent producers: what tells one of the three tells all."""
         known = [self.columns[name] != NONE for name in ("pid", "pepoch", "sequence")]
-        told = self.columns["flags"] & Flag.NO_PRODUCER == 0
-        return self.calls(Op.DUMP) & told & (known[0] | known[1] | known[2])
+        has_producer = self.columns["flags"] & Flag.NO_PRODUCER == 0
+        return self.calls(Op.DUMP) & has_producer & (known[0] | known[1] | known[2])
 
     @property
     def ok(self) -> Bools:
@@ -87,7 +87,10 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
     "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
     "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone", "inv")),
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
-    "keyed": (lambda of: of.calls(Op.SEND) & of.placed & of.ok, ("key", "partition", "partitions")),
+    "keyed": (
+        lambda of: of.calls(Op.SEND) & of.has_partition & of.ok,
+        ("key", "partition", "partitions"),
+    ),
 }
 
 
@@ -95,8 +98,8 @@ def count_fields(evidence: Evidence, columns: IntColumns, context: Context) -> N
     """Count what is absent; counts of several pieces of a trace add up."""
     valued = (columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED)) != 0
     sizes = np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
-    told = {"tombstone": np.where(valued, 1, NONE), "partitions": sizes}
-    of = Of({**columns, **told}, context)
+    derived = {"tombstone": np.where(valued, 1, NONE), "partitions": sizes}
+    of = Of({**columns, **derived}, context)
     for kind, (which, names) in FIELDS.items():
         chosen = which(of)
         total = int(np.count_nonzero(chosen))
@@ -171,12 +174,12 @@ def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, m
     Also whether all that was sent to a compacted topic is here: what is not known may have
     replaced what is gone.
     """
-    seen = _placed(columns) | {
+    seen = _partitions(columns) | {
         (names.topics.number(name), partition)
         for name, topic in meta.topics.items()
         for partition in range(topic.partitions or 0)
     }
-    if "complete" in evidence.missing and seen - _placed(columns, Op.DUMP_END):
+    if "complete" in evidence.missing and seen - _partitions(columns, Op.DUMP_END):
         evidence.missing["log.whole"] = evidence.missing["complete"]
     compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
     nameless = max(evidence.counts.get(f"send.{name}", (0, 0))[0] for name in ("topic", "id"))
@@ -192,7 +195,7 @@ def _processes(columns: IntColumns, *ops: Op) -> set[int]:
     return set(columns["process"][calls(columns, *ops)].tolist())
 
 
-def _placed(columns: IntColumns, *ops: Op) -> set[tuple[int, ...]]:
+def _partitions(columns: IntColumns, *ops: Op) -> set[tuple[int, ...]]:
     return {part[2:] for part in _parts(columns, *(ops or tuple(Op)))}
 
 
@@ -202,25 +205,25 @@ def _parts(columns: IntColumns, *ops: Op) -> set[tuple[int, ...]]:
     return {tuple(row) for row in found.tolist()}
 
 
-def newest_lives(evidence: Evidence, told: IntColumns, names: Names) -> dict[int, int]:
+def newest_lives(evidence: Evidence, digest: IntColumns, names: Names) -> dict[int, int]:
     """Of topics that were deleted and made again, the life that was spoken of last.
 
     A row that does not tell its topic's id may be of any of them. `told` is a run's digest.
     """
-    topic, life = told["topic"], told["topic_id"]
+    topic, life = digest["topic"], digest["topic_id"]
     pairs = np.unique(np.stack([topic, life], axis=1)[life != NONE], axis=0)
     remade, lives = np.unique(pairs[:, 0], return_counts=True)
     newest: dict[int, int] = {}
     for one in remade[lives > 1].tolist():
         mine = topic == one
-        vague = int(told["rows"][mine & (life == NONE)].sum())
+        vague = int(digest["rows"][mine & (life == NONE)].sum())
         if vague:
             evidence.missing["lives"] = (
                 f"topic {names.topics.name(one)} was deleted and made again, and "
                 f"{vague} rows do not tell its id (topic_ids)"
             )
         mine_too = pairs[pairs[:, 0] == one, 1].tolist()
-        newest[one] = max(mine_too, key=lambda id: _last(told, mine, id))
+        newest[one] = max(mine_too, key=lambda id: _last(digest, mine, id))
     return newest
 
 
@@ -234,5 +237,5 @@ def tell_lives_apart(columns: dict[str, Ints], newest: Mapping[int, int]) -> Non
     columns["flags"] = flags
 
 
-def _last(told: IntColumns, mine: Bools, life: int) -> tuple[int, int]:
-    return int(told["inv"][mine & (told["topic_id"] == life)].max(initial=NONE)), life
+def _last(digest: IntColumns, mine: Bools, life: int) -> tuple[int, int]:
+    return int(digest["inv"][mine & (digest["topic_id"] == life)].max(initial=NONE)), life

@@ -106,7 +106,7 @@ class Reader:
     extra: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
     _rows: RowBuilder = field(init=False)
     _chunks: list[dict[str, Ints]] = field(factory=list[dict[str, Ints]])
-    _placed: dict[str, tuple[str, int]] = field(factory=dict[str, tuple[str, int]])
+    _topic_partitions: dict[str, tuple[str, int]] = field(factory=dict[str, tuple[str, int]])
     _shapes: dict[tuple[str, ...], _Shape | None] = field(
         factory=dict[tuple[str, ...], _Shape | None]
     )
@@ -255,12 +255,12 @@ class Reader:
         if op in _REPORTING and not REPORTS.keys().isdisjoint(call):
             reported = self._reports(call, fields, topic_ids)
         query = get("query")
-        placed = self._placed_rows(op, get("partitions") or [], get("offsets") or {}, query)
+        named = self._named_rows(op, get("partitions") or [], get("offsets") or {}, query)
         if op is Op.SUBSCRIBE:
-            placed = [{"topic": topic} for topic in _list(get("topics"))]
-        unanswered = op is Op.COMMITTED and "offsets" not in call and bool(placed)
+            named = [{"topic": topic} for topic in _list(get("topics"))]
+        unanswered = op is Op.COMMITTED and "offsets" not in call and bool(named)
         if unanswered:
-            placed = []  # no answer is not the answer that there is none
+            named = []  # no answer is not the answer that there is none
         if op in _LISTING and "partitions" not in call:
             fields = fields | {"flags": (fields["flags"] or 0) | Flag.UNLISTED}
         if op is Op.SCAN and "records" not in call:
@@ -272,11 +272,11 @@ class Reader:
             fields = fields | {"op": Op.DUMP_END.value}
         elif op is Op.LIST_OFFSETS and query in ("earliest", "latest"):
             fields = fields | {"op": Op[query.upper()].value}
-        if placed:
-            rows.call(len(placed), fields)
-            rows.records += _identified(placed, topic_ids)
+        if named:
+            rows.call(len(named), fields)
+            rows.records += _identified(named, topic_ids)
         untold = op is Op.POLL and "records" not in call  # not the same as nothing
-        if not records and not placed and (untold or not reported):
+        if not records and not named and (untold or not reported):
             listed = not _LISTS.isdisjoint(call) and not (fields["flags"] or 0) & Flag.UNLISTED
             flags = fields["flags"] or 0
             rows.call(1, fields | {"flags": flags | Flag.EMPTY * (listed and not unanswered)})
@@ -290,25 +290,25 @@ class Reader:
         An empty map says that the brokers reported none; no map, that nobody knows.
         """
         epochs: dict[str, int] = call.get("leader_epochs") or {}
-        for name, op in REPORTS.items():
-            told: dict[str, int] | None = call.get(name)
-            if told is None:
+        for report, op in REPORTS.items():
+            reported: dict[str, int] | None = call.get(report)
+            if reported is None:
                 continue
-            if not told:
+            if not reported:
                 flags = (fields["flags"] or 0) | Flag.EMPTY
                 self._rows.call(1, fields | {"op": op.value, "flags": flags})
                 self._rows.sent({"topic": None})
             rows: list[Line] = []
-            for place, offset in told.items():
-                topic, partition = self._place(place)
+            for name, offset in reported.items():
+                topic, partition = self._topic_partition(name)
                 row = {"topic": topic, "partition": partition, "offset": offset}
-                rows.append(row | {"epoch": epochs.get(place)})
+                rows.append(row | {"epoch": epochs.get(name)})
             if rows:
                 self._rows.call(len(rows), fields | {"op": op.value})
                 self._rows.records += _identified(rows, topic_ids)
         return any(call.get(name) for name in REPORTS)
 
-    def _placed_rows(
+    def _named_rows(
         self, op: Op, partitions: list[str], offsets: dict[str, int], query: Any
     ) -> list[Line]:
         if op in (Op.SEND, Op.POLL, Op.PROCESS, Op.SUBSCRIBE):
@@ -318,16 +318,16 @@ class Reader:
         return [
             {"topic": topic, "partition": number, "offset": offsets.get(name), "timestamp": asked}
             for name in named
-            for topic, number in (self._place(name),)
+            for topic, number in (self._topic_partition(name),)
         ]
 
-    def _place(self, name: str) -> tuple[str, int]:
-        known = self._placed.get(name)
+    def _topic_partition(self, name: str) -> tuple[str, int]:
+        known = self._topic_partitions.get(name)
         if known is None:
             topic, _, number = name.rpartition(":")
             if not topic or not is_number(number):
                 raise Malformed("partitions")
-            known = self._placed[name] = topic, int(number)
+            known = self._topic_partitions[name] = topic, int(number)
         return known
 
 

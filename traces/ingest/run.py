@@ -188,9 +188,9 @@ def files_of(of: RunFolder, pieces: Sequence[Summary], size: int) -> list[Proces
 
 def _denied(whole: Whole) -> Iterator[Problem]:
     """Rows of partitions that meta.json says are not there."""
-    names, told = whole.names, whole.told
-    there = (told["topic"] != NONE) & (told["partition"] != NONE)
-    columns = [told[name][there] for name in ("process", "topic", "partition")]
+    names, digest = whole.names, whole.digest
+    there = (digest["topic"] != NONE) & (digest["partition"] != NONE)
+    columns = [digest[name][there] for name in ("process", "topic", "partition")]
     for process, topic, partition in np.unique(np.stack(columns), axis=1).T.tolist():
         of = whole.meta.topics.get(names.topics.name(topic))
         if of is not None and of.partitions is not None and partition >= of.partitions:
@@ -201,7 +201,7 @@ def _denied(whole: Whole) -> Iterator[Problem]:
 
 def run_of(folder: Path, whole: Whole) -> Run:
     """What the checks stand on, without the rows; rows that meta.json denies are refused."""
-    names, told = whole.names, whole.told
+    names, digest = whole.names, whole.digest
     if denied := list(_denied(whole)):
         raise BadInput(denied[:SHOWN], len(denied))
     names.files = {names.processes.number(f.name): f.file for f in whole.files}
@@ -214,8 +214,8 @@ def run_of(folder: Path, whole: Whole) -> Run:
         context=context(
             whole.meta,
             names,
-            _processing(told),
-            ended(told),
+            _processing(digest),
+            ended(digest),
             senders_known=not whole.evidence.reasons(SENDERS),
             readers_known=not whole.evidence.reasons(READERS),
             readers_whole=not whole.evidence.reasons(["consumers.whole"]),
@@ -253,9 +253,9 @@ class _Memory:
         factory=dict[tuple[str, int, str], dict[str, Ints]]
     )
 
-    def load(self, told: Summary, names: Sequence[str] | None = None) -> dict[str, Ints]:
-        return dict(self.columns[told.piece.file, told.piece.start, ""])
+    def load(self, summary: Summary, names: Sequence[str] | None = None) -> dict[str, Ints]:
+        return dict(self.columns[summary.piece.file, summary.piece.start, ""])
 
-    def save(self, told: Summary, columns: dict[str, Ints] | None, kind: str = "") -> None:
+    def save(self, summary: Summary, columns: dict[str, Ints] | None, kind: str = "") -> None:
         if columns is not None:
-            self.columns[told.piece.file, told.piece.start, kind] = columns
+            self.columns[summary.piece.file, summary.piece.start, kind] = columns

@@ -62,8 +62,8 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
     if endless := _endless(columns, names):
         evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(endless)}"
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
-        told = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
-        evidence.missing |= {need: why for need, why in told.items() if why}
+        reasons = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
+        evidence.missing |= {need: why for need, why in reasons.items() if why}
 
 
 def _few(names: list[str]) -> str:

@@ -41,10 +41,10 @@ DIGEST = (
 def digest(columns: IntColumns) -> IntColumns:
     """The combinations that these rows hold."""
     lines, which = distinct(*(columns[name] for name in DIGEST))
-    told = {name: lines[:, n] for n, name in enumerate(DIGEST)}
+    values = {name: lines[:, n] for n, name in enumerate(DIGEST)}
     last = np.full(len(lines), NONE)
     np.maximum.at(last, which, columns["inv"])
-    return told | {"inv": last, "rows": np.bincount(which, minlength=len(lines))}
+    return values | {"inv": last, "rows": np.bincount(which, minlength=len(lines))}
 
 
 @define
@@ -71,7 +71,7 @@ class Summary:
     open: list[int] = field(factory=list[int])  # transactions whose end is not here
     undecided: int = 0
     committed_reads: int = 0
-    unplaced: int = 0
+    of_unknown_partition: int = 0
     digest: dict[str, list[int]] = field(factory=dict[str, list[int]])
     counts: Counts = field(factory=dict[str, tuple[int, int]])
     marks: list[str] = field(factory=list[str])
@@ -88,7 +88,7 @@ class Summary:
             self.open = np.setdiff1d(txns, ended).tolist()
         self.undecided = len(undecided(columns))
         self.committed_reads = int(np.count_nonzero(committed_reads(columns)))
-        self.unplaced = int(np.count_nonzero(unplaced(columns)))
+        self.of_unknown_partition = int(np.count_nonzero(of_unknown_partition(columns)))
         self.digest = {name: column.tolist() for name, column in digest(columns).items()}
         self.marks = marks(columns)
 
@@ -102,14 +102,14 @@ class Summary:
         return attrs.asdict(self)
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> "Summary":
+    def from_json(cls, json: Mapping[str, Any]) -> "Summary":
         """What `as_json` wrote."""
-        problems = [(line, where, message) for line, where, message in told["problems"]]
-        counts = {need: (lacking, total) for need, (lacking, total) in told["counts"].items()}
-        clocks = {clock: (low, high) for clock, (low, high) in told["clocks"].items()}
+        problems = [(line, where, message) for line, where, message in json["problems"]]
+        counts = {need: (lacking, total) for need, (lacking, total) in json["counts"].items()}
+        clocks = {clock: (low, high) for clock, (low, high) in json["clocks"].items()}
         kept: dict[str, Any] = {"problems": problems, "counts": counts, "clocks": clocks}
-        kept |= {"piece": Piece(**told["piece"]), "txns": tuple(told["txns"])}
-        return cls(**{**told, **kept})
+        kept |= {"piece": Piece(**json["piece"]), "txns": tuple(json["txns"])}
+        return cls(**{**json, **kept})
 
 
 def committed_reads(columns: IntColumns) -> Any:
@@ -118,7 +118,7 @@ def committed_reads(columns: IntColumns) -> Any:
     return reads & (columns["isolation"] == Isolation.READ_COMMITTED)
 
 
-def unplaced(columns: IntColumns) -> Any:
+def of_unknown_partition(columns: IntColumns) -> Any:
     """Sends whose partition the sender never learnt."""
     lost = (columns["op"] == Op.SEND) & (columns["topic"] >= 0)
     return lost & (columns["partition"] == NONE)
@@ -147,8 +147,8 @@ def distinct(*columns: Ints) -> tuple[Ints, Ints]:
     there = np.zeros(size, bool)
     there[key] = True
     used = np.flatnonzero(there)
-    places = np.cumsum(there) - 1
-    return np.stack([of[used] for of in values], axis=1).reshape(-1, len(columns)), places[key]
+    ranks = np.cumsum(there) - 1
+    return np.stack([of[used] for of in values], axis=1).reshape(-1, len(columns)), ranks[key]
 
 
 def _codes(column: Ints) -> tuple[Ints, Ints]:

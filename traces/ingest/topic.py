@@ -94,31 +94,31 @@ class Intake:
         self.state = self._known()
         sizes = {process.file: process.size for process in self.state.processes.values()}
         for file, size in {**sizes, REJECTED: self.state.rejected_size}.items():
-            if (place := self.run / file).exists() or size:
-                if not place.exists() or place.stat().st_size < size:
-                    raise _bad(place, f"is shorter than {STATE} says: {size} bytes were written")
-                os.truncate(place, size)
-        for place in self.run.glob("*.ndjson"):
-            if place.name not in sizes:  # of a process that was new when the crash came
-                place.unlink()
+            if (path := self.run / file).exists() or size:
+                if not path.exists() or path.stat().st_size < size:
+                    raise _bad(path, f"is shorter than {STATE} says: {size} bytes were written")
+                os.truncate(path, size)
+        for path in self.run.glob("*.ndjson"):
+            if path.name not in sizes:  # of a process that was new when the crash came
+                path.unlink()
 
     def _known(self) -> State:
-        place = self.run / STATE
-        if not place.exists():
+        path = self.run / STATE
+        if not path.exists():
             if strange := next(self.run.glob("*.ndjson"), None):
                 raise _bad(strange, f"was not written from a topic: there is no {STATE} beside it")
             fresh = State(self.topic)
             self._keep(fresh)  # before any line: what stands here from now on is ours
             return fresh
         try:
-            found: dict[str, Any] = orjson.loads(place.read_bytes())
+            found: dict[str, Any] = orjson.loads(path.read_bytes())
             state = State(**found)
             state.offsets = {int(partition): at for partition, at in found["offsets"].items()}
             state.processes = {name: _process(of) for name, of in found["processes"].items()}
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise _bad(place, f"was not written by `highwater ingest --topic` ({error})") from error
+            raise _bad(path, f"was not written by `highwater ingest --topic` ({error})") from error
         if state.topic != self.topic:
-            raise _bad(place, f"is of the topic {state.topic}, not of {self.topic}")
+            raise _bad(path, f"is of the topic {state.topic}, not of {self.topic}")
         return state
 
     def _keep(self, state: State) -> None:
@@ -181,9 +181,9 @@ class Intake:
 
     def _reject(self, message: Message, where: str, why: str) -> None:
         value = message.value
-        told = {"partition": message.partition, "offset": message.offset, "field": where}
+        about = {"partition": message.partition, "offset": message.offset, "field": where}
         text = None if value is None else base64.b64encode(value).decode()
-        line = orjson.dumps(told | {"message": why, "base64": text}) + b"\n"
+        line = orjson.dumps(about | {"message": why, "base64": text}) + b"\n"
         self.state.rejected += 1
         self.state.rejected_size += len(line)
         self._rejected.append(line)
@@ -197,8 +197,8 @@ class Intake:
         if self._meta is not None:
             write_whole(self.run / META, self._meta)
         elif not (self.run / META).exists():
-            told = {"format": 1, "run": self.topic, "source": f"Kafka topic {self.topic}"}
-            write_whole(self.run / META, orjson.dumps(told, option=orjson.OPT_INDENT_2))
+            meta = {"format": 1, "run": self.topic, "source": f"Kafka topic {self.topic}"}
+            write_whole(self.run / META, orjson.dumps(meta, option=orjson.OPT_INDENT_2))
         self._keep(self.state)
         self._lines, self._rejected, self._meta = {}, [], None
 
@@ -236,18 +236,18 @@ def alone(run: Path) -> Generator[None]:
         yield
 
 
-def _process(told: Mapping[str, Any]) -> FileProgress:
-    process = FileProgress(**told)
-    process.waiting = {int(seq): line for seq, line in told["waiting"].items()}
+def _process(json: Mapping[str, Any]) -> FileProgress:
+    process = FileProgress(**json)
+    process.waiting = {int(seq): line for seq, line in json["waiting"].items()}
     return process
 
 
-def _append(place: Path, lines: list[bytes]) -> None:
-    with place.open("ab") as file:
+def _append(path: Path, lines: list[bytes]) -> None:
+    with path.open("ab") as file:
         file.write(b"".join(lines))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _bad(place: Path, message: str) -> BadInput:
-    return BadInput([Problem(str(place), None, "", message)], 1)
+def _bad(path: Path, message: str) -> BadInput:
+    return BadInput([Problem(str(path), None, "", message)], 1)

@@ -30,8 +30,8 @@ def end(ends: Ends, txn: int, op: Op, outcome: Outcome, asked: int, answered: in
 def add_ends(ends: Ends, columns: Mapping[str, Ints], only: Ints) -> None:
     """As `end`, for the calls among these rows that end one of `only` these transactions."""
     rows = np.flatnonzero(calls(columns, *ENDS) & np.isin(columns["txn"], only))
-    told = (columns[name][rows].tolist() for name in ("txn", "op", "outcome", "inv", "ret"))
-    for txn, op, outcome, asked, answered in zip(*told, strict=True):
+    values = (columns[name][rows].tolist() for name in ("txn", "op", "outcome", "inv", "ret"))
+    for txn, op, outcome, asked, answered in zip(*values, strict=True):
         end(ends, txn, Op(op), Outcome(outcome), asked, answered)
 
 

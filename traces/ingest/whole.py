@@ -29,7 +29,7 @@ from traces.ingest.logs import (
 )
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
-from traces.ingest.summary import DIGEST, Counts, Summary, unplaced
+from traces.ingest.summary import DIGEST, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import prove, proved, undecided
 from traces.meta import Meta
 from traces.names import Names
@@ -43,11 +43,11 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 class Store(Protocol):
     """Where the rows of the pieces are."""
 
-    def load(self, told: Summary, names: Sequence[str] | None = None) -> MutableColumns:
+    def load(self, summary: Summary, names: Sequence[str] | None = None) -> MutableColumns:
         """The rows of a piece as they were read; all columns or these."""
         ...
 
-    def save(self, told: Summary, columns: MutableColumns | None, kind: str = "") -> None:
+    def save(self, summary: Summary, columns: MutableColumns | None, kind: str = "") -> None:
         """Put rows in place of those that were read, if any; with a kind, beside them."""
         ...
 
@@ -82,28 +82,28 @@ class Whole:
     store: Store
     map: Map
     evidence: Evidence = field(factory=Evidence)
-    told: MutableColumns = field(factory=dict[str, Ints])
+    digest: MutableColumns = field(factory=dict[str, Ints])
     changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
     unproved: bool = False  # some transactions are decided by who read them alone
 
     def settle(self) -> None:
         """Find out what becomes of all rows, and what is missing."""
-        for told in self.pieces:
-            self.names.learn(told.names)
-        self.told = joined_digests([told.digest for told in self.pieces])
+        for summary in self.pieces:
+            self.names.learn(summary.names)
+        self.digest = joined_digests([summary.digest for summary in self.pieces])
         self._follow_transactions()
         self._prove_transactions()
         self._tell_lives_apart()
-        placed = self._place_sends()
+        copied = self._copy_sends()
         list(self.map(partial(rewrite, self.store), [(t, self._change(t)) for t in self.pieces]))
-        self._weigh(placed)
+        self._weigh(copied)
 
-    def _change(self, told: Summary) -> Change:
-        return self.changes.get(told.piece, Change())
+    def _change(self, summary: Summary) -> Change:
+        return self.changes.get(summary.piece, Change())
 
     def _follow_transactions(self) -> None:
         whole = {file.file: file.whole for file in self.files}
-        by_file = groupby(self.pieces, key=lambda told: told.piece.file)
+        by_file = groupby(self.pieces, key=lambda summary: summary.piece.file)
         work = [(several, whole[file]) for file, group in by_file for several in (list(group),)]
         work = [(several, all_here) for several, all_here in work if len(several) > 1]
         for patched in self.map(partial(patches_of, self.store), work):
@@ -117,53 +117,55 @@ class Whole:
         if not len(sends):
             return
         self.unproved = True
-        readers = [told for told in self.pieces if told.committed_reads]
+        readers = [summary for summary in self.pieces if summary.committed_reads]
         hits = list(self.map(partial(proved_by, self.store, sends), readers))
         hit = sends[np.unique(np.concatenate([*hits, np.empty(0, np.int64)]).astype(np.int64))]
         units = frozenset((process, unit) for process, unit in hit[:, 3:].tolist())
-        for told in self.pieces:
-            number = self.names.processes.number(told.process)
-            if mine := frozenset(u for p, u in units if p == number and told.holds(u)):
-                self.changes[told.piece] = Change(self._change(told).patch, mine)
+        for summary in self.pieces:
+            number = self.names.processes.number(summary.process)
+            if mine := frozenset(u for p, u in units if p == number and summary.holds(u)):
+                self.changes[summary.piece] = Change(self._change(summary).patch, mine)
 
     def _tell_lives_apart(self) -> None:
-        newest = newest_lives(self.evidence, self.told, self.names)
-        for told in self.pieces if newest else ():
-            topics = set(told.digest["topic"])
+        newest = newest_lives(self.evidence, self.digest, self.names)
+        for summary in self.pieces if newest else ():
+            topics = set(summary.digest["topic"])
             mine = {topic: life for topic, life in newest.items() if topic in topics}
-            change = self._change(told)
+            change = self._change(summary)
             if mine:
-                self.changes[told.piece] = Change(change.patch, change.proved, mine)
+                self.changes[summary.piece] = Change(change.patch, change.proved, mine)
 
-    def _place_sends(self) -> list[tuple[Summary, Counts]]:
+    def _copy_sends(self) -> list[tuple[Summary, Counts]]:
         """Copy sends whose partition nobody knows to each that they may have reached."""
-        topics = np.unique(self.told["topic"]).tolist()
-        count = {t: partitions_of(t, self.told, self.meta, self.names) for t in topics if t >= 0}
-        lost = [told for told in self.pieces if told.unplaced]
-        work = [(told, self._change(told)) for told in lost]
-        counts = self.map(partial(place, self.store, self.meta, count), work)
+        topics = np.unique(self.digest["topic"]).tolist()
+        count = {t: partitions_of(t, self.digest, self.meta, self.names) for t in topics if t >= 0}
+        lost = [summary for summary in self.pieces if summary.of_unknown_partition]
+        work = [(summary, self._change(summary)) for summary in lost]
+        counts = self.map(partial(copy_sends, self.store, self.meta, count), work)
         return list(zip(lost, counts, strict=True))
 
-    def _weigh(self, placed: list[tuple[Summary, Counts]]) -> None:
+    def _weigh(self, copied: list[tuple[Summary, Counts]]) -> None:
         """Put into words what is missing."""
         marks: dict[str, set[str]] = {}
-        for told in self.pieces:
-            marks.setdefault(told.process, self._configured(told.process)).update(told.marks)
-        for told, counts in [*((t, t.counts) for t in self.pieces), *placed]:
-            self.evidence.add(counts, marks[told.process])
-        evidence, told, names, meta = self.evidence, self.told, self.names, self.meta
+        for summary in self.pieces:
+            marks.setdefault(summary.process, self._configured(summary.process)).update(
+                summary.marks
+            )
+        for summary, counts in [*((t, t.counts) for t in self.pieces), *copied]:
+            self.evidence.add(counts, marks[summary.process])
+        evidence, digest, names, meta = self.evidence, self.digest, self.names, self.meta
         evidence.settle(unproved=self.unproved)
         evidence.look_for_files(meta, self.files, self._done())
-        look_for_dumps(evidence, told, names, meta, self.files)
-        if len(np.unique(told["clock"])) > 1:
+        look_for_dumps(evidence, digest, names, meta, self.files)
+        if len(np.unique(digest["clock"])) > 1:
             evidence.missing["one_clock"] = "times of several clocks do not compare"
-        look_for_scans(evidence, meta, names, told)
-        look_for_whole_logs(evidence, told, names, meta)
-        look_for_sizes(evidence, meta, names, told)
+        look_for_scans(evidence, meta, names, digest)
+        look_for_whole_logs(evidence, digest, names, meta)
+        look_for_sizes(evidence, meta, names, digest)
 
     def _done(self) -> dict[str, set[int]]:
         """The calls of each process."""
-        process, op = self.told["process"], self.told["op"]
+        process, op = self.digest["process"], self.digest["op"]
         return {
             file.name: set(op[process == self.names.processes.number(file.name)].tolist())
             for file in self.files
@@ -182,7 +184,7 @@ def join_files(
 ) -> list[ProcessFile]:
     """The files of a run; what is wrong with them goes to `problems`."""
     files: list[ProcessFile] = []
-    for _, several in groupby(pieces, key=lambda told: told.piece.file):
+    for _, several in groupby(pieces, key=lambda summary: summary.piece.file):
         mine = list(several)
 
         def again(
@@ -206,33 +208,33 @@ def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> MutableCol
 
 def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Piece, Patch]]:
     """What the pieces of one file tell of each other's transactions."""
-    return [(told.piece, patch) for told, patch in patches(*work, store.load)]
+    return [(summary.piece, patch) for summary, patch in patches(*work, store.load)]
 
 
 def undecided_of(store: Store, work: tuple[Summary, Change]) -> Ints:
     """The records of a piece whose transactions nobody has decided yet."""
-    told, change = work
-    return undecided(change.apply(store.load(told)))
+    summary, change = work
+    return undecided(change.apply(store.load(summary)))
 
 
-def proved_by(store: Store, sends: Ints, told: Summary) -> Ints:
+def proved_by(store: Store, sends: Ints, summary: Summary) -> Ints:
     """Which of these undecided records a piece shows as committed."""
-    return proved(sends, store.load(told, ("topic", "id", "op", "outcome", "isolation")))
+    return proved(sends, store.load(summary, ("topic", "id", "op", "outcome", "isolation")))
 
 
 def rewrite(store: Store, work: tuple[Summary, Change]) -> None:
     """Write the rows of a piece as they turned out to be."""
-    told, change = work
-    store.save(told, change.apply(store.load(told)) if change else None)
+    summary, change = work
+    store.save(summary, change.apply(store.load(summary)) if change else None)
 
 
-def place(
+def copy_sends(
     store: Store, meta: Meta, partitions: Mapping[int, range], work: tuple[Summary, Change]
 ) -> Counts:
     """Put copies of a piece's unplaced sends beside it: one for each partition of their topic."""
-    told, change = work
-    columns = change.apply(store.load(told))
-    rows = np.flatnonzero(unplaced(columns))
+    summary, change = work
+    columns = change.apply(store.load(summary))
+    rows = np.flatnonzero(of_unknown_partition(columns))
     copies = [
         (row, partition)
         for row in rows.tolist()
@@ -242,6 +244,6 @@ def place(
     columns = {name: column[which[:, 0]] for name, column in columns.items()}
     columns["partition"] = narrow("partition", which[:, 1])
     columns["offset"] = np.full(len(which), NONE)  # of a partition that nobody knows
-    columns["flags"] = narrow("flags", columns["flags"] | Flag.UNPLACED)
-    store.save(told, columns, "placed")
-    return counts_of(columns, meta, told.names)
+    columns["flags"] = narrow("flags", columns["flags"] | Flag.UNKNOWN_PARTITION)
+    store.save(summary, columns, "placed")
+    return counts_of(columns, meta, summary.names)

@@ -24,17 +24,17 @@ def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubt
     """What the fingerprints and the order of this table leave open."""
     columns = [from_arrow(batch) for batch in ops.to_batches()]
     sent = list(Summariser(seed)(columns))
-    told = Summaries.of(sent)
-    if len(told.kind(SummaryKind.UNSURE)) > quick.MOST_UNSURE:
+    summaries = Summaries.of(sent)
+    if len(summaries.kind(SummaryKind.UNSURE)) > quick.MOST_UNSURE:
         return Doubts(disorder=set(contexts))
-    unsure = unsure_of(told)
+    unsure = unsure_of(summaries)
     read = list(Summariser(seed, unsure)(columns))
     return Doubts.of(answers(Summaries.of([*sent, *read]), contexts))
 
 
-def unsure_of(told: Summaries) -> Unsure:
+def unsure_of(summaries: Summaries) -> Unsure:
     """The records whose sends nobody answered."""
-    mine = told.kind(SummaryKind.UNSURE)
+    mine = summaries.kind(SummaryKind.UNSURE)
     return Unsure.of(mine["run"], mine["k0"])
 
 
@@ -44,8 +44,8 @@ def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[di
     if left.disorder:
         return local.find(ops, contexts, COVERED)
     found = left.settled()
-    for place, checks in left.places.items():
-        found += _judged(_at(columns, place), "partition", checks, contexts)
+    for doubtful, checks in left.partitions.items():
+        found += _judged(_at(columns, doubtful), "partition", checks, contexts)
     for scope, names, key, keys in (
         ("group", GROUPED, "group", left.groups),
         ("producer", PRODUCED, "tid", left.producers),
@@ -57,9 +57,9 @@ def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[di
     return found
 
 
-def _at(columns: Columns, place: tuple[int, int, int]) -> Columns:
+def _at(columns: Columns, key: tuple[int, int, int]) -> Columns:
     wanted = np.ones(len(columns["op"]), bool)
-    for name, value in zip(("run", "topic", "partition"), place, strict=True):
+    for name, value in zip(("run", "topic", "partition"), key, strict=True):
         wanted &= columns[name] == value
     rows = np.flatnonzero(wanted)
     return {name: column[rows] for name, column in columns.items()}

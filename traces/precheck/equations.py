@@ -23,12 +23,12 @@ class Blocks:
     values: Ints  # three rows: how many, and the halves of the hashes
 
     @classmethod
-    def of(cls, told: Summaries) -> "Blocks":
+    def of(cls, summaries: Summaries) -> "Blocks":
         """Sums of all parts of a file and all blocks."""
-        block, number = np.unique(told["k0"], return_inverse=True)
+        block, number = np.unique(summaries["k0"], return_inverse=True)
         values = np.zeros((3, len(block)), np.int64)
         for row, name in enumerate(("v0", "v1", "v2")):
-            np.add.at(values[row], number, told[name])
+            np.add.at(values[row], number, summaries[name])
         return cls(block, values)
 
     def less(self, *others: "Blocks") -> list[int]:
@@ -49,15 +49,15 @@ _NOTHING = Blocks(np.empty(0, np.int64), np.empty((3, 0), np.int64))
 class Equations:
     """The sides of one partition, and where they do not agree."""
 
-    told: Summaries
+    summaries: Summaries
     context: Context
     _sides: dict[tuple[int, int], Blocks] = field(init=False)
     _seen: list[tuple[int, int, int, int]] = field(init=False)  # id, who, side, offset
 
     def __attrs_post_init__(self) -> None:
-        blocks = self.told.kind(SummaryKind.BLOCK).groups("k1", "k2")
+        blocks = self.summaries.kind(SummaryKind.BLOCK).groups("k1", "k2")
         self._sides = {(side, who): Blocks.of(mine) for (side, who), mine in blocks}
-        seen = self.told.kind(SummaryKind.SEEN)
+        seen = self.summaries.kind(SummaryKind.SEEN)
         columns = (seen[name].tolist() for name in ("k0", "k1", "k2", "v0"))
         self._seen = list(zip(*columns, strict=True))
 
@@ -116,7 +116,7 @@ class Equations:
 
     def _unsure(self) -> Iterator[Doubt]:
         """Records whose sends nobody answered: each read in one place, once by each reader."""
-        sent = self.told.kind(SummaryKind.UNSURE)
+        sent = self.summaries.kind(SummaryKind.UNSURE)
         must: dict[int, bool] = {}
         undone: dict[int, bool] = {}
         flags = (sent[name].tolist() for name in ("k0", "v1", "v2"))

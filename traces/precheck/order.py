@@ -38,7 +38,7 @@ class Lane:
     @classmethod
     def at_rows(cls, piece: PieceRows, rows: Ints) -> "Lane":
         """These rows, which are in order."""
-        return cls(piece, rows, firsts(piece.place[rows], piece.take("process", rows)))
+        return cls(piece, rows, firsts(piece.topic_partition[rows], piece.take("process", rows)))
 
     def __getitem__(self, name: str) -> Column:
         return self.piece.take(name, self.rows)
@@ -49,7 +49,9 @@ class Lane:
             return self
         rows = self.rows[wanted]
         return Lane(
-            self.piece, rows, firsts(self.piece.place[rows], self.piece.take("process", rows))
+            self.piece,
+            rows,
+            firsts(self.piece.topic_partition[rows], self.piece.take("process", rows)),
         )
 
     def at(self, start: Ints, *names: str) -> tuple[Column, ...]:
@@ -58,30 +60,30 @@ class Lane:
 
     def where(self, start: Ints) -> tuple[Ints, Ints]:
         """Topic and partition of rows of the lane."""
-        return self.piece.where(self.piece.place[self.rows[start]])
+        return self.piece.where(self.piece.topic_partition[self.rows[start]])
 
 
 def add_reads(summary: SummaryBuilder, piece: PieceRows) -> None:
     """All that members and readers did."""
-    lane = Lane.of(piece, np.flatnonzero(piece.called(*_READING) & piece.placed))
+    lane = Lane.of(piece, np.flatnonzero(piece.called(*_READING) & piece.in_partition))
     if not len(lane.rows):
         return
     op, offset, ok = lane["op"], lane["offset"], piece.ok[lane.rows]
-    told = ok & (offset != NONE)
+    located = ok & (offset != NONE)
     read = one_of(op, Op.POLL, Op.SCAN) & (offset >= 0) & ok
     add_pieces(summary, lane, op, offset, read)
-    commit = (op == Op.COMMIT) & told & (lane["group"] != NONE)
+    commit = (op == Op.COMMIT) & located & (lane["group"] != NONE)
     if commit.any():
-        step = one_of(op, Op.POLL, Op.COMMITTED, *SOUGHT) & told
+        step = one_of(op, Op.POLL, Op.COMMITTED, *SOUGHT) & located
         add_positions(summary, lane, offset + (op == Op.POLL), step, commit)
         commits = lane.some(commit & (lane["generation"] != NONE))
         # Group and generation together name the run; small numbers, or hashes of 31 bits.
         sub = (commits["group"].astype(np.int64) << 32) ^ commits["generation"]
         add_runs(summary, commits, COMMITTED, "offset", sub, beside="inv")
     for sort, mine in (
-        (MARKED, (op == Op.MARK) & told),
-        (EARLIEST, (op == Op.EARLIEST) & told),
-        (LATEST, (op == Op.LATEST) & told),
+        (MARKED, (op == Op.MARK) & located),
+        (EARLIEST, (op == Op.EARLIEST) & located),
+        (LATEST, (op == Op.LATEST) & located),
     ):
         if mine.any():
             add_runs(summary, lane.some(mine), sort, "offset")
@@ -98,7 +100,7 @@ def add_reads(summary: SummaryBuilder, piece: PieceRows) -> None:
 
 def add_dumps(summary: SummaryBuilder, piece: PieceRows) -> None:
     """Who copied logs of replicas: the high watermark that a copy tells is nobody's answer."""
-    rows = np.flatnonzero(piece.called(Op.DUMP, Op.DUMP_END) & piece.placed)
+    rows = np.flatnonzero(piece.called(Op.DUMP, Op.DUMP_END) & piece.in_partition)
     if len(rows):
         add_runs(summary, Lane.of(piece, rows), DUMPED, "offset")
 
@@ -151,7 +153,7 @@ def _accounts(lane: Lane, op: Column, at: Ints) -> Column:
 
 
 def add_positions(
-    summary: SummaryBuilder, lane: Lane, offset: Ints, told: Bools, commit: Bools
+    summary: SummaryBuilder, lane: Lane, offset: Ints, located: Bools, commit: Bools
 ) -> None:
     """Commits against what the process itself had been told before."""
     # Cut at moves as well: what one owner was told ends before the next owner begins.
@@ -159,7 +161,7 @@ def add_positions(
     start, group = np.flatnonzero(begins), np.cumsum(begins) - 1
     # A running maximum in each group: the groups are lifted above each other.
     width = int(offset.max()) + 3
-    best = np.maximum.accumulate(np.where(told, offset, NONE) + 1 + group * width)
+    best = np.maximum.accumulate(np.where(located, offset, NONE) + 1 + group * width)
     best -= group * width + 1
     at = np.flatnonzero(commit)
     short = at[offset[at] > best[at]]
@@ -169,7 +171,7 @@ def add_positions(
     member = np.full(len(start), NONE)
     np.maximum.at(member, group[at], lane.at(at, "group")[0])
     inv = lane["inv"]
-    steps = np.flatnonzero(told | commit)
+    steps = np.flatnonzero(located | commit)
     times, where = inv[steps], group[steps]
     back = np.r_[False, (times[1:] < times[:-1]) & (where[1:] == where[:-1])][: len(steps)]
     need[where[back | (times == NONE)]] = _NEVER  # then the order of the calls proves nothing
@@ -221,7 +223,7 @@ def add_sends(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> None:
     if not sends.unsure.any():
         add_runs(summary, lane, SENT, "offset")
         return
-    open_ = np.zeros(len(piece.place), bool)
+    open_ = np.zeros(len(piece.topic_partition), bool)
     open_[sends.rows[sends.unsure]] = True
     unsure = open_[lane.rows]
     # After one of which nobody knows, a new run; the first kept row behind it begins it.

@@ -19,22 +19,26 @@ class PieceRows:
 
     run: int
     columns: Columns
-    place: Ints = field(init=False)  # the number of each row's partition
+    topic_partition: Ints = field(init=False)  # the number of each row's partition
     topic: Ints = field(init=False)  # by number
     partition: Ints = field(init=False)
     ok: Bools = field(init=False)
-    placed: Bools = field(init=False)
+    in_partition: Bools = field(init=False)
     record: Bools = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         columns = self.columns
-        self.place, first = numbered(columns["topic"], columns["partition"])
+        self.topic_partition, first = numbered(columns["topic"], columns["partition"])
         self.topic = columns["topic"][first].astype(np.int64)
         self.partition = columns["partition"][first].astype(np.int64)
         nowhere = (self.topic == NONE) | (self.partition == NONE)
-        self.placed = ~nowhere[self.place] if nowhere.any() else np.ones(len(self.place), bool)
+        self.in_partition = (
+            ~nowhere[self.topic_partition]
+            if nowhere.any()
+            else np.ones(len(self.topic_partition), bool)
+        )
         self.ok = columns["outcome"] == Outcome.OK
-        self.record = self.placed & (columns["id"] != NONE)
+        self.record = self.in_partition & (columns["id"] != NONE)
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[name]
@@ -43,9 +47,9 @@ class PieceRows:
         """The rows of these calls."""
         return calls(self.columns, *ops)
 
-    def where(self, place: Column) -> tuple[Ints, Ints]:
+    def where(self, topic_partition: Column) -> tuple[Ints, Ints]:
         """Topic and partition of places by their numbers."""
-        return self.topic[place], self.partition[place]
+        return self.topic[topic_partition], self.partition[topic_partition]
 
     def take(self, name: str, rows: Ints) -> Column:
         """These rows of a column."""
@@ -55,14 +59,19 @@ class PieceRows:
         """These rows by partition and process, each process's own in its order."""
         if not self._forth:
             names = ("idx", "seq", "process")
-            return rows[np.lexsort((*(self.take(n, rows) for n in names), self.place[rows]))]
+            return rows[
+                np.lexsort((*(self.take(n, rows) for n in names), self.topic_partition[rows]))
+            ]
         if len(self.topic) == 1:
             return rows
         # Files are written process by process, so that places alone have to be sorted.
-        place = self.place[rows]
+        topic_partition = self.topic_partition[rows]
         width = np.uint8 if len(self.topic) <= 256 else np.uint16
         return rows[
-            np.argsort(place.astype(width) if len(self.topic) <= 65_536 else place, kind="stable")
+            np.argsort(
+                topic_partition.astype(width) if len(self.topic) <= 65_536 else topic_partition,
+                kind="stable",
+            )
         ]
 
     def spans(self) -> tuple[Ints, ...]:
@@ -70,7 +79,7 @@ class PieceRows:
 
         But for copies of sends whose partition nobody knows: they lie in files of their own.
         """
-        rows = np.flatnonzero((self.columns["flags"] & Flag.UNPLACED) == 0)
+        rows = np.flatnonzero((self.columns["flags"] & Flag.UNKNOWN_PARTITION) == 0)
         names = ("process", "seq", "idx")
         if not self._forth:
             rows = rows[np.lexsort([self.take(name, rows) for name in reversed(names)])]

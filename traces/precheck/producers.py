@@ -93,16 +93,20 @@ def add_groups(summary: SummaryBuilder, piece: PieceRows) -> None:
     rows = np.flatnonzero(calls)
     names = ("op", "process", "group", "generation", "offset", "inv", "ret", "flags")
     mine = {name: piece[name][rows].astype(np.int64) for name in names}
-    mine["place"], ok, placed = piece.place[rows], piece.ok[rows], piece.placed[rows]
+    mine["topic_partition"], ok, in_partition = (
+        piece.topic_partition[rows],
+        piece.ok[rows],
+        piece.in_partition[rows],
+    )
     assigned, known = mine["op"] == Op.ASSIGNED, mine["generation"] != NONE
-    owns = np.flatnonzero(assigned & known & ok & placed)
+    owns = np.flatnonzero(assigned & known & ok & in_partition)
     keys = tuple(mine[name][owns] for name in ("group", "generation", "process"))
-    summary.add(SummaryKind.OWNER, piece.where(mine["place"][owns]), keys)
+    summary.add(SummaryKind.OWNER, piece.where(mine["topic_partition"][owns]), keys)
     commits = (mine["op"] == Op.COMMIT) & ok & (mine["offset"] != NONE)
     own = commits & known & ((mine["flags"] & Flag.AUTO) == 0)
     joined = assigned & known & (mine["ret"] != NONE)
     _generations(summary, mine, joined, own)
-    covers = (commits | (mine["op"] == Op.COMMITTED)) & ok & placed & (mine["offset"] != NONE)
+    covers = (commits | (mine["op"] == Op.COMMITTED)) & ok & in_partition & (mine["offset"] != NONE)
     _reaches(summary, piece, mine, np.flatnonzero(covers), commits)
 
 
@@ -111,12 +115,14 @@ def _reaches(
 ) -> None:
     if not len(rows):
         return
-    place, group = mine["place"][rows], mine["group"][rows]
-    number, first = numbered(place, group)
+    topic_partition, group = mine["topic_partition"][rows], mine["group"][rows]
+    number, first = numbered(topic_partition, group)
     reach = np.full(len(first), NONE)
     np.maximum.at(reach, number, mine["offset"][rows])
     count = np.bincount(number, commits[rows], len(first)).astype(np.int64)
-    summary.add(SummaryKind.REACH, piece.where(place[first]), (group[first],), reach, count)
+    summary.add(
+        SummaryKind.REACH, piece.where(topic_partition[first]), (group[first],), reach, count
+    )
 
 
 def _generations(

@@ -1,6 +1,6 @@
 """Doubts first, then the exact checks where there are any: the same findings, for far less.
 
-Nothing here needs a session: `doubts_of` is what is done with the summaries of a place, wherever
+Nothing here needs a session: `answers` is what is done with the summaries of a partition, wherever
 they were brought together.
 """
 
@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from traces.context import Context
 from traces.precheck import wholes
 from traces.precheck.doubt import LOG, MIXED
-from traces.precheck.places import PartitionSummaries
+from traces.precheck.partitions import PartitionSummaries
 from traces.precheck.summary import GROUPS, NOWHERE, ORDER, Summaries
 from traces.schema import NONE
 
@@ -25,16 +25,16 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     MIXED: ("T5", "T6"),
     **{check: (check,) for check in ("P1", "L11", "L12", "L20", "C4", "G1", "G5", "G6")},
 }
-PLACED = tuple(dict.fromkeys(check for family in FAMILIES.values() for check in family))
+OF_PARTITIONS = tuple(dict.fromkeys(check for family in FAMILIES.values() for check in family))
 GROUPED, PRODUCED = ("G4",), ("P3", "P4", "T8")
-COVERED = (*PLACED, *GROUPED, *PRODUCED)
+COVERED = (*OF_PARTITIONS, *GROUPED, *PRODUCED)
 DISORDER = "disorder"
 MOST_UNSURE = 20_000_000  # records whose sends nobody answered; beyond, only exact checks help
 
 
 @frozen
 class Answer:
-    """One thing that the summaries of a place say: a doubt, or how much a check would have seen."""
+    """What summaries of a partition say: a doubt, or how much a check would have seen."""
 
     run: int
     topic: int
@@ -44,9 +44,9 @@ class Answer:
     doubt: bool
 
 
-def answers(told: Summaries, contexts: Mapping[int, Context]) -> Iterator[Answer]:
-    """What the summaries of some places say; those of one place are all here."""
-    for (run, topic, partition), mine in told.groups("run", "topic", "partition"):
+def answers(summaries: Summaries, contexts: Mapping[int, Context]) -> Iterator[Answer]:
+    """What the summaries of some partitions say; those of one are all here."""
+    for (run, topic, partition), mine in summaries.groups("run", "topic", "partition"):
         if partition == NOWHERE and topic == ORDER:
             found = [(DISORDER, NONE)] if wholes.in_disorder(mine) else []
             seen = list[tuple[str, int]]()
@@ -54,8 +54,8 @@ def answers(told: Summaries, contexts: Mapping[int, Context]) -> Iterator[Answer
             doubts = wholes.doubtful_groups if topic == GROUPS else wholes.doubtful_producers
             found, seen = list(doubts(mine)), wholes.seen(mine)
         else:
-            place = PartitionSummaries(mine, contexts[run])
-            found, seen = list(place.doubts()), place.seen()
+            one = PartitionSummaries(mine, contexts[run])
+            found, seen = list(one.doubts()), one.seen()
         for what, number in dict.fromkeys(found):
             yield Answer(run, topic, partition, what, number, True)
         for what, number in seen:
@@ -65,9 +65,9 @@ def answers(told: Summaries, contexts: Mapping[int, Context]) -> Iterator[Answer
 
 @define
 class Doubts:
-    """All doubts of all runs: which places to look at, and with which checks."""
+    """All doubts of all runs: which partitions to look at, and with which checks."""
 
-    places: dict[tuple[int, int, int], set[str]] = field(
+    partitions: dict[tuple[int, int, int], set[str]] = field(
         factory=dict[tuple[int, int, int], set[str]]
     )
     groups: set[tuple[int, int]] = field(factory=set[tuple[int, int]])
@@ -91,20 +91,20 @@ class Doubts:
             elif one.what in PRODUCED:
                 out.producers.add((one.run, one.number))
             else:
-                place = (one.run, one.topic, one.partition)
-                out.places.setdefault(place, set()).update(FAMILIES[one.what])
+                key = (one.run, one.topic, one.partition)
+                out.partitions.setdefault(key, set()).update(FAMILIES[one.what])
         return out
 
     @property
     def checks(self) -> set[str]:
         """All checks that some partition is to be looked at with."""
-        return {check for several in self.places.values() for check in several}
+        return {check for several in self.partitions.values() for check in several}
 
     def widened(self) -> "Doubts":
         """The same, with every doubtful partition to be looked at with the checks of all."""
         checks = self.checks
-        places = {place: set(checks) for place in self.places}
-        return evolve(self, places=places)
+        partitions = {key: set(checks) for key in self.partitions}
+        return evolve(self, partitions=partitions)
 
     def settled(self) -> list[dict[str, Any]]:
         """As findings: what was looked at where there is no doubt."""
@@ -124,4 +124,4 @@ class Doubts:
             return any(run == one.run for run, _ in self.groups)
         if one.what in PRODUCED:
             return any(run == one.run for run, _ in self.producers)
-        return one.what in self.places.get((one.run, one.topic, one.partition), ())
+        return one.what in self.partitions.get((one.run, one.topic, one.partition), ())

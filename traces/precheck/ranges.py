@@ -16,7 +16,7 @@ class Range:
     """What one client read from one position on."""
 
     begun: int
-    told: int = NONE
+    start: int = NONE
     first: int = NONE
     last: int = NONE
     who: int = 0
@@ -35,10 +35,10 @@ class Range:
         self.last = max(last, self.last)
 
 
-def ranges_of(told: Summaries) -> list[Range]:
+def ranges_of(summaries: Summaries) -> list[Range]:
     """The pieces of the files as ranges; a client goes on where its last piece ended."""
     ranges: list[Range] = []
-    for _, pieces in told.kind(SummaryKind.PIECE).groups("k0"):
+    for _, pieces in summaries.kind(SummaryKind.PIECE).groups("k0"):
         mine = pieces.sorted("k1", "k2")
         one_range = Range(order.GOES_ON)
         ranges.append(one_range)
@@ -49,7 +49,7 @@ def ranges_of(told: Summaries) -> list[Range]:
                 one_range = Range(begun, position if begun in order.SOUGHT else NONE)
                 ranges.append(one_range)
             elif begun == Op.COMMITTED and one_range.first == NONE:
-                one_range.told = position
+                one_range.start = position
             if count:
                 one_range.count += count
                 one_range.when = when if one_range.first == NONE else one_range.when
@@ -57,33 +57,33 @@ def ranges_of(told: Summaries) -> list[Range]:
     return [one_range for one_range in ranges if one_range.first != NONE]
 
 
-def readers(told: Summaries, ranges: list[Range]) -> Iterator[Doubt]:
+def readers(summaries: Summaries, ranges: list[Range]) -> Iterator[Doubt]:
     """Ranges of one account lie side by side, and each begins where it was told to."""
-    start = log_start(told)
+    start = log_start(summaries)
     for who in {one_range.who for one_range in ranges}:
         mine = sorted((s for s in ranges if s.who == who), key=lambda s: (s.first, s.last))
         below = NONE
         for one_range in mine:
-            position = max(one_range.told, start) if one_range.told != NONE else NONE
+            position = max(one_range.start, start) if one_range.start != NONE else NONE
             early = one_range.begun in order.SOUGHT and one_range.first < position
-            gap = below != NONE and known_start(told, one_range) <= below
+            gap = below != NONE and known_start(summaries, one_range) <= below
             if one_range.first <= below or gap or early:
                 yield LOG, one_range.first >> sides.BLOCK_BITS
             below = max(below, one_range.last)
 
 
-def known_start(told: Summaries, one_range: Range) -> int:
+def known_start(summaries: Summaries, one_range: Range) -> int:
     """The least offset at which a client may have begun, for all that was told or committed."""
-    if one_range.told != NONE or one_range.who < 0 or one_range.when == NONE:
-        return one_range.told
-    runs = told.kind(SummaryKind.RUN)
+    if one_range.start != NONE or one_range.who < 0 or one_range.when == NONE:
+        return one_range.start
+    runs = summaries.kind(SummaryKind.RUN)
     mine = runs.where((runs["k1"] == order.COMMITTED) & (runs["k2"] >> 32 == one_range.who // 2))
     before = (mine["v7"] != NONE) & (mine["v7"] <= one_range.when)
     return int(mine["v3"][before].max(initial=NONE))
 
 
-def log_start(told: Summaries) -> int:
+def log_start(summaries: Summaries) -> int:
     """The start of the log, as `traces.checks.partition` sees it."""
-    runs = told.kind(SummaryKind.RUN)
+    runs = summaries.kind(SummaryKind.RUN)
     answers = runs.where(runs["k1"] == order.EARLIEST)
     return int(np.r_[answers["v2"], answers["v3"]].max(initial=0))

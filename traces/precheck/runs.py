@@ -20,38 +20,41 @@ CHECKS = (
 )
 
 
-def runs_of(told: Summaries, sort: int) -> Summaries:
+def runs_of(summaries: Summaries, sort: int) -> Summaries:
     """Runs of one sort; of high watermarks, those that were answered: a dump answers nobody."""
-    runs = told.kind(SummaryKind.RUN)
+    runs = summaries.kind(SummaryKind.RUN)
     mine = runs["k1"] == sort
     if sort == order.MARKED:
         mine &= ~np.isin(runs["k0"], runs["k0"][runs["k1"] == order.DUMPED])
     return runs.where(mine)
 
 
-def doubts(told: Summaries, senders_known: bool) -> Iterator[Doubt]:
+def doubts(summaries: Summaries, senders_known: bool) -> Iterator[Doubt]:
     """Checks of whose numbers some may fall."""
     for sort, check in CHECKS:
-        mine = runs_of(told, sort)
+        mine = runs_of(summaries, sort)
         columns = [mine[n] for n in ("k0", "v0", "v1", "v2", "v3")]
         if sort == order.SENT:
-            unsure = placed_unsure(told, senders_known)
+            unsure = stored_unsure(summaries, senders_known)
             columns = [np.r_[a, b] for a, b in zip(columns, unsure, strict=True)]
         if not bool(np.all(mine["v4"])) or _falls(*columns):
             yield check, NONE
             if sort == order.EARLIEST:  # then nobody knows where the log starts
                 yield LOG, NONE
-    yield from _epochs(runs_of(told, order.EPOCHS).sorted("v6", "v7"))
-    yield from _commits(runs_of(told, order.COMMITTED))
+    yield from _epochs(runs_of(summaries, order.EPOCHS).sorted("v6", "v7"))
+    yield from _commits(runs_of(summaries, order.COMMITTED))
 
 
-def placed_unsure(told: Summaries, senders_known: bool) -> list[Ints]:
+def stored_unsure(summaries: Summaries, senders_known: bool) -> list[Ints]:
     """The sends that nobody answered, at the lowest offset where their record was read.
 
     Only those that alone can have put it there; where an answered one can have, too, the equations
     do not hold.
     """
-    sent, seen = told.kind(SummaryKind.UNSURE).sorted("k0", "v0"), told.kind(SummaryKind.SEEN)
+    sent, seen = (
+        summaries.kind(SummaryKind.UNSURE).sorted("k0", "v0"),
+        summaries.kind(SummaryKind.SEEN),
+    )
     new = firsts(sent["k0"])
     sent = sent.where(new & np.r_[new[1:], True][: len(new)] & senders_known)
     seen = seen.where(seen["k2"] != sides.DONE).sorted("k0", "v0")

@@ -113,8 +113,8 @@ def must_be_there(columns: Columns, rows: Ints) -> Bools:
     """Which of these sends promise that the record is in the log at the end (L4, T1)."""
     state, outcome = columns["txn_state"][rows], columns["outcome"][rows]
     whole = ((state == Txn.COMMITTED) | (state == Txn.PROVED)) & (outcome != Outcome.FAIL)
-    told = (outcome == Outcome.OK) & ((state == Txn.NOT) | whole)
-    return (whole | told) & ((columns["flags"][rows] & Flag.UNPLACED) == 0)
+    stored = (outcome == Outcome.OK) & ((state == Txn.NOT) | whole)
+    return (whole | stored) & ((columns["flags"][rows] & Flag.UNKNOWN_PARTITION) == 0)
 
 
 def sums(

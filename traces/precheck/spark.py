@@ -65,8 +65,8 @@ def doubts(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = 
             return Doubts(disorder=set(contexts))
         unsure = Unsure.of(open_["run"].to_numpy(), open_["k0"].to_numpy())
         given = summaries(ops, Summariser(seed, unsure), READ_COLUMNS, _READING)
-        told = sent.unionByName(given).repartition("run", "topic", "partition")
-        rows: list[Any] = told.mapInArrow(_answers(contexts), ANSWERS_DDL).collect()
+        together = sent.unionByName(given).repartition("run", "topic", "partition")
+        rows: list[Any] = together.mapInArrow(_answers(contexts), ANSWERS_DDL).collect()
     finally:
         sent.unpersist()
     return Doubts.of(Answer(*row) for row in rows)
@@ -81,10 +81,10 @@ def summaries(
 
 def _answers(contexts: Mapping[int, Context]) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        told = Summaries.of(batches)
+        summaries = Summaries.of(batches)
         rows = [
             (a.run, a.topic, a.partition, a.what, a.number, a.doubt)
-            for a in answers(told, contexts)
+            for a in answers(summaries, contexts)
         ]
         if rows:
             columns = [list(column) for column in zip(*rows, strict=True)]
@@ -102,7 +102,7 @@ def findings(ops: DataFrame | Files, contexts: Mapping[int, Context], left: Doub
     settled = pa.Table.from_pylist(left.settled(), schema=FINDINGS)
     parts = [ops.sparkSession.createDataFrame(settled, FINDINGS_DDL)]
     for names, keys, checks in (
-        (("run", "topic", "partition"), set(left.places), left.checks),
+        (("run", "topic", "partition"), set(left.partitions), left.checks),
         (("run",), {(run,) for run, _ in left.groups}, set(GROUPED)),
         (("run",), {(run,) for run, _ in left.producers}, set(PRODUCED)),
     ):

@@ -17,11 +17,11 @@ from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 from traces.table import constant
 
 # What is counted, to say how much was looked at.
-SENDS, SURE, TOLD, ACKED, WHOLE, ABORTED, MIXED = range(7)
+SENDS, SURE, ANSWERED, ACKED, WHOLE, ABORTED, MIXED = range(7)
 READS, COMMITTED_READS, POLLS, IN_TXN, MIXED_POLLS = range(7, 12)
 KINDS_OF_COUNTS = 12
 # Why a partition is to be judged exactly, whatever the sums say.
-READ_FAILED, NO_PLACE, MIXES, PAUSED, DUMPED = range(5)
+READ_FAILED, NO_OFFSET, MIXES, PAUSED, DUMPED = range(5)
 
 SEND_COLUMNS = (
     *("run", "topic", "partition", "process", "seq", "idx", "op", "outcome", "offset", "id"),
@@ -76,10 +76,10 @@ class Summariser:
     ) -> None:
         if not len(rows):
             return
-        groups = (piece.place[rows], constant(NONE, len(rows)) if who is None else who)
+        groups = (piece.topic_partition[rows], constant(NONE, len(rows)) if who is None else who)
         offsets, ids = piece.take("offset", rows), piece.take("id", rows)
-        (place, who), block, *values = sides.sums(groups, offsets, ids, self.seed)
-        summary.add(SummaryKind.BLOCK, piece.where(place), (block, side, who), *values)
+        (topic_partition, who), block, *values = sides.sums(groups, offsets, ids, self.seed)
+        summary.add(SummaryKind.BLOCK, piece.where(topic_partition), (block, side, who), *values)
 
     def _reads(self, summary: SummaryBuilder, piece: PieceRows, unsure: Unsure) -> None:
         add_groups(summary, piece)
@@ -110,7 +110,7 @@ class Summariser:
         some = rows[open_]
         summary.add(
             SummaryKind.SEEN,
-            piece.where(piece.place[some]),
+            piece.where(piece.topic_partition[some]),
             (piece["id"][some], who[open_], side),
             piece["offset"][some],
         )
@@ -125,7 +125,7 @@ def _unsure(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> None:
     undone = ~sends.kept[sends.unsure]
     summary.add(
         SummaryKind.UNSURE,
-        piece.where(piece.place[rows]),
+        piece.where(piece.topic_partition[rows]),
         (piece["id"][rows], piece["process"][rows], piece["seq"][rows]),
         *(piece["idx"][rows], must, undone),
     )
@@ -134,19 +134,21 @@ def _unsure(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> None:
 def _doubts(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads: Bools) -> None:
     for reason, rows in (
         (READ_FAILED, reads & ~piece.ok),
-        (NO_PLACE, piece.called(Op.PROCESS) & (piece["offset"] < 0)),
+        (NO_OFFSET, piece.called(Op.PROCESS) & (piece["offset"] < 0)),
         (MIXES, polls & ((piece["flags"] & Flag.MIXED) != 0)),
         (PAUSED, piece.called(Op.PAUSE)),
         (DUMPED, piece.called(Op.DUMP)),
     ):
-        _per_place(summary, SummaryKind.DOUBT, piece, np.flatnonzero(rows & piece.placed), reason)
+        _per_partition(
+            summary, SummaryKind.DOUBT, piece, np.flatnonzero(rows & piece.in_partition), reason
+        )
 
 
-def _per_place(
+def _per_partition(
     summary: SummaryBuilder, kind: SummaryKind, piece: PieceRows, rows: Ints, what: int
 ) -> None:
     """How many rows there are in each partition."""
-    count = np.bincount(piece.place[rows], minlength=len(piece.topic))
+    count = np.bincount(piece.topic_partition[rows], minlength=len(piece.topic))
     there = np.flatnonzero(count)
     summary.add(kind, piece.where(there), (what,), count[there])
 
@@ -155,17 +157,17 @@ def _count_sends(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> Non
     rows = sends.rows
     state, outcome, flags = (piece.take(name, rows) for name in ("txn_state", "outcome", "flags"))
     whole = ((state == Txn.COMMITTED) | (state == Txn.PROVED)) & (outcome != Outcome.FAIL)
-    placed, ok = (flags & Flag.UNPLACED) == 0, outcome == Outcome.OK
+    in_partition, ok = (flags & Flag.UNKNOWN_PARTITION) == 0, outcome == Outcome.OK
     for what, mine in (
         (SURE, (ok | (state == Txn.PROVED)) & sends.kept),
-        (TOLD, ok & sends.kept & placed),
+        (ANSWERED, ok & sends.kept & in_partition),
         (ACKED, sends.acked),
-        (WHOLE, whole & placed),
+        (WHOLE, whole & in_partition),
         (ABORTED, state == Txn.ABORTED),
         (MIXED, (flags & Flag.MIXED) != 0),
     ):
-        _per_place(summary, SummaryKind.COUNT, piece, rows[mine], what)
-    _per_place(summary, SummaryKind.COUNT, piece, rows, SENDS)
+        _per_partition(summary, SummaryKind.COUNT, piece, rows[mine], what)
+    _per_partition(summary, SummaryKind.COUNT, piece, rows, SENDS)
 
 
 def _count_reads(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads: Bools) -> None:
@@ -179,4 +181,4 @@ def _count_reads(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads:
         (IN_TXN, in_txn),
         (MIXED_POLLS, polls & ((piece["flags"] & Flag.MIXED) != 0)),
     ):
-        _per_place(summary, SummaryKind.COUNT, piece, np.flatnonzero(mine), what)
+        _per_partition(summary, SummaryKind.COUNT, piece, np.flatnonzero(mine), what)

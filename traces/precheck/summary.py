@@ -55,11 +55,11 @@ class SummaryBuilder:
     parts: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
 
     def add(
-        self, kind: SummaryKind, place: tuple[Any, Any], keys: Iterable[Any], *values: Any
+        self, kind: SummaryKind, topic_partition: tuple[Any, Any], keys: Iterable[Any], *values: Any
     ) -> None:
         """Several of one kind: arrays, or one number for all."""
         columns: dict[str, Any] = {"kind": int(kind), "run": self.run}
-        columns["topic"], columns["partition"] = place
+        columns["topic"], columns["partition"] = topic_partition
         columns |= {f"k{n}": key for n, key in enumerate(keys)}
         columns |= {f"v{n}": value for n, value in enumerate(values)}
         size = max(np.size(column) for column in columns.values())

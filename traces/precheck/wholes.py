@@ -11,9 +11,9 @@ from traces.schema import NONE
 DoubtfulKey = tuple[str, int]  # a check, and the group or transactional id that it is about
 
 
-def doubtful_groups(told: Summaries) -> Iterator[DoubtfulKey]:
+def doubtful_groups(summaries: Summaries) -> Iterator[DoubtfulKey]:
     """Groups in which a commit came after somebody was assigned in a later generation."""
-    for (group,), mine in told.kind(SummaryKind.GENERATION).groups("k0"):
+    for (group,), mine in summaries.kind(SummaryKind.GENERATION).groups("k0"):
         generation, number = np.unique(mine["k1"], return_inverse=True)
         joined = np.full(len(generation), np.iinfo(np.int64).max)
         commit = np.full(len(generation), NONE)
@@ -24,12 +24,12 @@ def doubtful_groups(told: Summaries) -> Iterator[DoubtfulKey]:
             yield "G4", group
 
 
-def doubtful_producers(told: Summaries) -> Iterator[DoubtfulKey]:
+def doubtful_producers(summaries: Summaries) -> Iterator[DoubtfulKey]:
     """Producers that may have been fenced, or that may have written side by side."""
-    for (tid, pid), mine in told.kind(SummaryKind.EPOCH).groups("k0", "k1"):
+    for (tid, pid), mine in summaries.kind(SummaryKind.EPOCH).groups("k0", "k1"):
         if _late(mine, named=tid != NONE):
             yield "P3", tid if tid != NONE else pid
-    for (tid,), mine in told.kind(SummaryKind.SESSION).groups("k0"):
+    for (tid,), mine in summaries.kind(SummaryKind.SESSION).groups("k0"):
         process, number = np.unique(mine["k1"], return_inverse=True)
         begin = np.full(len(process), np.iinfo(np.int64).max)
         end = np.full(len(process), NONE)
@@ -38,7 +38,7 @@ def doubtful_producers(told: Summaries) -> Iterator[DoubtfulKey]:
         order = np.argsort(begin)
         if bool(np.any(np.maximum.accumulate(end[order])[:-1] >= begin[order][1:])):
             yield "T8", tid
-    for (tid, _), mine in told.kind(SummaryKind.INIT).groups("k0", "k1"):
+    for (tid, _), mine in summaries.kind(SummaryKind.INIT).groups("k0", "k1"):
         epoch = mine.sorted("v0")["v1"]
         if bool(np.any(epoch[1:] <= epoch[:-1])):
             yield "P4", tid
@@ -65,12 +65,12 @@ def _late(mine: Summaries, named: bool) -> bool:
     return bool(np.any(first[newer] < mine["v4"][sends]))
 
 
-def in_disorder(told: Summaries) -> bool:
+def in_disorder(summaries: Summaries) -> bool:
     """Whether rows of a process lie between those of another piece, so that no piece is a stretch.
 
     The pre-checks compare pieces by their ends; what lies inside another one would pass unseen.
     """
-    spans = told.kind(SummaryKind.SPAN).sorted("k0", "k1", "v0", "v1")
+    spans = summaries.kind(SummaryKind.SPAN).sorted("k0", "k1", "v0", "v1")
     process, reads, *ends = (spans[n] for n in ("k0", "k1", "v0", "v1", "v2", "v3"))
     seq, idx, last_seq, last_idx = ends
     same = (process[1:] == process[:-1]) & (reads[1:] == reads[:-1])
@@ -78,15 +78,15 @@ def in_disorder(told: Summaries) -> bool:
     return bool(np.any(same & ~behind))
 
 
-def seen(told: Summaries) -> Iterator[tuple[str, int]]:
+def seen(summaries: Summaries) -> Iterator[tuple[str, int]]:
     """How much the checks of groups and producers would have looked at."""
-    generations = told.kind(SummaryKind.GENERATION)
+    generations = summaries.kind(SummaryKind.GENERATION)
     joined = generations["k0"][generations["v0"] < np.iinfo(np.int64).max]
     yield "G4", int(generations["v2"][np.isin(generations["k0"], joined)].sum())
-    epochs = told.kind(SummaryKind.EPOCH)
+    epochs = summaries.kind(SummaryKind.EPOCH)
     total = 0
     for _, mine in epochs.groups("k0", "k1"):
         total += int(mine["v5"].sum()) if bool(np.any(mine["v1"] != NONE)) else 0
     yield "P3", total
-    yield "P4", len(told.kind(SummaryKind.INIT))
-    yield "T8", int(told.kind(SummaryKind.SESSION)["v2"].sum())
+    yield "P4", len(summaries.kind(SummaryKind.INIT))
+    yield "T8", int(summaries.kind(SummaryKind.SESSION)["v2"].sum())

@@ -36,8 +36,8 @@ def _described_producer(client: Any, conf: Conf) -> Fields:
     }
     described |= {} if asked is None else {"acks": acks(asked)}
     patience_ms = getattr(manager, "transaction_timeout_ms", None)
-    told = {"transactional_id": transactional, "transaction_timeout_ms": patience_ms}
-    return described | {k: v for k, v in told.items() if v is not None and transactional}
+    transactions = {"transactional_id": transactional, "transaction_timeout_ms": patience_ms}
+    return described | {k: v for k, v in transactions.items() if v is not None and transactional}
 
 
 def _described_consumer(client: Any, conf: Conf) -> Fields:
@@ -59,8 +59,8 @@ def _described_consumer(client: Any, conf: Conf) -> Fields:
     return {name: value for name, value in described.items() if value is not None}
 
 
-def wrap(client: Any, conf: Conf | None, told: ClientOptions) -> AioProducer | AioConsumer:
+def wrap(client: Any, conf: Conf | None, options: ClientOptions) -> AioProducer | AioConsumer:
     """The client, recorded."""
     if hasattr(client, "getmany"):
-        return AioConsumer(client, told)
-    return AioProducer(client, told)
+        return AioConsumer(client, options)
+    return AioProducer(client, options)

@@ -9,7 +9,7 @@ from traces.record.errors import commit_outcome
 from traces.record.polls import Polled
 from traces.record.process import now
 from traces.record.python_consumer import PythonConsumer
-from traces.record.python_words import names, offsets_of, told_error
+from traces.record.python_words import error_of, names, offsets_of
 from traces.record.rebalance import listener as rebalance_listener
 from traces.record.wrapper import ClientOptions, Fields
 
@@ -17,16 +17,16 @@ from traces.record.wrapper import ClientOptions, Fields
 class AioConsumer(PythonConsumer):
     """A consumer of aiokafka."""
 
-    def __init__(self, client: Any, told: ClientOptions) -> None:
-        super().__init__(client, told)
-        isolation = told.configured.get("isolation")
+    def __init__(self, client: Any, options: ClientOptions) -> None:
+        super().__init__(client, options)
+        isolation = options.configured.get("isolation")
         self._isolation: Fields = {"isolation": isolation} if isolation else {}
         self._asked_for = 0
         topics = client.subscription()
         if topics:  # as given when the client was made
             self.subscribe(sorted(topics))
 
-    def told(self, message: Any) -> Polled:
+    def polled(self, message: Any) -> Polled:
         topic, key = message.topic, message.key
         id = self._id(topic, key, message.value, message.headers)
         return topic, message.partition, message.offset, id, key, message.timestamp, None
@@ -123,7 +123,7 @@ class AioConsumer(PythonConsumer):
         try:
             answer = await call(assignment, offsets)
         except Exception as refusal:
-            code, name = told_error(refusal)
+            code, name = error_of(refusal)
             self._process.answer(seq, commit_outcome(code, now() - invoked), error=name)
             raise
         self._process.answer(seq, "ok")
@@ -136,7 +136,7 @@ class AioConsumer(PythonConsumer):
         try:
             answer = await self._client.committed(partition)
         except Exception as refusal:
-            self._process.answer(seq, "info", error=told_error(refusal)[1])
+            self._process.answer(seq, "info", error=error_of(refusal)[1])
             raise
         self._process.answer(seq, "ok", offsets=offsets_of({partition: answer}))
         return answer

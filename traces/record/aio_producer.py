@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Self
 
 from traces.record.process import now
-from traces.record.python_words import offsets_of, told_error
+from traces.record.python_words import error_of, offsets_of
 from traces.record.sends import RecordedProducer
 from traces.record.wrapper import Fields
 
@@ -23,7 +23,7 @@ class AioProducer(RecordedProducer):
         try:
             await self._client.start()
         except Exception as refusal:
-            self._process.answer(seq, "info", error=told_error(refusal)[1])
+            self._process.answer(seq, "info", error=error_of(refusal)[1])
             raise
         self._process.answer(seq, "ok", **self._known_as())
 
@@ -46,7 +46,7 @@ class AioProducer(RecordedProducer):
         try:
             future = await self._client.send(topic, value, key, partition, timestamp_ms, headers)
         except Exception as refusal:  # nothing was put into a batch
-            self._process.answer(seq, "fail", error=told_error(refusal)[1])
+            self._process.answer(seq, "fail", error=error_of(refusal)[1])
             raise
         future.add_done_callback(partial(self._settled, seq))
         return future
@@ -64,7 +64,7 @@ class AioProducer(RecordedProducer):
             # Whoever waited has gone; the record is on its way all the same.
             self._process.answer(seq, "info", error="CancelledError")
         elif (error := future.exception()) is not None:
-            self._not_stored(seq, *told_error(error))
+            self._not_stored(seq, *error_of(error))
         elif (stored := future.result()) is None:  # acks=0
             self._process.answer(seq, "info")
         else:
@@ -114,7 +114,7 @@ class AioProducer(RecordedProducer):
             await call
         except Exception as refusal:
             outcome = "fail" if op == "txn_begin" else "info"
-            self._process.answer(seq, outcome, error=told_error(refusal)[1])
+            self._process.answer(seq, outcome, error=error_of(refusal)[1])
             raise
         self._process.answer(seq, "ok")
 

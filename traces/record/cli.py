@@ -93,8 +93,8 @@ def record_scan(
     _tell(console, len(again.names), cluster, running, unread)
     if json_file is not None:
         lacking = {"running": running, "without_leader": cluster.headless, "unread": unread}
-        told = {"run": str(run), "complete": complete, "processes": len(again.names), **lacking}
-        write_json(json_file, told | {"partitions": counts})
+        made = {"run": str(run), "complete": complete, "processes": len(again.names), **lacking}
+        write_json(json_file, made | {"partitions": counts})
     ctx.exit(0 if complete else BAD_INPUT)
 
 

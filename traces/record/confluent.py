@@ -26,7 +26,7 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
 
 
 def wrap(
-    client: Any, conf: Conf | None, told: ClientOptions
+    client: Any, conf: Conf | None, options: ClientOptions
 ) -> "ConfluentProducer | ConfluentConsumer":
     """The client, recorded; made here, if `client` is a class."""
     if _is_producer(client):
@@ -34,13 +34,13 @@ def wrap(
         kind = type(made).__mro__
         serializing = any(base.__name__ == "SerializingProducer" for base in kind)
         wrapper = ConfluentSerializingProducer if serializing else ConfluentProducer
-        return wrapper(made, told, conf or {})
-    consumer = ConfluentConsumer(None, told, conf or {})
+        return wrapper(made, options, conf or {})
+    consumer = ConfluentConsumer(None, options, conf or {})
     if isinstance(client, type):
         hooked = dict(conf or {}) | {"on_commit": consumer.on_commit}
-        consumer.take(client(hooked), told_of_commits=True)
+        consumer.take(client(hooked), commit_callbacks=True)
     else:
-        consumer.take(client, told_of_commits=False)
+        consumer.take(client, commit_callbacks=False)
     return consumer
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self
 
-from traces.record.confluent_words import member, names, offsets_of, told_error
+from traces.record.confluent_words import error_of, member, names, offsets_of
 from traces.record.errors import commit_outcome
 from traces.record.ids import HEADER
 from traces.record.polls import Polled
@@ -15,19 +15,19 @@ from traces.record.wrapper import ClientOptions, Conf, Fields, RecordedConsumer
 class ConfluentConsumer(RecordedConsumer):
     """A consumer of confluent-kafka."""
 
-    def __init__(self, client: Any, told: ClientOptions, conf: Conf) -> None:
-        super().__init__(client, told)
+    def __init__(self, client: Any, options: ClientOptions, conf: Conf) -> None:
+        super().__init__(client, options)
         self._isolation: Fields = (
-            {"isolation": told.configured["isolation"]} if told.configured else {}
+            {"isolation": options.configured["isolation"]} if options.configured else {}
         )
         self._user_on_commit: Any = conf.get("on_commit")
-        self._told_of_commits = False
+        self._commit_callbacks = False
         self._rebalancing = False
         self._asked: list[tuple[int, int, dict[str, int] | None]] = []
 
-    def take(self, client: Any, told_of_commits: bool) -> None:
+    def take(self, client: Any, commit_callbacks: bool) -> None:
         """The client itself, once it is made: its callbacks had to be there before it."""
-        self._client, self._told_of_commits = client, told_of_commits
+        self._client, self._commit_callbacks = client, commit_callbacks
 
     def poll(self, *args: Any, **more: Any) -> Any:
         """As the client's own; an empty poll leaves no trace."""
@@ -46,14 +46,14 @@ class ConfluentConsumer(RecordedConsumer):
             self._polled(good, invoked)
         return messages
 
-    def told(self, message: Any) -> Polled:
+    def polled(self, message: Any) -> Polled:
         topic, key, headers = message.topic(), message.key(), message.headers()
         if self._id_of is None and headers is not None and headers[-1][0] == HEADER:
             id: Any = int.from_bytes(headers[-1][1], "big")
         else:
             id = self._id(topic, key, message.value(), headers)
-        place = message.partition(), message.offset()
-        return topic, *place, id, key, message.timestamp()[1], message.leader_epoch()
+        position = message.partition(), message.offset()
+        return topic, *position, id, key, message.timestamp()[1], message.leader_epoch()
 
     def content(self, message: Any) -> tuple[Any, Any, Any]:
         return message.value(), message.key(), message.headers()
@@ -157,7 +157,7 @@ class ConfluentConsumer(RecordedConsumer):
         about = {"offsets": asked} if asked is not None else {}
         invoked = now()
         seq = self._process.call("commit", **about, **held)
-        if asynchronous and self._told_of_commits:
+        if asynchronous and self._commit_callbacks:
             self._asked.append((seq, invoked, asked))
         try:
             answer = self._client.commit(asynchronous=asynchronous, **given)
@@ -170,7 +170,7 @@ class ConfluentConsumer(RecordedConsumer):
         return answer
 
     def _refused(self, seq: int, refusal: Any, invoked: int) -> None:
-        code, name = told_error(refusal)
+        code, name = error_of(refusal)
         # There was nothing to commit, or nobody to commit it: no request was made.
         never_asked = name in ("_NO_OFFSET", "_STATE", "_UNKNOWN_GROUP")
         outcome = "fail" if never_asked else commit_outcome(code, now() - invoked)
@@ -216,7 +216,7 @@ class ConfluentConsumer(RecordedConsumer):
         try:
             answer = self._client.committed(partitions, *args, **more)
         except Exception as refusal:
-            self._process.answer(seq, "info", error=told_error(refusal)[1])
+            self._process.answer(seq, "info", error=error_of(refusal)[1])
             raise
         self._process.answer(seq, "ok", offsets=offsets_of(p for p in answer if p.error is None))
         return answer

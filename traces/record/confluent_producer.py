@@ -6,7 +6,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Self
 
-from traces.record.confluent_words import member, offsets_of, told_error
+from traces.record.confluent_words import error_of, member, offsets_of
 from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS
 from traces.record.ids import HEADER
 from traces.record.process import now
@@ -20,15 +20,15 @@ MOST_REPORTS = 256 * REPORT_FIELDS
 class ConfluentProducer(RecordedProducer):
     """A producer of confluent-kafka. Its reports come from inside `poll` and `flush`, in bursts."""
 
-    def __init__(self, client: Any, told: ClientOptions, conf: Conf) -> None:
-        super().__init__(client, told)
+    def __init__(self, client: Any, options: ClientOptions, conf: Conf) -> None:
+        super().__init__(client, options)
         self._reported: Any = conf.get("on_delivery", conf.get("dr_cb"))
         self._identity: Fields = {}
         self._hand_over: Callable[..., Any] = client.produce
         self._report: Callable[..., None] = self._delivered
         self._reports: list[int] = []
         self._reporting = Lock()
-        told.process.before_end = self._write_reports
+        options.process.before_end = self._write_reports
 
     def produce(
         self,
@@ -60,7 +60,7 @@ class ConfluentProducer(RecordedProducer):
         try:
             self._hand_over(topic, value, key, partition, report, None, timestamp, headers)
         except Exception as refusal:  # nothing was put into the client's queue
-            self._process.answer(seq, "fail", error=told_error(refusal)[1])
+            self._process.answer(seq, "fail", error=error_of(refusal)[1])
             raise
 
     def produce_batch(self, topic: str, messages: Any, *rest: Any, **more: Any) -> Any:
@@ -71,7 +71,7 @@ class ConfluentProducer(RecordedProducer):
 
     def _delivered(self, seq: int, user: Any, error: Any, message: Any) -> None:
         if error is not None:
-            self._not_stored(seq, *told_error(error), message.partition())
+            self._not_stored(seq, *error_of(error), message.partition())
         elif (offset := message.offset()) is None:
             self._stored(seq, message.partition(), None, None)
         else:
@@ -149,7 +149,7 @@ class ConfluentProducer(RecordedProducer):
             must_abort = getattr(inner, "txn_requires_abort", bool)()
             # The library lets a transaction begin by itself: a refusal of that is a certain one.
             outcome = "fail" if must_abort or op == "txn_begin" else "info"
-            self._process.answer(seq, outcome, error=told_error(refusal)[1])
+            self._process.answer(seq, outcome, error=error_of(refusal)[1])
             raise
         finally:
             self._write_reports()
@@ -175,8 +175,8 @@ class ConfluentProducer(RecordedProducer):
 class ConfluentSerializingProducer(ConfluentProducer):
     """As a producer; its key comes before its value."""
 
-    def __init__(self, client: Any, told: ClientOptions, conf: Conf) -> None:
-        super().__init__(client, told, conf)
+    def __init__(self, client: Any, options: ClientOptions, conf: Conf) -> None:
+        super().__init__(client, options, conf)
         self._hand_over = self._by_name
 
     def produce(  # pyright: ignore[reportIncompatibleMethodOverride]

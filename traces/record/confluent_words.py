@@ -11,7 +11,7 @@ from traces.record.wrapper import Fields
 _GROUP_METADATA = struct.Struct("=7si")
 
 
-def told_error(error: Any) -> tuple[int | None, str]:
+def error_of(error: Any) -> tuple[int | None, str]:
     """The code and the name of what librdkafka raised or reported."""
     inner: Any = error
     if isinstance(error, Exception) and error.args:

@@ -47,15 +47,15 @@ def contents(run: Path) -> Contents:
     found = Contents()
     for file in process_files(run):
         head = first_line(file)
-        told = _recorder(file, head)
-        if told is not None and told.client.startswith(SCANNER):
+        recorder = _recorder(file, head)
+        if recorder is not None and recorder.client.startswith(SCANNER):
             continue
         found.names.append(str(head.get("process", file.name)))
-        if told is not None:
-            found.processes.append(told)
-            found.own_ids |= told.ids is None
-            found.hashes |= told.hashes
-            found.transactional |= "transactional_id" in told.configured
+        if recorder is not None:
+            found.processes.append(recorder)
+            found.own_ids |= recorder.ids is None
+            found.hashes |= recorder.hashes
+            found.transactional |= "transactional_id" in recorder.configured
         for block in _blocks(file):
             found.topics |= {orjson.loads(topic) for topic in _TOPIC.findall(block)}
             found.transactional |= _TRANSACTION.search(block) is not None
@@ -69,8 +69,8 @@ def process_files(run: Path) -> list[Path]:
 
 def scan_files(run: Path) -> list[Path]:
     """The files of earlier scans; a new one takes their place."""
-    told = ((file, _recorder(file, first_line(file))) for file in process_files(run))
-    return [file for file, head in told if head and head.client.startswith(SCANNER)]
+    heads = ((file, _recorder(file, first_line(file))) for file in process_files(run))
+    return [file for file, head in heads if head and head.client.startswith(SCANNER)]
 
 
 def first_line(file: Path) -> dict[str, Any]:
@@ -85,10 +85,10 @@ def first_line(file: Path) -> dict[str, Any]:
 
 
 def _recorder(file: Path, head: dict[str, Any]) -> FileHeader | None:
-    told = head.get("recorder")
-    if not isinstance(told, dict):
+    about = head.get("recorder")
+    if not isinstance(about, dict):
         return None
-    get = cast("dict[str, Any]", told).get
+    get = cast("dict[str, Any]", about).get
     named = str(head.get("process"))
     return FileHeader(
         file,

@@ -116,8 +116,8 @@ def _poll(file: BinaryIO, contexts: dict[int, Line]) -> Line:
     numbers = array("q", file.read(8 * POLL_FIELDS * count))
     records: list[Line] = []
     for i in range(0, len(numbers), POLL_FIELDS):
-        place, offset, id, stamp, epoch, length = numbers[i : i + POLL_FIELDS]
-        about = contexts[place]
+        number, offset, id, stamp, epoch, length = numbers[i : i + POLL_FIELDS]
+        about = contexts[number]
         record: Line = {"topic": about["topic"], "partition": about["partition"], "offset": offset}
         if id != NO_ID:
             record["id"] = id

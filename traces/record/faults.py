@@ -21,20 +21,20 @@ def fault(run: str | Path, what: str) -> Generator[None]:
 
     Raises `BadMetaError` where there is a `meta.json` that is none.
     """
-    folder, told = Path(run), {"what": what, "at_ns": monotonic_ns()}
+    folder, fault = Path(run), {"what": what, "at_ns": monotonic_ns()}
     folder.mkdir(parents=True, exist_ok=True)
-    _note(folder, told)
+    _note(folder, fault)
     try:
         yield
     finally:
-        _note(folder, told | {"until_ns": monotonic_ns()})
+        _note(folder, fault | {"until_ns": monotonic_ns()})
 
 
-def _note(folder: Path, told: dict[str, Any]) -> None:
+def _note(folder: Path, fault: dict[str, Any]) -> None:
     """Put a fault in, in place of what was said of it before."""
     with _lock:
         whole = meta.read(folder)
-        begun = {"what": told["what"], "at_ns": told["at_ns"]}
+        begun = {"what": fault["what"], "at_ns": fault["at_ns"]}
         others = [one for one in whole.get("faults", []) if one != begun]
         head = {"format": 1, "run": folder.name}
-        meta.write(folder, {**head, **whole, "faults": [*others, told]})
+        meta.write(folder, {**head, **whole, "faults": [*others, fault]})

@@ -29,8 +29,8 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
             "delivery_timeout_ms": config["delivery_timeout_ms"],
         }
         patience_ms = config["transaction_timeout_ms"]
-        told = {"transactional_id": transactional, "transaction_timeout_ms": patience_ms}
-        return "producer", described | (told if transactional else {})
+        transactions = {"transactional_id": transactional, "transaction_timeout_ms": patience_ms}
+        return "producer", described | (transactions if transactional else {})
     # Without a group nothing is ever committed, whatever the switch says.
     auto = bool(config["enable_auto_commit"]) and config["group_id"] is not None
     described = {
@@ -47,9 +47,9 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
 
 
 def wrap(
-    client: Any, conf: Conf | None, told: ClientOptions
+    client: Any, conf: Conf | None, options: ClientOptions
 ) -> KafkaPythonProducer | KafkaPythonConsumer:
     """The client, recorded."""
     if hasattr(client, "poll"):
-        return KafkaPythonConsumer(client, told)
-    return KafkaPythonProducer(client, told)
+        return KafkaPythonConsumer(client, options)
+    return KafkaPythonProducer(client, options)

@@ -9,7 +9,7 @@ from traces.record.errors import commit_outcome
 from traces.record.polls import Polled
 from traces.record.process import now
 from traces.record.python_consumer import PythonConsumer
-from traces.record.python_words import names, offsets_of, told_error
+from traces.record.python_words import error_of, names, offsets_of
 from traces.record.rebalance import listener as rebalance_listener
 from traces.record.wrapper import ClientOptions, Fields
 
@@ -17,16 +17,16 @@ from traces.record.wrapper import ClientOptions, Fields
 class KafkaPythonConsumer(PythonConsumer):
     """A consumer of kafka-python."""
 
-    def __init__(self, client: Any, told: ClientOptions) -> None:
-        super().__init__(client, told)
-        self._isolation: Fields = {"isolation": told.configured["isolation"]}
+    def __init__(self, client: Any, options: ClientOptions) -> None:
+        super().__init__(client, options)
+        self._isolation: Fields = {"isolation": options.configured["isolation"]}
         self._asked_for = False
         self._hook_commits(getattr(client, "_coordinator", None))
         topics = client.subscription()
         if topics:  # as given when the client was made
             self.subscribe(sorted(topics))
 
-    def told(self, message: Any) -> Polled:
+    def polled(self, message: Any) -> Polled:
         topic, key = message.topic, message.key
         id = self._id(topic, key, message.value, message.headers)
         epoch = getattr(message, "leader_epoch", None)
@@ -136,7 +136,7 @@ class KafkaPythonConsumer(PythonConsumer):
         self._process.answer(seq, "ok")
 
     def _refused(self, seq: int, invoked: int, refusal: Any) -> None:
-        code, name = told_error(refusal)
+        code, name = error_of(refusal)
         self._process.answer(seq, commit_outcome(code, now() - invoked), error=name)
 
     def committed(self, partition: Any, *args: Any, **more: Any) -> Any:
@@ -146,7 +146,7 @@ class KafkaPythonConsumer(PythonConsumer):
         try:
             answer = self._client.committed(partition, *args, **more)
         except Exception as refusal:
-            self._process.answer(seq, "info", error=told_error(refusal)[1])
+            self._process.answer(seq, "info", error=error_of(refusal)[1])
             raise
         self._process.answer(seq, "ok", offsets=offsets_of({partition: answer}))
         return answer

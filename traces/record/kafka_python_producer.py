@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Self
 
 from traces.record.process import now
-from traces.record.python_words import offsets_of, told_error
+from traces.record.python_words import error_of, offsets_of
 from traces.record.sends import RecordedProducer
 from traces.record.wrapper import Fields
 
@@ -27,17 +27,17 @@ class KafkaPythonProducer(RecordedProducer):
         try:
             future = self._client.send(topic, value, key, headers, partition, timestamp_ms)
         except Exception as refusal:  # nothing was put into a batch
-            self._process.answer(seq, "fail", error=told_error(refusal)[1])
+            self._process.answer(seq, "fail", error=error_of(refusal)[1])
             raise
-        future.add_callback(partial(self._told_stored, seq))
-        future.add_errback(partial(self._told_error, seq))
+        future.add_callback(partial(self._on_stored, seq))
+        future.add_errback(partial(self._on_error, seq))
         return future
 
-    def _told_stored(self, seq: int, metadata: Any) -> None:
+    def _on_stored(self, seq: int, metadata: Any) -> None:
         self._stored(seq, metadata.partition, metadata.offset, metadata.timestamp)
 
-    def _told_error(self, seq: int, error: Any) -> None:
-        self._not_stored(seq, *told_error(error))
+    def _on_error(self, seq: int, error: Any) -> None:
+        self._not_stored(seq, *error_of(error))
 
     def init_transactions(self) -> None:
         """As the client's own; afterwards it knows its id and its epoch."""
@@ -72,7 +72,7 @@ class KafkaPythonProducer(RecordedProducer):
             call()
         except Exception as refusal:
             outcome = "fail" if op == "txn_begin" or self._must_abort() else "info"
-            self._process.answer(seq, outcome, error=told_error(refusal)[1])
+            self._process.answer(seq, outcome, error=error_of(refusal)[1])
             raise
         self._process.answer(seq, "ok", **(self._known_as() if op == "init_producer" else {}))
 

@@ -55,8 +55,8 @@ def merged(
         "processes": sorted(names),
     }
     for role in ("producer", "consumer"):
-        told = [process for process in processes if process.role == role]
-        meta[f"{role}s"] = {**before.get(f"{role}s", {}), **_by_client(told)}
+        mine = [process for process in processes if process.role == role]
+        meta[f"{role}s"] = {**before.get(f"{role}s", {}), **_by_client(mine)}
     meta.setdefault("faults", [])
     return meta
 

@@ -21,7 +21,7 @@ class Polls:
     process: Process
     _about: Fields | None = None
     _about_number: int = 0
-    _places: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    _partitions: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     def write(
@@ -30,9 +30,9 @@ class Polls:
         """Whether the compact form could hold it: ids are numbers, keys are bytes."""
         numbers: list[int] = []
         keys: list[bytes] = []
-        extend, places, records = numbers.extend, self._places, 0
+        extend, numbered, records = numbers.extend, self._partitions, 0
         for topic, partition, offset, id, key, stamp, epoch in messages:
-            place = places.get((topic, partition)) or self._place(topic, partition)
+            number = numbered.get((topic, partition)) or self._number(topic, partition)
             if key is None:
                 length = -1
             elif type(key) is bytes:
@@ -45,7 +45,7 @@ class Polls:
             elif type(id) is not int:
                 return False
             stamp = -1 if stamp is None else stamp
-            extend((place, offset, id, stamp, -1 if epoch is None else epoch, length))
+            extend((number, offset, id, stamp, -1 if epoch is None else epoch, length))
             records += 1
         context = self._about_number if about is self._about else self._share(about)
         packed = POLL.pack(0, context, records, seq, invoked, returned)
@@ -53,8 +53,8 @@ class Polls:
         self.process.journal.append(entry, POLLED)
         return True
 
-    def _place(self, topic: str, partition: int) -> int:
-        number = self._places[topic, partition] = next(self._numbers)
+    def _number(self, topic: str, partition: int) -> int:
+        number = self._partitions[topic, partition] = next(self._numbers)
         self.process.write({"context": number, "topic": topic, "partition": partition})
         return number
 

@@ -27,7 +27,7 @@ class PythonConsumer(RecordedConsumer):
         self._client.unsubscribe()
         self._process.note("subscribe", invoked, topics=[], **self._grouped())
 
-    def told_assigned(self, partitions: Any) -> None:
+    def write_assigned(self, partitions: Any) -> None:
         """A rebalance gave partitions to this member."""
         self._process.note("assigned", partitions=names(partitions), **self._membership())
 

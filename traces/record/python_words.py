@@ -6,7 +6,7 @@ from typing import Any
 from traces.record.errors import NAMES
 
 
-def told_error(error: Any) -> tuple[int | None, str]:
+def error_of(error: Any) -> tuple[int | None, str]:
     """The code of a broker's error, where it is one, and its name, or that of its class."""
     # aiokafka wraps what the coordinator answered.
     inner = getattr(error, "__cause__", None) or error

@@ -11,7 +11,7 @@ from traces.record.wrapper import Fields
 class Rebalanced(Protocol):
     """A recorded consumer, as its listener sees it."""
 
-    def told_assigned(self, partitions: Any) -> None:
+    def write_assigned(self, partitions: Any) -> None:
         """A rebalance gave partitions to this member."""
         ...
 
@@ -42,7 +42,7 @@ LOST = "on_partitions_lost"
 
 def _called(consumer: Rebalanced, user: Any) -> Fields:
     def assigned(_: Any, partitions: Any) -> None:
-        consumer.told_assigned(partitions)
+        consumer.write_assigned(partitions)
         _users(user, ASSIGNED)(partitions)
 
     def revoked(_: Any, partitions: Any) -> None:
@@ -58,7 +58,7 @@ def _called(consumer: Rebalanced, user: Any) -> Fields:
 
 def _awaited(consumer: Rebalanced, user: Any) -> Fields:
     async def assigned(_: Any, partitions: Any) -> None:
-        consumer.told_assigned(partitions)
+        consumer.write_assigned(partitions)
         await _if_needed(_users(user, ASSIGNED)(partitions))
 
     async def revoked(_: Any, partitions: Any) -> None:

@@ -103,13 +103,14 @@ class Scan:
             self.process.note("list_offsets", invoked, query=query, offsets=listed, **about)
 
     def _read(self, client: Any, reader: ConfluentConsumer) -> None:
-        places = [
-            self.library.partition(*_placed(p.name), p.begin) for p in self._partitions.values()
+        partitions = [
+            self.library.partition(*_topic_partition(p.name), p.begin)
+            for p in self._partitions.values()
         ]
         invoked = now()
-        client.assign(places)
+        client.assign(partitions)
         self.process.note(
-            "assign", invoked, partitions=list(self._partitions), offsets=offsets_of(places)
+            "assign", invoked, partitions=list(self._partitions), offsets=offsets_of(partitions)
         )
         self._began = now()
         left = set(self._partitions)
@@ -155,6 +156,6 @@ class Scan:
         partition.records = []
 
 
-def _placed(name: str) -> tuple[str, int]:
+def _topic_partition(name: str) -> tuple[str, int]:
     topic, _, number = name.rpartition(":")
     return topic, int(number)

@@ -15,9 +15,9 @@ from traces.record.wrapper import ClientOptions, Fields, Recorded
 class RecordedProducer(Recorded):
     """A producer of any library."""
 
-    def __init__(self, client: Any, told: ClientOptions) -> None:
-        super().__init__(client, told)
-        configured = told.configured
+    def __init__(self, client: Any, options: ClientOptions) -> None:
+        super().__init__(client, options)
+        configured = options.configured
         self._retries: int | None = configured.get("retries")
         self._acknowledged = configured.get("acks") not in (None, "0")
         transactional: str | None = configured.get("transactional_id")
@@ -28,17 +28,17 @@ class RecordedProducer(Recorded):
         self._contexts: dict[str, int] = {}
         self._context_numbers = count(1)
         # Whether messages need more than the compact form tells, or an id of their own.
-        self._closer = told.id_of is not None or told.hashes
-        self._append_send = told.process.journal.append_send
-        self._next_seq = told.process.next_seq
-        self._first_id = told.process.first_id
+        self._closer = options.id_of is not None or options.hashes
+        self._append_send = options.process.journal.append_send
+        self._next_seq = options.process.next_seq
+        self._first_id = options.process.first_id
 
     def _begin(
         self, topic: str, value: Any, key: Any, headers: Any, partition: int | None
     ) -> tuple[int, Any]:
         """Write a send down; answers its place in the program and the headers to send."""
         seq = self._next_seq()
-        told = headers
+        given = headers
         if self._id_of is not None:
             id: Any = self._id(topic, key, value, headers)
         else:
@@ -51,7 +51,7 @@ class RecordedProducer(Recorded):
             context = self._contexts.get(topic) or self._new_context(topic)
             self._append_send(context, seq, id, raw)
         else:
-            self._write_as_line(seq, topic, id, key, partition, self._hash(value, key, told))
+            self._write_as_line(seq, topic, id, key, partition, self._hash(value, key, given))
         return seq, headers
 
     def _write_as_line(

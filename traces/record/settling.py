@@ -167,10 +167,10 @@ def merged(call: Line | None, line: Line) -> Line:
     """A call and its answer; an answer to a send tells where its record went."""
     if call is None:
         return line
-    placed = line.pop("at", None)
-    if placed:
+    stored = line.pop("at", None)
+    if stored:
         record = call["records"][0]
-        for name, value in zip(("partition", "offset", "timestamp"), placed, strict=True):
+        for name, value in zip(("partition", "offset", "timestamp"), stored, strict=True):
             if value is not None and value >= 0:
                 record[name] = value
     return call | line

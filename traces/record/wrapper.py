@@ -26,12 +26,12 @@ class ClientOptions:
 class Recorded:
     """A client whose calls are written down; all else is the client's own."""
 
-    def __init__(self, client: Any, told: ClientOptions) -> None:
+    def __init__(self, client: Any, options: ClientOptions) -> None:
         self._client = client
-        self._process = told.process
-        self._id_of = told.id_of
-        self._configured = told.configured
-        self._hashes = told.hashes
+        self._process = options.process
+        self._id_of = options.id_of
+        self._configured = options.configured
+        self._hashes = options.hashes
 
     @property
     def recorded_as(self) -> str:
@@ -64,15 +64,15 @@ class RecordedConsumer(Recorded):
 
     _isolation: Fields
 
-    def __init__(self, client: Any, told: ClientOptions) -> None:
-        super().__init__(client, told)
+    def __init__(self, client: Any, options: ClientOptions) -> None:
+        super().__init__(client, options)
         self._last_poll: tuple[int, list[Any]] = -1, []
-        self._polls = Polls(told.process)
+        self._polls = Polls(options.process)
         # What is the same on every poll, as long as the group is.
         self._about: Fields | None = None
         self._about_group: Fields | None = None
-        group = told.configured.get("group")
-        instance = told.configured.get("group_instance_id")
+        group = options.configured.get("group")
+        instance = options.configured.get("group_instance_id")
         self._instance: Fields = {"instance": instance} if instance else {}
         self._group: Fields = {"group": group, **self._instance} if group else {}
 
@@ -105,8 +105,8 @@ class RecordedConsumer(Recorded):
             self._about, self._about_group = {**self._isolation, **self._group}, self._group
         about = self._about
         if not self._hashes:
-            told = [self.told(message) for message in messages]
-            if self._polls.write(told, about, seq, invoked, returned):
+            polled = [self.polled(message) for message in messages]
+            if self._polls.write(polled, about, seq, invoked, returned):
                 return
         records = [self.record_of(message) for message in messages]
         times = {"invoked_ns": invoked, "returned_ns": returned}
@@ -116,9 +116,9 @@ class RecordedConsumer(Recorded):
     def record_of(self, message: Any) -> Fields:
         """A message of the library as a record of the trace."""
         hashed = self._hash(*self.content(message)) if self._hashes else None
-        return record(*self.told(message), hashed)
+        return record(*self.polled(message), hashed)
 
-    def told(self, message: Any) -> Polled:
+    def polled(self, message: Any) -> Polled:
         """What the library tells of a message."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ witness that it refutes means that one of the two is wrong.
 """
 
 from traces.second_checker.base import PREDICATES, Confirmed, Refuted, Undecided
-from traces.second_checker.opinion import Opinion, opinion_on, places_of
+from traces.second_checker.opinion import Opinion, opinion_on, partitions_of
 from traces.second_checker.read import from_lines, read
 
 __all__ = [
@@ -17,6 +17,6 @@ __all__ = [
     "Undecided",
     "from_lines",
     "opinion_on",
-    "places_of",
+    "partitions_of",
     "read",
 ]

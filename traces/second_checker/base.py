@@ -72,7 +72,7 @@ def ops(rows: list[Row], *expected: str) -> None:
     must(fits, f"a witness of {', '.join(expected)} was expected, not of {', '.join(found)}")
 
 
-def one_place(rows: list[Row]) -> str:
+def one_partition(rows: list[Row]) -> str:
     """The one partition that all rows are about."""
-    must(len({row.place for row in rows}) == 1, "the events are about different partitions")
-    return rows[0].place
+    must(len({row.partition for row in rows}) == 1, "the events are about different partitions")
+    return rows[0].partition

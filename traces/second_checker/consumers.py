@@ -1,6 +1,6 @@
 """C: what one consumer is promised inside one assignment, negated word by word."""
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import first_visible, log_start, moves, reads_by, shaken
 from traces.second_checker.history import History
 from traces.second_checker.rows import Row
@@ -8,22 +8,22 @@ from traces.second_checker.rows import Row
 
 def successive(h: History, one: Row, two: Row) -> None:
     """Two reads of one client with no read between them, and nothing that moved its position."""
-    place = one_place([one, two])
+    partition = one_partition([one, two])
     must(one.process == two.process, "two clients read them")
     must(one.at < two.at, "they were read in the other order")
     if one.call == two.call:
         must(not shaken(h, two), "the partition changed hands while the call ran")
-        between = [r for r in reads_by(h, place, one.process) if one.at < r.at < two.at]
+        between = [r for r in reads_by(h, partition, one.process) if one.at < r.at < two.at]
         must(not between, "another read is between them")
         return
     must(one.ok, "the call that read the first did not succeed")
     moved = not h.jepsen and (shaken(h, one) or shaken(h, two))
     must(not moved, "the partition changed hands in a call")
-    moved = [m for m in moves(h, place, one.process) if one.at < m.at < two.at]
+    moved = [m for m in moves(h, partition, one.process) if one.at < m.at < two.at]
     must(not moved, f"its position was moved in between ({', '.join(m.op for m in moved)})")
-    own = [r for r in reads_by(h, place, one.process) if r.at < two.at]
+    own = [r for r in reads_by(h, partition, one.process) if r.at < two.at]
     same_call = [r for r in own if r.call == two.call]
-    others = [r for r in reads_by(h, place, one.process) if one.at < r.at < two.at and r.ok]
+    others = [r for r in reads_by(h, partition, one.process) if one.at < r.at < two.at and r.ok]
     must(not others and not same_call, "another read is between them")
 
 
@@ -34,7 +34,7 @@ def nothing_skipped(h: History, rows: list[Row]) -> None:
     one, two = rows
     successive(h, one, two)
     low, high = known("an offset is missing", one.offset, two.offset)
-    skipped = first_visible(h, one.place, low + 1, high)
+    skipped = first_visible(h, one.partition, low + 1, high)
     must(skipped is not None, "there is no visible record between them")
 
 
@@ -49,19 +49,19 @@ def forward(h: History, rows: list[Row]) -> None:
 
 
 @predicate("C3", "seek|assign poll|scan")
-def starts_as_told(h: History, rows: list[Row]) -> None:
+def starts_where_sought(h: History, rows: list[Row]) -> None:
     """First read after seek, assign or reset to o ⇒ at o or the next visible record."""
     ops(rows, "seek|assign|reset", "poll|scan")
-    place, (told, read) = one_place(rows), rows
-    must(told.process == read.process and told.at < read.at, "another client was told")
-    must(told.ok, "it was not told where to start")
-    want, got = known("it was not told where to start", told.offset, read.offset)
+    partition, (base, read) = one_partition(rows), rows
+    must(base.process == read.process and base.at < read.at, "another client was told")
+    must(base.ok, "it was not told where to start")
+    want, got = known("it was not told where to start", base.offset, read.offset)
     must(not shaken(h, read), "the partition changed hands while the call ran")
-    moved = [m for m in moves(h, place, read.process) if told.at < m.at < read.at]
+    moved = [m for m in moves(h, partition, read.process) if base.at < m.at < read.at]
     must(not moved, "it was told something else in between")
-    earlier = [r for r in reads_by(h, place, read.process) if told.at < r.at < read.at]
+    earlier = [r for r in reads_by(h, partition, read.process) if base.at < r.at < read.at]
     must(not earlier, "it is not the first read")
-    skipped = first_visible(h, place, max(want, log_start(h, place)), got)
+    skipped = first_visible(h, partition, max(want, log_start(h, partition)), got)
     must(got < want or skipped is not None, "it is the first visible record from there")
 
 
@@ -69,13 +69,13 @@ def starts_as_told(h: History, rows: list[Row]) -> None:
 def only_assigned(h: History, rows: list[Row]) -> None:
     """A partition is read ⇒ since assigned or resumed it was not revoked, lost or paused."""
     ops(rows, "revoked|lost|pause", "poll")
-    place, (gone, read) = one_place(rows), rows
+    partition, (gone, read) = one_partition(rows), rows
     must(gone.process == read.process and gone.at < read.at, "another client gave it up")
     if gone.op == "pause":
         gives = ("assign", "assigned", "revoked", "lost", "resume")
-        mine = (r for r in h.rows(place, *gives) if r.ok and r.process == read.process)
+        mine = (r for r in h.rows(partition, *gives) if r.ok and r.process == read.process)
     else:
-        mine = iter(moves(h, place, read.process))
+        mine = iter(moves(h, partition, read.process))
     back = [m for m in mine if gone.at < m.at < read.at]
     must(not back, "it was assigned again, or resumed, in between")
     must(not shaken(h, read), "the partition changed hands while the call ran")

@@ -16,7 +16,10 @@ def no_circle(h: History, rows: list[Row]) -> None:
     must(len(rows) >= 2 and len(rows) % 2 == 0, "pairs of a send and a read were expected")
     for sent, read in zip(rows[::2], rows[1::2], strict=True):
         ops([sent, read], "send", "poll|scan")
-        must(sent.id == read.id and sent.place == read.place, "what was read is not what was sent")
+        must(
+            sent.id == read.id and sent.partition == read.partition,
+            "what was read is not what was sent",
+        )
         must(sent.unit != read.unit, "a transaction that reads its own is no circle")
     edges = _edges(h)
     for sent, read in zip(rows[::2], rows[1::2], strict=True):
@@ -29,8 +32,8 @@ def _edges(h: History) -> dict[Unit, set[Unit]]:
     """Who read from whom, over all partitions; of several attempts nobody knows whose was read."""
     if "edges" not in h.cache:
         edges: dict[Unit, set[Unit]] = defaultdict(set)
-        for (place, id), rows in h.by_id.items():
-            attempts = h.of(place, id, "send")
+        for (partition, id), rows in h.by_id.items():
+            attempts = h.of(partition, id, "send")
             possible = [s for s in attempts if s.outcome != "fail"] or attempts
             for sent in possible if len(possible) == 1 else ():
                 edges[sent.unit] |= {r.unit for r in rows if r.op in ("poll", "scan")}

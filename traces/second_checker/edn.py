@@ -58,12 +58,12 @@ def _steps(
         if call["outcome"] != "fail":
             old, new = listed.get(process, set()), set(value or [])
             gone = old | new if ended.get(":seek-to-beginning?") is True else old - new
-            yield call | {"op": "forget", "partitions": _places(gone)}
+            yield call | {"op": "forget", "partitions": _partitions(gone)}
             listed[process] = new
         yield (
             call
-            | {"op": f[1:], "_listed": _places(value or [])}
-            | ({"partitions": _places(value or [])} if f == ":assign" else {})
+            | {"op": f[1:], "_listed": _partitions(value or [])}
+            | ({"partitions": _partitions(value or [])} if f == ":assign" else {})
         )
     elif f == ":list-offsets":
         asked: _Map = began.get(":value") or {}
@@ -76,17 +76,17 @@ def _steps(
         (":hw", "mark", {}),
         (":log-start-offsets", "list_offsets", {"query": "earliest"}),
     ):
-        if told := ended.get(name):
-            yield call | {"op": op, "offsets": {f"{k}:0": o for k, o in told.items()}} | more
+        if offsets := ended.get(name):
+            yield call | {"op": op, "offsets": {f"{k}:0": o for k, o in offsets.items()}} | more
     if assigned := ended.get(":assigned"):
-        yield call | {"op": "assigned", "partitions": _places(assigned)}
+        yield call | {"op": "assigned", "partitions": _partitions(assigned)}
 
 
 def _call(number: int, began: _Map, ended: _Map, sticky: TraceLine) -> TraceLine:
     """What all lines of an operation share."""
     for name in ("group", "generation"):
-        if (told := ended.get(f":{name}")) is not None:
-            sticky[name] = str(told) if name == "group" else told
+        if (value := ended.get(f":{name}")) is not None:
+            sticky[name] = str(value) if name == "group" else value
     outcome, transactional = ended[":type"][1:], ended[":f"] == ":txn"
     state = {"ok": COMMITTED, "fail": ABORTED}.get(outcome, UNKNOWN)
     index = ended.get(":index", began.get(":index"))
@@ -115,8 +115,8 @@ def _messages(call: TraceLine, ended: _Map, steps: list[Any]) -> Iterator[TraceL
     stamp = {"timestamp": ended.get(":timestamp"), "key": ended.get(":record-key")}
     for step in steps:
         if step[0] == ":send":
-            told: Any = step[2]
-            offset, id = cast("list[Any]", told) if type(told) is list else (None, told)
+            read: Any = step[2]
+            offset, id = cast("list[Any]", read) if type(read) is list else (None, read)
             record = {"topic": str(step[1]), "partition": 0, "offset": offset, "id": id} | stamp
             yield call | {"op": "send", "records": [_known(record)]}
         else:
@@ -133,5 +133,5 @@ def _known(record: TraceLine) -> TraceLine:
     return {name: value for name, value in record.items() if value is not None}
 
 
-def _places(keys: Any) -> list[str]:
+def _partitions(keys: Any) -> list[str]:
     return [f"{key}:0" for key in keys]

@@ -10,19 +10,19 @@ READS = ("poll", "scan")
 MOVES = ("assigned", "revoked", "lost", "seek", "forget")
 
 
-def reads(h: History, place: PartitionName) -> list[Row]:
+def reads(h: History, partition: PartitionName) -> list[Row]:
     """Every record of the partition that anybody was given, whatever became of the call."""
-    return [r for r in h.rows(place, *READS) if r.id is not None and r.offset is not None]
+    return [r for r in h.rows(partition, *READS) if r.id is not None and r.offset is not None]
 
 
-def reads_of(h: History, place: PartitionName, id: object) -> list[Row]:
+def reads_of(h: History, partition: PartitionName, id: object) -> list[Row]:
     """Every delivery of one record."""
-    return [r for r in h.of(place, id, *READS) if r.offset is not None]
+    return [r for r in h.of(partition, id, *READS) if r.offset is not None]
 
 
-def reads_at(h: History, place: PartitionName, offset: int) -> list[Row]:
+def reads_at(h: History, partition: PartitionName, offset: int) -> list[Row]:
     """Every record that anybody was given at one offset."""
-    return [r for r in h.at(place, offset, *READS) if r.id is not None]
+    return [r for r in h.at(partition, offset, *READS) if r.id is not None]
 
 
 def happened(h: History, row: Row) -> bool:
@@ -40,16 +40,18 @@ def stays(h: History, row: Row) -> bool:
     return h.state(row) in (None, COMMITTED)
 
 
-def final(h: History, place: PartitionName) -> list[Row]:
+def final(h: History, partition: PartitionName) -> list[Row]:
     """The final reading; every successful poll of a Jepsen history counts as part of it."""
     ops = ("poll",) if h.jepsen else ("scan",)
-    return [r for r in h.rows(place, *ops) if r.ok and r.id is not None and r.offset is not None]
+    return [
+        r for r in h.rows(partition, *ops) if r.ok and r.id is not None and r.offset is not None
+    ]
 
 
-def in_final(h: History, place: PartitionName, id: object) -> bool:
+def in_final(h: History, partition: PartitionName, id: object) -> bool:
     """Whether the final reading shows a record anywhere in the partition."""
     ops = ("poll",) if h.jepsen else ("scan",)
-    return any(r.ok and r.offset is not None for r in h.of(place, id, *ops))
+    return any(r.ok and r.offset is not None for r in h.of(partition, id, *ops))
 
 
 def where(h: History, send: Row) -> int | None:
@@ -61,29 +63,29 @@ def where(h: History, send: Row) -> int | None:
     """
     if acknowledged(h, send):
         return send.offset
-    attempts = h.of(send.place, send.id, "send")
+    attempts = h.of(send.partition, send.id, "send")
     if send.outcome != "fail":
         attempts = [row for row in attempts if row.outcome != "fail"]
     if len(attempts) != 1:
         return None
-    seen = [r.offset for r in reads_of(h, send.place, send.id) if r.offset is not None]
+    seen = [r.offset for r in reads_of(h, send.partition, send.id) if r.offset is not None]
     return min(seen, default=None)
 
 
-def log_start(h: History, place: PartitionName) -> int:
+def log_start(h: History, partition: PartitionName) -> int:
     """The highest answer to a question for the earliest offset, 0 without any."""
-    return max((r.offset for r in h.rows(place, "earliest") if r.ok and r.offset), default=0)
+    return max((r.offset for r in h.rows(partition, "earliest") if r.ok and r.offset), default=0)
 
 
-def compacted(h: History, place: PartitionName) -> bool:
+def compacted(h: History, partition: PartitionName) -> bool:
     """Whether compaction may remove records of this partition."""
-    policy = h.topic(place.rpartition(":")[0]).get("cleanup_policy")
+    policy = h.topic(partition.rpartition(":")[0]).get("cleanup_policy")
     return h.compacted if h.jepsen else "compact" in (policy or "")
 
 
 def superseded(h: History, send: Row) -> bool:
     """Whether compaction may have removed a record: for want of a key, for a later one, by age."""
-    if not compacted(h, send.place):
+    if not compacted(h, send.partition):
         return False
     if send.record.get("key") is None:
         return True
@@ -95,14 +97,14 @@ def followed(h: History, send: Row) -> bool:
     own, key = where(h, send), send.record.get("key")
     if own is None:
         own = min(
-            (o for o, id in _of_keys(h, send.place).get(key, ()) if id == send.id), default=-1
+            (o for o, id in _of_keys(h, send.partition).get(key, ()) if id == send.id), default=-1
         )
-    return any(o > own and id != send.id for o, id in _of_keys(h, send.place).get(key, ()))
+    return any(o > own and id != send.id for o, id in _of_keys(h, send.partition).get(key, ()))
 
 
 def expired(h: History, send: Row) -> bool:
     """Whether a tombstone may have been old enough to go, for all that is known."""
-    retention = h.topic(send.place.rpartition(":")[0]).get("delete_retention_ms")
+    retention = h.topic(send.partition.rpartition(":")[0]).get("delete_retention_ms")
     if send.record.get("tombstone") is not True:
         return False
     return retention is None or age(h, send) >= retention
@@ -110,80 +112,82 @@ def expired(h: History, send: Row) -> bool:
 
 def age(h: History, send: Row) -> float:
     """How many ms lie at most between an append and the end of the final reading."""
-    returned = [r.ret for r in h.rows(send.place, "scan_end") if r.ok]
+    returned = [r.ret for r in h.rows(send.partition, "scan_end") if r.ok]
     if send.inv is None or not returned or None in returned:
         return float("inf")
     return (max(t for t in returned if t is not None) - send.inv) // 1_000_000
 
 
-def _of_keys(h: History, place: PartitionName) -> dict[Any, set[tuple[int, Any]]]:
+def _of_keys(h: History, partition: PartitionName) -> dict[Any, set[tuple[int, Any]]]:
     """Where records of each key are known to lie: acknowledged or read, with their ids."""
-    if ("keys", place) not in h.cache:
+    if ("keys", partition) not in h.cache:
         found: dict[Any, set[tuple[int, Any]]] = {}
-        for row in h.rows(place, "send"):
+        for row in h.rows(partition, "send"):
             key, id = row.record.get("key"), row.id
             if key is not None and id is not None:
-                told = {r.offset for r in reads_of(h, place, id)}
-                told |= {row.offset} if acknowledged(h, row) else set()
-                found.setdefault(key, set()).update((o, id) for o in told if o is not None)
-        h.cache["keys", place] = found
-    return h.cache["keys", place]
+                offsets = {r.offset for r in reads_of(h, partition, id)}
+                offsets |= {row.offset} if acknowledged(h, row) else set()
+                found.setdefault(key, set()).update((o, id) for o in offsets if o is not None)
+        h.cache["keys", partition] = found
+    return h.cache["keys", partition]
 
 
-def visible(h: History, place: PartitionName) -> list[int]:
+def visible(h: History, partition: PartitionName) -> list[int]:
     """Offsets, in order, whose record a reader of committed records must be given if it passes.
 
     What the final reading holds is what there is; without one, what was acknowledged or read. A
     record counts only if it is known who sent it, or if it was read as committed.
     """
-    if ("visible", place) not in h.cache:
-        start = log_start(h, place)
-        source = [] if h.jepsen else final(h, place)
+    if ("visible", partition) not in h.cache:
+        start = log_start(h, partition)
+        source = [] if h.jepsen else final(h, partition)
         if not source:
-            acks = [s for s in h.rows(place, "send") if acknowledged(h, s) and s.id is not None]
-            source = acks + reads(h, place)
+            acks = [s for s in h.rows(partition, "send") if acknowledged(h, s) and s.id is not None]
+            source = acks + reads(h, partition)
         records = {(r.offset, r.id) for r in source if r.offset is not None and r.offset >= start}
-        h.cache["visible", place] = sorted({o for o, id in records if _seen(h, place, id)})
-    return h.cache["visible", place]
+        h.cache["visible", partition] = sorted({o for o, id in records if _seen(h, partition, id)})
+    return h.cache["visible", partition]
 
 
-def _seen(h: History, place: PartitionName, id: object) -> bool:
-    sends = [s for s in h.of(place, id, "send") if s.outcome != "fail"]
+def _seen(h: History, partition: PartitionName, id: object) -> bool:
+    sends = [s for s in h.of(partition, id, "send") if s.outcome != "fail"]
     if not sends:
-        failed = bool(h.of(place, id, "send"))
-        committed = (r.line.get("isolation") == "read_committed" for r in reads_of(h, place, id))
+        failed = bool(h.of(partition, id, "send"))
+        committed = (
+            r.line.get("isolation") == "read_committed" for r in reads_of(h, partition, id)
+        )
         return not failed and (h.jepsen or any(committed))
     return any((h.jepsen or stays(h, s)) and not superseded(h, s) for s in sends)
 
 
-def first_visible(h: History, place: PartitionName, low: int, high: int) -> int | None:
+def first_visible(h: History, partition: PartitionName, low: int, high: int) -> int | None:
     """The first visible offset from `low` up to, not including, `high`."""
-    offsets = visible(h, place)
+    offsets = visible(h, partition)
     at = bisect_left(offsets, low)
     return offsets[at] if at < len(offsets) and offsets[at] < high else None
 
 
-def moves(h: History, place: PartitionName, process: str) -> list[Row]:
+def moves(h: History, partition: PartitionName, process: str) -> list[Row]:
     """Everything after which a client's position is not where its last read left it."""
     ops = ("forget",) if h.jepsen else (*MOVES, "assign", "reset")
-    key = ("moves", place, process)
+    key = ("moves", partition, process)
     if key not in h.cache:
-        h.cache[key] = [r for r in _of_process(h, place, process) if r.op in ops]
+        h.cache[key] = [r for r in _of_process(h, partition, process) if r.op in ops]
     return h.cache[key]
 
 
-def _of_process(h: History, place: PartitionName, process: str) -> list[Row]:
-    if ("of", place) not in h.cache:
+def _of_process(h: History, partition: PartitionName, process: str) -> list[Row]:
+    if ("of", partition) not in h.cache:
         found: dict[str, list[Row]] = {}
-        for row in h.by_place[place]:
+        for row in h.by_partition[partition]:
             found.setdefault(row.process, []).append(row)
-        h.cache["of", place] = found
-    return h.cache["of", place].get(process, [])
+        h.cache["of", partition] = found
+    return h.cache["of", partition].get(process, [])
 
 
-def reads_by(h: History, place: PartitionName, process: str) -> list[Row]:
+def reads_by(h: History, partition: PartitionName, process: str) -> list[Row]:
     """What one client was given of a partition, in its order."""
-    return [r for r in _of_process(h, place, process) if r.op in READS and r.offset is not None]
+    return [r for r in _of_process(h, partition, process) if r.op in READS and r.offset is not None]
 
 
 def shaken(h: History, read: Row) -> bool:
@@ -192,8 +196,8 @@ def shaken(h: History, read: Row) -> bool:
     What a rebalance tells a client it tells inside of a poll, and so stands before it in the file.
     """
     if h.jepsen:
-        return read.place in (read.line.get("_shaken") or ())
-    own = [m for m in moves(h, read.place, read.process) if m.n < read.n]
+        return read.partition in (read.line.get("_shaken") or ())
+    own = [m for m in moves(h, read.partition, read.process) if m.n < read.n]
     return bool(own) and not _surely_before(own[-1], read)
 
 
@@ -205,7 +209,9 @@ def shares(h: History, group: str | None) -> bool:
     """Whether a group is a share group, which commits nothing: by its settings, or by its acts."""
     if group in (h.meta.get("share_groups") or {}):
         return True
-    acting = (r for rows in h.by_place.values() for r in rows if r.op in ("acquire", "acknowledge"))
+    acting = (
+        r for rows in h.by_partition.values() for r in rows if r.op in ("acquire", "acknowledge")
+    )
     return any(row.group == group for row in acting)
 
 

@@ -1,6 +1,6 @@
 """G: what a group promises about owners and commits, negated word by word."""
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import (
     final,
     first_visible,
@@ -17,8 +17,8 @@ from traces.second_checker.rows import PartitionName, Row, before, same_clock
 
 def _one_generation(h: History, group: str | None) -> None:
     """Only a group of the classic protocol has generations; in KIP-848 they are its members'."""
-    told = {str(member.get("group_protocol")).lower() for member in h.members(group or "")}
-    must(h.jepsen or told != {"consumer"}, "its members' epochs are their own")
+    protocols = {str(member.get("group_protocol")).lower() for member in h.members(group or "")}
+    must(h.jepsen or protocols != {"consumer"}, "its members' epochs are their own")
 
 
 def _one_group(rows: list[Row]) -> None:
@@ -29,7 +29,7 @@ def _one_group(rows: list[Row]) -> None:
 def one_owner(h: History, rows: list[Row]) -> None:
     """Assigned to two members in one (group, generation) ⇒ the same member."""
     ops(rows, "assigned", "assigned")
-    one_place(rows)
+    one_partition(rows)
     _one_group(rows)
     one, two = rows
     must(one.ok and two.ok, "an assignment did not happen")
@@ -57,7 +57,7 @@ def old_refused(h: History, rows: list[Row]) -> None:
 def commits_forward(h: History, rows: list[Row]) -> None:
     """Commits of one (group, generation, partition) in order ⇒ offsets do not decrease."""
     ops(rows, "commit", "commit")
-    place, (one, two) = one_place(rows), rows
+    partition, (one, two) = one_partition(rows), rows
     _one_group(rows)
     must(one.ok and two.ok, "a commit did not succeed")
     must(one.generation is not None and one.generation == two.generation, "the generations differ")
@@ -65,7 +65,7 @@ def commits_forward(h: History, rows: list[Row]) -> None:
     must(one.at < two.at if own else before(one, two), "the second was not made after the first")
     first, second = known("an offset is missing", one.offset, two.offset)
     must(second < first, "the offset did not go back")
-    moved = (m for m in h.rows(place, "seek", "reset") if m.process == two.process)
+    moved = (m for m in h.rows(partition, "seek", "reset") if m.process == two.process)
     moved = [m for m in moved if m.at < two.at and not (own and m.at < one.at)]
     must(not moved, "the application had moved back")
 
@@ -74,19 +74,19 @@ def commits_forward(h: History, rows: list[Row]) -> None:
 def within_position(h: History, rows: list[Row]) -> None:
     """Committed c ⇒ no visible record at or above the group's position lies below c."""
     ops(rows[:1], "commit")
-    commit, place = rows[0], rows[0].place
+    commit, partition = rows[0], rows[0].partition
     must(commit.ok and commit.group is not None, "the commit did not succeed")
     must(not shares(h, commit.group), "a share group commits nothing")
-    members = {r.process for r in h.by_place[place] if r.group == commit.group}
+    members = {r.process for r in h.by_partition[partition] if r.group == commit.group}
     reached: list[int] = []
-    for row in h.rows(place, "poll", "committed", "seek", "assign", "reset"):
+    for row in h.rows(partition, "poll", "committed", "seek", "assign", "reset"):
         if row.process not in members or not row.ok or row.offset is None:
             continue
         if not _surely_after(row, commit):
             reached.append(row.offset + (row.op == "poll"))
-    position = max(reached, default=log_start(h, place))
+    position = max(reached, default=log_start(h, partition))
     (offset,) = known("no offset was committed", commit.offset)
-    ahead = first_visible(h, place, position, offset)
+    ahead = first_visible(h, partition, position, offset)
     must(ahead is not None, "everything visible below it had been given to the group")
 
 
@@ -99,39 +99,41 @@ def _surely_after(row: Row, commit: Row) -> bool:
 def committed_is_processed(h: History, rows: list[Row]) -> None:
     """o below a committed offset, visible ⇒ processed by a member of the group."""
     ops(rows, "poll|scan", "commit|committed")
-    place, (record, commit) = one_place(rows), rows
+    partition, (record, commit) = one_partition(rows), rows
     group = commit.group
     must(group is not None and commit.ok, "nothing was committed")
     must(not shares(h, group), "a share group commits nothing")
     own, reach = known("an offset is missing", record.offset, commit.offset)
     must(own < reach, "it is not below what was committed")
-    told = any(r.group == group for rows in h.by_place.values() for r in rows if r.op == "process")
-    done = h.of(place, record.id, "process" if told else "poll")
+    processes = any(
+        r.group == group for rows in h.by_partition.values() for r in rows if r.op == "process"
+    )
+    done = h.of(partition, record.id, "process" if processes else "poll")
     must(not [r for r in done if r.ok and r.group == group], "a member of the group processed it")
-    given = [r for r in h.rows(place, "poll") if r.ok and r.group == group and r.id is not None]
-    held = [r for r in final(h, place) if r.offset == own and r.id == record.id]
+    given = [r for r in h.rows(partition, "poll") if r.ok and r.group == group and r.id is not None]
+    held = [r for r in final(h, partition) if r.offset == own and r.id == record.id]
     must(held or any(r.id == record.id for r in given), "the final scan does not hold it")
-    must(own in visible(h, place), "no reader must be given it")
+    must(own in visible(h, partition), "no reader must be given it")
     first = min((r.offset for r in given if r.offset is not None), default=None)
-    below = (first is not None and first <= own) or _began_by(h, place, group, own)
+    below = (first is not None and first <= own) or _began_by(h, partition, group, own)
     must(below, "the group may have begun above it")
 
 
-def _began_by(h: History, place: PartitionName, group: str | None, offset: int) -> bool:
+def _began_by(h: History, partition: PartitionName, group: str | None, offset: int) -> bool:
     """Whether the group's first question for its offsets shows that it began no later than here."""
-    rows = (r for r in h.rows(place, "committed") if r.ok and r.group == group)
+    rows = (r for r in h.rows(partition, "committed") if r.ok and r.group == group)
     asked = sorted(((r.inv, r.offset) for r in rows if r.inv is not None), key=lambda x: x[0])
     if not asked:
         return False
     began = asked[0][1]
-    return (log_start(h, place) if began is None else began) <= offset
+    return (log_start(h, partition) if began is None else began) <= offset
 
 
 @predicate("G9", "poll poll")
 def delivered_once(h: History, rows: list[Row]) -> None:
     """A group is given (o, v) at most once."""
     ops(rows, "poll", "poll")
-    one_place(rows)
+    one_partition(rows)
     _one_group(rows)
     one, two = rows
     must(one.ok and two.ok, "a poll did not succeed")
@@ -143,35 +145,35 @@ def delivered_once(h: History, rows: list[Row]) -> None:
 def goes_on(h: History, rows: list[Row]) -> None:
     """First read after assignment ⇒ no visible record from the committed offset up to it."""
     ops(rows, "commit|committed|assigned", "poll")
-    place, (base, read) = one_place(rows), rows
+    partition, (base, read) = one_partition(rows), rows
     must(read.group is not None, "its reader belongs to no group")
     _, got = known("nothing was committed", base.offset, read.offset)
     ends = ("assigned", "revoked", "lost", "seek", "assign", "reset", "forget")
-    own = [m for m in moves(h, place, read.process) if m.at < read.at and m.op in ends]
+    own = [m for m in moves(h, partition, read.process) if m.at < read.at and m.op in ends]
     since = own[-1].at if own and not h.jepsen else (-1, -1)
     must(
         not own or h.jepsen or own[-1].op not in ("seek", "assign", "reset"),
         "it was told where to start",
     )
-    earlier = [r for r in reads_by(h, place, read.process) if since < r.at < read.at]
+    earlier = [r for r in reads_by(h, partition, read.process) if since < r.at < read.at]
     must(not [r for r in earlier if r.op == "poll"], "it is not the first read of its time with it")
     starts = _could_start_at(h, read)
     must(starts, "nothing was committed by then")
     for offset in starts:
-        skipped = first_visible(h, place, offset, got)
+        skipped = first_visible(h, partition, offset, got)
         must(skipped is not None, f"it may have begun at {offset}, and missed nothing from there")
 
 
 def _could_start_at(h: History, read: Row) -> list[int]:
     """Offsets that the group may have told this member: of all commits that may have been made."""
-    place, found = read.place, list[int]()
-    for row in h.rows(place, "commit"):
+    partition, found = read.partition, list[int]()
+    for row in h.rows(partition, "commit"):
         own = row.process == read.process and row.line["seq"] >= read.line["seq"]
         failed = row.line["outcome"] == "fail"
         if row.group != read.group or failed or own or before(read, row):
             continue
         if row.offset is not None:
             found.append(row.offset)
-    asked = [r for r in h.rows(place, "committed") if r.process == read.process]
+    asked = [r for r in h.rows(partition, "committed") if r.process == read.process]
     found += [r.offset for r in asked[-1:] if r.at < read.at and r.offset is not None]
     return [max(found)] if found else []

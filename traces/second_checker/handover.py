@@ -1,6 +1,6 @@
 """G2, G3, G11, G12: how partitions change hands inside a group, negated."""
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.history import History
 from traces.second_checker.rows import PartitionName, Row, TraceLine, before, same_clock
 
@@ -12,11 +12,14 @@ _OWNS = ("assigned", "revoked", "lost")
 def no_overlap(h: History, rows: list[Row]) -> None:
     """The old owner's revocation returned before the new owner's first poll did."""
     ops(rows, "assigned", "revoked", "assigned", "poll")
-    place, (had, gave, got, first) = one_place(rows), rows
+    partition, (had, gave, got, first) = one_partition(rows), rows
     must(len({r.group for r in (had, gave, got)}) == 1 and had.group is not None, "groups differ")
     must(had.process == gave.process != got.process == first.process, "it is no hand-over")
-    must(_next(h, place, had) is gave or _same(_next(h, place, had), gave), "another move between")
-    following = _next(h, place, got)
+    must(
+        _next(h, partition, had) is gave or _same(_next(h, partition, had), gave),
+        "another move between",
+    )
+    following = _next(h, partition, got)
     must(first.at > got.at and (following is None or first.at < following.at), "not its own read")
     must(before(had, got), "the old owner was not there before")
     returned, read = known("a time is missing", gave.ret, first.ret)
@@ -31,9 +34,9 @@ def _timeout_known(h: History, row: Row) -> bool:
     return protocol == "classic" and settings.get("session_timeout_ms") is not None
 
 
-def _next(h: History, place: PartitionName, row: Row) -> Row | None:
+def _next(h: History, partition: PartitionName, row: Row) -> Row | None:
     """What the same member was told about the partition next."""
-    mine = [r for r in h.rows(place, *_OWNS) if r.process == row.process and r.at > row.at]
+    mine = [r for r in h.rows(partition, *_OWNS) if r.process == row.process and r.at > row.at]
     return min((r for r in mine if r.ok), key=lambda r: r.at, default=None)
 
 
@@ -45,16 +48,18 @@ def _same(one: Row | None, two: Row) -> bool:
 def covered(h: History, rows: list[Row]) -> None:
     """A generation that lasts: the partitions of the subscription are those of its members."""
     ops(rows[:2], "subscribe", "assigned")
-    (asked, told), group = rows[:2], rows[1].group
-    must(asked.ok and told.ok and group is not None and asked.group == group, "the groups differ")
-    (generation,) = known("a generation is missing", told.generation)
-    topic = asked.place.rpartition(":")[0]
+    (asked, assigned), group = rows[:2], rows[1].group
+    must(
+        asked.ok and assigned.ok and group is not None and asked.group == group, "the groups differ"
+    )
+    (generation,) = known("a generation is missing", assigned.generation)
+    topic = asked.partition.rpartition(":")[0]
     for line in _lines(h, group):
         if line["op"] == "subscribe" and line["outcome"] == "ok" and line.get("topics"):
             must(topic in line["topics"], "not every member subscribed to it")
-    _lasts(h, group, generation, told)
+    _lasts(h, group, generation, assigned)
     count = h.topic(topic).get("partitions") or 0
-    free = [n for n in range(count) if not _owned(h, f"{topic}:{n}", group, generation, told)]
+    free = [n for n in range(count) if not _owned(h, f"{topic}:{n}", group, generation, assigned)]
     must(free, "every partition had an owner")
 
 
@@ -64,44 +69,46 @@ def _lines(h: History, group: str | None) -> list[TraceLine]:
     return [line for line in mine if line.get("group") == group]
 
 
-def _lasts(h: History, group: str | None, generation: int, told: Row) -> None:
+def _lasts(h: History, group: str | None, generation: int, assigned: Row) -> None:
     """Nothing befell the group for a session time-out after the last member was told."""
     settings = [one.get("session_timeout_ms") for one in h.members(group or "")]
     protocols = {str(one.get("group_protocol")).lower() for one in h.members(group or "")}
     must(protocols == {"classic"} and None not in settings, "nobody knows the time-out")
     timeout = max(int(one or 0) for one in settings) * _MS
-    told_at, _ = known("a time is missing", told.ret, told.inv)
+    assigned_at, _ = known("a time is missing", assigned.ret, assigned.inv)
     moves = [line for line in _lines(h, group) if line["op"] in _OWNS and line["outcome"] == "ok"]
     moves = [line for line in moves if line.get("generation") is not None]
     for line in moves:
         own, began = line["generation"], line.get("invoked_ns")
         if line["op"] == "assigned":
             returned = line.get("returned_ns") or 0
-            must(own != generation or returned <= told_at, "another member was told later")
+            must(own != generation or returned <= assigned_at, "another member was told later")
         later = own > generation or (own == generation and line["op"] != "assigned")
-        must(not later or (began or 0) > told_at + timeout, "the generation did not last")
+        must(not later or (began or 0) > assigned_at + timeout, "the generation did not last")
     ended = [h.ended.get(process) for process in {line["process"] for line in moves}]
     ends = [when for when in ended if when is not None]
-    must(not any(told_at < when <= told_at + timeout for when in ends), "a member left")
+    must(not any(assigned_at < when <= assigned_at + timeout for when in ends), "a member left")
     times = ends + [t for line in _lines(h, group) for t in _times(line)]
-    must(max(times, default=0) > told_at + timeout, "the recording ended before")
+    must(max(times, default=0) > assigned_at + timeout, "the recording ended before")
 
 
 def _times(line: TraceLine) -> list[int]:
     return [line[name] for name in ("invoked_ns", "returned_ns") if line.get(name) is not None]
 
 
-def _owned(h: History, place: PartitionName, group: str | None, generation: int, told: Row) -> bool:
+def _owned(
+    h: History, partition: PartitionName, group: str | None, generation: int, assigned: Row
+) -> bool:
     """Whether a member holds the partition in that generation."""
-    for row in h.rows(place, "assigned"):
+    for row in h.rows(partition, "assigned"):
         if not row.ok or row.group != group or row.generation is None:
             continue
-        following = _next(h, place, row)
+        following = _next(h, partition, row)
         until = None if following is None else following.generation
         if row.generation > generation or (until is not None and until < generation):
             continue
         left = h.ended.get(row.process)
-        if following is not None or left is None or told.ret is None or left > told.ret:
+        if following is not None or left is None or assigned.ret is None or left > assigned.ret:
             return True
     return False
 
@@ -127,7 +134,7 @@ def static_member_fenced(h: History, rows: list[Row]) -> None:
 def owners_in_turn(h: History, rows: list[Row]) -> None:
     """M, then m′ given p; m′ sent its offsets in epoch e′ ≺ m did in epoch e < e′ ⇒ not ok."""
     ops(rows, "assigned", "assigned", "txn_offsets", "txn_offsets")
-    place, (given, taken, other, late) = one_place(rows), rows
+    partition, (given, taken, other, late) = one_partition(rows), rows
     must(all(row.ok for row in rows), "one of them did not happen")
     must(late.group is not None and len({row.group for row in rows}) == 1, "the groups differ")
     mine, its = late.line.get("member"), other.line.get("member")
@@ -138,7 +145,7 @@ def owners_in_turn(h: History, rows: list[Row]) -> None:
     must(in_turn, "they were not one after another")
     new, old = known("an epoch is missing", other.generation, late.generation)
     must(new > old, "the epoch of the later one is not older")
-    for row in h.rows(place, "assigned"):
+    for row in h.rows(partition, "assigned"):
         own = row.ok and row.group == late.group and row.line.get("member") == mine
         again = own and not before(row, taken) and not before(late, row)
         must(not again, "the member had been given the partition again")

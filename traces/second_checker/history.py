@@ -24,7 +24,7 @@ class History:
     meta: Settings
     jepsen: bool = False
     compacted: bool = False  # of a Jepsen history, which cannot tell it
-    places: frozenset[PartitionName] | None = None  # None: all
+    partitions: frozenset[PartitionName] | None = None  # None: all
     lines: dict[str, dict[int, list[tuple[int, TraceLine]]]] = field(
         factory=dict[str, dict[int, list[tuple[int, TraceLine]]]]
     )
@@ -32,11 +32,11 @@ class History:
     asked: dict[UnitKey, tuple[int | None, str]] = field(
         factory=dict[UnitKey, tuple[int | None, str]]
     )  # the first request to commit: when, and by which clock
-    told_committed: set[UnitKey] = field(factory=set[UnitKey])
+    committed_units: set[UnitKey] = field(factory=set[UnitKey])
     answered: dict[UnitKey, int | None] = field(factory=dict[UnitKey, int | None])
     ended: dict[str, int | None] = field(factory=dict[str, int | None])  # when a process left
     open_state: dict[str, str] = field(factory=dict[str, str])
-    by_place: dict[PartitionName, list[Row]] = field(
+    by_partition: dict[PartitionName, list[Row]] = field(
         factory=lambda: defaultdict[PartitionName, list[Row]](list)
     )
     by_id: dict[tuple[PartitionName, Any], list[Row]] = field(
@@ -53,9 +53,9 @@ class History:
     )
     cache: dict[Any, Any] = field(factory=dict[Any, Any])
 
-    def wants(self, place: PartitionName) -> bool:
+    def wants(self, partition: PartitionName) -> bool:
         """Whether this partition is part of what is looked at."""
-        return self.places is None or place in self.places
+        return self.partitions is None or partition in self.partitions
 
     def add(self, line: TraceLine, n: int) -> None:
         """Keep what a line says of the partitions that are looked at."""
@@ -66,13 +66,13 @@ class History:
         self.by_process[process].append((n, trimmed))
         self.lines.setdefault(process, {}).setdefault(trimmed["seq"], []).append((n, trimmed))
         for row in rows_of(trimmed, n):
-            for place in self._where(row):
-                self._index(row if place == row.place else _moved(row, place))
+            for partition in self._where(row):
+                self._index(row if partition == row.partition else _moved(row, partition))
 
     def _trimmed(self, line: TraceLine) -> TraceLine | None:
         """The line without records of other partitions; nothing if nothing else is left of it."""
         records = line.get("records")
-        if self.places is None or not records:
+        if self.partitions is None or not records:
             return line
         kept = [r for r in records if any(True for _ in self._near(r))]
         if len(kept) == len(records):
@@ -83,13 +83,13 @@ class History:
 
     def _near(self, record: TraceLine) -> Iterator[PartitionName]:
         """The partitions among those looked at in which the record is, or may be."""
-        topic, partition = record["topic"], record.get("partition")
-        if partition is not None:
-            place = f"{topic}:{partition}"
-            if self.wants(place):
-                yield place
-        elif self.places is not None:
-            yield from (place for place in self.places if place.rpartition(":")[0] == topic)
+        topic, number = record["topic"], record.get("partition")
+        if number is not None:
+            partition = f"{topic}:{number}"
+            if self.wants(partition):
+                yield partition
+        elif self.partitions is not None:
+            yield from (one for one in self.partitions if one.rpartition(":")[0] == topic)
         else:
             count = self.topic(topic).get("partitions") or 1
             yield from (f"{topic}:{number}" for number in range(count))
@@ -97,24 +97,26 @@ class History:
     def _where(self, row: Row) -> Iterable[PartitionName]:
         """Where to keep a row: a send that never learnt its partition stands in each of them."""
         if row.record.get("topic") is not None:
-            return self._near(row.record) if row.op == "send" else filter(self.wants, (row.place,))
-        return (row.place,) if self.wants(row.place) else ()
+            return (
+                self._near(row.record) if row.op == "send" else filter(self.wants, (row.partition,))
+            )
+        return (row.partition,) if self.wants(row.partition) else ()
 
     def _index(self, row: Row) -> None:
-        self.by_place[row.place].append(row)
+        self.by_partition[row.partition].append(row)
         if row.record.get("topic") is not None:
             if row.id is not None:
-                self.by_id[row.place, row.id].append(row)
+                self.by_id[row.partition, row.id].append(row)
             if row.offset is not None:
-                self.by_offset[row.place, row.offset].append(row)
+                self.by_offset[row.partition, row.offset].append(row)
 
     def forget_former_lives(self) -> None:
         """Keep of each topic that was made again only the rows about its last life."""
         seen: dict[str, dict[str, int]] = {}
-        for place, rows in self.by_place.items():
+        for partition, rows in self.by_partition.items():
             for row in (row for row in rows if row.life is not None):
-                told = seen.setdefault(place.rpartition(":")[0], {})
-                told[str(row.life)] = max(told.get(str(row.life), -1), row.inv or -1)
+                ids = seen.setdefault(partition.rpartition(":")[0], {})
+                ids[str(row.life)] = max(ids.get(str(row.life), -1), row.inv or -1)
         newest = {t: max(ids, key=lambda id: ids[id]) for t, ids in seen.items() if len(ids) > 1}
         for index in (self.by_id, self.by_offset):
             for key, rows in index.items():
@@ -123,30 +125,32 @@ class History:
                     if index is self.by_id:
                         self.lives[topic, key[1]] += rows
                     rows[:] = [row for row in rows if row.life == newest[topic]]
-        for place, rows in self.by_place.items():
-            if (life := newest.get(place.rpartition(":")[0])) is not None:
+        for partition, rows in self.by_partition.items():
+            if (life := newest.get(partition.rpartition(":")[0])) is not None:
                 rows[:] = [row for row in rows if row.life == life]
 
-    def rows(self, place: PartitionName, *ops: str) -> list[Row]:
+    def rows(self, partition: PartitionName, *ops: str) -> list[Row]:
         """All rows of some calls about one partition; the rows of a process stand in its order."""
-        key = (place, ops)
+        key = (partition, ops)
         if key not in self.cache:
-            self.cache[key] = [row for row in self.by_place[place] if row.op in ops]
+            self.cache[key] = [row for row in self.by_partition[partition] if row.op in ops]
         return self.cache[key]
 
-    def of(self, place: PartitionName, id: Any, *ops: str) -> list[Row]:
+    def of(self, partition: PartitionName, id: Any, *ops: str) -> list[Row]:
         """All rows of some calls about one record in one partition."""
-        return [row for row in self.by_id.get((place, id), ()) if row.op in ops]
+        return [row for row in self.by_id.get((partition, id), ()) if row.op in ops]
 
-    def at(self, place: PartitionName, offset: int, *ops: str) -> list[Row]:
+    def at(self, partition: PartitionName, offset: int, *ops: str) -> list[Row]:
         """All rows of some calls about whatever is at one offset."""
-        return [row for row in self.by_offset.get((place, offset), ()) if row.op in ops]
+        return [row for row in self.by_offset.get((partition, offset), ()) if row.op in ops]
 
     def state(self, row: Row) -> str | None:
         """What became of the transaction that a row belongs to; None outside of any."""
-        told = row.line.get("_state")
-        if told is not None:
-            return None if told == "none" else self.states.get((row.process, row.line["seq"]), told)
+        state = row.line.get("_state")
+        if state is not None:
+            return (
+                None if state == "none" else self.states.get((row.process, row.line["seq"]), state)
+            )
         txn = row.line.get("txn")
         if txn is None:
             return None if row.line.get("transactional_id") is None else UNKNOWN
@@ -163,7 +167,7 @@ class History:
 
     def sure(self, row: Row) -> bool:
         """Whether the end of a row's transaction was answered, not only proved by readers."""
-        return (row.process, row.line.get("txn", -1)) in self.told_committed
+        return (row.process, row.line.get("txn", -1)) in self.committed_units
 
     def topic(self, name: str) -> Settings:
         """The configuration of a topic."""
@@ -186,6 +190,6 @@ class History:
         return [one for one in named.values() if one.get("group") == group]
 
 
-def _moved(row: Row, place: PartitionName) -> Row:
-    record = {k: v for k, v in row.record.items() if k != "offset"} | {"unplaced": True}
-    return Row(row.line, record, row.op, place, row.n, row.i)
+def _moved(row: Row, partition: PartitionName) -> Row:
+    record = {k: v for k, v in row.record.items() if k != "offset"} | {"no_partition": True}
+    return Row(row.line, record, row.op, partition, row.n, row.i)

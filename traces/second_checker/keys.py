@@ -25,8 +25,8 @@ def murmur2(key: bytes) -> int:
         h = _wrapped(_wrapped(h * m) ^ k)
     tail = key[length - length % 4 :]
     if tail:
-        for place, byte in enumerate(tail):
-            h = _wrapped(h ^ (byte << (8 * place)))
+        for n, byte in enumerate(tail):
+            h = _wrapped(h ^ (byte << (8 * n)))
         h = _wrapped(h * m)
     h = _wrapped((h ^ _shifted(h, 13)) * m)
     return (h ^ _shifted(h, 15)) & 0x7FFFFFFF

@@ -1,6 +1,6 @@
 """L: what the log of one partition promises, negated word by word."""
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import (
     acknowledged,
     happened,
@@ -14,10 +14,10 @@ from traces.second_checker.facts import (
 )
 from traces.second_checker.history import History
 from traces.second_checker.rows import Row, before, same_clock
-from traces.second_checker.starts import told_back
+from traces.second_checker.starts import went_back
 
 
-def _tells_place(h: History, row: Row) -> bool:
+def _tells_offset(h: History, row: Row) -> bool:
     """Whether a row says which record is at which offset."""
     return acknowledged(h, row) or (row.op in ("poll", "scan") and row.offset is not None)
 
@@ -26,9 +26,9 @@ def _tells_place(h: History, row: Row) -> bool:
 def one_offset_one_record(h: History, rows: list[Row]) -> None:
     """(o, x), (o, y) ∈ A ∪ R ⇒ x = y."""
     ops(rows, "send|poll|scan", "send|poll|scan")
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
-    must(all(_tells_place(h, r) for r in rows), "a record was neither acknowledged nor read")
+    must(all(_tells_offset(h, r) for r in rows), "a record was neither acknowledged nor read")
     must(one.offset == two.offset, "the offsets differ")
     must(one.id != two.id, "it is the same record")
 
@@ -37,7 +37,7 @@ def _contradicted(h: History, row: Row) -> bool:
     """Whether others are read where this record was acknowledged, and it is not: that is L8."""
     if row.op != "send":
         return False
-    there = [r for r in h.rows(row.place, "poll", "scan") if r.ok and r.offset == row.offset]
+    there = [r for r in h.rows(row.partition, "poll", "scan") if r.ok and r.offset == row.offset]
     return bool(there) and all(r.id != row.id for r in there)
 
 
@@ -45,9 +45,9 @@ def _contradicted(h: History, row: Row) -> bool:
 def stored_once(h: History, rows: list[Row]) -> None:
     """(o, v), (o′, v) ∈ A ∪ R ⇒ o = o′, for acknowledgements that no read contradicts."""
     ops(rows, "send|poll|scan", "send|poll|scan")
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
-    must(all(_tells_place(h, r) for r in rows), "a record was neither acknowledged nor read")
+    must(all(_tells_offset(h, r) for r in rows), "a record was neither acknowledged nor read")
     must(one.id == two.id, "the records differ")
     must(one.offset != two.offset, "it is the same offset")
     must(not any(_contradicted(h, r) for r in rows), "others are read where it was acknowledged")
@@ -56,14 +56,14 @@ def stored_once(h: History, rows: list[Row]) -> None:
 @predicate("L3", "send")
 def nothing_missing_below(h: History, rows: list[Row]) -> None:
     """(v, o) ∈ A, o′ ≥ o read, o ≥ log start, not superseded ⇒ v read."""
-    lost, place = rows[0], rows[0].place
+    lost, partition = rows[0], rows[0].partition
     ops(rows[:1], "send")
     must(happened(h, lost) and stays(h, lost), "the send is not known to have been stored")
     (own,) = known("nobody knows where it was stored", where(h, lost))
-    must(own >= log_start(h, place), "it is below the log start")
-    passed = (r.offset for r in h.rows(place, "poll", "scan") if r.ok and r.offset is not None)
+    must(own >= log_start(h, partition), "it is below the log start")
+    passed = (r.offset for r in h.rows(partition, "poll", "scan") if r.ok and r.offset is not None)
     must(any(o >= own for o in passed), "nobody read up to its offset")
-    must(not any(r.ok for r in reads_of(h, place, lost.id)), "it was read")
+    must(not any(r.ok for r in reads_of(h, partition, lost.id)), "it was read")
     must(not superseded(h, lost), "compaction may have removed it")
 
 
@@ -77,12 +77,12 @@ def nothing_lost(h: History, rows: list[Row]) -> None:
 
 
 def _missing_at_the_end(h: History, lost: Row) -> None:
-    place = lost.place
+    partition = lost.partition
     must(h.jepsen or h.meta.get("complete") is True, "the run is not complete")
-    must(h.jepsen or h.rows(place, "scan_end"), "there was no final scan of the partition")
-    must("unplaced" not in lost.record, "nobody knows which partition it was sent to")
-    must(lost.offset is None or lost.offset >= log_start(h, place), "it is below the log start")
-    must(not in_final(h, place, lost.id), "the final scan holds it")
+    must(h.jepsen or h.rows(partition, "scan_end"), "there was no final scan of the partition")
+    must("no_partition" not in lost.record, "nobody knows which partition it was sent to")
+    must(lost.offset is None or lost.offset >= log_start(h, partition), "it is below the log start")
+    must(not in_final(h, partition, lost.id), "the final scan holds it")
     must(not superseded(h, lost), "compaction may have removed it")
 
 
@@ -100,16 +100,16 @@ def not_torn(h: History, rows: list[Row]) -> None:
 def no_phantom(h: History, rows: list[Row]) -> None:
     """v ∈ R ⇒ some send of v to the partition was attempted."""
     ops(rows, "poll|scan")
-    must(not h.of(rows[0].place, rows[0].id, "send"), "somebody tried to send it there")
+    must(not h.of(rows[0].partition, rows[0].id, "send"), "somebody tried to send it there")
 
 
 @predicate("L6", "send poll|scan")
 def failed_is_not_read(h: History, rows: list[Row]) -> None:
     """v ∈ F ⇒ v ∉ R."""
     ops(rows, "send", "poll|scan")
-    place, (sent, read) = one_place(rows), rows
+    partition, (sent, read) = one_partition(rows), rows
     must(sent.id == read.id, "the records differ")
-    sends = h.of(place, sent.id, "send")
+    sends = h.of(partition, sent.id, "send")
     must(all(s.outcome == "fail" for s in sends), "another attempt to send it did not fail")
 
 
@@ -117,12 +117,12 @@ def failed_is_not_read(h: History, rows: list[Row]) -> None:
 def acknowledged_offset(h: History, rows: list[Row]) -> None:
     """(v, o) ∈ A, (v, o′) ∈ R, o read as another record ⇒ o = o′."""
     ops(rows, "send", "poll|scan", "poll|scan")
-    place, (sent, own, other) = one_place(rows), rows
+    partition, (sent, own, other) = one_partition(rows), rows
     must(acknowledged(h, sent), "the send was not answered with an offset")
-    (told,) = known("the send was not answered with an offset", sent.offset)
+    (acked,) = known("the send was not answered with an offset", sent.offset)
     must(own.id == sent.id and own.offset != sent.offset, "it was read where it was acknowledged")
     must(other.offset == sent.offset and other.id != sent.id, "nothing else was read in its place")
-    there = {r.id for r in reads_at(h, place, told)}
+    there = {r.id for r in reads_at(h, partition, acked)}
     must(sent.id not in there, "it was read where it was acknowledged, too")
 
 
@@ -130,7 +130,7 @@ def acknowledged_offset(h: History, rows: list[Row]) -> None:
 def append_order(h: History, rows: list[Row]) -> None:
     """a ≺ b, both sent to one partition ⇒ o(a) < o(b)."""
     ops(rows, "send", "send")
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
     must(one.ok, "the first is not known to be stored")
     must(before(one, two), "the first had not returned when the second began")
@@ -142,9 +142,9 @@ def append_order(h: History, rows: list[Row]) -> None:
 def no_read_of_the_future(h: History, rows: list[Row]) -> None:
     """v ∈ R ⇒ ¬(read ≺ the first send of v)."""
     ops(rows, "poll|scan", "send")
-    place, (read, sent) = one_place(rows), rows
+    partition, (read, sent) = one_partition(rows), rows
     must(read.id == sent.id, "the records differ")
-    for send in h.of(place, read.id, "send"):
+    for send in h.of(partition, read.id, "send"):
         must(before(read, send), "an attempt to send it is not known to have begun later")
 
 
@@ -152,10 +152,10 @@ def no_read_of_the_future(h: History, rows: list[Row]) -> None:
 def watermark_back(h: History, rows: list[Row]) -> None:
     """High watermarks told to one client by one replica in one leader epoch do not decrease."""
     ops(rows, "mark", "mark")
-    one_place(rows)
+    one_partition(rows)
     must(rows[0].ok and rows[1].ok, "a call did not happen")
     must(h.jepsen or rows[0].record.get("epoch") is not None, "nobody knows the leader epoch")
-    told_back(h, *rows)
+    went_back(h, *rows)
 
 
 @predicate("L20", "earliest|latest earliest|latest")
@@ -169,7 +169,7 @@ def answers_back(h: History, rows: list[Row]) -> None:
 
 def _answers_back(rows: list[Row], *expected: str) -> None:
     ops(rows, *expected)
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
     must(one.ok and two.ok, "a question was not answered")
     must(one.process == two.process, "two clients were told")
@@ -182,7 +182,7 @@ def _answers_back(rows: list[Row], *expected: str) -> None:
 def epochs_ascend(h: History, rows: list[Row]) -> None:
     """o < o′ ⇒ epoch(o) ≤ epoch(o′), in one log."""
     ops(rows, "scan|dump|marker", "scan|dump|marker")
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
     log = [None if r.op == "scan" else (r.process, r.line.get("replica")) for r in rows]
     must(log[0] == log[1], "they are of the logs of two replicas")
@@ -197,7 +197,7 @@ def epochs_ascend(h: History, rows: list[Row]) -> None:
 def not_replaced(h: History, rows: list[Row]) -> None:
     """(v, o) acknowledged and read, a later read of o ⇒ again v."""
     ops(rows, "send", "poll|scan", "poll|scan")
-    one_place(rows)
+    one_partition(rows)
     sent, early, late = rows
     must(acknowledged(h, sent), "the send was not answered with an offset")
     must(sent.id == early.id and sent.offset == early.offset, "it was not read where it was put")
@@ -209,24 +209,28 @@ def not_replaced(h: History, rows: list[Row]) -> None:
 def first_of_that_time(h: History, rows: list[Row]) -> None:
     """answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call."""
     ops(rows, "list_offsets")
-    asked, place, time = rows[0], rows[0].place, rows[0].line.get("query")
+    asked, partition, time = rows[0], rows[0].partition, rows[0].line.get("query")
     must(asked.ok and isinstance(time, int), "it is no answered question by time")
     assert isinstance(time, int)
-    late = [s for s in h.rows(place, "send") if s.record.get("timestamp", time - 1) >= time]
+    late = [s for s in h.rows(partition, "send") if s.record.get("timestamp", time - 1) >= time]
     sure = [s for s in late if s.ok and stays(h, s) and (before(s, asked) or _touches(s, asked))]
-    known = [own for s in sure if (own := where(h, s)) is not None and own >= log_start(h, place)]
+    known = [
+        own for s in sure if (own := where(h, s)) is not None and own >= log_start(h, partition)
+    ]
     first = min(known, default=None)
     must(asked.offset != first, "it is the first record that was there")
     if asked.offset is None or (first is not None and asked.offset > first):
         return
     # Below the first that was surely there: what may it have been?
     maybe = [s for s in late if not before(asked, s)]
-    there = {r.id for r in h.at(place, asked.offset, "send", "poll", "scan") if _tells_place(h, r)}
+    there = {
+        r.id for r in h.at(partition, asked.offset, "send", "poll", "scan") if _tells_offset(h, r)
+    }
     must(there.isdisjoint(s.id for s in maybe), "such a record may have been there")
     if not there:
-        unplaced = [s for s in maybe if s.outcome != "fail" and where(h, s) is None]
-        must(not unplaced, "a record of unknown place may have been there")
-        must(all(h.state(s) is None for s in h.rows(place, "send")), "it may be a marker")
+        unknown = [s for s in maybe if s.outcome != "fail" and where(h, s) is None]
+        must(not unknown, "a record of unknown offset may have been there")
+        must(all(h.state(s) is None for s in h.rows(partition, "send")), "it may be a marker")
 
 
 def _touches(send: Row, asked: Row) -> bool:
@@ -237,10 +241,10 @@ def _touches(send: Row, asked: Row) -> bool:
 def up_to_date(h: History, rows: list[Row]) -> None:
     """Acknowledged at o ≺ an empty poll ⇒ its high watermark is above o."""
     ops(rows, "mark", "send")
-    place, (mark, sent) = one_place(rows), rows
+    partition, (mark, sent) = one_partition(rows), rows
     must(acknowledged(h, sent) and stays(h, sent), "the send was not answered with an offset")
     must(before(sent, mark), "the poll had begun when the send returned")
-    same = [r for r in h.rows(place, "poll", "scan") if r.call == mark.call]
+    same = [r for r in h.rows(partition, "poll", "scan") if r.call == mark.call]
     must(not same, "the poll returned records of the partition")
     end, own = known("an offset is missing", mark.offset, sent.offset)
     must(end <= own, "the high watermark was above it")

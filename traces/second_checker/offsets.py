@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from traces.second_checker.base import must, one_place, ops, predicate
+from traces.second_checker.base import must, one_partition, ops, predicate
 from traces.second_checker.history import ABORTED, COMMITTED, History
 from traces.second_checker.rows import PartitionName, Row
 
@@ -19,10 +19,10 @@ class Write:
     end: float
 
 
-def _writes(h: History, place: PartitionName, group: str | None) -> list[Write]:
+def _writes(h: History, partition: PartitionName, group: str | None) -> list[Write]:
     """Commits that did not fail, and offsets that a transaction sent and did not take back."""
     found: list[Write] = []
-    for row in h.rows(place, "commit", "txn_offsets"):
+    for row in h.rows(partition, "commit", "txn_offsets"):
         if row.group != group or row.outcome == "fail" or row.offset is None:
             continue
         if row.op == "commit":
@@ -58,9 +58,9 @@ def _since(writes: list[Write], op: str, asked: Row) -> float | None:
 def fetched_was_committed(h: History, rows: list[Row]) -> None:
     """An answer is a commit concurrent with the question, or the last one before it."""
     ops(rows, "commit", "committed")
-    place, (_, asked) = one_place(rows), rows
+    partition, (_, asked) = one_partition(rows), rows
     must(asked.ok and rows[0].group == asked.group is not None, "the groups differ")
-    writes = _writes(h, place, asked.group)
+    writes = _writes(h, partition, asked.group)
     since = _since(writes, "commit", asked)
     must(since is not None, "nothing was surely committed before it was asked")
     must(not _explained(writes, asked, since or _ALWAYS, True), "such a commit may have been there")
@@ -70,9 +70,9 @@ def fetched_was_committed(h: History, rows: list[Row]) -> None:
 def offsets_with_outputs(h: History, rows: list[Row]) -> None:
     """The offsets that T sent for a group are what it is answered ⇔ T committed."""
     ops(rows, "txn_offsets", "committed")
-    place, (sent, asked) = one_place(rows), rows
+    partition, (sent, asked) = one_partition(rows), rows
     must(asked.ok and sent.group == asked.group is not None, "the groups differ")
-    writes = _writes(h, place, asked.group)
+    writes = _writes(h, partition, asked.group)
     if h.state(sent) == ABORTED:
         must(sent.offset == asked.offset, "it is not what the transaction sent")
         must((sent.inv or 0) <= (asked.ret or 0), "the transaction sent it later")
@@ -88,6 +88,6 @@ def offsets_with_outputs(h: History, rows: list[Row]) -> None:
 
 
 def _answered_otherwise(h: History, asked: Row) -> bool:
-    earlier = [r for r in h.rows(asked.place, "committed") if r.ok and r.group == asked.group]
+    earlier = [r for r in h.rows(asked.partition, "committed") if r.ok and r.group == asked.group]
     now = asked.inv if asked.inv is not None else _ALWAYS
     return any(r.ret is not None and r.ret < now and r.offset != asked.offset for r in earlier)

@@ -29,7 +29,7 @@ from traces.second_checker.base import (
 from traces.second_checker.history import History
 from traces.second_checker.rows import PartitionName, Row, rows_of
 
-__all__ = ["MODULES", "opinion_on", "places_of"]
+__all__ = ["MODULES", "opinion_on", "partitions_of"]
 
 MODULES = (
     *(log, records, starts, producers, sessions, cycles, offsets),
@@ -70,16 +70,16 @@ def opinion_on(history: History, check: str, witness: Mapping[str, Any]) -> Opin
     return Refuted(reason)
 
 
-def places_of(
+def partitions_of(
     witnesses: Iterable[tuple[str, Mapping[str, Any]]],
 ) -> frozenset[PartitionName] | None:
     """The partitions that these witnesses, by check, touch; None where one touches them all."""
-    places: set[PartitionName] = set()
+    partitions: set[PartitionName] = set()
     for check, witness in witnesses:
         if check in EVERYWHERE:
             return None
-        places |= {event["partition"] for event in witness["events"] if "partition" in event}
-    return frozenset(places)
+        partitions |= {event["partition"] for event in witness["events"] if "partition" in event}
+    return frozenset(partitions)
 
 
 def _rows(history: History, event: Event) -> list[Row]:
@@ -97,18 +97,18 @@ def _rows(history: History, event: Event) -> list[Row]:
 
 def _candidates(history: History, line: Mapping[str, Any], n: int, event: Event) -> Sequence[Row]:
     """The rows of a line, under the partition that the event names."""
-    place = event.get("partition")
+    partition = event.get("partition")
     rows = list(rows_of(dict(line), n))
-    if line["op"] == "subscribe" and place is not None:  # to a topic, so of no partition
-        return [Row(dict(line), {}, "subscribe", place, n, 0)]
-    if place is None:
+    if line["op"] == "subscribe" and partition is not None:  # to a topic, so of no partition
+        return [Row(dict(line), {}, "subscribe", partition, n, 0)]
+    if partition is None:
         return [Row(dict(line), {}, line["op"], "", n, 0), *rows]
-    unplaced = [
-        Row(row.line, {"id": row.id, "unplaced": True}, row.op, place, n, row.i)
+    copies = [
+        Row(row.line, {"id": row.id, "no_partition": True}, row.op, partition, n, row.i)
         for row in rows
         if row.op == "send" and row.record.get("partition") is None
     ]
-    return [row for row in rows if row.place == place] + unplaced
+    return [row for row in rows if row.partition == partition] + copies
 
 
 def _is(row: Row, event: Event) -> bool:

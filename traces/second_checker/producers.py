@@ -1,6 +1,6 @@
 """P and T: what producers and their transactions promise, negated word by word."""
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import acknowledged, where
 from traces.second_checker.history import ABORTED, COMMITTED, History
 from traces.second_checker.rows import Row, before
@@ -10,7 +10,7 @@ from traces.second_checker.rows import Row, before
 def order_kept(h: History, rows: list[Row]) -> None:
     """One process: send i before send j, both stored ⇒ o(i) < o(j)."""
     ops(rows, "send", "send")
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
     must(one.process == two.process, "two processes sent them")
     must(one.at < two.at, "they were sent in the other order")
@@ -70,11 +70,11 @@ def _read_as_committed(row: Row) -> None:
 def waits_for_commit(h: History, rows: list[Row]) -> None:
     """v ∈ T read as committed ⇒ ¬(the read returned before T's commit was first requested)."""
     ops(rows, "poll|scan", "send")
-    place, (read, told) = one_place(rows), rows
-    must(read.id == told.id, "the records differ")
-    must(h.state(told) not in (None, ABORTED), "its transaction did not commit")
+    partition, (read, send) = one_partition(rows), rows
+    must(read.id == send.id, "the records differ")
+    must(h.state(send) not in (None, ABORTED), "its transaction did not commit")
     _read_as_committed(read)
-    for sent in h.of(place, read.id, "send"):
+    for sent in h.of(partition, read.id, "send"):
         must(h.state(sent) is not None, "an attempt to send it needs no commit")
         if h.state(sent) != ABORTED:
             _asked_later(h, read, sent)
@@ -92,7 +92,7 @@ def _asked_later(h: History, read: Row, sent: Row) -> None:
 def stops_at_open(h: History, rows: list[Row]) -> None:
     """o read as committed at t, committed T has a record below o ⇒ T asked to commit by t."""
     ops(rows, "send", "poll|scan")
-    one_place(rows)
+    one_partition(rows)
     sent, read = rows
     _read_as_committed(read)
     must(acknowledged(h, sent) and h.state(sent) == COMMITTED, "its transaction did not commit")
@@ -105,10 +105,10 @@ def stops_at_open(h: History, rows: list[Row]) -> None:
 def aborted_unseen(h: History, rows: list[Row]) -> None:
     """T aborted, or never asked to commit ⇒ no v ∈ T is read as committed."""
     ops(rows, "poll|scan", "send")
-    place, (read, sent) = one_place(rows), rows
+    partition, (read, sent) = one_partition(rows), rows
     must(read.id == sent.id, "the records differ")
     _read_as_committed(read)
-    for attempt in h.of(place, read.id, "send"):
+    for attempt in h.of(partition, read.id, "send"):
         must(h.state(attempt) == ABORTED, "an attempt to send it was not aborted")
 
 
@@ -116,11 +116,11 @@ def aborted_unseen(h: History, rows: list[Row]) -> None:
 def own_unread(h: History, rows: list[Row]) -> None:
     """A unit reads v ⇒ it did not send v."""
     ops(rows, "poll", "send")
-    one_place(rows)
+    one_partition(rows)
     read, sent = rows
     must(read.id == sent.id, "the records differ")
     must(read.unit == sent.unit, "another transaction sent it")
-    attempts = [s for s in h.of(read.place, read.id, "send") if s.outcome != "fail"]
+    attempts = [s for s in h.of(read.partition, read.id, "send") if s.outcome != "fail"]
     must(len(attempts) <= 1, "it may be what another call sent")
 
 
@@ -153,7 +153,7 @@ def _begun(h: History, end: Row) -> Row | None:
 def consumed_once(h: History, rows: list[Row]) -> None:
     """Two committed transactions of one group do not both consume (partition, o)."""
     ops(rows, "poll", "poll")
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
     must(one.group is not None and one.group == two.group, "the groups differ")
     must(one.offset is not None and one.offset == two.offset, "the offsets differ")

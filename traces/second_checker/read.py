@@ -16,14 +16,14 @@ _SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
 
 
 def read(
-    path: Path, places: Iterable[PartitionName] | None = None, *, compacted: bool = False
+    path: Path, partitions: Iterable[PartitionName] | None = None, *, compacted: bool = False
 ) -> History:
     """The history of a run, restricted to some partitions; everything without them."""
-    wanted = None if places is None else frozenset(places)
+    wanted = None if partitions is None else frozenset(partitions)
     if path.suffix == ".edn":
         return _read_edn(path, wanted, compacted)
     meta: Any = orjson.loads((path / "meta.json").read_bytes())
-    history = History(meta, places=wanted)
+    history = History(meta, partitions=wanted)
     undecided: dict[tuple[str, Any], set[tuple[str, int]]] = {}
     files = sorted(f for f in path.iterdir() if f.is_file() and f.name.endswith(_SUFFIXES))
     for file in files:
@@ -38,10 +38,10 @@ def read(
 def from_lines(
     lines: dict[str, list[TraceLine]],
     meta: dict[str, Any],
-    places: Iterable[PartitionName] | None = None,
+    partitions: Iterable[PartitionName] | None = None,
 ) -> History:
     """The history of a trace that is in memory already."""
-    history = History(meta, places=None if places is None else frozenset(places))
+    history = History(meta, partitions=None if partitions is None else frozenset(partitions))
     undecided: dict[tuple[str, Any], set[tuple[str, int]]] = {}
     for mine in lines.values():
         _read_process(history, mine, undecided)
@@ -81,7 +81,7 @@ def _read_process(
     for txn, requests in ends.items():
         history.states[process, txn] = _came_to(requests)
         if history.states[process, txn] == COMMITTED:
-            history.told_committed.add((process, txn))
+            history.committed_units.add((process, txn))
         first = requests[0]
         history.asked[process, txn] = first.get("invoked_ns"), first.get("clock", "host")
         history.answered[process, txn] = requests[-1].get("returned_ns")
@@ -120,9 +120,9 @@ def _prove(
                 history.states[unit] = COMMITTED
 
 
-def _read_edn(path: Path, places: frozenset[PartitionName] | None, compacted: bool) -> History:
+def _read_edn(path: Path, partitions: frozenset[PartitionName] | None, compacted: bool) -> History:
     lines = list(edn_lines(path))
-    history = History({}, jepsen=True, compacted=compacted, places=places)
+    history = History({}, jepsen=True, compacted=compacted, partitions=partitions)
     seen = {
         (r["topic"], r["id"])
         for line in lines

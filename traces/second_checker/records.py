@@ -1,6 +1,6 @@
 """L and P about single records: payloads, time stamps, compaction and partitions, negated."""
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import (
     age,
     compacted,
@@ -21,10 +21,10 @@ from traces.second_checker.rows import PartitionName, Row
 def payload_intact(h: History, rows: list[Row]) -> None:
     """(v, h) sent, (v, h′) read or dumped ⇒ h = h′; of two readings, where no send is known."""
     ops(rows, "send|poll|scan|dump", "poll|scan|dump")
-    place, (said, seen) = one_place(rows), rows
+    partition, (said, seen) = one_partition(rows), rows
     must(said.id is not None and said.id == seen.id, "the records differ")
     (own,) = known("no hash was read", seen.record.get("hash"))
-    sends = h.of(place, seen.id, "send")
+    sends = h.of(partition, seen.id, "send")
     hashes = [row.record.get("hash") for row in sends or [said]]
     must(None not in hashes, "a sender did not tell the hash")
     must(own not in hashes, "it is what was sent")
@@ -35,7 +35,7 @@ def append_times_ascend(h: History, rows: list[Row]) -> None:
     """The leader stamps, o < o′ of one leader epoch ⇒ timestamp(o) ≤ timestamp(o′)."""
     ops(rows, "poll|scan|dump", "poll|scan|dump")
     one, two = rows
-    kind = h.topic(one_place(rows).rpartition(":")[0]).get("message_timestamp_type")
+    kind = h.topic(one_partition(rows).rpartition(":")[0]).get("message_timestamp_type")
     must(kind == "LogAppendTime", "the leader does not stamp")
     low, high = known("an offset is missing", one.offset, two.offset)
     epochs = known("an epoch is missing", *(r.record.get("epoch") for r in rows))
@@ -44,63 +44,63 @@ def append_times_ascend(h: History, rows: list[Row]) -> None:
     must(low < high and times[0] > times[1], "the times ascend")
 
 
-def _stored_of_key(h: History, place: PartitionName, key: object) -> list[tuple[int, Row]]:
+def _stored_of_key(h: History, partition: PartitionName, key: object) -> list[tuple[int, Row]]:
     """Sends of a key that are in the log for sure, with their offsets."""
-    start, found = log_start(h, place), list[tuple[int, Row]]()
-    for row in h.rows(place, "send"):
+    start, found = log_start(h, partition), list[tuple[int, Row]]()
+    for row in h.rows(partition, "send"):
         own = where(h, row)
         if row.record.get("key") != key or own is None or own < start or row.outcome == "fail":
             continue
-        if stays(h, row) and "unplaced" not in row.record:
+        if stays(h, row) and "no_partition" not in row.record:
             found.append((own, row))
     return found
 
 
-def _end(h: History, place: PartitionName) -> int:
-    return max((r.offset or 0 for r in h.rows(place, "scan_end") if r.ok), default=-1)
+def _end(h: History, partition: PartitionName) -> int:
+    return max((r.offset or 0 for r in h.rows(partition, "scan_end") if r.ok), default=-1)
 
 
 @predicate("L18", "send")
 def last_of_key_stays(h: History, rows: list[Row]) -> None:
     """o the last of a key, the scan came past o ⇒ o in the scan, or a tombstone old enough."""
     ops(rows, "send")
-    gone, place = rows[0], rows[0].place
-    must(compacted(h, place), "the topic is not compacted")
+    gone, partition = rows[0], rows[0].partition
+    must(compacted(h, partition), "the topic is not compacted")
     key = gone.record.get("key")
-    stored = _stored_of_key(h, place, key)
+    stored = _stored_of_key(h, partition, key)
     must(key is not None and stored, "it has no key, or is not known to be stored")
     last, _ = max(stored, key=lambda item: item[0])
     must(where(h, gone) == last, "it is not the last of its key")
-    must(last < _end(h, place), "the final scan did not come so far")
-    must(not in_final(h, place, gone.id), "the final scan holds it")
+    must(last < _end(h, partition), "the final scan did not come so far")
+    must(not in_final(h, partition, gone.id), "the final scan holds it")
     must(not followed(h, gone), "another record of its key lies above")
-    for row in h.rows(place, "send"):
+    for row in h.rows(partition, "send"):
         same = row.record.get("key") == key and row.outcome != "fail"
         unsure = same and (where(h, row) is None or h.state(row) == UNKNOWN)
         must(not (unsure and row.record.get("tombstone")), "a tombstone may have followed it")
-    retention = h.topic(place.rpartition(":")[0]).get("delete_retention_ms")
+    retention = h.topic(partition.rpartition(":")[0]).get("delete_retention_ms")
     must(retention is None or not expired(h, gone), "the tombstone was old enough to go")
 
 
 @predicate("L19", "send send|scan|poll")
 def compaction_moves_nothing(h: History, rows: list[Row]) -> None:
     """(v, o) known, v in the final scan ⇒ at o; replaced and gone ⇒ not before its time."""
-    place = one_place(rows)
-    must(compacted(h, place), "the topic is not compacted")
+    partition = one_partition(rows)
+    must(compacted(h, partition), "the topic is not compacted")
     ops(rows, "send", "send|scan|poll")
     sent, other = rows
     (own,) = known("nobody knows where it was stored", where(h, sent))
     if other.op != "send":
-        found = {r.offset for r in final(h, place) if r.id == sent.id}
+        found = {r.offset for r in final(h, partition) if r.id == sent.id}
         must(other.id == sent.id and other.offset in found, "the final scan does not hold it there")
         must(own not in found, "it is where it was stored")
         return
     (by,) = known("nobody knows where the later one was stored", where(h, other))
     must(other.record.get("key") == sent.record.get("key") is not None, "the keys differ")
     must(own < by, "it was not replaced by a later one")
-    must(not in_final(h, place, sent.id), "the final scan holds it")
-    must(own < _end(h, place), "the final scan did not come so far")
-    lag = h.topic(place.rpartition(":")[0]).get("min_compaction_lag_ms") or 0
+    must(not in_final(h, partition, sent.id), "the final scan holds it")
+    must(own < _end(h, partition), "the final scan did not come so far")
+    lag = h.topic(partition.rpartition(":")[0]).get("min_compaction_lag_ms") or 0
     must(age(h, sent) < lag, "it was old enough to go")
 
 
@@ -109,8 +109,8 @@ def lives_apart(h: History, rows: list[Row]) -> None:
     """(v, i) sent, (v, j) read, i and j the topic's ids ⇒ i = j."""
     ops(rows, "send", "poll|scan|dump")
     sent, read = rows
-    topic = read.place.rpartition(":")[0]
-    must(sent.id == read.id and sent.place.rpartition(":")[0] == topic, "the records differ")
+    topic = read.partition.rpartition(":")[0]
+    must(sent.id == read.id and sent.partition.rpartition(":")[0] == topic, "the records differ")
     lives = {row.life for row in h.lives[topic, read.id] if row.op == "send"}
     must(lives and None not in lives and read.life is not None, "nobody knows of which topic it is")
     must(read.life not in lives, "it was sent to the topic that it was read from")
@@ -121,9 +121,9 @@ def key_names_partition(h: History, rows: list[Row]) -> None:
     """v sent with key k ⇒ partition(v) = hash(k) mod partitions."""
     ops(rows, "send")
     sent = rows[0]
-    must(sent.ok and "unplaced" not in sent.record, "nobody knows where it went")
+    must(sent.ok and "no_partition" not in sent.record, "nobody knows where it went")
     must(not sent.line.get("chosen") and not sent.record.get("chosen"), "the application chose")
-    topic, _, partition = sent.place.rpartition(":")
+    topic, _, partition = sent.partition.rpartition(":")
     partitions = h.topic(topic).get("partitions")
     partitioner, key = h.producer(sent.process).get("partitioner"), sent.record.get("key")
     must(partitions and partitioner and key is not None, "a setting or the key is missing")

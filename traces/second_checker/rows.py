@@ -22,7 +22,7 @@ class Row:
     line: TraceLine
     record: TraceLine
     op: str
-    place: PartitionName
+    partition: PartitionName
     n: int
     i: int
 
@@ -75,7 +75,7 @@ class Row:
     def life(self) -> str | None:
         """The id of the row's topic: the same name may be that of several topics, one by one."""
         ids: dict[str, str] = self.line.get("topic_ids") or {}
-        topic = self.place.rpartition(":")[0] or self.place
+        topic = self.partition.rpartition(":")[0] or self.partition
         return self.record.get("topic_id") or ids.get(topic)
 
     @property
@@ -111,9 +111,9 @@ def rows_of(line: TraceLine, n: int) -> Iterator[Row]:
     """All rows of one line."""
     op = line["op"]
     for i, record in enumerate(line.get("records") or ()):
-        partition = record.get("partition")
-        place = record["topic"] if partition is None else f"{record['topic']}:{partition}"
-        yield Row(line, record, "marker" if line.get("control") else op, place, n, i)
+        number = record.get("partition")
+        partition = record["topic"] if number is None else f"{record['topic']}:{number}"
+        yield Row(line, record, "marker" if line.get("control") else op, partition, n, i)
     partitions: list[PartitionName] = line.get("partitions") or []
     offsets: dict[PartitionName, int] = line.get("offsets") or {}
     named: dict[PartitionName, int | None] = {**dict.fromkeys(partitions), **offsets}
@@ -124,10 +124,12 @@ def rows_of(line: TraceLine, n: int) -> Iterator[Row]:
     word = ENDS.get(op, op)
     if op == "list_offsets" and line.get("query") in ("earliest", "latest"):
         word = line["query"]
-    for i, (place, offset) in enumerate(named.items()):
-        yield Row(line, {"offset": offset}, word, place, n, i)
+    for i, (partition, offset) in enumerate(named.items()):
+        yield Row(line, {"offset": offset}, word, partition, n, i)
     for name, word in REPORTS.items() if op in REPORTING else ():
-        told: dict[PartitionName, int] = line.get(name) or {}
+        reported: dict[PartitionName, int] = line.get(name) or {}
         epochs: dict[PartitionName, int] = line.get("leader_epochs") or {}
-        for i, (place, offset) in enumerate(told.items()):
-            yield Row(line, {"offset": offset, "epoch": epochs.get(place)}, word, place, n, i)
+        for i, (partition, offset) in enumerate(reported.items()):
+            yield Row(
+                line, {"offset": offset, "epoch": epochs.get(partition)}, word, partition, n, i
+            )

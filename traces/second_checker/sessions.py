@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import (
     acknowledged,
     compacted,
@@ -27,7 +27,7 @@ def _session(row: Row) -> tuple[Any, Any]:
 @predicate("P2", "send send / dump / dump dump")
 def session_without_gap(h: History, rows: list[Row]) -> None:
     """One (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed."""
-    place = one_place(rows)
+    partition = one_partition(rows)
     must(None not in _session(rows[-1]), "the session is not known")
     if rows[-1].op == "dump":
         _gap_in_dump(h, rows)
@@ -37,10 +37,10 @@ def session_without_gap(h: History, rows: list[Row]) -> None:
     must(lost.process == later.process and lost.at < later.at, "it was not sent before")
     must(_session(lost) == _session(later), "it is another session")
     must(lost.outcome != "fail" and stays(h, lost), "it certainly failed, or was aborted")
-    must("unplaced" not in lost.record, "nobody knows which partition it was sent to")
-    must(not in_final(h, place, lost.id), "the final scan holds it")
-    must(in_final(h, place, later.id), "the later one is not in the log either")
-    attempts = h.of(place, later.id, "send")
+    must("no_partition" not in lost.record, "nobody knows which partition it was sent to")
+    must(not in_final(h, partition, lost.id), "the final scan holds it")
+    must(in_final(h, partition, later.id), "the later one is not in the log either")
+    attempts = h.of(partition, later.id, "send")
     if later.outcome != "fail":
         attempts = [s for s in attempts if s.outcome != "fail"]
     must(happened(h, later) or len(attempts) == 1, "another call may have stored the later one")
@@ -49,9 +49,9 @@ def session_without_gap(h: History, rows: list[Row]) -> None:
 
 def _gap_in_dump(h: History, rows: list[Row]) -> None:
     """A broker takes the sequence numbers of a session one by one."""
-    row, place = rows[-1], rows[-1].place
-    must(not compacted(h, place), "the topic is compacted")
-    log = [r for r in h.rows(place, "dump") if r.line.get("replica") == row.line.get("replica")]
+    row, partition = rows[-1], rows[-1].partition
+    must(not compacted(h, partition), "the topic is compacted")
+    log = [r for r in h.rows(partition, "dump") if r.line.get("replica") == row.line.get("replica")]
     own, number = known("a number is missing", row.offset, row.record.get("sequence"))
     mine = [r for r in log if _session(r) == _session(row) and r.record.get("sequence") is not None]
     earlier = sorted((r.offset or 0, r.record["sequence"]) for r in mine if (r.offset or 0) < own)
@@ -69,7 +69,7 @@ def _gap_in_dump(h: History, rows: list[Row]) -> None:
 def stored_by_two_sessions(h: History, rows: list[Row]) -> None:
     """v sent in two sessions and read at o ≠ o′."""
     ops(rows, "send", "poll|scan", "send", "poll|scan")
-    one_place(rows)
+    one_partition(rows)
     one, first, two, second = rows
     must(len({row.id for row in rows}) == 1, "the records differ")
     must((one.process, _session(one)) != (two.process, _session(two)), "it is one session")
@@ -80,7 +80,7 @@ def stored_by_two_sessions(h: History, rows: list[Row]) -> None:
 def ended_as_asked(h: History, rows: list[Row]) -> None:
     """The outcome of T in the log is the outcome that T's producer was answered."""
     ops(rows, "send", "marker|poll|scan")
-    place, (sent, seen) = one_place(rows), rows
+    partition, (sent, seen) = one_partition(rows), rows
     state = h.state(sent)
     must(state in (COMMITTED, ABORTED), "nobody knows how its transaction ended")
     if seen.op == "marker":
@@ -89,17 +89,17 @@ def ended_as_asked(h: History, rows: list[Row]) -> None:
     must(sent.id == seen.id, "the records differ")
     if state == ABORTED:
         must(seen.line.get("isolation") == "read_committed", "it was not read as committed")
-        others = [s for s in h.of(place, sent.id, "send") if h.state(s) != ABORTED]
+        others = [s for s in h.of(partition, sent.id, "send") if h.state(s) != ABORTED]
         must(not others, "another attempt to send it was not aborted")
         return
-    others = [s for s in h.of(place, sent.id, "send") if s.outcome != "fail"]
+    others = [s for s in h.of(partition, sent.id, "send") if s.outcome != "fail"]
     must(all(h.state(s) in (None, COMMITTED) for s in others), "it may be another attempt's")
-    both = [r for r in final(h, place) if r.id == sent.id]
+    both = [r for r in final(h, partition) if r.id == sent.id]
     shown = [r for r in both if r.line.get("isolation") == "read_committed"]
     must(both and not shown, "who reads what is committed was given it")
     ends = [
         r.offset or 0
-        for r in h.rows(place, "scan_end")
+        for r in h.rows(partition, "scan_end")
         if r.ok and r.line.get("isolation") == "read_committed"
     ]
     must((seen.offset or 0) < max(ends, default=-1), "who reads what is committed did not come by")
@@ -111,7 +111,7 @@ def _marked_otherwise(h: History, sent: Row, marker: Row, committed: bool) -> No
     must(acknowledged(h, sent), "nobody knows where it was stored")
     replica, pid = marker.line.get("replica"), marker.line.get("producer_id")
     own, end = known("an offset is missing", sent.offset, marker.offset)
-    held = [r for r in h.rows(sent.place, "dump", "marker") if r.line.get("replica") == replica]
+    held = [r for r in h.rows(sent.partition, "dump", "marker") if r.line.get("replica") == replica]
     there = [r for r in held if r.offset == own and r.op == "dump"]
     must([r for r in there if r.line.get("producer_id") == pid], "it is not of that producer")
     must(all(r.id in (None, sent.id) for r in there), "another record is in its place")
@@ -125,13 +125,13 @@ def _marked_otherwise(h: History, sent: Row, marker: Row, committed: bool) -> No
 def not_hanging(h: History, rows: list[Row]) -> None:
     """transaction.timeout.ms and 20 s after a record of T: the last stable offset is above."""
     ops(rows, "send", "last_stable")
-    one_place(rows)
-    sent, told = rows
+    one_partition(rows)
+    sent, report = rows
     must(acknowledged(h, sent) and h.state(sent) is not None, "it is of no transaction")
-    stable, own = known("an offset is missing", told.offset, sent.offset)
+    stable, own = known("an offset is missing", report.offset, sent.offset)
     must(stable <= own, "the last stable offset is above it")
-    began, ended = known("a time is missing", sent.ret, told.inv)
-    must(same_clock(sent, told), "the times are of different clocks")
+    began, ended = known("a time is missing", sent.ret, report.inv)
+    must(same_clock(sent, report), "the times are of different clocks")
     timeout = h.producer(sent.process).get("transaction_timeout_ms")
     limit = 0 if timeout is None else timeout * _MS + _GRACE
     must(ended - began > limit, "its time was not over")

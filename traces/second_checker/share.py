@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import shares, visible
 from traces.second_checker.history import ABORTED, History, Settings
 from traces.second_checker.rows import PartitionName, Row, same_clock
@@ -20,7 +20,7 @@ def _settings(h: History, group: str | None) -> Settings:
 def _about(h: History, row: Row, *words: str) -> list[Row]:
     """What the row's group did with its record."""
     assert row.offset is not None
-    return [r for r in h.at(row.place, row.offset, *words) if r.group == row.group]
+    return [r for r in h.at(row.partition, row.offset, *words) if r.group == row.group]
 
 
 def _deliveries(h: History, row: Row) -> list[Row]:
@@ -54,7 +54,7 @@ def _expires(h: History, one: Row) -> float:
 
 
 def _one_record(rows: list[Row]) -> None:
-    one_place(rows)
+    one_partition(rows)
     must(rows[0].group is not None and len({r.group for r in rows}) == 1, "the groups differ")
     must(rows[0].offset is not None and len({r.offset for r in rows}) == 1, "the offsets differ")
 
@@ -62,8 +62,8 @@ def _one_record(rows: list[Row]) -> None:
 def _successive(h: History, one: Row, two: Row) -> None:
     must(one.ok and two.ok, "one of them was not given")
     deliveries = [(r.process, r.at) for r in _deliveries(h, one)]
-    places = [deliveries.index((r.process, r.at)) for r in (one, two)]
-    must(places[1] == places[0] + 1, "they are not successive deliveries")
+    ranks = [deliveries.index((r.process, r.at)) for r in (one, two)]
+    must(ranks[1] == ranks[0] + 1, "they are not successive deliveries")
 
 
 @predicate("S1", "acquire acquire")
@@ -81,7 +81,7 @@ def held_by_one(h: History, rows: list[Row]) -> None:
 
 def _not_moved_back(h: History, row: Row, since: int, until: int) -> None:
     """No administrator may have set the group's start offset to the record, or below it."""
-    for commit in h.rows(row.place, "commit"):
+    for commit in h.rows(row.partition, "commit"):
         if commit.group != row.group or commit.outcome == "fail":
             continue
         late = commit.ret is None or commit.ret >= since
@@ -130,20 +130,20 @@ def counted(h: History, rows: list[Row]) -> None:
 def disposed_of(h: History, rows: list[Row]) -> None:
     """O between the first and the last delivered: accepted, rejected or given up at the end."""
     row = rows[-1]
-    place = one_place(rows)
+    partition = one_partition(rows)
     (own,) = known("an offset is missing", row.offset)
-    must(own in visible(h, place), "no reader must be given it")
-    groups = {r.group for r in h.rows(place, "acquire") if r.ok}
-    left = [group for group in groups if _left(h, place, group, own)]
+    must(own in visible(h, partition), "no reader must be given it")
+    groups = {r.group for r in h.rows(partition, "acquire") if r.ok}
+    left = [group for group in groups if _left(h, partition, group, own)]
     must(left, "it was disposed of")
 
 
-def _left(h: History, place: PartitionName, group: str | None, offset: int) -> bool:
-    given = [r for r in h.rows(place, "acquire") if r.ok and r.group == group]
+def _left(h: History, partition: PartitionName, group: str | None, offset: int) -> bool:
+    given = [r for r in h.rows(partition, "acquire") if r.ok and r.group == group]
     reach = [r.offset for r in given if r.offset is not None]
     if not min(reach) <= offset <= max(reach):
         return False
-    acks = [r for r in h.rows(place, "acknowledge") if r.group == group and r.offset == offset]
+    acks = [r for r in h.rows(partition, "acknowledge") if r.group == group and r.offset == offset]
     done = any(r.ok and r.record.get("ack") in _FINAL for r in acks)
     limit: Any = _settings(h, group).get("delivery_limit")
     most = max((r.record.get("delivery_count", 0) for r in given if r.offset == offset), default=0)
@@ -153,7 +153,7 @@ def _left(h: History, place: PartitionName, group: str | None, offset: int) -> b
 @predicate("S5", "committed committed|acquire / acquire send")
 def start_grows(h: History, rows: list[Row]) -> None:
     """Start offsets do not decrease, nothing below is given; committed ones only, if so set."""
-    one_place(rows)
+    one_partition(rows)
     one, two = rows
     if two.op == "send":
         _undecided(h, one, two)
@@ -174,7 +174,7 @@ def _undecided(h: History, given: Row, sent: Row) -> None:
     must(given.ok and given.id == sent.id, "the records differ")
     isolation = _settings(h, given.group).get("isolation")
     must(isolation == "read_committed", "the group does not ask for what is committed")
-    for attempt in h.of(given.place, given.id, "send"):
+    for attempt in h.of(given.partition, given.id, "send"):
         must(h.state(attempt) is not None, "an attempt to send it needs no commit")
         asked = h.commit_asked(attempt)
         early = asked is not None and asked[0] is not None and (given.ret or 0) < asked[0]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from traces.second_checker.base import known, must, one_place, ops, predicate
+from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import compacted
 from traces.second_checker.history import History
 from traces.second_checker.rows import PartitionName, Row, same_clock
@@ -19,7 +19,7 @@ def _by_one_replica(h: History, one: Row, two: Row) -> bool:
     return leaders or one.line.get("replica") == two.line.get("replica")
 
 
-def told_back(h: History, one: Row, two: Row) -> None:
+def went_back(h: History, one: Row, two: Row) -> None:
     """One client is told a number by one replica in one leader epoch, and then a lower one."""
     must(one.process == two.process and one.at < two.at, "they were not told to one client so")
     must(_by_one_replica(h, one, two), "two replicas told them")
@@ -34,12 +34,12 @@ def asked_after(h: History, row: Row) -> int | None:
         return row.inv
     if row.line["op"] == "scan":
         return row.inv
-    mine = [r for r in h.rows(row.place, *_POSITIONED) if r.process == row.process and r.ok]
-    placed = [r for r in mine if r.at < row.at]
-    return max(placed, key=lambda r: r.at).inv if placed else None
+    mine = [r for r in h.rows(row.partition, *_POSITIONED) if r.process == row.process and r.ok]
+    earlier = [r for r in mine if r.at < row.at]
+    return max(earlier, key=lambda r: r.at).inv if earlier else None
 
 
-def _told_before(h: History, said: Row, row: Row) -> None:
+def _reported_before(h: History, said: Row, row: Row) -> None:
     since = asked_after(h, row)
     returned, asked = known("nobody knows when it was asked for", said.ret, since)
     must(same_clock(said, row) and returned < asked, "it may have been asked for before")
@@ -51,37 +51,37 @@ def _told_before(h: History, said: Row, row: Row) -> None:
 def log_start_grows(h: History, rows: list[Row]) -> None:
     """Log starts in one leader epoch do not decrease, and no later poll reads below one."""
     ops(rows, "log_start", "log_start|poll")
-    place, (one, two) = one_place(rows), rows
+    partition, (one, two) = one_partition(rows), rows
     (epoch,) = known("an epoch is missing", one.record.get("epoch"))
     if two.op == "log_start":
-        told_back(h, one, two)
+        went_back(h, one, two)
         return
-    own = [r for r in h.rows(place, "log_start") if r.call == two.call]
+    own = [r for r in h.rows(partition, "log_start") if r.call == two.call]
     must(own and two.ok, "the call that read it told no log start")
     must(own[-1].record.get("epoch") == epoch, "it was read in another epoch")
     must(_by_one_replica(h, one, two), "two replicas told them")
-    _told_before(h, one, two)
+    _reported_before(h, one, two)
 
 
 @predicate("A2", "delete_records log_start|earliest|poll|scan")
 def deleted_is_gone(h: History, rows: list[Row]) -> None:
     """DeleteRecords up to o answered ≺ a log start is told or a record read ⇒ it is ≥ o."""
     ops(rows, "delete_records", "log_start|earliest|poll|scan")
-    one_place(rows)
-    deleted, told = rows
-    must(deleted.ok and told.ok, "one of the calls did not happen")
-    _told_before(h, deleted, told)
+    one_partition(rows)
+    deleted, later = rows
+    must(deleted.ok and later.ok, "one of the calls did not happen")
+    _reported_before(h, deleted, later)
 
 
 @predicate("L14", "dump|marker dump|marker|dump_end")
 def replicas_agree(h: History, rows: list[Row]) -> None:
     """Log starts ≤ o < high watermarks of r and s ⇒ log_r[o] = log_s[o]."""
     ops(rows, "dump|marker", "dump|marker|dump_end")
-    place, (one, two) = one_place(rows), rows
+    partition, (one, two) = one_partition(rows), rows
     (own,) = known("an offset is missing", one.offset)
     must(_log(one) != _log(two), "it is one log")
     for row in rows:
-        start, end = _bounds(h, place, _log(row))
+        start, end = _bounds(h, partition, _log(row))
         must(start <= own < end, "one of the replicas does not answer for the offset")
     if two.op != "dump_end":
         must(one.offset == two.offset, "the offsets differ")
@@ -90,44 +90,44 @@ def replicas_agree(h: History, rows: list[Row]) -> None:
         differ = [a for a, b in pairs if None not in (a, b) and a != b]
         must(differ, "the records are alike")
         return
-    there = [r.offset for r in _held(h, place, _log(two))]
+    there = [r.offset for r in _held(h, partition, _log(two))]
     must(own not in there, "the other log holds the offset")
-    must(not _may_be_compacted(h, place, one, _log(two)), "compaction may have removed it")
+    must(not _may_be_compacted(h, partition, one, _log(two)), "compaction may have removed it")
 
 
 def _log(row: Row) -> LogKey:
     return row.process, row.line.get("replica")
 
 
-def _held(h: History, place: PartitionName, log: LogKey) -> Iterator[Row]:
-    return (r for r in h.rows(place, "dump", "marker") if _log(r) == log)
+def _held(h: History, partition: PartitionName, log: LogKey) -> Iterator[Row]:
+    return (r for r in h.rows(partition, "dump", "marker") if _log(r) == log)
 
 
-def _bounds(h: History, place: PartitionName, log: LogKey) -> tuple[int, int]:
+def _bounds(h: History, partition: PartitionName, log: LogKey) -> tuple[int, int]:
     """Where a dumped log starts to count, and up to where it is known to be committed."""
-    told = [r for r in h.rows(place, "log_start", "mark", "dump_end") if _log(r) == log]
-    starts = [r.offset or 0 for r in told if r.op == "log_start"]
-    marks = [r.offset or 0 for r in told if r.op == "mark"]
-    ends = [r.offset or 0 for r in told if r.op == "dump_end"]
+    reports = [r for r in h.rows(partition, "log_start", "mark", "dump_end") if _log(r) == log]
+    starts = [r.offset or 0 for r in reports if r.op == "log_start"]
+    marks = [r.offset or 0 for r in reports if r.op == "mark"]
+    ends = [r.offset or 0 for r in reports if r.op == "dump_end"]
     must(marks and ends, "a dump does not tell where it ends")
     return max(starts, default=0), min(min(marks), ends[0])
 
 
-def _may_be_compacted(h: History, place: PartitionName, row: Row, log: LogKey) -> bool:
-    if not compacted(h, place):
+def _may_be_compacted(h: History, partition: PartitionName, row: Row, log: LogKey) -> bool:
+    if not compacted(h, partition):
         return False
     key, own = row.record.get("key"), row.offset or 0
-    dead = [r for r in h.rows(place, "dump") if r.record.get("tombstone")]
-    later = [r for r in [*_held(h, place, log), *dead] if (r.offset or 0) > own]
+    dead = [r for r in h.rows(partition, "dump") if r.record.get("tombstone")]
+    later = [r for r in [*_held(h, partition, log), *dead] if (r.offset or 0) > own]
     if key is not None and any(r.record.get("key") == key for r in later):
         return True
-    return bool(row.record.get("tombstone")) or row.op == "marker" or _aborted(h, place, row)
+    return bool(row.record.get("tombstone")) or row.op == "marker" or _aborted(h, partition, row)
 
 
-def _aborted(h: History, place: PartitionName, row: Row) -> bool:
+def _aborted(h: History, partition: PartitionName, row: Row) -> bool:
     """Whether the next marker of the record's producer, in any log, aborts it."""
     pid = row.line.get("producer_id")
-    markers = [r for r in h.rows(place, "marker") if r.line.get("producer_id") == pid]
+    markers = [r for r in h.rows(partition, "marker") if r.line.get("producer_id") == pid]
     after = [r for r in markers if (r.offset or 0) > (row.offset or 0)]
     nearest = min(after, key=lambda r: r.offset or 0, default=None)
     return nearest is not None and nearest.line.get("control") == "abort"

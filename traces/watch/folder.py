@@ -99,7 +99,7 @@ class Folder:
     #: Why meta.json could not be used.
     meta_problem: str = ""
     _meta_seen: tuple[int, int] = (-1, -1)
-    _told: dict[str, Any] = field(factory=dict[str, Any])
+    _heads: dict[str, Any] = field(factory=dict[str, Any])
     _configured: Meta = field(factory=Meta)
 
     def look(self) -> Batch:
@@ -107,7 +107,7 @@ class Folder:
         batch = Batch()
         for path in self._files():
             self._follow(path, batch)
-        problem, told_before = self.meta_problem, len(self._told)
+        problem, heads_before = self.meta_problem, len(self._heads)
         batch.meta_read = self._read_meta()
         batch.meta_problem = self.meta_problem if self.meta_problem != problem else ""
         for process in self.processes.values():
@@ -117,23 +117,23 @@ class Folder:
             if process.ended and not was:
                 batch.ended.append(process)
             batch.more |= process.source.more
-        batch.meta_changed = batch.meta_read or len(self._told) > told_before
+        batch.meta_changed = batch.meta_read or len(self._heads) > heads_before
         return batch
 
     @property
     def configured(self) -> Meta:
         """`meta.json`, and of clients that it does not name what their recorder has told."""
-        told: dict[str, dict[str, Any]] = {"producer": {}, "consumer": {}}
-        for name, head in self._told.items():
+        configured: dict[str, dict[str, Any]] = {"producer": {}, "consumer": {}}
+        for name, head in self._heads.items():
             kind = {"producer": Producer, "consumer": Consumer}.get(head.get("role", ""))
             if kind is not None:
                 known = {k: v for k, v in head["configured"].items() if k in _names(kind)}
-                told[head["role"]][client_of(name)] = kind(**known)
+                configured[head["role"]][client_of(name)] = kind(**known)
         meta = self.meta
         return attrs.evolve(
             meta,
-            producers={**told["producer"], **meta.producers},
-            consumers={**told["consumer"], **meta.consumers},
+            producers={**configured["producer"], **meta.producers},
+            consumers={**configured["consumer"], **meta.consumers},
         )
 
     @property
@@ -191,7 +191,7 @@ class Folder:
             process.name = named
         head: Any = call.get("recorder") or {}
         if head.get("configured"):
-            self._told[process.name] = head
+            self._heads[process.name] = head
 
     def _read_meta(self) -> bool:
         """Whether there is a new `meta.json`; half a file is as none, and is read again."""

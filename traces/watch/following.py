@@ -156,8 +156,8 @@ class FollowedJournal(Following):
             self.waiting[seq] = call
             return None
         about = {k: v for k, v in self.head.items() if k in ("role", "client", "configured")}
-        told = {"process": self.head["process"], "clock": self.head["clock"], "recorder": about}
-        return told | call
+        about = {"process": self.head["process"], "clock": self.head["clock"], "recorder": about}
+        return about | call
 
 
 def following(path: Path) -> Following:

@@ -9,7 +9,7 @@ from attrs import define
 from rich.console import Console
 
 from traces.problems import BadInput
-from traces.watch.told import Screen, WatchLog, stamped, write_json
+from traces.watch.screen import Screen, WatchLog, stamped, write_json
 from traces.watch.watching import BatchOutcome, Watch
 
 #: Between two looks, in seconds; a batch that took longer is followed by a shorter pause.

@@ -56,7 +56,7 @@ class Watch:
     _senders: set[int] = field(factory=set[int])
     _processing: set[int] = field(factory=set[int])
     _clocks: set[int] = field(factory=set[int])
-    _told: set[str] = field(factory=set[str])
+    _shown: set[str] = field(factory=set[str])
 
     def __attrs_post_init__(self) -> None:
         self.folder, self._windows = Folder(self.path), Windows(self.keep)
@@ -66,16 +66,16 @@ class Watch:
         step = BatchOutcome(self.folder.look())
         for process, calls in step.batch.calls:
             file = process.source.path.name
-            told = (self._transactions, process.made)
-            self._take(process, rows_of(self.names, process.name, file, calls, *told))
+            state = (self._transactions, process.made)
+            self._take(process, rows_of(self.names, process.name, file, calls, *state))
             self.calls += len(calls)
         self._evidence.settle()
         if step.batch.meta_changed:
             step.withdrawn = self._reconfigure()
         step.findings = self._judge()
-        told = {id for id in EARLY if self.ledger.count(id) and not self.blocked(id)}
-        step.withdrawn += sorted(self._told - told - set(step.withdrawn))
-        self._told = told
+        shown = {id for id in EARLY if self.ledger.count(id) and not self.blocked(id)}
+        step.withdrawn += sorted(self._shown - shown - set(step.withdrawn))
+        self._shown = shown
         return step
 
     @property
@@ -115,9 +115,9 @@ class Watch:
         self._windows.all_changed()
         if _contains(now, before):
             return []
-        told = [id for id in EARLY if self.ledger.count(id)]
+        shown = [id for id in EARLY if self.ledger.count(id)]
         self.ledger.clear()
-        return told
+        return shown
 
     def _judge(self) -> list[Finding]:
         changed, self._windows.changed = sorted(self._windows.changed), set()
@@ -151,8 +151,8 @@ class Watch:
         """Whether all producers, configured or seen to send, wait for all replicas."""
         configured = self._configured.producers.values()
         senders = np.array(sorted(self._senders), dtype=np.int64)
-        told = all(producer.acks in ("all", "-1") for producer in configured)
-        return told and bool(len(senders)) and not np.any(known.weak_acks[senders])
+        safe = all(producer.acks in ("all", "-1") for producer in configured)
+        return safe and bool(len(senders)) and not np.any(known.weak_acks[senders])
 
 
 def _contains(now: Meta, before: Meta) -> bool:

@@ -74,7 +74,7 @@ class Inputs(guided.Campaign):
             return False
         return True
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """How many inputs were read."""
         return f"{self.done} inputs, {self.taken} read"
 

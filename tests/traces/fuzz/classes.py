@@ -18,7 +18,7 @@ from tests.traces.fuzz.operations import Operation
 class Send:
     of: Operation
     key: int
-    told: int | None
+    acked_at: int | None
     value: Any
 
 
@@ -60,10 +60,10 @@ class Definitions:
 
     @property
     def keys(self) -> set[int]:
-        told = (
+        values = (
             key for o in self.operations for n in ("hw", "committed") for key in o.more.get(n, ())
         )
-        return {x.key for x in [*self.sends, *self.reads]} | set(told)
+        return {x.key for x in [*self.sends, *self.reads]} | set(values)
 
     def delivered(self, key: int, value: Any) -> bool:
         return any(r.of.kind == "ok" for r in self.reads if (r.key, r.value) == (key, value))
@@ -75,18 +75,18 @@ class Definitions:
         return any(self.delivered(s.key, s.value) for s in self.sends if s.of is o)
 
     def acknowledged(self) -> list[Send]:
-        return [s for s in self.sends if s.told is not None and self.happened(s.of)]
+        return [s for s in self.sends if s.acked_at is not None and self.happened(s.of)]
 
     def offset(self, send: Send) -> int | None:
         """From the acknowledgement, else from the reads of its value."""
-        if send.told is not None and self.happened(send.of):
-            return send.told
+        if send.acked_at is not None and self.happened(send.of):
+            return send.acked_at
         mine = [r.offset for r in self.reads if (r.key, r.value) == (send.key, send.value)]
         return min(mine, default=None)
 
     def log(self, key: int) -> set[tuple[int, Any]]:
         """(offset, value) over acknowledgements of committed sends and reads."""
-        acks = {(s.told, s.value) for s in self.acknowledged() if s.key == key}
+        acks = {(s.acked_at, s.value) for s in self.acknowledged() if s.key == key}
         reads = {(r.offset, r.value) for r in self.reads if r.key == key}
         return {(o, v) for o, v in acks | reads if o is not None}
 
@@ -98,10 +98,10 @@ class Definitions:
         """Acknowledged offsets where only other values are read."""
         reads = {(r.offset, r.value) for r in self.reads if r.key == key}
         return {
-            (s.told, s.value)
+            (s.acked_at, s.value)
             for s in self.acknowledged()
-            if s.key == key and s.told is not None
-            if s.told in {o for o, _ in reads} and (s.told, s.value) not in reads
+            if s.key == key and s.acked_at is not None
+            if s.acked_at in {o for o, _ in reads} and (s.acked_at, s.value) not in reads
         }
 
     def classes(self) -> set[str]:
@@ -137,8 +137,8 @@ class Definitions:
             mine = [r for r in reads if r.value == send.value]
             yield "G1a", send.of.kind == "fail" and bool(mine)
             if send in self.acknowledged():
-                early = [r for r in mine if r.offset == send.told]
-                late = [r for r in reads if r.offset == send.told and r.value != send.value]
+                early = [r for r in mine if r.offset == send.acked_at]
+                late = [r for r in reads if r.offset == send.acked_at and r.value != send.value]
                 yield (
                     "truncated-after-ack",
                     any(before(a.of, b.of) for a, b in product(early, late)),
@@ -154,14 +154,16 @@ class Definitions:
     def _watermarks(self, key: int) -> Iterator[tuple[str, bool]]:
         for process in {o.process for o in self.operations}:
             mine = [o for o in self.operations if o.process == process and o.kind == "ok"]
-            told = [o.more["hw"][key] for o in mine if key in o.more.get("hw", {})]
-            yield "hw-regression", any(b < a for a, b in pairwise(told))
+            marks = [o.more["hw"][key] for o in mine if key in o.more.get("hw", {})]
+            yield "hw-regression", any(b < a for a, b in pairwise(marks))
         for o in self.operations:
             if key not in o.more.get("hw", {}) or o.kind != "ok":
                 continue
             if any(r.of is o for r in self.reads if r.key == key):
                 continue
-            acks = [s.told or 0 for s in self.acknowledged() if s.key == key and before(s.of, o)]
+            acks = [
+                s.acked_at or 0 for s in self.acknowledged() if s.key == key and before(s.of, o)
+            ]
             yield "stale-read", any(o.more["hw"][key] <= offset for offset in acks)
 
     def _producers(self, key: int) -> Iterator[tuple[str, bool]]:

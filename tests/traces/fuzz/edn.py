@@ -11,9 +11,9 @@ def history(operations: list[Operation]) -> str:
     for number, one in enumerate(operations):
         common = {"process": one.process, "f": f":{one.f}"}
         asked = one.listed if one.f == "assign" else [_asked(step) for step in one.steps]
-        told = one.listed if one.f == "assign" else [_told(step) for step in one.steps]
+        value = one.listed if one.f == "assign" else [_completed(step) for step in one.steps]
         events.append((one.inv, number, {**common, "type": ":invoke", "value": asked}))
-        ended = {**common, "type": f":{one.kind}", "value": told, **one.more}
+        ended = {**common, "type": f":{one.kind}", "value": value, **one.more}
         events.append((one.ret, number, ended))
     events.sort(key=lambda event: event[:2])
     lines = [
@@ -27,7 +27,7 @@ def _asked(step: Step) -> list[Any]:
     return [":send", step[1], step[3]] if step[0] == "send" else [":poll"]
 
 
-def _told(step: Step) -> list[Any]:
+def _completed(step: Step) -> list[Any]:
     return [":send", step[1], [step[2], step[3]]] if step[0] == "send" else [":poll", step[1]]
 
 

@@ -60,14 +60,14 @@ def _calls(number: int, one: Operation) -> list[tuple[str, Line]]:
     if one.f == "send":
         return [("send", {"outcome": one.kind, "records": sent})]
     txn = {"txn": number, "transactional_id": f"x{one.process}"}
-    told = "info" if one.kind == "info" else "ok"
+    outcome = "info" if one.kind == "info" else "ok"
     calls: list[tuple[str, Line]] = [("txn_begin", {"outcome": "ok", **txn})]
     if sent:
-        calls.append(("send", {"outcome": told, "records": sent, **txn}))
+        calls.append(("send", {"outcome": outcome, "records": sent, **txn}))
     if polled:
         calls.append(("poll", {"records": polled, "isolation": isolation, **txn}))
     end = "txn_abort" if one.kind == "fail" else "txn_commit"
-    calls.append((end, {"outcome": told, **txn}))
+    calls.append((end, {"outcome": outcome, **txn}))
     asked = min(max(one.more.get("end-txn-time", one.ret), one.inv), one.ret)
     for op, fields in calls:
         if op in ("txn_begin", "send"):
@@ -96,10 +96,10 @@ def _scan(
         for s in o.steps
         if s[0] == "send"
     }
-    for place, key in enumerate(keys):
+    for n, key in enumerate(keys):
         held: dict[int, Any] = {}
         for one in operations:
-            for offset, value in _told(one, key):
+            for offset, value in _reads(one, key):
                 if isolation == "read_uncommitted" or value not in undone:
                     held.setdefault(offset, value)
         if held and random.random() < 0.15:
@@ -108,13 +108,13 @@ def _scan(
             held[random.choice(sorted(held))] = random.randint(1, 9)
         records = [_record(key, offset, held[offset]) for offset in sorted(held)]
         mine = lines.setdefault(process, [])
-        times = {"invoked_ns": end + 10 * place, "returned_ns": end + 10 * place + 5}
-        told = {"partitions": [f"t{key}:0"], "offsets": {f"t{key}:0": max(held, default=-1) + 1}}
+        times = {"invoked_ns": end + 10 * n, "returned_ns": end + 10 * n + 5}
+        scanned = {"partitions": [f"t{key}:0"], "offsets": {f"t{key}:0": max(held, default=-1) + 1}}
         call = {"process": process, "seq": len(mine), "op": "scan", "outcome": "ok"}
-        mine.append({**call, **times, **told, "isolation": isolation, "records": records})
+        mine.append({**call, **times, **scanned, "isolation": isolation, "records": records})
 
 
-def _told(one: Operation, key: int) -> list[tuple[int, Any]]:
+def _reads(one: Operation, key: int) -> list[tuple[int, Any]]:
     """Which values an operation shows at which offsets of a partition."""
     read = [tuple(r) for s in one.steps if s[0] == "poll" for r in s[1].get(key, ())]
     sent = [(s[2], s[3]) for s in one.steps if s[0] == "send" and s[1] == key]
@@ -122,11 +122,11 @@ def _told(one: Operation, key: int) -> list[tuple[int, Any]]:
 
 
 def _meta(lines: Lines, keys: list[int]) -> dict[str, Any]:
-    told = meta()
-    topic = told["topics"]["t"] | {"partitions": 1}
+    settings = meta()
+    topic = settings["topics"]["t"] | {"partitions": 1}
     names = {process.partition("#")[0] for process in lines}
-    producer = told["producers"]["p0"]
-    return told | {
+    producer = settings["producers"]["p0"]
+    return settings | {
         "topics": {f"t{key}": topic for key in keys},
         "producers": {name: producer for name in names if name.startswith("p")},
         "consumers": {},

@@ -23,7 +23,7 @@ class Row:
     """A record of a line."""
 
     line: Line
-    place: str
+    partition: str
     offset: int | None
     id: Any
 
@@ -50,8 +50,8 @@ class Promises:
             for r in line.get("records", ())
         ]
 
-    def of(self, place: str, *ops: str) -> list[Row]:
-        return [row for row in self.rows if row.place == place and row.op in ops]
+    def of(self, partition: str, *ops: str) -> list[Row]:
+        return [row for row in self.rows if row.partition == partition and row.op in ops]
 
     @cached_property
     def ends(self) -> dict[tuple[str, int], Line]:
@@ -96,23 +96,23 @@ class Promises:
         """The acknowledged offset; or the lowest read, of who alone can have put it there."""
         if self.acknowledged(row):
             return row.offset
-        attempts = [s for s in self.of(row.place, "send") if s.id == row.id]
+        attempts = [s for s in self.of(row.partition, "send") if s.id == row.id]
         if row.outcome != "fail":
             attempts = [s for s in attempts if s.outcome != "fail"]
-        seen = [r.offset for r in self.of(row.place, "poll", "scan") if r.id == row.id]
+        seen = [r.offset for r in self.of(row.partition, "poll", "scan") if r.id == row.id]
         return min((o for o in seen if o is not None), default=None) if len(attempts) == 1 else None
 
     def broken(self) -> set[str]:
         """The checks whose promise is broken somewhere."""
-        places = sorted({row.place for row in self.rows})
-        return {id for place in places for id, holds in self._all(place) if holds}
+        partitions = sorted({row.partition for row in self.rows})
+        return {id for partition in partitions for id, holds in self._all(partition) if holds}
 
-    def _all(self, place: str) -> Iterator[tuple[str, bool]]:
-        sends, reads = self.of(place, "send"), self.of(place, "poll", "scan")
+    def _all(self, partition: str) -> Iterator[tuple[str, bool]]:
+        sends, reads = self.of(partition, "send"), self.of(partition, "poll", "scan")
         yield from self._log(sends, reads)
         yield from self._order(sends, reads)
         yield from self._transactions(sends, reads)
-        yield from self._readers(place, sends, reads)
+        yield from self._readers(partition, sends, reads)
 
     def _log(self, sends: list[Row], reads: list[Row]) -> Iterator[tuple[str, bool]]:
         acks = [s for s in sends if self.acknowledged(s)]
@@ -185,13 +185,13 @@ class Promises:
         return self.ends[row.process, row.txn]["invoked_ns"]
 
     def _readers(
-        self, place: str, sends: list[Row], reads: list[Row]
+        self, partition: str, sends: list[Row], reads: list[Row]
     ) -> Iterator[tuple[str, bool]]:
         visible = {r.offset for r in reads if r.op == "scan" and self._visible(r, sends, reads)}
         for process, mine in self.lines.items():
             position: int | None = None
             for line in mine:
-                if line["op"] == "assign" and place in line["partitions"]:
+                if line["op"] == "assign" and partition in line["partitions"]:
                     position = None
                 rows = [r.offset or 0 for r in reads if r.line is line and r.process == process]
                 steps = list(pairwise(rows))

@@ -24,8 +24,8 @@ from traces.problems import BadInput
 from traces.second_checker import read
 
 HISTORIES = Path(__file__).parents[1] / "data" / "histories"
-WORLD = fixture(2, steps=6)
-NAME, LINES = max(WORLD.lines.items(), key=lambda item: len(item[1]))
+FIXTURE = fixture(2, steps=6)
+NAME, LINES = max(FIXTURE.lines.items(), key=lambda item: len(item[1]))
 META = json.dumps(meta()).encode()
 
 

@@ -25,9 +25,9 @@ def wrapped(value: Any) -> Line:
 
 
 def span(
-    names: dict[str, str], id: str, parent: str = "", links: tuple[str, ...] = (), **told: Any
+    names: dict[str, str], id: str, parent: str = "", links: tuple[str, ...] = (), **attributes: Any
 ) -> Span:
-    about = {names[what]: value for what, value in {"system": "kafka", **told}.items()}
+    about = {names[what]: value for what, value in {"system": "kafka", **attributes}.items()}
     return {
         "traceId": TRACE,
         "spanId": id,

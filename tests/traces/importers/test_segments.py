@@ -115,15 +115,15 @@ def test_a_line_tells_what_the_log_holds(brokers: Brokers) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "expected"),
+    ("id_source", "expected"),
     [("key", "k1"), ("value", '{"n": 1}'), ("header:h", "1"), ("json:n", 1), (None, None)],
 )
 def test_the_id_is_where_the_application_put_it(
-    brokers: Brokers, place: str | None, expected: Any
+    brokers: Brokers, id_source: str | None, expected: Any
 ) -> None:
     brokers.append()
     brokers.close()
-    run = imported(brokers, *(() if place is None else ("--id", place)))
+    run = imported(brokers, *(() if id_source is None else ("--id", id_source)))
     assert records(run, 1)[0].get("id") == expected
 
 
@@ -185,13 +185,13 @@ def test_a_flipped_bit_of_one_copy_is_told_by_place_and_found(
     written(brokers)
     brokers.close()
     path = brokers.segments(3)[segment]
-    place = positions(path)[-1]
-    flip(path, place + IN_THE_RECORDS)
+    position = positions(path)[-1]
+    flip(path, position + IN_THE_RECORDS)
     run = brokers.folder / "run"
     settings = [word for one in SAFE for word in ("--set", one)]
     done = highwater_import(*brokers.roots, "--out", run, *settings)
     assert done.exit_code == 0
-    assert f"{path}: byte {place}: the checksum of a batch does not match" in done.output
+    assert f"{path}: byte {position}: the checksum of a batch does not match" in done.output
     assert said(run).verdict == "violated"
     assert [process for process, _, _ in witness(run)] == ["broker-1", "broker-3"]
 
@@ -225,12 +225,12 @@ def test_what_a_crash_tore_ends_the_log_and_is_no_divergence(brokers: Brokers) -
     brokers.close((1, 2))
     brokers.directories[3].checkpoint()
     path = brokers.segments(3)[-1]
-    content, place = path.read_bytes(), positions(path)[-1]
+    content, position = path.read_bytes(), positions(path)[-1]
     path.write_bytes(content[:-5])
     run = brokers.folder / "run"
     settings = [word for one in SAFE for word in ("--set", one)]
     done = highwater_import(*brokers.roots, "--out", run, *settings)
-    assert f"{path}: byte {place}: what stands here is no whole batch" in done.output
+    assert f"{path}: byte {position}: what stands here is no whole batch" in done.output
     assert "recovery would cut off" in done.output
     last = lines(run, 3)[-2]
     assert last["offsets"] == last["high_watermark"] == {"orders:0": 23}
@@ -300,8 +300,8 @@ def test_compaction_excuses_no_lack_of_the_last_record_of_a_key(
     """Of the only one, and of one that another came before."""
     brokers = compacted(tmp_path)
     path = brokers.segments(3)[0]
-    content, places = path.read_bytes(), positions(path)
-    path.write_bytes(content[: places[offset]] + content[places[offset + 1] :])
+    content, starts = path.read_bytes(), positions(path)
+    path.write_bytes(content[: starts[offset]] + content[starts[offset + 1] :])
     run = imported(brokers, "--set", "cleanup_policy=compact")
     assert (said(run).verdict, said(run).count) == ("violated", 1)
     assert witness(run) == [("broker-1", "dump", offset), ("broker-3", "dump_end", 17)]
@@ -366,8 +366,8 @@ def test_dumps_join_a_run_of_clients(brokers: Brokers, tmp_path: Path) -> None:
     record: Line = {"topic": "orders", "partition": 0, "offset": offset, "id": 1}
     record["hash"] = digest(b'{"n": 1}', b"k1", [("h", b"1")])
     close = {"process": "p#0", "seq": 1, "op": "close", "outcome": "ok"}
-    told = [send | {"records": [record]}, close]
-    (run / "p#0.ndjson").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in told))
+    lines = [send | {"records": [record]}, close]
+    (run / "p#0.ndjson").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     meta = {"format": 1, "topics": {"orders": {"min_insync_replicas": 1}}, "processes": ["p#0"]}
     (run / "meta.json").write_bytes(orjson.dumps(meta))
     given = ("--id", "json:n", "--set", "min_insync_replicas=2", "--set", "cleanup_policy=delete")
@@ -383,7 +383,7 @@ def test_dumps_join_a_run_of_clients(brokers: Brokers, tmp_path: Path) -> None:
     assert again.exit_code == 2
     assert "broker-1.ndjson: is there already" in again.output
     record["hash"] = 0
-    (run / "p#0.ndjson").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in told))
+    (run / "p#0.ndjson").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     assert said(run, "L7").verdict == "violated"
     assert witness(run, "L7") == [("p#0", "send", 0), ("broker-1", "dump", 0)]
 

@@ -21,8 +21,8 @@ Line = dict[str, Any]
 
 def sent(number: int, offset: int, prefix: str = "", **more: Any) -> Event:
     name = "producer_send_success"
-    place = {"topic": "t", "partition": 0, "offset": offset, "key": None}
-    return {"timestamp": 5, "name": name, "value": f"{prefix}{number}", **place, **more}
+    where = {"topic": "t", "partition": 0, "offset": offset, "key": None}
+    return {"timestamp": 5, "name": name, "value": f"{prefix}{number}", **where, **more}
 
 
 def refused(number: int, exception: str) -> Event:
@@ -32,8 +32,8 @@ def refused(number: int, exception: str) -> Event:
 
 
 def read(offset: int, value: str) -> Event:
-    place = {"topic": "t", "partition": 0, "offset": offset, "key": None}
-    return {"timestamp": 7, "name": "record_data", "value": value, **place}
+    where = {"topic": "t", "partition": 0, "offset": offset, "key": None}
+    return {"timestamp": 7, "name": "record_data", "value": value, **where}
 
 
 def consumed(*ranges: tuple[int, int, int]) -> Event:
@@ -46,11 +46,11 @@ def consumed(*ranges: tuple[int, int, int]) -> Event:
 
 
 def committed(offset: int, success: bool = True, **more: Any) -> Event:
-    places = [{"topic": "t", "partition": 0, "offset": offset}]
+    partitions = [{"topic": "t", "partition": 0, "offset": offset}]
     return {
         "timestamp": 8,
         "name": "offsets_committed",
-        "offsets": places,
+        "offsets": partitions,
         "success": success,
     } | more
 
@@ -155,9 +155,9 @@ def test_a_range_without_gaps_tells_its_offsets_and_one_with_gaps_does_not(tmp_p
 
 
 def test_rebalances_and_failed_commits_are_told(tmp_path: Path) -> None:
-    place = {"partitions": [{"topic": "t", "partition": 0}]}
-    given_ = {"timestamp": 2, "name": "partitions_assigned", **place}
-    taken = {"timestamp": 3, "name": "partitions_revoked", **place}
+    where = {"partitions": [{"topic": "t", "partition": 0}]}
+    given_ = {"timestamp": 2, "name": "partitions_assigned", **where}
+    taken = {"timestamp": 3, "name": "partitions_revoked", **where}
     events = (given_, committed(4, success=False, error="CommitFailedException"), taken, STOPPED)
     import_verifiable([log(tmp_path, "c.log", *events)], tmp_path / "run")
     found = lines(tmp_path / "run", "c#0")
@@ -178,8 +178,8 @@ def quiet_consumer(*offsets: int, at: tuple[int, ...] = (10, 20, 30)) -> list[Ev
         (poll | {"timestamp": t}, answer | {"timestamp": t})
         for (poll, t), answer in zip(polls, answers, strict=True)
     ]
-    told = [event for pair in times for event in pair]
-    return [STARTED, moved("partitions_assigned", 2), *told, STOPPED | {"timestamp": 99}]
+    events = [event for pair in times for event in pair]
+    return [STARTED, moved("partitions_assigned", 2), *events, STOPPED | {"timestamp": 99}]
 
 
 def judged_run(tmp_path: Path, *events: Event) -> tuple[int, dict[str, str], str]:

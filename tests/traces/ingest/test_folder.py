@@ -240,8 +240,8 @@ def test_the_verb_makes_a_folder_that_check_judges(run_folder: Path, tmp_path: P
     assert made.exit_code == 0, made.output
     assert "rows" in made.output
     for name, path in (("ops", out), ("run", run_folder)):
-        told = tmp_path / f"{name}.json"
-        judging = CliRunner().invoke(check, [str(path), "--engine", "local", "--json", str(told)])
+        report = tmp_path / f"{name}.json"
+        judging = CliRunner().invoke(check, [str(path), "--engine", "local", "--json", str(report)])
         assert judging.exit_code == 0, judging.output
     ops, run = (json.loads((tmp_path / f"{n}.json").read_text())["runs"][0] for n in ("ops", "run"))
     assert ops["checks"] == run["checks"]
@@ -280,9 +280,9 @@ def test_a_large_run_is_judged_by_way_of_a_folder(
 ) -> None:
     monkeypatch.setattr("traces.ingest.inputs.LARGE", 1000)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    told = tmp_path / "large.json"
-    assert CliRunner().invoke(check, [str(run_folder), "--json", str(told)]).exit_code == 0
-    found = json.loads(told.read_text())["runs"][0]
+    report = tmp_path / "large.json"
+    assert CliRunner().invoke(check, [str(run_folder), "--json", str(report)]).exit_code == 0
+    found = json.loads(report.read_text())["runs"][0]
     assert found["checks"] == judged(run_folder).as_json()["checks"]
 
 

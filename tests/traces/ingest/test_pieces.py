@@ -28,7 +28,7 @@ DATA = Path(__file__).parent.parent / "data"
 RECORDINGS = sorted(path for path in (DATA / "recordings").iterdir() if path.is_dir())
 
 
-def told(run: Run) -> dict[str, Any]:
+def contents(run: Run) -> dict[str, Any]:
     """Everything that a run says, with its rows in the order of its processes' programs."""
     table = {name: np.asarray(run.columns[name]) for name in COLUMNS if name in run.columns}
     keys = ("partition", "op", "idx", "seq", "process")
@@ -41,7 +41,7 @@ def told(run: Run) -> dict[str, Any]:
         "calls": run.calls,
         "warnings": [str(warning) for warning in run.warnings],
         "extra": run.extra,
-        "names": run.names.told(),
+        "names": run.names.met(),
         "ids": run.names.ids,
         "files": run.names.files,
     }
@@ -54,7 +54,7 @@ def _plain(_: Any, __: Any, value: Any) -> Any:
 def outcome(folder: Path, size: int | None) -> Any:
     """What comes of reading a run in pieces of this size, or as a whole."""
     try:
-        return told(read_trace(folder) if size is None else read_pieces(folder, size))
+        return contents(read_trace(folder) if size is None else read_pieces(folder, size))
     except BadInput as error:
         return [str(problem) for problem in error.problems], error.count
 
@@ -116,9 +116,9 @@ def swap(random: Random, lines: list[bytes]) -> list[bytes]:
 
 def garble(random: Random, lines: list[bytes]) -> list[bytes]:
     for _ in range(random.randint(1, 30)):
-        place = random.randrange(len(lines))
-        at = random.randrange(max(len(lines[place]) - 1, 1))
-        lines[place] = lines[place][:at] + b'"' + lines[place][at + 1 :]
+        n = random.randrange(len(lines))
+        at = random.randrange(max(len(lines[n]) - 1, 1))
+        lines[n] = lines[n][:at] + b'"' + lines[n][at + 1 :]
     return lines
 
 
@@ -129,12 +129,12 @@ def dots(random: Random, lines: list[bytes]) -> list[bytes]:
 
 
 def mistake(random: Random, lines: list[bytes]) -> list[bytes]:
-    for place in random.sample(range(len(lines)), min(len(lines), random.randint(1, 5))):
-        line = json.loads(lines[place])
+    for n in random.sample(range(len(lines)), min(len(lines), random.randint(1, 5))):
+        line = json.loads(lines[n])
         line[random.choice(["seq", "op", "outcome", "invoked_ns", "process"])] = random.choice(
             [None, -1, "elsewhere", 1.5, [], 2**63, 3]
         )
-        lines[place] = json.dumps(line).encode() + b"\n"
+        lines[n] = json.dumps(line).encode() + b"\n"
     return lines
 
 
@@ -221,5 +221,5 @@ def test_what_became_of_a_transaction_is_written_on_all_its_pieces(tmp_path: Pat
     assert states == {(NONE, Txn.NOT), (0, Txn.PROVED), (1, Txn.ABORTED)}
     mixed = run.columns["txn"][(run.columns["flags"] & Flag.MIXED) != 0]
     assert set(mixed.tolist()) == {0}
-    placed = (run.columns["flags"] & Flag.UNPLACED) != 0
-    assert run.columns["partition"][placed].tolist() == [0, 1]
+    copied = (run.columns["flags"] & Flag.UNKNOWN_PARTITION) != 0
+    assert run.columns["partition"][copied].tolist() == [0, 1]

@@ -87,14 +87,14 @@ def dying(random: Random, monkeypatch: pytest.MonkeyPatch, chance: float) -> Non
     for name in ("_append", "write_whole"):
         whole: Any = getattr(intake, name)
 
-        def write(place: Path, content: Any, whole: Any = whole) -> None:
+        def write(path: Path, content: Any, whole: Any = whole) -> None:
             if random.random() < chance:
                 if isinstance(content, list) and random.random() < 0.7:
                     text = b"".join(cast("list[bytes]", content))
-                    with place.open("ab") as file:
+                    with path.open("ab") as file:
                         file.write(text[: random.randrange(len(text) + 1)])
                 raise Killed
-            whole(place, content)
+            whole(path, content)
             if random.random() < chance:
                 raise Killed
 
@@ -181,15 +181,15 @@ def test_what_waits_survives_a_restart(tmp_path: Path) -> None:
 
 def test_what_is_no_line_is_kept_aside_with_its_place(tmp_path: Path) -> None:
     run = run_of(tmp_path, b"{", None, line(0), line(-1), b"7", line(1, outcome="maybe"))
-    told = [json.loads(found) for found in (run / "rejected.jsonl").read_text().splitlines()]
-    assert [(one["offset"], one["field"]) for one in told] == [
+    rejected = [json.loads(found) for found in (run / "rejected.jsonl").read_text().splitlines()]
+    assert [(one["offset"], one["field"]) for one in rejected] == [
         (0, ""),
         (1, ""),
         (3, "seq"),
         (4, ""),
         (5, "outcome"),
     ]
-    assert told[4]["message"] == "expected one of ok, fail, info, found 'maybe'"
+    assert rejected[4]["message"] == "expected one of ok, fail, info, found 'maybe'"
     assert state(run)["rejected"] == 5
     assert seqs(run) == [0]
 

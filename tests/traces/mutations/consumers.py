@@ -31,13 +31,13 @@ def skip(fixture: Fixture, lines: Lines) -> None:
 def read_after_losing_it(fixture: Fixture, lines: Lines) -> None:
     """The last poll of a partition comes after the partition was revoked."""
     poll = [line for line in lines["c0#0"] if line["op"] == "poll"][-1]
-    place = f"{TOPIC}:{poll['records'][-1]['partition']}"
+    partition = f"{TOPIC}:{poll['records'][-1]['partition']}"
     mine = lines["c0#0"]
     at = mine.index(poll)
     times = {"invoked_ns": poll["invoked_ns"] - 1, "returned_ns": poll["invoked_ns"] - 1}
     member = {"group": GROUP, "generation": fixture.generation}
     mine.insert(at, {"process": "c0#0", "outcome": "ok", "op": "revoked"} | times | member)
-    mine[at]["partitions"] = [place]
+    mine[at]["partitions"] = [partition]
     for seq, line in enumerate(mine):
         line["seq"] = seq
 
@@ -45,6 +45,6 @@ def read_after_losing_it(fixture: Fixture, lines: Lines) -> None:
 @mutation("C3")
 def start_elsewhere(fixture: Fixture, lines: Lines) -> None:
     scan = next(x for x in scans(lines) if len(x["records"]) > 1)
-    (place,) = scan["offsets"]
+    (partition,) = scan["offsets"]
     assign = next(x for x in lines[scan["process"]] if x["op"] == "assign")
-    assign["offsets"][place] = scan["records"][1]["offset"]
+    assign["offsets"][partition] = scan["records"][1]["offset"]

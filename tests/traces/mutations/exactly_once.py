@@ -94,10 +94,10 @@ def gap_in_a_session(fixture: Fixture, lines: Lines) -> None:
     partitions = [line["records"][0]["partition"] for line in sent]
     # Sequence numbers are counted by partition.
     again = (n for n, partition in enumerate(partitions) if partition in partitions[n + 1 :])
-    place = next(again, None)
-    if place is None:
+    index = next(again, None)
+    if index is None:
         raise NotHere
-    first = sent[place]
+    first = sent[index]
     without(lines, first["records"][0]["id"], "scan", "poll", "process")
     first |= {"outcome": "info"}
     del first["records"][0]["offset"]

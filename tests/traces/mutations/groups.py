@@ -24,9 +24,9 @@ def deliver_again(fixture: Fixture, lines: Lines) -> None:
     poll = next(line for line in lines["c0#0"] if line["op"] == "poll")
     record = poll["records"][0]
     member = {"group": GROUP, "generation": 99}
-    place = f"{TOPIC}:{record['partition']}"
+    name = f"{TOPIC}:{record['partition']}"
     late = {"invoked_ns": fixture.now + 10, "returned_ns": fixture.now + 11, "outcome": "ok"}
-    insert(lines, "c0#0", late | member | {"op": "assigned", "partitions": [place]})
+    insert(lines, "c0#0", late | member | {"op": "assigned", "partitions": [name]})
     later = {"invoked_ns": fixture.now + 12, "returned_ns": fixture.now + 13, "outcome": "ok"}
     given = {"group": GROUP, "isolation": "read_committed", "records": [record]}
     insert(lines, "c0#0", later | given | {"op": "poll"})
@@ -62,10 +62,10 @@ def commit_back(fixture: Fixture, lines: Lines) -> None:
 def commit_beyond(fixture: Fixture, lines: Lines) -> None:
     """The first commit covers more than had been delivered by then."""
     commit = members(lines, "commit")[0]
-    place, _ = max(commit["offsets"].items())
-    partition = int(place.split(":")[1])
+    name, _ = max(commit["offsets"].items())
+    partition = int(name.split(":")[1])
     visible = [id for id in fixture.logs[partition] if id is not None and id not in fixture.aborted]
-    commit["offsets"][place] = fixture.logs[partition].index(visible[-1]) + 1
+    commit["offsets"][name] = fixture.logs[partition].index(visible[-1]) + 1
 
 
 @mutation("G4")
@@ -89,11 +89,11 @@ def resume_too_late(fixture: Fixture, lines: Lines) -> None:
     raise NotHere
 
 
-def _first_poll(mine: list[Line], place: str) -> list[Line]:
+def _first_poll(mine: list[Line], name: str) -> list[Line]:
     """What a new owner is given by its first poll, if it polls before it has to give up."""
     for line in mine:
-        if line["op"] in ("revoked", "assigned") and place in line["partitions"]:
+        if line["op"] in ("revoked", "assigned") and name in line["partitions"]:
             return []
         if line["op"] == "poll":
-            return [r for r in line["records"] if f"{TOPIC}:{r['partition']}" == place]
+            return [r for r in line["records"] if f"{TOPIC}:{r['partition']}" == name]
     return []

@@ -11,7 +11,7 @@ from tests.traces.mutations.registry import Lines, NotHere, mutation
 
 NEAR, FRESH, OLD, NEW, STATIC = "near#0", "fresh#0", "st#0", "st#1", "static"
 MINUTE = 60 * 10**9
-PLACE = name(0)
+PARTITION = name(0)
 
 
 @during
@@ -35,20 +35,20 @@ def nearest_replica(w: Fixture) -> None:
     while len(w.records(0, 0, True)) < 4:
         w.send("p0#0")
     records, end = w.records(0, 0, True), len(w.logs[0])
-    told = {
+    reports = {
         "isolation": "read_committed",
-        "high_watermark": {PLACE: end},
-        "log_start": {PLACE: 0},
-        "last_stable": {PLACE: end},
-        "leader_epochs": {PLACE: 1},
+        "high_watermark": {PARTITION: end},
+        "log_start": {PARTITION: 0},
+        "last_stable": {PARTITION: end},
+        "leader_epochs": {PARTITION: 1},
     }
-    w.call(NEAR, "assign", partitions=[PLACE], offsets={PLACE: 0})
-    w.call(NEAR, "poll", records=records[:1], replica=2, **told)
-    w.call(NEAR, "poll", records=records[1:2], replica=2, **told)
-    w.call(NEAR, "pause", partitions=[PLACE])
-    w.call(NEAR, "resume", partitions=[PLACE])
-    w.call(NEAR, "poll", records=records[2:], replica=1, **told)
-    w.call(NEAR, "poll", records=[], replica=1, **told)
+    w.call(NEAR, "assign", partitions=[PARTITION], offsets={PARTITION: 0})
+    w.call(NEAR, "poll", records=records[:1], replica=2, **reports)
+    w.call(NEAR, "poll", records=records[1:2], replica=2, **reports)
+    w.call(NEAR, "pause", partitions=[PARTITION])
+    w.call(NEAR, "resume", partitions=[PARTITION])
+    w.call(NEAR, "poll", records=records[2:], replica=1, **reports)
+    w.call(NEAR, "poll", records=[], replica=1, **reports)
 
 
 @during
@@ -56,21 +56,21 @@ def fresh_group(w: Fixture) -> None:
     """Nothing was committed, so the reset policy decides; then a seek goes beyond the end."""
     w.meta["consumers"]["fresh"] = meta()["consumers"]["c0"] | {"group": "fresh"}
     member = {"group": "fresh", "generation": 1}
-    w.call(FRESH, "assigned", partitions=[PLACE], **member)
-    w.call(FRESH, "committed", partitions=[PLACE], offsets={}, **member)
-    w.call(FRESH, "reset", offsets={PLACE: 0}, reason="no_offset", group="fresh")
+    w.call(FRESH, "assigned", partitions=[PARTITION], **member)
+    w.call(FRESH, "committed", partitions=[PARTITION], offsets={}, **member)
+    w.call(FRESH, "reset", offsets={PARTITION: 0}, reason="no_offset", group="fresh")
     end = len(w.logs[0])
-    w.call(FRESH, "seek", offsets={PLACE: end + 10})
-    w.call(FRESH, "reset", offsets={PLACE: end}, reason="out_of_range", group="fresh")
+    w.call(FRESH, "seek", offsets={PARTITION: end + 10})
+    w.call(FRESH, "reset", offsets={PARTITION: end}, reason="out_of_range", group="fresh")
 
 
 @during
 def static_member(w: Fixture) -> None:
     w.meta["consumers"]["st"] = meta()["consumers"]["c0"] | {"group": STATIC}
-    nothing = {"offsets": {PLACE: 0}}
+    nothing = {"offsets": {PARTITION: 0}}
     for generation, process in enumerate((OLD, NEW), 1):
         member = {"group": STATIC, "generation": generation, "instance": "i"}
-        w.call(process, "assigned", partitions=[PLACE], **member)
+        w.call(process, "assigned", partitions=[PARTITION], **member)
         w.call(process, "commit", **nothing, **member)
     member = {"group": STATIC, "generation": 1, "instance": "i"}
     w.call(OLD, "commit", outcome="fail", error="FENCED_INSTANCE_ID", **nothing, **member)
@@ -85,26 +85,26 @@ def poll_before_it_was_given_up(fixture: Fixture, lines: Lines) -> None:
     """The old owner was still busy giving a partition up when the new one read it."""
     for line in lines["c1#0"]:
         if line["op"] == "revoked":
-            for place in line["partitions"]:
-                first = _first_read_after(lines["c0#0"], line, place)
+            for partition in line["partitions"]:
+                first = _first_read_after(lines["c0#0"], line, partition)
                 if first is not None:
                     line["returned_ns"] = first["returned_ns"] + 1
                     return
     raise NotHere
 
 
-def _first_read_after(mine: list[Line], revoked: Line, place: str) -> Line | None:
+def _first_read_after(mine: list[Line], revoked: Line, partition: str) -> Line | None:
     """The first read of the partition by who was assigned it right after it was given up."""
     assigned = False
     for line in mine:
         if line["invoked_ns"] < revoked["invoked_ns"]:
             continue
-        if place in line.get("partitions", ()) and line["op"] in ("assigned", "revoked"):
+        if partition in line.get("partitions", ()) and line["op"] in ("assigned", "revoked"):
             if line["op"] == "revoked":
                 return None
             assigned = True
         parts = {f"{TOPIC}:{r['partition']}" for r in line.get("records", ())}
-        if assigned and line["op"] == "poll" and place in parts:
+        if assigned and line["op"] == "poll" and partition in parts:
             return line
     return None
 
@@ -114,11 +114,11 @@ def answer_an_older_offset(fixture: Fixture, lines: Lines) -> None:
     """The group is answered what nobody committed."""
     mine = members(lines, "commit")
     for line in members(lines, "committed"):
-        for place, offset in line["offsets"].items():
-            written = {commit["offsets"].get(place) for commit in mine}
+        for partition, offset in line["offsets"].items():
+            written = {commit["offsets"].get(partition) for commit in mine}
             never = [o for o in range(offset) if o not in written]
             if never:
-                line["offsets"][place] = never[0]
+                line["offsets"][partition] = never[0]
                 return
     raise NotHere
 
@@ -140,19 +140,19 @@ def read_while_paused(fixture: Fixture, lines: Lines) -> None:
 @mutation("C5", may="L11")
 def read_beyond_the_replica(fixture: Fixture, lines: Lines) -> None:
     last = polls(lines)[2]
-    last["high_watermark"] = {PLACE: last["records"][-1]["offset"]}
+    last["high_watermark"] = {PARTITION: last["records"][-1]["offset"]}
 
 
 @mutation("L11", may="C5")
 def lower_watermark(fixture: Fixture, lines: Lines) -> None:
     second = polls(lines)[1]
-    second["high_watermark"] = {PLACE: second["records"][0]["offset"] + 1}
+    second["high_watermark"] = {PARTITION: second["records"][0]["offset"] + 1}
 
 
 @mutation("", may="L11", allowed="C7")
 def nothing_more(fixture: Fixture, lines: Lines) -> None:
     """An empty poll says that the log ends where it did long before."""
-    polls(lines)[3]["high_watermark"] = {PLACE: 1}
+    polls(lines)[3]["high_watermark"] = {PARTITION: 1}
 
 
 @mutation("", allowed="T11")
@@ -168,13 +168,13 @@ def hold_readers_back(fixture: Fixture, lines: Lines) -> None:
     ]
     if not first or not early:
         raise NotHere
-    polls(lines)[3]["last_stable"] = {PLACE: min(early)}
+    polls(lines)[3]["last_stable"] = {PARTITION: min(early)}
 
 
 @mutation("C6")
 def reset_in_spite_of_a_commit(fixture: Fixture, lines: Lines) -> None:
     answer = next(line for line in lines[FRESH] if line["op"] == "committed")
-    member = {"group": "fresh", "generation": 1, "offsets": {PLACE: 0}}
+    member = {"group": "fresh", "generation": 1, "offsets": {PARTITION: 0}}
     when = {"invoked_ns": answer["invoked_ns"], "returned_ns": answer["returned_ns"]}
     line = insert(lines, FRESH, {"op": "commit", "outcome": "ok"} | member | when)
     lines[FRESH].remove(line)
@@ -184,8 +184,8 @@ def reset_in_spite_of_a_commit(fixture: Fixture, lines: Lines) -> None:
 
 
 @mutation("C6")
-def reset_out_of_a_good_place(fixture: Fixture, lines: Lines) -> None:
-    next(line for line in lines[FRESH] if line["op"] == "seek")["offsets"] = {PLACE: 1}
+def reset_out_of_a_good_position(fixture: Fixture, lines: Lines) -> None:
+    next(line for line in lines[FRESH] if line["op"] == "seek")["offsets"] = {PARTITION: 1}
 
 
 @mutation("C6")

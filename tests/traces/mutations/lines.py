@@ -39,7 +39,7 @@ def scans(lines: Lines, isolation: str = "") -> list[Line]:
     return [line for line in mine if isolation in line["isolation"]]
 
 
-def placed(line: Line) -> tuple[int, int]:
+def located(line: Line) -> tuple[int, int]:
     return line["records"][0]["partition"], line["records"][0]["offset"]
 
 

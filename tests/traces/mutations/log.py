@@ -1,7 +1,7 @@
 """Anomalies in the log: records lost, moved, doubled, made up; answers that go back."""
 
 from tests.traces.fixture import TOPIC, Fixture, Line
-from tests.traces.mutations.lines import calls, insert, placed, scans, sends, without
+from tests.traces.mutations.lines import calls, insert, located, scans, sends, without
 from tests.traces.mutations.registry import Lines, NotHere, mutation
 
 
@@ -23,9 +23,9 @@ def store_twice(fixture: Fixture, lines: Lines) -> None:
     victim = fixture.random.choice(sends(lines))["records"][0]
     for scan in scans(lines):
         if scan["partitions"] == [f"{TOPIC}:{victim['partition']}"]:
-            (place,) = scan["offsets"]
-            scan["records"].append(victim | {"offset": scan["offsets"][place], "epoch": 1})
-            scan["offsets"][place] += 1
+            (name,) = scan["offsets"]
+            scan["records"].append(victim | {"offset": scan["offsets"][name], "epoch": 1})
+            scan["offsets"][name] += 1
 
 
 @mutation("L15 L1 L4 G8", may="L9 L16 P1 P2")
@@ -46,9 +46,9 @@ def replace(fixture: Fixture, lines: Lines) -> None:
 
 @mutation("L8 L1", may="L9 L16 P1")
 def move_acknowledgement(fixture: Fixture, lines: Lines) -> None:
-    by_place = {placed(line): line for line in sends(lines)}
+    by_offset = {located(line): line for line in sends(lines)}
     pairs = [
-        (line, by_place[p, o + 1]) for (p, o), line in by_place.items() if (p, o + 1) in by_place
+        (line, by_offset[p, o + 1]) for (p, o), line in by_offset.items() if (p, o + 1) in by_offset
     ]
     one, two = fixture.random.choice(pairs)
     one["records"][0]["offset"] = two["records"][0]["offset"]
@@ -57,12 +57,12 @@ def move_acknowledgement(fixture: Fixture, lines: Lines) -> None:
 @mutation("L5")
 def phantom(fixture: Fixture, lines: Lines) -> None:
     for scan in scans(lines)[:1]:
-        (place,) = scan["offsets"]
-        partition = int(place.split(":")[1])
+        (name,) = scan["offsets"]
+        partition = int(name.split(":")[1])
         record = {
             "topic": TOPIC,
             "partition": partition,
-            "offset": scan["offsets"][place],
+            "offset": scan["offsets"][name],
             "id": 8_888,
         }
         scan["records"].append(record)
@@ -85,9 +85,9 @@ def send_earlier(fixture: Fixture, lines: Lines) -> None:
     """An acknowledgement that precedes the call of a send that got a lower offset."""
     by_partition: dict[int, list[Line]] = {}
     for line in sends(lines):
-        by_partition.setdefault(placed(line)[0], []).append(line)
+        by_partition.setdefault(located(line)[0], []).append(line)
     several = [mine for mine in by_partition.values() if len({x["process"] for x in mine}) > 1]
-    ordered = sorted(several[0], key=lambda x: placed(x)[1])
+    ordered = sorted(several[0], key=lambda x: located(x)[1])
     later = ordered[-1]
     earlier = next(x for x in reversed(ordered) if x["process"] != later["process"])
     for before in lines[later["process"]][: later["seq"]]:
@@ -109,6 +109,6 @@ def older_leader(fixture: Fixture, lines: Lines) -> None:
 def answer_back(fixture: Fixture, lines: Lines) -> None:
     process = "scan-read_uncommitted#0"
     latest = next(x for x in lines[process] if x.get("query") == "latest")
-    place = max(latest["offsets"], key=lambda p: latest["offsets"][p])
-    lower = latest["offsets"] | {place: latest["offsets"][place] - 1}
+    name = max(latest["offsets"], key=lambda p: latest["offsets"][p])
+    lower = latest["offsets"] | {name: latest["offsets"][name] - 1}
     insert(lines, process, latest | {"offsets": lower})

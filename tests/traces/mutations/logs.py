@@ -58,20 +58,24 @@ def scan_more(w: Fixture) -> None:
     ends = dict.fromkeys(found, 0)
     for line in w.lines[WRITER]:
         for record in line.get("records", ()):
-            place = f"{record['topic']}:{record['partition']}"
+            partition = f"{record['topic']}:{record['partition']}"
             left = {COMPACTED: LEFT, DELETED: range(DELETED_TO, 99), KEYED: range(99)}
-            mine = found.setdefault(place, [])
-            ends[place] = record["offset"] + 1
+            mine = found.setdefault(partition, [])
+            ends[partition] = record["offset"] + 1
             if record["offset"] in left[record["topic"]]:
                 # The clock of the leader stands still at times.
                 stamp = {"epoch": 1, "timestamp": STAMP + record["offset"] // 2}
                 mine.append({k: v for k, v in record.items() if k != "tombstone"} | stamp)
-    starts = {place: DELETED_TO * (place == f"{DELETED}:0") for place in found}
+    starts = {partition: DELETED_TO * (partition == f"{DELETED}:0") for partition in found}
     w.call(SCANNER, "list_offsets", query="earliest", offsets=starts)
     w.call(SCANNER, "assign", partitions=list(found), offsets=starts)
-    for place, records in found.items():
-        told = {"partitions": [place], "offsets": {place: ends[place]}, "records": records}
-        w.call(SCANNER, "scan", isolation="read_uncommitted", **told)
+    for partition, records in found.items():
+        reports = {
+            "partitions": [partition],
+            "offsets": {partition: ends[partition]},
+            "records": records,
+        }
+        w.call(SCANNER, "scan", isolation="read_uncommitted", **reports)
 
 
 PRODUCER_IDS = {"t0": 0, "t1": 1, "p0": 10, "p1": 11, "n0": 70, "n1": 71, "m0": 90, "m1": 91}
@@ -110,9 +114,9 @@ def dump_log(
             sequences[producer] += 1
             previous = id
         w.call(process, "dump", **batch, records=[record])
-    place = name(partition)
-    whole = {"offsets": {place: len(log)}, "high_watermark": {place: len(log)}}
-    w.call(process, "dump", replica=node, **whole, log_start={place: 0}, leader_epochs={place: 1})
+    tp = name(partition)
+    whole = {"offsets": {tp: len(log)}, "high_watermark": {tp: len(log)}}
+    w.call(process, "dump", replica=node, **whole, log_start={tp: 0}, leader_epochs={tp: 1})
 
 
 def dumped(lines: Lines, node: int) -> list[Line]:
@@ -152,10 +156,12 @@ def keep_the_epoch_of_an_old_leader(fixture: Fixture, lines: Lines) -> None:
 def lower_the_high_watermark(fixture: Fixture, lines: Lines) -> None:
     polls = [x for x in lines["c0#0"] if x["op"] == "poll" and x["high_watermark"]]
     for first in polls:
-        for place, mark in first["high_watermark"].items():
-            later = [x for x in polls if x["seq"] > first["seq"] and place in x["high_watermark"]]
+        for partition, mark in first["high_watermark"].items():
+            later = [
+                x for x in polls if x["seq"] > first["seq"] and partition in x["high_watermark"]
+            ]
             if later and mark > 0:
-                later[-1]["high_watermark"][place] = mark - 1
+                later[-1]["high_watermark"][partition] = mark - 1
                 return
     raise NotHere
 
@@ -165,17 +171,17 @@ def lower_the_log_start(fixture: Fixture, lines: Lines) -> None:
     """One answer of the leader is ahead of all that it says later."""
     polls = [line for line in lines["c1#0"] if line["op"] == "poll"]
     for poll in polls:
-        for place in poll["log_start"]:
-            again = [x for x in polls if x["seq"] > poll["seq"] and place in x["log_start"]]
+        for partition in poll["log_start"]:
+            again = [x for x in polls if x["seq"] > poll["seq"] and partition in x["log_start"]]
             if again:
-                poll["log_start"][place] = 1
+                poll["log_start"][partition] = 1
                 return
     raise NotHere
 
 
 def scan_of(lines: Lines, topic: str, partition: int = 0) -> Line:
-    place = f"{topic}:{partition}"
-    return next(line for line in calls(lines, "scan") if line["partitions"] == [place])
+    wanted = f"{topic}:{partition}"
+    return next(line for line in calls(lines, "scan") if line["partitions"] == [wanted])
 
 
 @mutation("L17")

@@ -13,21 +13,21 @@ WORKERS, GROUP, ASKING = ("m0#0", "m1#0"), "mixed", "asking#0"
 @during
 def consume_and_produce(w: Fixture) -> None:
     own = meta()
-    for place, process in enumerate(WORKERS):
+    for n, process in enumerate(WORKERS):
         w.meta["consumers"][process.partition("#")[0]] = own["consumers"]["c0"] | {"group": GROUP}
         w.meta["producers"][process.partition("#")[0]] = own["producers"]["p0"]
         tid = {"transactional_id": f"id-{process}"}
-        w.call(process, "init_producer", producer_id=90 + place, producer_epoch=0, **tid)
+        w.call(process, "init_producer", producer_id=90 + n, producer_epoch=0, **tid)
     while len(w.records(0, 0, True)) < len(WORKERS):
         w.send("p0#0")
     records = w.records(0, 0, True)
-    for place, process in enumerate(WORKERS):
+    for n, process in enumerate(WORKERS):
         shared = {"txn": 0, "transactional_id": f"id-{process}"}
         w.call(process, "txn_begin", **shared)
-        w.call(process, "assign", partitions=[name(0)], offsets={name(0): records[place]["offset"]})
+        w.call(process, "assign", partitions=[name(0)], offsets={name(0): records[n]["offset"]})
         given = {"isolation": "read_committed", "group": GROUP, "txn": 0}
-        w.call(process, "poll", records=records[place : place + 1], **given)
-        w.call(process, "process", records=records[place : place + 1], group=GROUP)
+        w.call(process, "poll", records=records[n : n + 1], **given)
+        w.call(process, "process", records=records[n : n + 1], group=GROUP)
         sent = w.send(process, **shared)
         w.call(process, "txn_commit", **shared)
         for log in w.logs.values():
@@ -64,15 +64,15 @@ def sent(lines: Lines, process: str) -> Line:
 def answer_the_next_record(fixture: Fixture, lines: Lines) -> None:
     """The answer is a record later than the first one of that time."""
     asked = lines[ASKING][0]
-    ((place, offset),) = asked["offsets"].items()
-    asked["offsets"] = {place: offset + 1}
+    ((partition, offset),) = asked["offsets"].items()
+    asked["offsets"] = {partition: offset + 1}
 
 
 def give(lines: Lines, process: str, record: Line) -> Line:
     """A worker was assigned, and polled, this record instead."""
-    place = name(record["partition"])
+    partition = name(record["partition"])
     assign = next(line for line in lines[process] if line["op"] == "assign")
-    assign |= {"partitions": [place], "offsets": {place: record["offset"]}}
+    assign |= {"partitions": [partition], "offsets": {partition: record["offset"]}}
     poll = polled(lines, process)
     poll["records"] = [record]
     return poll

@@ -4,7 +4,7 @@ from itertools import pairwise
 from operator import itemgetter
 
 from tests.traces.fixture import TOPIC, Fixture, payload
-from tests.traces.mutations.lines import calls, placed, scans, sends
+from tests.traces.mutations.lines import calls, located, scans, sends
 from tests.traces.mutations.registry import Lines, NotHere, mutation
 
 
@@ -12,7 +12,7 @@ from tests.traces.mutations.registry import Lines, NotHere, mutation
 def swap_offsets(fixture: Fixture, lines: Lines) -> None:
     """Two sends of one producer end up in the other order, everywhere."""
     mine = [line for line in lines["p0#0"] if line["op"] == "send"]
-    pairs = [(a, b) for a, b in pairwise(mine) if placed(a)[0] == placed(b)[0]]
+    pairs = [(a, b) for a, b in pairwise(mine) if located(a)[0] == located(b)[0]]
     if not pairs:
         raise NotHere
     one, two = pairs[0]
@@ -21,7 +21,7 @@ def swap_offsets(fixture: Fixture, lines: Lines) -> None:
         for record in line["records"]:
             record["id"] = {a: b, b: a}.get(record["id"], record["id"])
             record["hash"] = payload(record["id"])
-    lower, higher = placed(one)[1], placed(two)[1]
+    lower, higher = located(one)[1], located(two)[1]
     one["records"][0]["offset"], two["records"][0]["offset"] = higher, lower
 
 

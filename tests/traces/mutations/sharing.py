@@ -37,8 +37,8 @@ def acquire(w: Fixture, process: str, count: int, *records: Line) -> None:
 
 
 def acknowledge(w: Fixture, process: str, ack: str, record: Line) -> None:
-    told = {key: record[key] for key in ("topic", "partition", "offset", "id")}
-    w.call(process, "acknowledge", records=[told | {"ack": ack}], group=GROUP, member=process)
+    given = {key: record[key] for key in ("topic", "partition", "offset", "id")}
+    w.call(process, "acknowledge", records=[given | {"ack": ack}], group=GROUP, member=process)
 
 
 def start(w: Fixture, offset: int) -> None:

@@ -29,8 +29,8 @@ def ops(found: list[Line]) -> list[str]:
 
 def message(offset: int, headers: Any = None, error: int | None = None, **more: Any) -> Any:
     """A message as the C library makes them."""
-    told = None if error is None else KafkaError(error)
-    about: Line = {"topic": "t", "partition": 0, "offset": offset, "error": told}
+    failure = None if error is None else KafkaError(error)
+    about: Line = {"topic": "t", "partition": 0, "offset": offset, "error": failure}
     about |= {"headers": headers, "timestamp": (1, 77), **more}
     return Message(**about)
 
@@ -61,14 +61,14 @@ class Producer:
             raise self.refusal
         self.sent.append((topic, value, key, headers))
         error = None if self.fate is None else KafkaError(self.fate)
-        told = message(-1001 if error else self._offset, error=self.fate)
+        delivered = message(-1001 if error else self._offset, error=self.fate)
         self._offset += 1
-        self._reports.append((callback or on_delivery, error, told))
+        self._reports.append((callback or on_delivery, error, delivered))
 
     def poll(self, timeout: float = -1) -> int:
         reports, self._reports = self._reports, []
-        for report, error, told in reports:
-            report(error, told)
+        for report, error, delivered in reports:
+            report(error, delivered)
         return len(reports)
 
     def flush(self, timeout: float = -1) -> int:

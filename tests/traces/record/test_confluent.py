@@ -105,11 +105,11 @@ def test_with_acks_0_nobody_knows(tmp_path: Path) -> None:
 def test_the_users_own_report_is_called(tmp_path: Path) -> None:
     heard: list[tuple[str, int]] = []
 
-    def of_conf(_error: Any, told: Any) -> None:
-        heard.append(("conf", told.offset()))
+    def of_conf(_error: Any, message: Any) -> None:
+        heard.append(("conf", message.offset()))
 
-    def of_call(_error: Any, told: Any) -> None:
-        heard.append(("call", told.offset()))
+    def of_call(_error: Any, message: Any) -> None:
+        heard.append(("call", message.offset()))
 
     producer = recorded(Producer, tmp_path, {**SAFE, "on_delivery": of_conf})
     producer.produce("t", b"v")
@@ -322,10 +322,10 @@ def test_partitions_that_were_refused_are_a_call_of_their_own(tmp_path: Path) ->
 def test_asynchronous_and_automatic_commits_are_told_apart(tmp_path: Path) -> None:
     consumer = recorded(Consumer, tmp_path, {**GROUP, "enable.auto.commit": True})
     consumer.commit(message(4))
-    told = consumer.conf["on_commit"]
-    told(None, committed_at(5))
-    told(None, committed_at(9))
-    told(KafkaError(KafkaError.REQUEST_TIMED_OUT), committed_at(9))
+    on_commit = consumer.conf["on_commit"]
+    on_commit(None, committed_at(5))
+    on_commit(None, committed_at(9))
+    on_commit(KafkaError(KafkaError.REQUEST_TIMED_OUT), committed_at(9))
     consumer.close()
     asked, auto, unknown, _ = lines(tmp_path, "consumer#0")
     assert (asked["outcome"], asked["offsets"], asked.get("auto")) == ("ok", {"t:0": 5}, None)
@@ -373,8 +373,8 @@ def test_the_configuration_is_told_with_librdkafkas_defaults(tmp_path: Path) -> 
     recorded(Producer, tmp_path, {"transactional.id": "x"}).close()
     recorded(Consumer, tmp_path, {"group.id": "g", "auto.offset.reset": "smallest"}).close()
     recorded(Producer(), tmp_path, name="silent").close()
-    told = {process.name: process.configured for process in contents(tmp_path).processes}
-    assert told["producer#0"] == {
+    configured = {process.name: process.configured for process in contents(tmp_path).processes}
+    assert configured["producer#0"] == {
         "acks": "all",
         "idempotence": False,
         "max_in_flight": 1_000_000,
@@ -382,12 +382,12 @@ def test_the_configuration_is_told_with_librdkafkas_defaults(tmp_path: Path) -> 
         "delivery_timeout_ms": 300_000,
         "partitioner": "consistent_random",
     }
-    assert told["producer#1"]["idempotence"] is True
-    assert told["producer#1"]["max_in_flight"] == 5
-    assert told["consumer#0"]["isolation"] == "read_committed"
-    assert told["consumer#0"]["auto_offset_reset"] == "earliest"
-    assert told["consumer#0"]["commit_order"] == "auto"
-    assert told["silent#0"] == {}
+    assert configured["producer#1"]["idempotence"] is True
+    assert configured["producer#1"]["max_in_flight"] == 5
+    assert configured["consumer#0"]["isolation"] == "read_committed"
+    assert configured["consumer#0"]["auto_offset_reset"] == "earliest"
+    assert configured["consumer#0"]["commit_order"] == "auto"
+    assert configured["silent#0"] == {}
 
 
 def test_what_is_recorded_can_be_read_by_the_checks(tmp_path: Path) -> None:
@@ -497,8 +497,8 @@ def test_polls_are_read_back_as_they_were(
     assert [line["records"] for line in found[::2]] == expected
     assert [line["records"] for line in found[1::2]] == expected
     for poll in found[::2]:
-        told = {name: poll[name] for name in ("op", "outcome", "group", "isolation")}
-        assert told == {
+        about = {name: poll[name] for name in ("op", "outcome", "group", "isolation")}
+        assert about == {
             "op": "poll",
             "outcome": "ok",
             "group": "g",

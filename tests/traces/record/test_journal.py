@@ -81,15 +81,15 @@ def test_what_is_appended_is_read_back_across_windows(
             expected.append(call)
         elif kind == "report":
             journal.append_report(*what)
-            told, *at = what
-            expected.append({"seq": told, "outcome": "ok", "returned_ns": NOW, "at": at})
+            sent, *at = what
+            expected.append({"seq": sent, "outcome": "ok", "returned_ns": NOW, "at": at})
         else:
             numbers = what[: len(what) // 4 * 4]
             packed = b"".join(n.to_bytes(8, "little") for n in numbers)
             journal.append(REPORTS.pack(0, len(numbers) // 4, 8) + packed, REPORTED)
             for i in range(0, len(numbers), 4):
-                told, *at = numbers[i : i + 4]
-                expected.append({"seq": told, "outcome": "ok", "returned_ns": 8, "at": at})
+                sent, *at = numbers[i : i + 4]
+                expected.append({"seq": sent, "outcome": "ok", "returned_ns": 8, "at": at})
     assert list(entries(journal.path)) == expected  # as it stands, with zeros behind the end
     journal.close()
     assert list(entries(journal.path)) == expected

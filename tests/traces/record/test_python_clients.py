@@ -23,8 +23,8 @@ kafka_records: Any = import_module("kafka.consumer.fetcher")
 aiokafka: Any = import_module("aiokafka")
 aio_errors: Any = import_module("aiokafka.errors")
 
-PLACE = kafka.TopicPartition("t", 0)
-AIO_PLACE = aiokafka.TopicPartition("t", 0)
+PARTITION = kafka.TopicPartition("t", 0)
+AIO_PARTITION = aiokafka.TopicPartition("t", 0)
 
 
 @define
@@ -120,10 +120,10 @@ class KafkaConsumer:
         return self.script.pop(0)
 
     def commit(self) -> None:
-        self._coordinator.commit_offsets_sync({PLACE: kafka.OffsetAndMetadata(5, "", -1)})
+        self._coordinator.commit_offsets_sync({PARTITION: kafka.OffsetAndMetadata(5, "", -1)})
 
     def by_itself(self) -> None:
-        self._coordinator.commit_offsets_async({PLACE: kafka.OffsetAndMetadata(9, "", -1)})
+        self._coordinator.commit_offsets_async({PARTITION: kafka.OffsetAndMetadata(9, "", -1)})
 
     def close(self, **_: Any) -> None: ...
 
@@ -236,8 +236,8 @@ def test_commits_of_kafka_python_meet_in_one_place(tmp_path: Path) -> None:
     consumer.close()
     found = lines(tmp_path, "consumer#0")
     commits = [line for line in found if line["op"] == "commit"]
-    told = [(c.get("auto", False), c["outcome"], c["offsets"]["t:0"]) for c in commits]
-    assert told == [(False, "ok", 5), (True, "ok", 9), (True, "fail", 9), (False, "fail", 5)]
+    committed = [(c.get("auto", False), c["outcome"], c["offsets"]["t:0"]) for c in commits]
+    assert committed == [(False, "ok", 5), (True, "ok", 9), (True, "fail", 9), (False, "fail", 5)]
     assert all(c["generation"] == 2 and c["member"] == "m" for c in commits)
 
 
@@ -251,16 +251,16 @@ def test_a_consumer_of_kafka_python_tells_what_it_was_given(tmp_path: Path) -> N
         def on_partitions_revoked(self, revoked: Any) -> None:
             heard.append("revoked")
 
-    client = KafkaConsumer(script=[{}, {PLACE: [kafka_record(0), kafka_record(1)]}])
+    client = KafkaConsumer(script=[{}, {PARTITION: [kafka_record(0), kafka_record(1)]}])
     consumer = recorded(client, tmp_path)
     consumer.subscribe(["t"], listener=Listener())
     client.listener.on_partitions_revoked(set())
-    client.listener.on_partitions_assigned({PLACE})
+    client.listener.on_partitions_assigned({PARTITION})
     consumer.poll()
     answer = consumer.poll()
-    with consumer.process(*answer[PLACE]):
+    with consumer.process(*answer[PARTITION]):
         pass
-    client.listener.on_partitions_lost({PLACE})
+    client.listener.on_partitions_lost({PARTITION})
     consumer.close()
     assert heard == ["revoked", "assigned", "revoked"]
     found = lines(tmp_path, "consumer#0")
@@ -318,7 +318,7 @@ class AioCoordinator:
             raise self.fate
 
     async def request(self, offset: int) -> None:
-        await self._do_commit_offsets(None, {AIO_PLACE: aiokafka.OffsetAndMetadata(offset, "")})
+        await self._do_commit_offsets(None, {AIO_PARTITION: aiokafka.OffsetAndMetadata(offset, "")})
 
 
 @define
@@ -346,7 +346,7 @@ class AIOKafkaConsumer:
         return self.script.pop(0)
 
     async def getmany(self) -> Any:
-        return {AIO_PLACE: [self.script.pop(0)]}
+        return {AIO_PARTITION: [self.script.pop(0)]}
 
     async def commit(self) -> None:
         await self._coordinator.request(5)
@@ -405,11 +405,11 @@ def test_a_consumer_of_aiokafka_tells_what_it_was_given(tmp_path: Path) -> None:
         async with recorded(client, tmp_path) as consumer:
             consumer.subscribe(["t"])
             await client.listener.on_partitions_revoked(set())
-            await client.listener.on_partitions_assigned({AIO_PLACE})
+            await client.listener.on_partitions_assigned({AIO_PARTITION})
             consumer.processed(await consumer.getone())
             await consumer.commit()
             await client._coordinator.request(9)  # pyright: ignore[reportPrivateUsage]
-            await client.listener.on_partitions_revoked({AIO_PLACE})
+            await client.listener.on_partitions_revoked({AIO_PARTITION})
 
     asyncio.run(application())
     found = lines(tmp_path, "consumer#0")
@@ -426,8 +426,8 @@ def test_a_consumer_of_aiokafka_tells_what_it_was_given(tmp_path: Path) -> None:
     assert found[1]["generation"] == 2
     assert found[2]["records"][0]["id"] == 7
     assert found[2]["isolation"] == "read_committed"
-    told = [(c.get("auto", False), c["offsets"]) for c in found if c["op"] == "commit"]
-    assert told == [(False, {"t:0": 5}), (True, {"t:0": 9})]
+    committed = [(c.get("auto", False), c["offsets"]) for c in found if c["op"] == "commit"]
+    assert committed == [(False, {"t:0": 5}), (True, {"t:0": 9})]
     configured = found[0]["recorder"]["configured"]
     assert configured["commit_order"] == "auto"
     assert configured["group"] == "g"

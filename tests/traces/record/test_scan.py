@@ -107,7 +107,7 @@ def test_a_scan_to_the_end_completes_the_run(tmp_path: Path, log: Log) -> None:
     assert run.warnings == []
     assert "scan" not in run.evidence.missing
     scans = [line for line in lines(tmp_path, "scan-ru#0") if line["op"] == "scan"]
-    assert {place: end for s in scans for place, end in s["offsets"].items()} == {
+    assert {partition: end for s in scans for partition, end in s["offsets"].items()} == {
         "t:0": 3,
         "t:1": 0,
     }
@@ -213,7 +213,7 @@ def test_incarnations_that_differ_are_described_one_by_one(tmp_path: Path, log: 
     recorded(Producer, tmp_path, {"acks": "1"}).close()
     scan(tmp_path)
     meta = orjson.loads((tmp_path / "meta.json").read_bytes())
-    acks = {name: told["acks"] for name, told in meta["producers"].items()}
+    acks = {name: settings["acks"] for name, settings in meta["producers"].items()}
     assert acks == {"producer#0": "all", "producer#1": "1"}
 
 

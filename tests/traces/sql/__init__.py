@@ -22,7 +22,7 @@ _COLUMNS = {
         ("n", "i", "inv", "ret", "off", "generation", "txn", "pid", "epoch"), pa.int64()
     ),
     **dict.fromkeys(("seqno", "cnt", "replica", "lepoch", "stamp", "hash"), pa.int64()),
-    **dict.fromkeys(("process", "op", "outcome", "clock", "place", "topic", "id"), pa.string()),
+    **dict.fromkeys(("process", "op", "outcome", "clock", "tp", "topic", "id"), pa.string()),
     **dict.fromkeys(("key", "grp", "iso", "ack", "control", "life", "instance"), pa.string()),
     **dict.fromkeys(("tid", "reason", "member"), pa.string()),
     **dict.fromkeys(("auto", "tombstone"), pa.bool_()),
@@ -59,17 +59,17 @@ def rows(lines: dict[str, list[Line]]) -> Iterator[dict[str, Any]]:
                 "instance": get("instance"),
                 "auto": bool(get("auto")),
             }
-            for i, (op, place, off, more) in enumerate(_told(line)):
-                topic = place and place.rpartition(":")[0]
+            for i, (op, tp, off, more) in enumerate(_reported(line)):
+                topic = tp and tp.rpartition(":")[0]
                 life = line.get("topic_ids", {}).get(topic)
                 yield (
                     call
-                    | {"i": i, "op": op, "place": place, "off": off, "topic": topic, "life": life}
+                    | {"i": i, "op": op, "tp": tp, "off": off, "topic": topic, "life": life}
                     | more
                 )
 
 
-def _told(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[str, Any]]]:
+def _reported(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[str, Any]]]:
     op: str = line["op"]
     yield "call " + op, None, None, {}
     if op == "subscribe":
@@ -94,13 +94,13 @@ def _told(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[str, A
     if op == "list_offsets" and isinstance(line.get("query"), str):
         word = line["query"]
     asked = {"stamp": line["query"]} if isinstance(line.get("query"), int) else {}
-    places = {**dict.fromkeys(line.get("partitions", ())), **line.get("offsets", {})}
+    partitions = {**dict.fromkeys(line.get("partitions", ())), **line.get("offsets", {})}
     if op not in ("send", "poll", "process", "acquire", "acknowledge"):
-        for place, off in places.items():
-            yield word, place, off, asked
+        for tp, off in partitions.items():
+            yield word, tp, off, asked
     for name, report in _REPORTS.items():
-        for place, off in line.get(name, {}).items():
-            yield report, place, off, {"lepoch": line.get("leader_epochs", {}).get(place)}
+        for tp, off in line.get(name, {}).items():
+            yield report, tp, off, {"lepoch": line.get("leader_epochs", {}).get(tp)}
 
 
 VIEWS = """
@@ -110,7 +110,7 @@ create view units as select process, txn,
     min(case when op = 'call txn_commit' then inv end) as asked
   from r where txn is not null group by process, txn;
 create view proved as select distinct s.process, s.txn from r s join r d on d.id = s.id
-    and d.place = s.place and d.op in ('poll', 'scan') and d.iso = 'read_committed'
+    and d.tp = s.tp and d.op in ('poll', 'scan') and d.iso = 'read_committed'
     and d.outcome = 'ok' where s.op = 'send' and s.txn is not null;
 create table sends as select r.*, case when r.txn is null and r.tid is null then 'none'
     when u.answered then 'committed' when u.aborted then 'aborted'
@@ -124,32 +124,32 @@ update sends set done = outcome = 'ok' or (outcome = 'info' and state = 'committ
 create table reads as select * from r where op in ('poll', 'scan') and off is not null;
 create table final as select * from reads where op = 'scan' and outcome = 'ok';
 create table acked as select * from sends where done and off is not null;
-create table placed as select s.*, case when s.done and s.off is not null then s.off
-    when (select count(*) from sends o where o.place = s.place and o.id = s.id
+create table located as select s.*, case when s.done and s.off is not null then s.off
+    when (select count(*) from sends o where o.tp = s.tp and o.id = s.id
           and (o.outcome <> 'fail' or s.outcome = 'fail')) = 1
-    then (select min(d.off) from reads d where d.place = s.place and d.id = s.id) end as at
+    then (select min(d.off) from reads d where d.tp = s.tp and d.id = s.id) end as at
   from sends s;
 create view moves as select *, lead(op) over own as nxt, lead(ret) over own as nret,
     lead(n) over own as nn, lead(generation) over own as ngen
-  from r where op in ('assigned', 'revoked', 'lost') and outcome = 'ok' and place is not null
-  window own as (partition by process, place order by n, i);
-create view known as select place, off, id from acked union all by name
-  select place, off, id from reads;
+  from r where op in ('assigned', 'revoked', 'lost') and outcome = 'ok' and tp is not null
+  window own as (partition by process, tp order by n, i);
+create view known as select tp, off, id from acked union all by name
+  select tp, off, id from reads;
 create view answers as select * from r where op in ('mark', 'log_start', 'last_stable')
   and outcome = 'ok' and off is not null and process not in (
   select process from r where op in ('dump', 'dump_end', 'marker'));
-create table visible as from (select place, off, id, iso from reads r where outcome = 'ok'
-    and not (iso = 'read_committed' and exists (from sends s where s.place = r.place
+create table visible as from (select tp, off, id, iso from reads r where outcome = 'ok'
+    and not (iso = 'read_committed' and exists (from sends s where s.tp = r.tp
     and s.id = r.id and not s.kept))
-  union select d.place, d.off, d.id, 'read_committed' from reads d join sends s using (place, id)
+  union select d.tp, d.off, d.id, 'read_committed' from reads d join sends s using (tp, id)
   where d.outcome = 'ok' and s.kept and s.outcome <> 'fail') v
-  where off >= head(v.place) and not exists (from parts p where p.compact
-    and v.place = p.topic || ':' || p.partition and not exists (from final f
-    where f.place = v.place and f.off = v.off));
-create macro passed(x, low, high, rc) as exists (from visible v where v.place = x
+  where off >= head(v.tp) and not exists (from parts p where p.compact
+    and v.tp = p.topic || ':' || p.partition and not exists (from final f
+    where f.tp = v.tp and f.off = v.off));
+create macro passed(x, low, high, rc) as exists (from visible v where v.tp = x
   and v.off >= low and v.off < high and (v.iso = 'read_committed' or not rc));
 create table moved as select *, row_number() over (order by process, n, i) as nth from r
-  where outcome = 'ok' and place is not null
+  where outcome = 'ok' and tp is not null
   and op in ('poll', 'seek', 'assign', 'reset', 'assigned', 'revoked', 'lost', 'committed');
 create view starts as select * from r
   where op in ('earliest', 'log_start', 'delete_records') and outcome = 'ok' and off is not null;
@@ -159,9 +159,9 @@ create view offered as select c.*, c.outcome = 'ok' as sure from r c
     from r t join units u using (process, txn)
     join r e on e.process = t.process and e.txn = t.txn and e.op = 'call txn_commit'
     where t.op = 'txn_offsets' and t.outcome <> 'fail' and not u.aborted;
-create view copies as select process, place, replica, max(off) filter (op = 'log_start') as low,
+create view copies as select process, tp, replica, max(off) filter (op = 'log_start') as low,
     max(off) filter (op = 'mark') as high
-  from r group by process, place, replica having bool_or(op in ('dump', 'marker', 'dump_end'));
+  from r group by process, tp, replica having bool_or(op in ('dump', 'marker', 'dump_end'));
 create view ended as select process, max(ret) as at from r
   where op in ('call close', 'call crash') group by process;
 """
@@ -174,8 +174,8 @@ def broken(
     with duckdb.connect(config={"threads": 1}) as db:
         cast("Any", db).create_function("key_partition", _partition)
         table = pa.Table.from_pylist(list(rows(lines)), pa.schema(list(_COLUMNS.items())))
-        db.register("told", table)
-        db.execute("create table r as select * from told")
+        db.register("reported", table)
+        db.execute("create table r as select * from reported")
         _settings(db, meta)
         db.execute(VIEWS)
         return {id for id in asked & QUERIES.keys() if _answers(db, id, QUERIES[id])}
@@ -221,14 +221,14 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
         for p, s in meta.get("producers", {}).items()
         if "transaction_timeout_ms" in s
     ]
-    placers = [
+    hashers = [
         (p, s["partitioner"]) for p, s in meta.get("producers", {}).items() if "partitioner" in s
     ]
     for name, columns, values in (
         ("parts", _PARTS, topics),
         ("members", "name varchar, grp varchar, ms bigint, protocol varchar", consumers),
         ("timeouts", "name varchar, ms bigint", timeouts),
-        ("placers", "name varchar, partitioner varchar", placers),
+        ("hashers", "name varchar, partitioner varchar", hashers),
         ("shares", "grp varchar, most int, iso varchar, ms bigint", shares),
     ):
         db.execute(f"create table {name} ({columns})")
@@ -237,7 +237,7 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
     db.execute("""
         create macro compacted(x) as exists (from parts p where p.topic = x and p.compact);
         create macro expired(x, y, gone, since) as gone and (select max(e.ret) from r e
-            where e.place = y and e.op = 'scan_end') - since >= (select max(p.retention) * 1000000
+            where e.tp = y and e.op = 'scan_end') - since >= (select max(p.retention) * 1000000
             from parts p where p.topic = x);
         create macro append_time(x) as exists (from parts p where p.topic = x and p.stamped);
         create macro compaction_lag(x) as (select max(p.lag) * 1000000 from parts p
@@ -245,9 +245,9 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
         create macro lock(g) as (select max(ms) * 1000000 from shares h where h.grp = g);
         create macro hanging_after(c) as (select max(ms) * 1000000 + 20000000000 from timeouts t
             where t.name = split_part(c, '#', 1));
-        create macro head(x) as coalesce((select max(off) from r e where e.place = x
+        create macro head(x) as coalesce((select max(off) from r e where e.tp = x
             and e.op = 'earliest' and e.outcome = 'ok'), 0);
-        create macro placed_by(c) as (select max(partitioner) from placers p
+        create macro hasher(c) as (select max(partitioner) from hashers p
             where p.name = split_part(c, '#', 1));
         create macro timed(c) as exists (from members m where m.name = split_part(c, '#', 1)
             and m.ms is not null and m.protocol = 'classic');

@@ -2,64 +2,64 @@
 
 QUERIES = {
     "C1": """from (from moved select *, lead(op) over w as nop, lead(off) over w as noff
-              window w as (partition by process, place order by nth)) d
+              window w as (partition by process, tp order by nth)) d
         where op = 'poll' and nop = 'poll' and noff > off + 1
-        and passed(d.place, d.off + 1, d.noff, d.iso = 'read_committed')
+        and passed(d.tp, d.off + 1, d.noff, d.iso = 'read_committed')
         union all by name
-        from (from final select *, lead(off) over (partition by process, place order by n, i)
+        from (from final select *, lead(off) over (partition by process, tp order by n, i)
               as noff) d select d.process, d.n
-        where passed(d.place, d.off + 1, d.noff, d.iso = 'read_committed')""",
+        where passed(d.tp, d.off + 1, d.noff, d.iso = 'read_committed')""",
     "C2": """from (from reads select *, lag(off) over own as before, lag(n) over own as prior
-              window own as (partition by process, place order by n, i)) d
+              window own as (partition by process, tp order by n, i)) d
         where d.off <= d.before and not exists (from r m where m.process = d.process
-              and m.place = d.place and m.n between d.prior and d.n
+              and m.tp = d.tp and m.n between d.prior and d.n
               and m.op in ('assigned', 'revoked', 'lost', 'seek', 'assign', 'reset'))""",
     "C3": """from (from moved select *, lead(op) over w as nop, lead(off) over w as noff,
-              lead(iso) over w as niso window w as (partition by process, place order by nth)) d
+              lead(iso) over w as niso window w as (partition by process, tp order by nth)) d
         select d.process, d.n where op in ('seek', 'assign', 'reset') and off is not null
         and nop = 'poll'
-        and (d.noff < d.off or passed(d.place, d.off, d.noff, d.niso = 'read_committed'))
+        and (d.noff < d.off or passed(d.tp, d.off, d.noff, d.niso = 'read_committed'))
         union all by name
         from r a, final f select a.process, a.n where a.op = 'assign' and a.off is not null
-        and a.process = f.process and a.place = f.place and a.n = (select max(n) from r x
-            where x.op = 'assign' and x.process = a.process and x.place = a.place and x.n < f.n)
+        and a.process = f.process and a.tp = f.tp and a.n = (select max(n) from r x
+            where x.op = 'assign' and x.process = a.process and x.tp = a.tp and x.n < f.n)
         and (f.n, f.i) = (select min((n, i)) from final g where g.process = a.process
-            and g.place = a.place and g.n > a.n)
-        and (f.off < a.off or passed(f.place, a.off, f.off, f.iso = 'read_committed'))""",
+            and g.tp = a.tp and g.n > a.n)
+        and (f.off < a.off or passed(f.tp, a.off, f.off, f.iso = 'read_committed'))""",
     "C4": """from reads d where d.op = 'poll' and ((select arg_max(g.op, (g.n, g.i)) from r g
-            where g.process = d.process and g.place = d.place and g.n < d.n
+            where g.process = d.process and g.tp = d.tp and g.n < d.n
             and g.op in ('assigned', 'assign', 'revoked', 'lost')) in ('revoked', 'lost')
         or (select arg_max(g.op, (g.n, g.i)) from r g where g.process = d.process
-            and g.place = d.place and g.n < d.n and g.op in ('pause', 'resume', 'assigned'))
+            and g.tp = d.tp and g.n < d.n and g.op in ('pause', 'resume', 'assigned'))
             = 'pause')""",
     "C5": """from reads d, r m select d.process, d.n where d.op = 'poll' and m.op = 'mark'
-        and m.process = d.process and m.n = d.n and m.place = d.place and d.replica is not null
+        and m.process = d.process and m.n = d.n and m.tp = d.tp and d.replica is not null
         and d.off >= m.off
         union all by name
         from (from moved select *, lead(op) over w as nop, lead(off) over w as noff,
               lead(replica) over w as other
-              window w as (partition by process, place order by nth)) d
+              window w as (partition by process, tp order by nth)) d
         select d.process, d.n where op = 'poll' and nop = 'poll' and other <> replica
-        and (d.noff <= d.off or passed(d.place, d.off + 1, d.noff, d.iso = 'read_committed'))""",
+        and (d.noff <= d.off or passed(d.tp, d.off + 1, d.noff, d.iso = 'read_committed'))""",
     "C6": """from r x where x.op = 'reset' and x.outcome = 'ok' and (x.reason = 'truncation'
         or (x.reason = 'no_offset' and exists (from r c where c.op = 'commit' and c.outcome = 'ok'
-            and c.place = x.place and c.ret < x.inv and c.grp = coalesce(x.grp, (select arg_max(
-            g.grp, (g.n, g.i)) from r g where g.process = x.process and g.place = x.place
+            and c.tp = x.tp and c.ret < x.inv and c.grp = coalesce(x.grp, (select arg_max(
+            g.grp, (g.n, g.i)) from r g where g.process = x.process and g.tp = x.tp
             and g.n <= x.n and g.grp is not null))))
         or (x.reason = 'out_of_range' and exists (from (select b.off + (b.op = 'poll')::int as own
-              from r b where b.process = x.process and b.place = x.place and b.n < x.n
+              from r b where b.process = x.process and b.tp = x.tp and b.n < x.n
               and b.op in ('poll', 'seek', 'assign', 'reset', 'assigned', 'revoked', 'lost')
               and (b.op <> 'poll' or b.outcome = 'ok')
               order by b.n desc, b.i desc limit 1) p
             where p.own is not null
             and p.own <= (select coalesce(max(k.off), -1) + 1 from (from acked union all by name
-                          from reads) k where k.place = x.place and k.ret < x.inv)
-            and not exists (from starts t where t.place = x.place and t.ret < x.inv
+                          from reads) k where k.tp = x.tp and k.ret < x.inv)
+            and not exists (from starts t where t.tp = x.tp and t.ret < x.inv
                             and t.off > p.own)
-            and (exists (from starts t where t.place = x.place and t.inv > x.ret and t.off <= p.own)
-                 or exists (from final f where f.place = x.place and f.off <= p.own)))))""",
-    "C7": """from answers m, acked s where m.op = 'mark' and s.place = m.place and s.kept
+            and (exists (from starts t where t.tp = x.tp and t.inv > x.ret and t.off <= p.own)
+                 or exists (from final f where f.tp = x.tp and f.off <= p.own)))))""",
+    "C7": """from answers m, acked s where m.op = 'mark' and s.tp = m.tp and s.kept
         and s.outcome = 'ok' and s.ret < m.inv and s.off >= m.off
         and not exists (from reads d where d.process = m.process and d.n = m.n
-            and d.place = m.place)""",
+            and d.tp = m.tp)""",
 }

@@ -2,14 +2,14 @@
 
 QUERIES = {
     "G1": """from r select 1 where op = 'assigned' and outcome = 'ok' and grp is not null
-        group by place, grp, generation having count(distinct process) > 1
+        group by tp, grp, generation having count(distinct process) > 1
         and count(distinct instance) <> 1""",
     "G2": """from moves a, moves b, r p where a.op = 'assigned' and a.nxt = 'revoked'
-        and b.op = 'assigned' and a.grp = b.grp and a.place = b.place and a.process <> b.process
-        and a.ret < b.inv and p.op = 'poll' and p.process = b.process and p.place = b.place
+        and b.op = 'assigned' and a.grp = b.grp and a.tp = b.tp and a.process <> b.process
+        and a.ret < b.inv and p.op = 'poll' and p.process = b.process and p.tp = b.tp
         and p.n > b.n and (b.nn is null or p.n < b.nn) and a.nret > p.ret
         and timed(a.process)""",
-    "G3": """from (from r select grp, generation, max(ret) as told where op = 'assigned'
+    "G3": """from (from r select grp, generation, max(ret) as since where op = 'assigned'
               and outcome = 'ok' and generation is not null group by grp, generation) t,
         (from r select grp, topic where op = 'subscribe' and outcome = 'ok' group by grp, topic
          having count(distinct (process, n)) = (select count(*) from r c where c.grp = r.grp
@@ -18,61 +18,61 @@ QUERIES = {
         and least((select min(inv) from r m where m.grp = t.grp and m.outcome = 'ok'
                    and ((m.op = 'assigned' and m.generation > t.generation)
                    or (m.op in ('revoked', 'lost') and m.generation >= t.generation))),
-                  (select min(e.at) from ended e where e.at > t.told
+                  (select min(e.at) from ended e where e.at > t.since
                    and e.process in (select process from moves m where m.grp = t.grp)),
                   greatest((select max(greatest(inv, ret)) from r m where m.grp = t.grp),
                            (select max(e.at) from ended e where e.process in
                             (select process from moves m where m.grp = t.grp))))
-            > t.told + timeout(t.grp)
+            > t.since + timeout(t.grp)
         and not exists (from moves m where m.op = 'assigned' and m.grp = t.grp
-            and m.place = k.topic || ':' || k.partition and m.generation <= t.generation
+            and m.tp = k.topic || ':' || k.partition and m.generation <= t.generation
             and (m.nxt is null or m.ngen >= t.generation)
             and (m.nxt is not null or not exists (from ended e where e.process = m.process
-                 and e.at <= t.told)))""",
+                 and e.at <= t.since)))""",
     "G4": """from r a, r c where a.op = 'assigned' and c.op = 'commit' and a.grp = c.grp
         and a.generation > c.generation and a.ret < c.inv and a.outcome = 'ok'
         and c.outcome = 'ok' and not c.auto""",
     "G5": """from r a, r b where a.op = 'commit' and b.op = 'commit' and a.grp = b.grp
-        and a.place = b.place and a.generation = b.generation and b.off < a.off
+        and a.tp = b.tp and a.generation = b.generation and b.off < a.off
         and a.outcome = 'ok' and b.outcome = 'ok'
         and ((a.process = b.process and a.n < b.n) or a.ret < b.inv)
-        and not exists (from r s where s.op in ('seek', 'reset') and s.place = a.place
+        and not exists (from r s where s.op in ('seek', 'reset') and s.tp = a.tp
                         and s.process = b.process)""",
     "G6": """from r c where c.op = 'commit' and c.outcome = 'ok' and c.grp is not null and exists (
             from (select coalesce(max(case when g.op = 'poll' then g.off + 1 else g.off end), 0)
-                  as own from r g where g.place = c.place and g.outcome = 'ok' and g.inv < c.ret
+                  as own from r g where g.tp = c.tp and g.outcome = 'ok' and g.inv < c.ret
                   and g.grp = c.grp and g.op in ('poll', 'committed', 'seek', 'assign', 'reset')) p
-            where passed(c.place, p.own, c.off, true))""",
+            where passed(c.tp, p.own, c.off, true))""",
     "G7": """from r q where q.op = 'committed' and q.outcome = 'ok'
         and delivery_limit(q.grp) is null
         and not exists (from r t where t.op = 'txn_offsets' and t.grp = q.grp)
-        and not exists (from offered c where c.grp = q.grp and c.place = q.place
+        and not exists (from offered c where c.grp = q.grp and c.tp = q.tp
             and c.off is not distinct from q.off and c.inv <= q.ret and not exists (
-                from offered l where l.grp = q.grp and l.place = q.place and l.sure
+                from offered l where l.grp = q.grp and l.tp = q.tp and l.sure
                 and l.inv > c.ret and l.ret < q.inv))
         and (q.off is not null or exists (from offered l where l.grp = q.grp
-            and l.place = q.place and l.sure and l.ret < q.inv))""",
-    "G8": """from (from r k select grp, place, max(off) as upto where op in ('commit', 'committed')
+            and l.tp = q.tp and l.sure and l.ret < q.inv))""",
+    "G8": """from (from r k select grp, tp, max(off) as upto where op in ('commit', 'committed')
               and outcome = 'ok' and grp is not null and delivery_limit(k.grp) is null
-              group by grp, place) c, visible v
-        where v.place = c.place and v.off < c.upto and v.iso = 'read_committed'
+              group by grp, tp) c, visible v
+        where v.tp = c.tp and v.off < c.upto and v.iso = 'read_committed'
         and exists (from r x where x.op = 'process' and x.grp = c.grp)
-        and not exists (from r x where x.op = 'process' and x.grp = c.grp and x.place = v.place
+        and not exists (from r x where x.op = 'process' and x.grp = c.grp and x.tp = v.tp
             and x.off = v.off and x.id = v.id)""",
     "G9": """from reads select 1 where op = 'poll' and outcome = 'ok' and grp is not null
-        group by grp, place, off, id having count(*) > 1""",
+        group by grp, tp, off, id having count(*) > 1""",
     "G10": """from reads d where d.op = 'poll' and d.outcome = 'ok' and d.grp is not null
         and not exists (from reads e where e.op = 'poll' and e.process = d.process
-            and e.place = d.place and (e.n, e.i) < (d.n, d.i) and e.n > coalesce((select max(g.n)
-                from r g where g.process = d.process and g.place = d.place and g.n < d.n
+            and e.tp = d.tp and (e.n, e.i) < (d.n, d.i) and e.n > coalesce((select max(g.n)
+                from r g where g.process = d.process and g.tp = d.tp and g.n < d.n
                 and g.op in ('assigned', 'revoked', 'lost', 'seek', 'assign')), -1))
         and coalesce((select arg_max(g.op, (g.n, g.i)) from r g where g.process = d.process
-            and g.place = d.place and g.n < d.n and g.op in ('committed', 'assigned', 'seek',
+            and g.tp = d.tp and g.n < d.n and g.op in ('committed', 'assigned', 'seek',
             'assign', 'reset')), '') not in ('seek', 'assign', 'reset')
-        and passed(d.place, greatest((select arg_max_null(case when g.op = 'committed' then g.off
-            end, (g.n, g.i)) from r g where g.process = d.process and g.place = d.place
+        and passed(d.tp, greatest((select arg_max_null(case when g.op = 'committed' then g.off
+            end, (g.n, g.i)) from r g where g.process = d.process and g.tp = d.tp
             and g.n < d.n and g.op in ('committed', 'assigned')),
-            (select max(c.off) from offered c where c.grp = d.grp and c.place = d.place
+            (select max(c.off) from offered c where c.grp = d.grp and c.tp = d.tp
             and c.inv <= d.ret and not (c.process = d.process and c.n >= d.n))),
             d.off, d.iso = 'read_committed')""",
     "G11": """from moves a, moves b, r c where a.op = 'assigned' and b.op = 'assigned'
@@ -81,47 +81,47 @@ QUERIES = {
         and a.grp = b.grp and a.ret < b.inv and b.ret < c.inv and not exists (from r m
         where m.op = 'assigned' and m.process = a.process and m.n > a.n and m.n < c.n)""",
     "G12": """from r t, r s, r a, r b where t.op = 'txn_offsets' and s.op = t.op and s.grp = t.grp
-        and s.place = t.place and s.member <> t.member and s.generation > t.generation
+        and s.tp = t.tp and s.member <> t.member and s.generation > t.generation
         and s.outcome = 'ok' and t.outcome = 'ok' and s.ret < t.inv
-        and a.op = 'assigned' and a.outcome = 'ok' and a.grp = t.grp and a.place = t.place
+        and a.op = 'assigned' and a.outcome = 'ok' and a.grp = t.grp and a.tp = t.tp
         and a.member = t.member and a.inv <= t.ret and not exists (from r g
-            where g.op = 'assigned' and g.grp = t.grp and g.place = t.place
+            where g.op = 'assigned' and g.grp = t.grp and g.tp = t.tp
             and g.member = t.member and g.inv <= t.ret and g.ret > a.ret)
-        and b.op = 'assigned' and b.outcome = 'ok' and b.grp = t.grp and b.place = t.place
+        and b.op = 'assigned' and b.outcome = 'ok' and b.grp = t.grp and b.tp = t.tp
         and b.member = s.member and b.inv > a.ret and b.ret < s.inv""",
     "S1": """from r a, r b where a.op = 'acquire' and b.op = 'acquire' and a.grp = b.grp
-        and a.place = b.place and a.off = b.off and (a.process, a.n) <> (b.process, b.n)
+        and a.tp = b.tp and a.off = b.off and (a.process, a.n) <> (b.process, b.n)
         and a.outcome = 'ok' and b.outcome = 'ok' and a.ret <= b.ret
         and b.ret < a.inv + lock(a.grp) and not exists (from r k where k.op = 'acknowledge'
-            and k.process = a.process and k.place = a.place and k.off = a.off and k.n > a.n
+            and k.process = a.process and k.tp = a.tp and k.off = a.off and k.n > a.n
             and k.inv < b.ret)""",
     "S2": """from r k, r a where k.op = 'acknowledge' and a.op = 'acquire' and k.grp = a.grp
-        and k.place = a.place and k.off = a.off and k.ack in ('accept', 'reject')
+        and k.tp = a.tp and k.off = a.off and k.ack in ('accept', 'reject')
         and k.outcome = 'ok' and a.outcome = 'ok' and k.ret < a.inv""",
     "S3": """from (from r select *, lag(cnt) over own as before, lag(ret) over own as since,
               lag(process) over own as holder, lag(n) over own as at
               where op = 'acquire' and outcome = 'ok'
-              window own as (partition by grp, place, off order by ret)) d
+              window own as (partition by grp, tp, off order by ret)) d
         where cnt < 1 or cnt > delivery_limit(d.grp) or (cnt <= before and since < inv
         and not exists (from r k where k.op = 'acknowledge' and k.process = d.holder
-            and k.place = d.place and k.off = d.off and k.n > d.at and k.outcome = 'ok'
+            and k.tp = d.tp and k.off = d.off and k.n > d.at and k.outcome = 'ok'
             and k.ret < d.inv and k.ack in ('accept', 'reject')))""",
-    "S4": """from (from r select grp, place, min(off) as low, max(off) as high
-              where op = 'acquire' and outcome = 'ok' group by grp, place) g, visible v
-        where v.place = g.place and v.off between g.low and g.high
+    "S4": """from (from r select grp, tp, min(off) as low, max(off) as high
+              where op = 'acquire' and outcome = 'ok' group by grp, tp) g, visible v
+        where v.tp = g.tp and v.off between g.low and g.high
         and v.iso = 'read_committed'
         and not exists (from r k where k.op = 'acknowledge' and k.grp = g.grp
-            and k.place = v.place and k.off = v.off and k.ack in ('accept', 'reject')
+            and k.tp = v.tp and k.off = v.off and k.ack in ('accept', 'reject')
             and k.outcome = 'ok')
-        and not exists (from r k where k.op = 'acquire' and k.grp = g.grp and k.place = v.place
+        and not exists (from r k where k.op = 'acquire' and k.grp = g.grp and k.tp = v.tp
             and k.off = v.off and k.cnt >= delivery_limit(g.grp))""",
     "S5": """from r a, r b select a.process, a.n where a.op = 'committed' and a.outcome = 'ok'
         and b.outcome = 'ok' and b.op in ('committed', 'acquire') and a.grp = b.grp
-        and a.place = b.place
+        and a.tp = b.tp
         and b.off < a.off and a.ret < b.inv and delivery_limit(a.grp) is not null
         union all by name
         from r a select process, n where op = 'acquire' and outcome = 'ok' and committed_only(a.grp)
-        and exists (from sends s where s.place = a.place and s.id = a.id)
-        and not exists (from sends s where s.place = a.place and s.id = a.id
+        and exists (from sends s where s.tp = a.tp and s.id = a.id)
+        and not exists (from sends s where s.tp = a.tp and s.id = a.id
                         and s.state <> 'aborted' and (s.state = 'none' or a.ret >= s.asked))""",
 }

@@ -175,8 +175,8 @@ def test_a_broken_meta_is_told_and_never_passes(tmp_path: Path) -> None:
 
     at.at_pause = interrupt
     assert not at.watch()
-    told = at.said.getvalue()
-    assert " BAD meta.json:1: expected JSON: " in told
-    assert "and what depends on meta.json was not looked at" in told
+    output = at.said.getvalue()
+    assert " BAD meta.json:1: expected JSON: " in output
+    assert "and what depends on meta.json was not looked at" in output
     (run,) = json.loads(at.json_file.read_text())["runs"]
     assert run["warnings"][0].startswith("meta.json:1: expected JSON")

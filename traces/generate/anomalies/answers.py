@@ -31,7 +31,7 @@ def stale(s: Slot) -> bool:
         return False
     process = s.chunk.clients.reader(f"late-{s.chunk.number}-{s.number}#0")
     inv = int(s.chunk.at(s.chunk.plan.windows, 2))
-    s.told({"process": process, "inv": inv, "ret": inv + 500} | s.here, last)
+    s.report({"process": process, "inv": inv, "ret": inv + 500} | s.here, last)
     s.witness["offset"] = last
     return True
 

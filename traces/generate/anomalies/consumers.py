@@ -100,5 +100,5 @@ def not_assigned(s: Slot) -> bool:
     record = {n: int(s.log[n][last]) for n in ("offset", "id", "epoch")}
     inv = int(s.chunk.at(s.chunk.plan.windows, 14))
     s.member_row(Op.POLL, inv, **record, isolation=int(Isolation.READ_COMMITTED))
-    s.told(s.chunk.lines[-1], int(s.chunk.carried.offset[s.tp]))
+    s.report(s.chunk.lines[-1], int(s.chunk.carried.offset[s.tp]))
     return s.note_entry(last)

@@ -159,7 +159,7 @@ class Slot:
         mine = {name: int(np.ravel(v)[0]) for name, v in membered(self.chunk, tp).items()}
         self.row(op=op, inv=inv, **(mine | fields))
 
-    def told(self, poll: Mapping[str, int], mark: int) -> None:
+    def report(self, poll: Mapping[str, int], mark: int) -> None:
         """What a poll, of the same call, is told of the partition besides its records."""
         fields = {name: value for name, value in poll.items() if name not in _OF_A_RECORD}
         fields |= {"node": LEADER, "epoch": int(epochs(self.chunk.number)[self.tp])}
@@ -170,7 +170,7 @@ class Slot:
     def polls(self, process: int, inv: int, mark: int = 0, **record: int) -> None:
         """A poll of its own is given this record, and told where the log begins and ends."""
         self.row(process, Op.POLL, inv, **record)
-        self.told(self.chunk.lines[-1], max(mark, record["offset"] + 1))
+        self.report(self.chunk.lines[-1], max(mark, record["offset"] + 1))
 
     def taken_over(self, message: int, name: str, tid: str, end: int, epoch: int = 0) -> int:
         """Let a process of its own send it, in a transaction of its own that is committed."""

@@ -84,7 +84,7 @@ def still_open(s: ScenarioSlot) -> bool:
 
 
 @anomaly("C6", scenario="Positions")
-def reset_out_of_a_good_place(s: ScenarioSlot) -> bool:
+def reset_out_of_a_good_position(s: ScenarioSlot) -> bool:
     """The client says that the log has not the offset that it sought, but it has."""
     return s.put("sought", s.one("sought"), offset=s.scenario.begin + 1)
 

@@ -25,70 +25,75 @@ _OWN = {summarise.MIXES: MIXED, summarise.DUMPED: "L12", summarise.PAUSED: "C4"}
 class PartitionSummaries:
     """The summaries of one partition."""
 
-    told: Summaries
+    summaries: Summaries
     context: Context
     _ranges: list[Range] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._ranges = ranges_of(self.told)
+        self._ranges = ranges_of(self.summaries)
 
     def doubts(self) -> Iterator[Doubt]:
         """Everything that the exact checks have to look at, in a block or everywhere."""
         if self.context.jepsen:  # other rules, and small
             yield from ((LOG, NONE), (MIXED, NONE))
             return
-        yield from _doubtful_rows(self.told)
+        yield from _doubtful_rows(self.summaries)
         for one_range in self._ranges:
             yield from one_range.doubts
-        yield from Equations(self.told, self.context).doubts(self._ranges)
-        yield from readers(self.told, self._ranges)
-        yield from runs.doubts(self.told, self.context.senders_known)
-        yield from groups.owners(self.told)
-        yield from groups.positions(self.told)
-        yield from groups.covered_commits(self.told)
+        yield from Equations(self.summaries, self.context).doubts(self._ranges)
+        yield from readers(self.summaries, self._ranges)
+        yield from runs.doubts(self.summaries, self.context.senders_known)
+        yield from groups.owners(self.summaries)
+        yield from groups.positions(self.summaries)
+        yield from groups.covered_commits(self.summaries)
 
     def seen(self) -> Iterator[tuple[str, int]]:
         """How much each covered check would have looked at."""
-        counts = self.told.kind(SummaryKind.COUNT)
+        counts = self.summaries.kind(SummaryKind.COUNT)
         total = {what: int(mine["v0"].sum()) for (what,), mine in counts.groups("k0")}
         yield from _looked_at(total)
-        yield from _seen_of_runs(self.told, self.context.senders_known)
-        owners = self.told.kind(SummaryKind.OWNER)
+        yield from _seen_of_runs(self.summaries, self.context.senders_known)
+        owners = self.summaries.kind(SummaryKind.OWNER)
         yield "G1", len(set(zip(*(owners[f"k{n}"].tolist() for n in range(3)), strict=True)))
-        yield "G6", int(self.told.kind(SummaryKind.REACH)["v1"].sum())
+        yield "G6", int(self.summaries.kind(SummaryKind.REACH)["v1"].sum())
         yield from self._seen_of_readers()
 
     def _seen_of_readers(self) -> Iterator[tuple[str, int]]:
         ranges = self._ranges
-        read = int(self.told.kind(SummaryKind.PIECE)["v5"].sum())
+        read = int(self.summaries.kind(SummaryKind.PIECE)["v5"].sum())
         for check in ("C1", "C2"):
             yield check, read - len(ranges)
-        yield "C3", sum(s.begun in order.SOUGHT and s.told != NONE for s in ranges)
+        yield "C3", sum(s.begun in order.SOUGHT and s.start != NONE for s in ranges)
         moved = [s for s in ranges if s.begun != order.GOES_ON and s.who > sides.WHOLE]
         yield "C4", sum(one_range.count for one_range in moved)
         own = [s for s in ranges if s.who >= 0 and s.begun not in order.SOUGHT]
-        yield "G10", sum(known_start(self.told, one_range) != NONE for one_range in own)
-        covered = set(self.told.kind(SummaryKind.REACH)["k0"].tolist())
+        yield "G10", sum(known_start(self.summaries, one_range) != NONE for one_range in own)
+        covered = set(self.summaries.kind(SummaryKind.REACH)["k0"].tolist())
         yield "G8", sum(s.count for s in ranges if s.who >= 0 and s.who // 2 in covered)
 
 
-def _doubtful_rows(told: Summaries) -> Iterator[Doubt]:
-    for reason in np.unique(told.kind(SummaryKind.DOUBT)["k0"]).tolist():
+def _doubtful_rows(summaries: Summaries) -> Iterator[Doubt]:
+    for reason in np.unique(summaries.kind(SummaryKind.DOUBT)["k0"]).tolist():
         yield _OWN.get(reason, LOG), NONE
-    if bool(np.any(told.kind(SummaryKind.COUNT)["k0"] == summarise.MIXED)):
+    if bool(np.any(summaries.kind(SummaryKind.COUNT)["k0"] == summarise.MIXED)):
         yield MIXED, NONE
 
 
-def _seen_of_runs(told: Summaries, senders_known: bool) -> Iterator[tuple[str, int]]:
+def _seen_of_runs(summaries: Summaries, senders_known: bool) -> Iterator[tuple[str, int]]:
     for sort, check in (*runs.CHECKS, (order.COMMITTED, "G5")):
-        yield check, int(runs.runs_of(told, sort)["v5"].sum())
-    yield "P1", len(runs.placed_unsure(told, senders_known)[0])
+        yield check, int(runs.runs_of(summaries, sort)["v5"].sum())
+    yield "P1", len(runs.stored_unsure(summaries, senders_known)[0])
 
 
 def _looked_at(total: dict[int, int]) -> Iterator[tuple[str, int]]:
     of = [total.get(what, 0) for what in range(summarise.KINDS_OF_COUNTS)]
     log, mixed = of[summarise.ACKED] + of[summarise.READS], of[summarise.MIXED_POLLS]
-    yield from (("L1", log), ("L2", log), ("L3", of[summarise.SURE]), ("L4", of[summarise.TOLD]))
+    yield from (
+        ("L1", log),
+        ("L2", log),
+        ("L3", of[summarise.SURE]),
+        ("L4", of[summarise.ANSWERED]),
+    )
     yield from (("L5", of[summarise.READS]), ("L6", of[summarise.SENDS]))
     yield from (("L8", of[summarise.ACKED]), ("L15", of[summarise.ACKED]))
     yield from (("T1", of[summarise.WHOLE]), ("T5", mixed), ("T6", of[summarise.MIXED] + mixed))

@@ -25,7 +25,7 @@ from traces.watch.watching import BatchOutcome, Watch
 PENDING = "pending"
 ENDED = {"close": "closed", "crash": "crashed"}
 #: So many findings of a check are told of one batch; so many lines stand under the table.
-MOST_TOLD, LAST_TOLD = 3, 6
+MOST_SHOWN, LAST_SHOWN = 3, 6
 
 
 def lines(watch: Watch, step: BatchOutcome) -> Iterator[tuple[str, str]]:
@@ -39,14 +39,14 @@ def lines(watch: Watch, step: BatchOutcome) -> Iterator[tuple[str, str]]:
     for check in step.withdrawn:
         why = "; ".join(watch.blocked(check)) or "the configuration has changed"
         yield "WITHDRAWN", f"{check}: {why}"
-    told: dict[str, int] = {}
+    count_of: dict[str, int] = {}
     for finding in step.findings:
-        told[finding.check.id] = told.get(finding.check.id, 0) + 1
-        if told[finding.check.id] <= MOST_TOLD:
+        count_of[finding.check.id] = count_of.get(finding.check.id, 0) + 1
+        if count_of[finding.check.id] <= MOST_SHOWN:
             yield VIOLATED.upper(), said(watch, finding)
-    for check, count in told.items():
-        if count > MOST_TOLD:
-            yield VIOLATED.upper(), f"{check} and {count - MOST_TOLD} more of it"
+    for check, count in count_of.items():
+        if count > MOST_SHOWN:
+            yield VIOLATED.upper(), f"{check} and {count - MOST_SHOWN} more of it"
     for process in step.batch.ended:
         yield ENDED[process.ended], f"{process.name}, {process.calls:,} calls"
 
@@ -54,9 +54,9 @@ def lines(watch: Watch, step: BatchOutcome) -> Iterator[tuple[str, str]]:
 def said(watch: Watch, finding: Finding) -> str:
     """One violation in one line, with its witness."""
     events = [event(watch, one) for one in finding.events]
-    place = next((one["partition"] for one in events if "partition" in one), "")
+    partition = next((one["partition"] for one in events if "partition" in one), "")
     witness = "; ".join(event_line(one) for one in events)
-    return f"{finding.check.id} {place} {finding.check.title}: {witness}".replace("  ", " ")
+    return f"{finding.check.id} {partition} {finding.check.title}: {witness}".replace("  ", " ")
 
 
 def verdicts(watch: Watch) -> Iterator[tuple[Check, str, str, int]]:
@@ -124,8 +124,8 @@ class Screen:
 
     console: Console
     _live: Live = field(init=False)
-    _last: deque[Text] = field(factory=lambda: deque[Text](maxlen=LAST_TOLD))
-    _verdicts: deque[Text] = field(factory=lambda: deque[Text](maxlen=LAST_TOLD))
+    _last: deque[Text] = field(factory=lambda: deque[Text](maxlen=LAST_SHOWN))
+    _verdicts: deque[Text] = field(factory=lambda: deque[Text](maxlen=LAST_SHOWN))
 
     def __attrs_post_init__(self) -> None:
         self._live = Live(console=self.console, auto_refresh=False)
@@ -151,8 +151,8 @@ class Screen:
         still = (
             f"{len(running)} still open: {', '.join(running[:8])}" if running else "nobody is open"
         )
-        told = *self._verdicts, *self._last
-        return Group(Text(head, style="bold"), Text(still, style="dim"), _table(watch), *told)
+        below = *self._verdicts, *self._last
+        return Group(Text(head, style="bold"), Text(still, style="dim"), _table(watch), *below)
 
 
 def _table(watch: Watch) -> Table:
