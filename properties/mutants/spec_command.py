@@ -28,7 +28,7 @@ PAGE = CHECKOUT / "docs" / "spec-mutants.md"
 #: Those whose mutants are asked for and explained; the others' can be asked for by name.
 MODULES = (
     *("AbsLog", "DurableIsr", "AlterPartition", "Replication"),
-    *("Unclean", "Registration", "Reassignment"),
+    *("Unclean", "Acks", "Registration", "Reassignment"),
     *("ConsumerCommit", "GroupOffsets"),
 )
 

@@ -219,10 +219,66 @@ CommittedSurvives == leader # None => IsPrefix(committed, log[leader])
 AcknowledgedAppended == [][\A n \in acked' \ acked : \E r \in Replicas :
                               \E i \in 1..Len(log'[r]) : log'[r][i] = n]_acked
 
+(* What is acknowledged with acks=all as many hold as min.insync.replicas   *)
+(* wants, as the leader knows it.                                           *)
+EnoughHoldIt ==
+    [][Acks = "all" => \A n \in acked' \ acked :
+           Cardinality({r \in isr : n \in Holds(r)}) >= leaderMin]_acked
+
+(* Only who leads or believes to lead still writes what is sent, at the end *)
+(* of its log; with acks=all a leader has enough in sync. Nobody has a      *)
+(* record that was not sent.                                                *)
+LeaderWrites ==
+    [][sent' # sent =>
+           \/ Acks = "0" /\ log' = log
+           \/ \E l \in {leader, deposed} \cap up :
+                  /\ log' = [log EXCEPT ![l] = Append(@, sent')]
+                  /\ Acks = "all" /\ l = leader => Cardinality(isr) >= leaderMin]_<<log, sent>>
+WasSent == acked \cup UNION {Holds(r) : r \in Replicas} \subseteq 1..sent
+
+(* A deposed leader commits nothing, and nobody else does without a leader. *)
+LeaderCommits == [][leader # None]_committed
+
+(* Who leads is there and in sync, and is not who believes to lead still,   *)
+(* which did lead; while nobody leads it is known who did.                  *)
+LeaderIsUp == leader # None => leader \in (isr \cap up) \ {deposed}
+DeposedHasLed == [][deposed' # None => deposed' = leader]_deposed
+LastKnownHasLed == (leader = None) = (lastKnown # None)
+
+(* Who is down writes nothing and joins no ISR.                             *)
+LogsOfTheDownStay == [][\A r \in Replicas \ up : log'[r] = log[r]]_log
+OnlyTheUpJoin == [][isr' \ isr \subseteq up \ {deposed}]_isr
+
+(* Somebody of the ISR or the ELR leads next; where both are empty the last *)
+(* leader, where none of them is there anybody, if the rules say so.        *)
+MayLead(r) ==
+    \/ r \in isr \cup elr
+    \/ LastKnownLeader /\ isr \cup elr = {} /\ r = lastKnown
+    \/ Unclean /\ (isr \cup elr) \cap (up \ {deposed}) = {}
+OnlyWhoMayLeads == [][leader' # None => MayLead(leader')]_leader
+
+(* KIP-966: the ELR holds who left while too few were in sync, and nobody   *)
+(* else; who crashed is not in it once it is back. As long as no log loses  *)
+(* its end somebody may lead.                                               *)
+ElrIsApart == elr \cap isr = {} /\ (Cardinality(isr) >= minimum => elr = {})
+CrashedAreDown == crashed \cap up = {}
+SomebodyMayLead == Faults # "power" => isr \cup elr # {}
+
+(* A leader that is told at once of a change counts by it at once.          *)
+MinIsrIsKnown == RaisedAtOnce => leaderMin = minimum
+
 -----------------------------------------------------------------------------
 (* Probes *)
 NeverCommitsAll == Len(committed) < MaxRecords
 NeverDeposed == deposed = None
 NeverLastKnown == [][leader' # None => leader' # lastKnown]_leader
+NeverWhole == faults > 0 => isr # Replicas
+NeverAtMinimum == [][Cardinality(isr) # leaderMin]_sent
+NeverJoinsAtHighWatermark ==
+    [][leader # None => \A f \in isr' \ isr : Len(log[f]) > Len(committed)]_isr
+NeverLosesNothing == [][\A r \in crashed' \ crashed : log'[r] # log[r]]_crashed
+NeverLearnsDeposed == [][deposed = None]_deposed
+NeverLearnsMinIsr == [][minimum' # minimum \/ leader' # leader]_leaderMin
+NeverReadsMinIsr == [][leader' = leader]_leaderMin
 NeverFromElr == [][\A r \in elr : leader' # r]_leader
 =============================================================================
