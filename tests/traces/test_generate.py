@@ -71,3 +71,10 @@ def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
     assert ran.exit_code == 2
     assert "is there already" in ran.output
     assert run().exit_code == 2
+
+
+def test_a_folder_that_cannot_be_made_is_the_users_mistake(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ran = run(tmp_path / "file" / "run")
+    assert ran.exit_code == 2
+    assert f"{tmp_path / 'file'}: File exists" in ran.output

@@ -106,8 +106,11 @@ def generate(
 
 def _write(plan: Plan, kind: str, out: Path) -> Generated:
     """Make the trace beside its place and move it there, whole or not at all."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    except OSError as refused:
+        raise click.UsageError(f"{out.parent}: {refused.strerror}") from None
     try:
         with progress() as bar:
             task = bar.add_task("generating", total=plan.chunks)
