@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.context import INFORMATION, SUBJECT_BITS, Clause
+from traces.ingest.evidence import READERS, SENDERS
 from traces.ingest.run import Run
 
 HOLDS, VIOLATED, ALLOWED, NOT_CHECKED = "holds", "violated", "allowed", "not checked"
@@ -160,8 +161,14 @@ def _broken(run: Run, check: Check, tally: Tally, broken: int) -> str:
 
 
 def _unknown(run: Run, check: Check, tally: Tally) -> str:
-    what = f"whether that is allowed depends on: {check.unless}" if check.unless else "undecided"
-    return f"meta.json does not tell: {what}"
+    allowed = f"whether that is allowed depends on: {check.unless}" if check.unless else ""
+    if unsure := run.evidence.reasons(_UNSURE):  # settings alone would not decide it
+        return f"{unsure[0]}; {allowed}".rstrip("; ")
+    return f"meta.json does not tell: {allowed or 'undecided'}"
+
+
+# What leaves findings undecided that a read or a send, of which nobody tells, might contradict.
+_UNSURE = (*READERS, "consumers.whole", *SENDERS)
 
 
 def permitted(run: Run, tally: Tally, counted: bool = False) -> str:

@@ -285,6 +285,37 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "tail of c0#0 0",
     ),
+    "who tells its epoch and not when it was answered may have fenced another": (
+        "P3",
+        [
+            sent("p0#0", 1, 0, producer_id=7, producer_epoch=1),
+            sent("p1#0", 2, 1, producer_id=7, producer_epoch=0),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "returned_ns of p0#0 0",
+    ),
+    "a record of the time that was asked for may have been sent again": (
+        "L16",
+        [
+            sent("p0#0", 1, 1),
+            polled("c0#0", record(1, 1)),
+            ("p0#0", "send", {"records": [record(1, 1, timestamp=1_002)]}),
+            ("q0#0", "list_offsets", {"query": 1_002, "offsets": {PARTITION: 1}}),
+            scan(record(1, 1), end=2),
+        ],
+        "tail of p0#0 1",
+    ),
+    "a scan that found nothing may not have been the last": (
+        "C3",
+        [
+            sent("p0#0", 1, 1),
+            polled("c1#0", record(1, 1)),
+            ("c0#0", "seek", {"offsets": {PARTITION: 1}}),
+            polled("c0#0", record(2, 2)),
+            scan(end=3),
+        ],
+        "meta of complete",
+    ),
     "who does not tell its epoch may have fenced another": (
         "P3",
         [
@@ -352,6 +383,28 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
         words,
     )
     for words in ("records.offset of p0#0 0", "line of p0#0 0")
+} | {
+    "what replaced a record may have been read above it, compacted": (
+        "L4",
+        [
+            ("p0#0", "send", {"records": [record(1, 0, key="k", tombstone=False)]}),
+            ("p1#0", "send", {"records": [record(3, 1, key="k", tombstone=False)]}),
+            polled("c0#0", record(1, 2), outcome="fail"),
+            scan(record(1, 0), end=4),
+        ],
+        "records.partition of poll",
+    ),
+    "of several records at one offset any two may be the breach, compacted": (
+        "L1",
+        [
+            sent("p0#0", 1, 0),
+            polled("c0#0", record(2, 0)),
+            sent("p1#0", 2, outcome="fail"),
+            sent("p1#0", 3, outcome="info"),
+            scan(record(3, 0), end=1),
+        ],
+        "records.partition of send",
+    ),
 }
 
 
@@ -359,9 +412,17 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
 def test_less_evidence_turned_no_verdict(case: str) -> None:
     id, calls, words = (CASES | WEAK)[case]
     whole = trace(*calls, **({"acks": "1"} if case in WEAK else {}))
+    if "compacted" in case:
+        whole[1]["topics"]["t"]["cleanup_policy"] = "compact"
     for mine in whole[0].values():
         for line in mine:
             for one in line.get("records", ()) if line["op"] == "send" else ():
-                one["timestamp"] = 1_000 + one["id"]
+                one.setdefault("timestamp", 1_000 + one["id"])
     before, after = looked(whole), looked(Removal.parse(words)(whole))
     assert not turned(before.verdict(CHECKS[id]), after.verdict(CHECKS[id]))
+
+
+def test_what_is_undecided_for_want_of_reads_says_which() -> None:
+    id, calls, words = CASES["who was killed may have been given what is lost at the end"]
+    reason = looked(Removal.parse(words)(trace(*calls))).verdict(CHECKS[id]).reason
+    assert reason.startswith("1 found, and the file of c0#0 is cut off; whether that is allowed")

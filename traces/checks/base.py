@@ -88,7 +88,7 @@ BUNDLES = {
     # Which records a reader could have been given.
     "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",
     # The same, of consumers that may not have told ids: what is visible the final scan holds.
-    "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole",
+    "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole emptied",
     # How far retention has come, as far as anybody asked.
     "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.

@@ -94,7 +94,8 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     dead = others[unsure & ~p.has(Flag.VALUED)[others]]
     untold = ~(p.has(Flag.VALUED) | p.has(Flag.TOMBSTONE))[sends]
     keyless = bool((p.key[others] == NONE).any())
-    return untold | keyless | np.isin(p.key[sends], p.key[dead])
+    unread = not p.context.readers_known  # another record of its key may have been read above
+    return untold | keyless | unread | np.isin(p.key[sends], p.key[dead])
 
 
 def stored(p: Partition) -> Ints:

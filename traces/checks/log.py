@@ -25,10 +25,24 @@ def inconsistent_offsets(p: Partition) -> list[Found]:
     rows = p.contested
     rows = rows[np.lexsort((rows, p.id[rows], p.offset[rows]))]
     rows = rows[firsts(p.offset[rows], p.id[rows])]  # one row per offset and record
-    again = ~firsts(p.offset[rows])
-    second = np.flatnonzero(again & ~np.r_[False, again[:-1]])
-    found = witness(rows[second - 1], rows[second])
-    return [Found(len(p.log), found, _displaced(p, found), "inconsistent-offsets")]
+    found = _with_another(p, rows)
+    clauses = _displaced(p, found)
+    worst = np.lexsort((code(clauses), p.offset[found[:, 0]]))  # of each offset the first breach
+    worst = worst[firsts(p.offset[found[worst, 0]])]
+    return [Found(len(p.log), found[worst], clauses[worst], "inconsistent-offsets")]
+
+
+def _with_another(p: Partition, rows: Ints) -> Ints:
+    """Pairs of records at one offset: each with what is there at the end, or else with the first.
+
+    `rows` are one for each offset and record, in that order.
+    """
+    stays = np.isin(p.id[rows], p.id[p.final])
+    order = np.lexsort((~stays, p.offset[rows]))
+    first = order[np.maximum.accumulate(np.where(firsts(p.offset[rows]), np.arange(len(rows)), 0))]
+    other = np.arange(len(rows))
+    one, two = np.minimum(first, other), np.maximum(first, other)
+    return witness(rows[one[one < two]], rows[two[one < two]])
 
 
 def _displaced(p: Partition, pairs: Ints) -> Ints:

@@ -166,6 +166,8 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
     clauses = np.zeros(len(found), np.int64)
     read = np.array([wrong[q] == _READ for q in found.tolist()], dtype=bool)
     clauses[read] = p.unless_read(clauses[read], found[read])
+    if not p.context.senders_known:  # a later attempt may have been of that time
+        clauses[read] = clause(Clause.UNKNOWN, p.process[found[read]])
     return [Found(len(asked), witness(found), clauses, "offset-for-time-wrong")]
 
 

@@ -58,7 +58,7 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
     "a fenced producer writes nothing",
     found="write{s} of a fenced producer {was} acknowledged",
     formula="InitProducerId of a newer epoch ≺ send of an older one ⇒ the send is not acknowledged",
-    needs="SENDS send.inv named.tid numbered.pid numbered.pepoch init_producer.ret "
+    needs="SENDS send.inv acked.ret named.tid numbered.pid numbered.pepoch init_producer.ret "
     "init_producer.tid one_clock",
     closed="init_producer.inv init_producer.tid producers",
     spec="Transactions, to come",

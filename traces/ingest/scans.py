@@ -59,11 +59,29 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
         evidence.missing["complete"] = evidence.missing["scan"]
     elif early := _early(columns, names):
         evidence.missing["final"] = f"records were sent after the final scan of {_few(early)}"
+    hollow = _hollow(columns, names) if evidence.reasons(["complete", "final"]) else []
+    if hollow:
+        evidence.missing["emptied"] = (
+            f"no scan that found {_few(hollow)} empty is known to be final"
+        )
     if endless := _endless(columns, names):
         evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(endless)}"
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
         reasons = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
         evidence.missing |= {need: why for need, why in reasons.items() if why}
+
+
+def _hollow(columns: IntColumns, names: Names) -> list[str]:
+    """Partitions of which scans returned nothing, though records were read of them before."""
+
+    def partitions(*ops: Op) -> set[tuple[int, ...]]:
+        of = np.isin(columns["op"], ops) & (columns["partition"] != NONE)
+        return set(
+            zip(columns["topic"][of].tolist(), columns["partition"][of].tolist(), strict=True)
+        )
+
+    hollow = partitions(Op.SCAN_END) & partitions(Op.POLL) - partitions(Op.SCAN)
+    return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(hollow)]
 
 
 def _few(names: list[str]) -> str:
