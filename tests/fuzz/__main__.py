@@ -73,7 +73,7 @@ class Frames(guided.Campaign):
             return False
         return True
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """How many frames were answered and refused."""
         target = self.target
         return f"{target.frames} frames, {target.answered} answered, {target.refused} refused"

@@ -33,14 +33,14 @@ class Campaign:
         """One input; answers whether nothing was broken by it."""
         raise NotImplementedError
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """What became of the inputs so far."""
         raise NotImplementedError
 
     def goes_on(self) -> bool:
         """Whether there are inputs left."""
         if self.done % self.every == 0 or self.done >= self.inputs:
-            print(f"{self.told()}; {time.process_time():.0f} CPU-s", flush=True)
+            print(f"{self.summary()}; {time.process_time():.0f} CPU-s", flush=True)
         return self.done < self.inputs
 
 

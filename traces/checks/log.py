@@ -98,7 +98,7 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
 def duplicates(p: Partition) -> list[Found]:
     """A retry whose first attempt had been stored after all is stored again, unless idempotent."""
     log = np.setdiff1d(p.scattered, _contradicted(p))
-    if not p.context.readers_whole:  # what contradicts an acknowledgement may not be told
+    if not p.context.readers_known:  # what contradicts an acknowledgement may not be told
         acked = p.op[log] == Op.SEND
         log = np.r_[log[~acked], log[acked][_same_offset(p, log[acked], log[~acked])]]
     rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
