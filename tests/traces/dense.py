@@ -115,8 +115,8 @@ class _Dense:
         offset = self.offset() if self.chance(0.3) else len(self.log)
         one = record(id, timestamp=1_000 + self.random.randint(0, 5), key=self.any("k1", "k2"))
         one |= {"hash": id * 7 if self.chance(0.8) else 1}
-        if self.chance(0.3):
-            one["chosen"] = self.any(True, False)
+        if self.chance(0.8):
+            one["chosen"] = self.chance(0.3)
         if self.compacted:
             one["tombstone"] = self.chance(0.2)
         fields: Line = {}

@@ -7,11 +7,13 @@ from zlib import crc32
 
 import pytest
 
-from tests.traces import small
+from tests.traces import small, sql
 from tests.traces.fixture import Line, fixture
 from tests.traces.judging import judged_lines
 from tests.traces.mutations import MUTATIONS, injected
 from tests.traces.mutations.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
+from tests.traces.search import broken_somewhere
+from traces.second_checker import from_lines
 from traces.verdict import Verdict
 
 Lines = dict[str, list[Line]]
@@ -186,6 +188,19 @@ def test_a_partition_that_the_application_chose_is_its_own_affair(tmp_path: Path
     assert (one.verdict, one.reason[:20]) == ("not checked", "saw nothing to judge")
 
 
+@pytest.mark.parametrize("word", [True, None])
+def test_who_may_have_chosen_the_partition_itself_is_accused_by_none_of_three(
+    tmp_path: Path, word: bool | None
+) -> None:
+    lines, meta = with_anomaly("send_a_key_elsewhere")
+    for line in lines[WRITER]:
+        for record in line.get("records", ()):
+            record["chosen"] = word
+    assert said(tmp_path, lines, meta, "P6").verdict == "not checked"
+    assert broken_somewhere(from_lines(lines, meta), "P6") is None
+    assert not sql.broken(lines, meta, {"P6"})
+
+
 # An anomaly or none, a check, the field of which records is taken away, and the reason then.
 MISSING = [
     (None, "L7", "hash", ("send",), "saw nothing to judge"),
@@ -202,6 +217,8 @@ MISSING = [
     ("compact_too_much", "L4", "tombstone", ("send",), "meta.json does not tell"),
     ("compact_early", "L19", "key", ("send",), "key is missing"),
     ("send_a_key_elsewhere", "P6", "key", ("send",), "saw nothing to judge"),
+    ("send_a_key_elsewhere", "P6", "chosen", ("send",), "chosen is missing"),
+    (None, "P6", "chosen", ("send",), "chosen is missing"),
 ]
 
 

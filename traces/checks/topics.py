@@ -41,7 +41,7 @@ def old_records_in_a_new_topic(record: Rows) -> list[Found]:
     found="record{s} of a key {is} in the wrong partition",
     formula="v sent with key k, the partition left to the producer ⇒ "
     "partition(v) = hash(k) mod partitions, the hash being that of producers.partitioner",
-    needs="producers keyed.key keyed.partitions",
+    needs="producers keyed.key keyed.partitions keyed.chosen",
     closed="keyed.partition",
     kinds="wrong-partition",
     looks_at="keyed sends of producers whose partitioner is known, to topics of known size",
@@ -52,7 +52,8 @@ def wrong_partitions(p: Partition) -> list[Found]:
 
     Two partitions for one key is the same breach: at most one of them is the one that the hash
     names. The number of partitions must not have changed during the run; `partitions` in meta.json
-    is the number that producers knew. A partition that the application chose is its own affair.
+    is the number that producers knew. A partition that the application chose is its own affair,
+    and where nobody tells whether it did, nobody is to blame.
     """
     partitions = int(p.context.partitions[p.t])
     if partitions <= 0:
@@ -61,5 +62,6 @@ def wrong_partitions(p: Partition) -> list[Found]:
     sends = sends[(p.key[sends] != NONE) & (p.detail[sends] != NONE) & p.ok[sends]]
     sends = sends[~(p.has(Flag.UNKNOWN_PARTITION) | p.has(Flag.CHOSEN))[sends]]
     wrong = sends[(p.detail[sends] & 0xFFFFFFFF) % partitions != p.partition[sends]]
+    wrong = wrong[p.has(Flag.LEFT)[wrong]]
     found = witness(wrong)
     return [Found(len(sends), found, np.zeros(len(found), np.int64), "wrong-partition")]

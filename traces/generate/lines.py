@@ -124,6 +124,8 @@ def _record(row: RowValues, clients: Clients) -> Line:
         record["key"] = key_name(row["key"])
     if row["flags"] & (Flag.TOMBSTONE | Flag.VALUED):
         record["tombstone"] = bool(row["flags"] & Flag.TOMBSTONE)
+    if row["flags"] & Flag.LEFT:
+        record["chosen"] = False
     if row["op"] == Op.ACQUIRE:
         record["delivery_count"] = row["detail"]
     elif row["op"] == Op.ACKNOWLEDGE:

@@ -41,7 +41,7 @@ RECORD_INTS = ("partition", "offset", "timestamp", "epoch", "sequence", "hash")
 # What a record says by yes or no, and the flags for it.
 _FLAGS: Mapping[str, Mapping[bool | None, int]] = {
     "tombstone": {None: 0, True: Flag.TOMBSTONE, False: Flag.VALUED},
-    "chosen": {None: 0, True: Flag.CHOSEN, False: 0},
+    "chosen": {None: 0, True: Flag.CHOSEN, False: Flag.LEFT},
 }
 _TYPES: Mapping[str, Any] = {name: type.to_pandas_dtype() for name, type in COLUMNS.items()}
 

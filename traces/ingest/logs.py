@@ -89,7 +89,7 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
     "keyed": (
         lambda of: of.calls(Op.SEND) & of.has_partition & of.ok,
-        ("key", "partition", "partitions"),
+        ("key", "partition", "partitions", "chosen"),
     ),
 }
 
@@ -98,7 +98,9 @@ def count_fields(evidence: Evidence, columns: IntColumns, context: Context) -> N
     """Count what is absent; counts of several pieces of a trace add up."""
     valued = (columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED)) != 0
     sizes = np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
+    unchosen = (columns["flags"] & (Flag.CHOSEN | Flag.LEFT) == 0) & (columns["key"] != NONE)
     derived = {"tombstone": np.where(valued, 1, NONE), "partitions": sizes}
+    derived["chosen"] = np.where(unchosen, NONE, 1)
     of = Of({**columns, **derived}, context)
     for kind, (which, names) in FIELDS.items():
         chosen = which(of)

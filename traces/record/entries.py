@@ -99,6 +99,7 @@ def _send(file: BinaryIO, contexts: dict[int, Line]) -> Line:
     record: Line = {"topic": about["topic"], "id": id}
     if length >= 0:
         record["key"] = file.read(length).decode("utf-8", "backslashreplace")
+        record["chosen"] = False
     line = {"seq": seq, "op": "send", "invoked_ns": invoked, "records": [record]}
     return line | about["inside"]
 

@@ -59,7 +59,7 @@ class RecordedProducer(Recorded):
     ) -> None:
         """For what the compact form has no place for."""
         named: Fields = {"topic": topic, "id": id}
-        named |= {} if key is None else {"key": text(key)}
+        named |= {} if key is None else {"key": text(key), "chosen": False}
         if partition is not None and partition >= 0:
             named |= {"partition": partition, "chosen": True}
         named |= {} if hashed is None else {"hash": hashed}

@@ -27,7 +27,7 @@ DELETED_TO = 2
 def write(w: Fixture, topic: str, partition: int, offset: int, **more: Any) -> None:
     w.ids += 1
     record = {"topic": topic, "partition": partition, "offset": offset, "id": w.ids}
-    record |= {"hash": payload(w.ids), "key": "k", "tombstone": False} | more
+    record |= {"hash": payload(w.ids), "key": "k", "tombstone": False, "chosen": False} | more
     w.call(WRITER, "send", records=[record])
 
 

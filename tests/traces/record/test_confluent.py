@@ -45,6 +45,7 @@ def test_a_send_is_recorded_from_its_call_to_its_report(tmp_path: Path) -> None:
         "topic": "t",
         "id": 0,
         "key": "k",
+        "chosen": False,
         "partition": 0,
         "offset": 0,
         "timestamp": 77,
@@ -168,6 +169,8 @@ def test_any_key_and_partition_are_written_down(tmp_path: Path, key: Any, partit
     raw = key.encode() if isinstance(key, str) else key
     expected = None if raw is None else raw.decode("utf-8", "backslashreplace")
     assert record.get("key") == expected
+    left = None if key is None else False  # without a key it belongs nowhere
+    assert record.get("chosen") is (True if partition >= 0 else left)
     # What the sender asked for, or what the report told of a record that never had an offset.
     assert record["partition"] in (partition, 0)
 

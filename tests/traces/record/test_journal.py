@@ -76,7 +76,9 @@ def test_what_is_appended_is_read_back_across_windows(
             key, id = what
             raw = None if key is None else key.encode()
             journal.append_send(0, seq, id, raw)
-            record = {"topic": "t", "id": id} | ({} if key is None else {"key": key})
+            record = {"topic": "t", "id": id} | (
+                {} if key is None else {"key": key, "chosen": False}
+            )
             call = {"seq": seq, "op": "send", "invoked_ns": NOW, "records": [record]}
             expected.append(call)
         elif kind == "report":

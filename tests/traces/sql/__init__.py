@@ -25,7 +25,7 @@ _COLUMNS = {
     **dict.fromkeys(("process", "op", "outcome", "clock", "tp", "topic", "id"), pa.string()),
     **dict.fromkeys(("key", "grp", "iso", "ack", "control", "life", "instance"), pa.string()),
     **dict.fromkeys(("tid", "reason", "member"), pa.string()),
-    **dict.fromkeys(("auto", "tombstone"), pa.bool_()),
+    **dict.fromkeys(("auto", "tombstone", "chosen"), pa.bool_()),
 }
 _PARTS = "topic varchar, partition int, compact bool, retention bigint, lag bigint, stamped bool"
 _REPORTS = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
@@ -87,6 +87,7 @@ def _reported(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[st
             "stamp": r.get("timestamp"),
             "hash": r.get("hash"),
             "tombstone": r.get("tombstone"),
+            "chosen": r.get("chosen"),
         }
         word = "marker" if "control" in line else op
         yield word, f"{r['topic']}:{r['partition']}", r.get("offset"), more

@@ -29,7 +29,7 @@ QUERIES = {
               having count(distinct (process, pid, epoch)) > 1) s using (tp, id)
         select 1 group by tp, id having count(distinct d.off) > 1""",
     "P6": """from sends s where s.outcome = 'ok' and hasher(s.process) is not null
-        and s.key is not null and s.tp <> s.topic || ':' || key_partition(
+        and s.key is not null and s.chosen = false and s.tp <> s.topic || ':' || key_partition(
             hasher(s.process), s.key, (select count(*) from parts p where p.topic = s.topic))""",
     "T1": """from sends s where s.state = 'committed' and s.outcome <> 'fail'
         and not compacted(s.topic) and coalesce(s.off, 0) >= head(s.tp)

@@ -11,7 +11,7 @@ from traces.generate.plan import key_name
 from traces.generate.scenarios.scenario import SCENARIO_PARTITIONS, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
 from traces.partitioners import key_hash
-from traces.schema import NONE, Op, Outcome
+from traces.schema import NONE, Flag, Op, Outcome
 
 _PARTITIONER = "murmur2_random"
 _KEYS = 64  # of each partition
@@ -42,7 +42,8 @@ class Keyed(Scenario):
     def make(self) -> None:
         """The last record of each partition was refused before, when another process sent it."""
         keys, hashes = (table[self.partition, self.nth % _KEYS] for table in _keys())
-        self.send(self.producer("hasher", partitioner=_PARTITIONER), key=keys, detail=hashes)
+        hasher = self.producer("hasher", partitioner=_PARTITIONER)
+        self.send(hasher, key=keys, detail=hashes, flags=int(Flag.LEFT))
         again = self.records(self.nth == self.each - 1)
         me = {"process": self.producer("refused")}
         refused = again | {"offset": NONE, "outcome": int(Outcome.FAIL)}
