@@ -6,7 +6,6 @@ of the ISR in the metadata only after it has asked for the next one, and records
 could not be played.
 """
 
-import signal
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,22 +13,12 @@ from pathlib import Path
 import click
 from attrs import define, field
 
-from examples.brokers import (
-    BROKERS,
-    CONTROLLER,
-    NotInTimeError,
-    free_port,
-    laid_out,
-    started,
-    until,
-)
-from examples.relay import Header, Relay, Stall, relay
+from examples.brokers import NotInTimeError, until
+from examples.relay import Header, Stall
+from examples.relayed import Relayed, asked_by_broker_1, fetched_by_broker_3, relayed
 from examples.scenario import Scenario, Sent, program
 
 TOPIC = "equal-partition-epoch"
-#: Broker 1 leads after a restart of broker 3, which is elected as soon as broker 1 is gone.
-ASSIGNMENT = [3, 1, 2]
-ALTER_PARTITION = 56
 #: A follower leaves the ISR after replica.lag.time.max.ms (30 s), looked for every 15 s.
 LAGS_S = 60
 #: A replica that lags for longer than that is not waited for, unless it may be in the ISR.
@@ -41,42 +30,25 @@ READ_S = 1.0
 #: A producer that waits for longer than the brokers do sends nothing twice.
 PATIENT = {"request.timeout.ms": 120_000}
 
-#: Brokers speak to each other by a listener of its own, which leads through a relay at broker 1.
-LISTENERS = """\
-listeners=PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},INTERNAL://127.0.0.1:{reached_at}
-inter.broker.listener.name=INTERNAL
-"""
-
-
-def asked_by_broker_1(header: Header) -> bool:
-    return header.api_key == ALTER_PARTITION and header.client_id == "1"
-
 
 def metadata_of_broker_1(header: Header) -> bool:
     return header.client_id == "raft-client-1"
 
 
-def fetched_by_broker_3(header: Header) -> bool:
-    return header.client_id.startswith("broker-3-fetcher")
-
-
 @define
-class EqualPartitionEpoch(Scenario):
+class EqualPartitionEpoch(Relayed):
     """Metadata of the partition epoch that a leader knows already erase what it has asked since."""
 
-    controller: Relay = field(kw_only=True)
-    leader: Relay = field(kw_only=True)
     in_time: bool = field(kw_only=True)
 
     def play(self) -> list[bytes]:
-        self.create_topic()
-        self.restart(3)
-        self.say("broker 1 leads, ISR {1, 2, 3}, broker 3 is preferred")
+        self.let_broker_1_lead()
         self.write("A", 60)
         asked = self.ask_while_the_metadata_lag()
         self.write_b()
+        self.kill(1)
         self.deliver(asked)
+        self.replace_broker_1()
         self.write("C", 60)
         self.producer.close()
         return self.read()
@@ -120,47 +92,19 @@ class EqualPartitionEpoch(Scenario):
             self.say(f"B acknowledged at offset {b.offset}; log sizes {self.sizes()}")
 
     def deliver(self, asked: Stall) -> None:
-        """The leader dies, and then its request arrives."""
-        self.signal(1, signal.SIGKILL)
-        self.brokers[1].wait()
+        """Broker 1 has sent it again meanwhile: the first is accepted, the copies are refused."""
         self.fault("what broker 1 has asked is delivered")
         asked.end()
         self.in_sync({1, 2, 3}, 8)
         self.say(f"the controller has accepted it: ISR {{1, 2, 3}}; log sizes {self.sizes()}")
-        until("broker 3 leads", 60, lambda: self.state()[0] == 3)
-        self.say("broker 1 is fenced, broker 3 leads")
-        for stall in self.leader.stalls:
-            stall.end()
-        self.brokers[1].start()
-        self.in_sync({1, 2, 3}, 120)
-        self.say(f"all in sync; log sizes {self.sizes()}")
 
 
 def start(
     folder: Path, classpath: str, run: Path, stack: ExitStack, metadata_in_time: bool
 ) -> Scenario:
-    """The brokers reach the controller, and each other broker 1, through a relay."""
-    nodes = laid_out(folder, classpath)
-    controller = stack.enter_context(relay(nodes[CONTROLLER].port))
-    nodes[CONTROLLER].reached_at = controller.port
-    internal = {broker: free_port() for broker in BROKERS}
-    leader = stack.enter_context(relay(internal[1]))
-    for broker in BROKERS:
-        nodes[broker].settings = LISTENERS.format(
-            port=nodes[broker].port,
-            internal=internal[broker],
-            reached_at=leader.port if broker == 1 else internal[broker],
-        )
-    brokers = stack.enter_context(started(nodes))
+    fields = relayed(folder, classpath, stack)
     return EqualPartitionEpoch(
-        brokers,
-        run,
-        TOPIC,
-        ASSIGNMENT,
-        PATIENT,
-        controller=controller,
-        leader=leader,
-        in_time=metadata_in_time,
+        run=run, topic=TOPIC, settings=PATIENT, in_time=metadata_in_time, **fields
     )
 
 
