@@ -77,10 +77,25 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+class _FileToWrite(click.Path):
+    """A file that may be written: its folder is there, and permits it."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False, writable=True)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path."""
+        path = Path(str(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"there is no folder {path.parent}", param, ctx)
+        if not path.exists() and not os.access(path.parent, os.W_OK):
+            self.fail(f"{path.parent} may not be written to", param, ctx)
+        return path
+
+
 def result(name: str, help: str) -> Any:
     """An option for a file that the command writes: `--json FILE` is `json_file`."""
-    kind = click.Path(path_type=Path, dir_okay=False, writable=True)
-    return click.option(f"--{name}", f"{name}_file", type=kind, metavar="FILE", help=help)
+    return click.option(f"--{name}", f"{name}_file", type=_FileToWrite(), metavar="FILE", help=help)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -10,10 +10,9 @@ import orjson
 
 from properties.conformance.report import Report
 from properties.tla import tools
-from properties.tla.specs import CHECKOUT, cache_folder
+from properties.tla.specs import cache_folder
 
 ROOMS = "refimpl", "properties", "spec"
-KINDS = {".py", ".tla", ".cfg", ".java", ".toml"}
 
 
 def conformed() -> set[tuple[str, str]]:
@@ -40,6 +39,5 @@ def keep(reports: Iterable[Report]) -> None:
 
 
 def _file() -> Path:
-    within = (one for room in ROOMS for one in sorted((CHECKOUT / room).rglob("*")))
-    files = [one for one in within if one.suffix in KINDS]
+    files = tools.sources(ROOMS, ".toml")
     return cache_folder() / "conformed" / f"{tools.digest(files, tools.find().key())}.jsonl"

@@ -20,12 +20,11 @@ import orjson
 from attrs import asdict, evolve, field, frozen
 
 from properties.tla import InputError
-from properties.tla.specs import CHECKOUT, cache_folder
-from properties.tla.tools import digest
+from properties.tla.specs import cache_folder
+from properties.tla.tools import digest, sources
 
 #: CPU seconds and bytes that one mutant may use up; more is a loop without end.
 LIMIT_S, LIMIT_BYTES = 240, 4 << 30
-KINDS = {".py", ".tla", ".cfg", ".java"}
 
 Gate: TypeAlias = Callable[[Sequence[str]], object]
 """Asked of some TLA+ modules, while their machines are broken; true if it finds that they are."""
@@ -94,7 +93,7 @@ class Kept:
         """The answers of these gates, as long as nothing changes in these files, nor in the code
         and specs of these folders."""
         folder = cache_folder() / "mutants"
-        keys = {of: _key(of) for of in {tuple(of) for of in rooms.values()}}
+        keys = {of: digest(sources(of)) for of in {tuple(of) for of in rooms.values()}}
         return cls(
             {
                 gate: folder / f"{what}-{gate.replace(' ', '-')}-{keys[tuple(of)]}.jsonl"
@@ -119,14 +118,6 @@ class Kept:
             row = {"name": result.name} | asdict(result.answers[gate])
             with path.open("ab") as file:
                 file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def _key(rooms: Iterable[str | Path]) -> str:
-    files: list[Path] = []
-    for place in (CHECKOUT / room for room in rooms):
-        within = (file for file in sorted(place.rglob("*")) if file.suffix in KINDS)
-        files += [place] if place.is_file() else within
-    return digest(files)
 
 
 def run(

@@ -99,12 +99,9 @@ def of_specs(
     try:
         chosen = modules(names)
         if listed:
-            for module in chosen:
-                _list(spec_mutants(module), console)
-            names = [
-                f"{one.module}.{one.name}" for module in chosen for one in spec_mutants(module)
-            ]
-            write_json(json_file, names)
+            mutants = [one for module in chosen for one in spec_mutants(module)]
+            _list(mutants, console)
+            write_json(json_file, [f"{one.module}.{one.name}" for one in mutants])
             return True
         results: list[Judged] = []
         for module in chosen:

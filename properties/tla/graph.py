@@ -25,7 +25,7 @@ from properties.tla.specs import Config, SpecTree, cache_folder
 from properties.tla.syntax import parse, to_tla
 from properties.tla.tlc import Tlc, jvm
 from properties.tla.values import Value
-from properties.tla.verdicts import TABLE, load
+from properties.tla.verdicts import TABLE, Table, load
 
 GUARDS = ".guards"
 HEAP_MB = 4096
@@ -153,12 +153,10 @@ def _fill(module: str, cfg: Path, tree: SpecTree, part: Path, file: Path) -> Non
 
 def _named(module: str, cfg: Path, tree: SpecTree) -> int:
     """How many steps a graph may have for its false guards to be asked at once."""
-    if not (tree.folder(module) / TABLE).is_file():
+    table = _table(module, tree)
+    if table is None or cfg.stem not in {*table.scopes.mutants, *table.scopes.conform}:
         return -1
-    scopes = load(module, tree).scopes
-    if cfg.stem in scopes.mutants:
-        return ALL_STEPS
-    return NAMED_STEPS if cfg.stem in scopes.conform else -1
+    return ALL_STEPS if cfg.stem in table.scopes.mutants else NAMED_STEPS
 
 
 def dump(module: str, cfg: Path, tree: SpecTree, out: Path, guards: Path, most: int) -> None:
@@ -192,10 +190,14 @@ def dump(module: str, cfg: Path, tree: SpecTree, out: Path, guards: Path, most: 
 
 def _pinned(module: str, cfg: Path, tree: SpecTree) -> int | None:
     """How many states TLC finds by the table of verdicts, where it explores the whole model."""
-    if not (tree.folder(module) / TABLE).is_file():
-        return None
-    row = load(module, tree).row(cfg.stem)
-    return row.distinct if row.expect is Status.PASSED else None
+    table = _table(module, tree)
+    row = table and table.row(cfg.stem)
+    return row.distinct if row and row.expect is Status.PASSED else None
+
+
+def _table(module: str, tree: SpecTree) -> Table | None:
+    """The module's table of verdicts, if it has one."""
+    return load(module, tree) if (tree.folder(module) / TABLE).is_file() else None
 
 
 def read_graph(file: Path) -> Graph:

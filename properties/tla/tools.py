@@ -25,6 +25,7 @@ from properties.tla.specs import CHECKOUT, cache_folder
 JAR_VARIABLE = "HIGHWATER_TLA2TOOLS"
 JAR_SHA256 = "58c6df9a1045beb341ee947bc640fe8d89988ad1d0b700e392aa8dd97502129a"
 JAVA_SOURCES = CHECKOUT / "spec" / "java"
+SOURCES = ".py", ".tla", ".cfg", ".java"
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
     f"install a JDK {OLDEST_JAVA} or newer (Debian and Ubuntu: `apt install "
@@ -132,6 +133,15 @@ def digest(files: Iterable[Path], *extra: str) -> str:
     for file in files:
         total.update(f"\0{file.name}\0".encode() + file.read_bytes())
     return total.hexdigest()[:24]
+
+
+def sources(places: Iterable[str | Path], *more: str) -> list[Path]:
+    """The code and specs in these folders of the project, in order, and `more` kinds of files."""
+    files: list[Path] = []
+    for place in (CHECKOUT / one for one in places):
+        within = (file for file in sorted(place.rglob("*")) if file.suffix in {*SOURCES, *more})
+        files += [place] if place.is_file() else within
+    return files
 
 
 def compiled(jar: Path, sources: Path, cache: Path) -> Path:

@@ -96,6 +96,28 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(
     assert "basic.edn" not in result.output
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["check", "RUN"],
+        ["ingest", "RUN", "--out", "OUT"],
+        ["generate", "OUT"],
+        ["import", "kafka-verifiable", "RUN"],
+        ["record-scan", "RUN", "--bootstrap", "127.0.0.1:1"],
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_results_that_cannot_be_written_are_refused_by_every_verb(
+    verb: list[str], tmp_path: Path
+) -> None:
+    """Before the work, whatever is wrong with the run."""
+    missing = tmp_path / "missing"
+    made = [str(tmp_path / word) if word.isupper() else word for word in verb]
+    result = CliRunner().invoke(highwater, [*made, "--json", str(missing / "out.json")])
+    assert (result.exit_code, f"there is no folder {missing}" in result.output) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_what_bears_the_name_of_a_process_file_and_is_none_is_refused(
     kind: str, tmp_path: Path

@@ -1,8 +1,10 @@
 """Whether partitions were read as far as a run says: from its digest, or from all of its rows."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from traces.columns import IntColumns
+from traces.columns import Bools, IntColumns, firsts
 from traces.ingest.evidence import Evidence
 from traces.meta import Meta, ShareGroup
 from traces.names import Names
@@ -41,9 +43,7 @@ def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
 def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntColumns) -> None:
     """Find out whether the final reading that `complete` promises is there, for every partition."""
     ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
-    scanned = set(
-        zip(columns["topic"][ends].tolist(), columns["partition"][ends].tolist(), strict=True)
-    )
+    scanned = _distinct(columns, ends)
     topics = {names.topics.number(name) for name in meta.topics}
     topics |= set(columns["topic"][columns["op"] == Op.SEND].tolist()) - {NONE}
     unread = [
@@ -74,14 +74,20 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
 def _hollow(columns: IntColumns, names: Names) -> list[str]:
     """Partitions of which scans returned nothing, though records were read of them before."""
 
-    def partitions(*ops: Op) -> set[tuple[int, ...]]:
-        of = np.isin(columns["op"], ops) & (columns["partition"] != NONE)
-        return set(
-            zip(columns["topic"][of].tolist(), columns["partition"][of].tolist(), strict=True)
-        )
+    def partitions(op: Op) -> set[tuple[int, ...]]:
+        return _distinct(columns, (columns["op"] == op) & (columns["partition"] != NONE))
 
     hollow = partitions(Op.SCAN_END) & partitions(Op.POLL) - partitions(Op.SCAN)
     return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(hollow)]
+
+
+def _distinct(
+    columns: IntColumns, rows: Bools, names: Sequence[str] = ("topic", "partition")
+) -> set[tuple[int, ...]]:
+    """The partitions of these rows, or whatever else is named, each once."""
+    keys = [columns[name][rows] for name in names]
+    changes = firsts(*keys)  # calls return many rows of the same
+    return set(zip(*(key[changes].tolist() for key in keys), strict=True))
 
 
 def _few(names: list[str]) -> str:
@@ -90,13 +96,12 @@ def _few(names: list[str]) -> str:
 
 def _endless(columns: IntColumns, names: Names) -> list[str]:
     """Partitions of which a process scanned records, and never tells how far it came."""
-    keys = [columns[name] for name in ("process", "topic", "partition")]
 
     def scanners(op: Op) -> set[tuple[int, ...]]:
         of = (columns["op"] == op) & (columns["partition"] != NONE)
-        return set(zip(*(key[of].tolist() for key in keys), strict=True))
+        return _distinct(columns, of, ("topic", "partition", "process"))
 
-    untold = {key[1:] for key in scanners(Op.SCAN) - scanners(Op.SCAN_END)}
+    untold = {key[:2] for key in scanners(Op.SCAN) - scanners(Op.SCAN_END)}
     return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(untold)]
 
 
