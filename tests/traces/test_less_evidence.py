@@ -13,8 +13,8 @@ from tests.traces.small import PARTITION, record, scan, trace
 from traces.checks.catalogue import CHECKS
 
 Call = tuple[str, str, dict[str, Any]]
-TID = {"transactional_id": "x"}
-TXN = {**TID, "txn": 0}
+TID: dict[str, Any] = {"transactional_id": "x"}
+TXN: dict[str, Any] = {**TID, "txn": 0}
 MEMBER: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
 
 
@@ -28,6 +28,11 @@ def polled(process: str, *records: dict[str, Any], **more: Any) -> Call:
 
 def committed(process: str, offset: int, **more: Any) -> Call:
     return process, "commit", {"offsets": {PARTITION: offset}, **MEMBER, **more}
+
+
+def dumped(offset: int, timestamp: int) -> Call:
+    records = [record(offset, offset, timestamp=timestamp, epoch=1)]
+    return "broker-1", "dump", {"records": records, "replica": 1}
 
 
 def initialised(process: str, epoch: int, **more: Any) -> Call:
@@ -355,6 +360,104 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "records.offset of p0#0 1",
     ),
+    "a record that was read may be the copy that another transaction aborted": (
+        "C1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 1, **TXN),
+            ("p0#0", "txn_abort", TXN),
+            sent("p1#0", 1, outcome="info"),
+            sent("p1#0", 2, 0),
+            sent("p1#0", 3, 2),
+            polled("c0#0", record(2, 0)),
+            polled("c0#0", record(3, 2)),
+            scan(record(2, 0), record(1, 1), record(3, 2), end=3),
+        ],
+        "tail of p0#0 1",
+    ),
+    "of two copies that of a transaction may be the one that was read": (
+        "C1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 3, **TXN),
+            ("p0#0", "txn_abort", TXN),
+            sent("p1#0", 1, 1),
+            sent("p1#0", 2, 0),
+            sent("p1#0", 3, 2),
+            polled("c0#0", record(2, 0)),
+            polled("c0#0", record(3, 2)),
+            scan(record(2, 0), record(1, 1), record(3, 2), record(1, 3), end=4),
+        ],
+        "records.offset of p1#0 0",
+    ),
+    "who does not tell which transaction was aborted need not have committed any": (
+        "T1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            sent("p0#0", 2, 1, **TXN),
+            ("p0#0", "txn_abort", TXN),
+            polled("c0#0", record(1, 0)),
+            ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}}),
+            scan(record(2, 1), end=2),
+        ],
+        "txn of txn_abort",
+    ),
+    "what proves that a transaction was committed may be of another": (
+        "T1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, outcome="info", **TXN),
+            sent("p0#0", 2, 1, **TXN),
+            ("p0#0", "txn_commit", TXN | {"outcome": "info"}),
+            sent("p1#0", 1, 2),
+            polled("c0#0", record(1, 2)),
+            ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}}),
+            scan(record(1, 2), end=3),
+        ],
+        "tail of p1#0 0",
+    ),
+    "a seek at a time that is not told may have come after the commit": (
+        "G6",
+        [
+            sent("p0#0", 1, 0),
+            committed("c0#0", 1),
+            ("c0#0", "seek", {"offsets": {PARTITION: 1}}),
+            committed("c0#0", 1),
+            scan(record(1, 0), end=1),
+        ],
+        "invoked_ns of seek",
+    ),
+    "a seek that is not told may have moved a group to where it commits": (
+        "G6",
+        [
+            sent("p0#0", 1, 0),
+            ("c0#0", "seek", {"offsets": {PARTITION: 1}}),
+            committed("c0#0", 1),
+            scan(record(1, 0), end=1),
+        ],
+        "offsets of seek",
+    ),
+    "an assignment, too, may have": (
+        "G6",
+        [
+            sent("p0#0", 1, 0),
+            ("c0#0", "assign", {"partitions": [PARTITION], "offsets": {PARTITION: 1}}),
+            committed("c0#0", 1),
+            scan(record(1, 0), end=1),
+        ],
+        "offsets of assign",
+    ),
+    "a record of a dump that does not tell its offset may lie anywhere, stamped": (
+        "L17",
+        [dumped(0, 1_002), dumped(1, 1_001), scan(end=2)],
+        "records.offset of broker-1",
+    ),
+    "of two records of dumps the later may be the lower, stamped": (
+        "L17",
+        [dumped(1, 1_001), dumped(0, 1_000), scan(end=2)],
+        "records.offset of broker-1 0",
+    ),
     "what a share group was given may be of an aborted transaction": (
         "S5",
         [
@@ -394,6 +497,19 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
         ],
         "records.partition of poll",
     ),
+    "a transaction's record, too, may have been replaced by what was read, compacted": (
+        "T1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            ("p0#0", "send", TXN | {"records": [record(1, 1, key="k", tombstone=False)]}),
+            ("p0#0", "txn_commit", TXN),
+            ("p1#0", "send", {"records": [record(2, 0, key="k", tombstone=False)]}),
+            polled("c0#0", record(2, 4)),
+            ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}}),
+            scan(record(2, 0), end=5),
+        ],
+        "records of poll",
+    ),
     "of several records at one offset any two may be the breach, compacted": (
         "L1",
         [
@@ -414,6 +530,8 @@ def test_less_evidence_turned_no_verdict(case: str) -> None:
     whole = trace(*calls, **({"acks": "1"} if case in WEAK else {}))
     if "compacted" in case:
         whole[1]["topics"]["t"]["cleanup_policy"] = "compact"
+    if "stamped" in case:
+        whole[1]["topics"]["t"]["message_timestamp_type"] = "LogAppendTime"
     for mine in whole[0].values():
         for line in mine:
             for one in line.get("records", ()) if line["op"] == "send" else ():

@@ -92,8 +92,8 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     "a commit is not beyond what the group was given",
     found="commit{s} {is} beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
-    needs="COMMITS proof",
-    closed="SEEN MEMBERS ANSWERS commit.ret poll.inv one_clock",
+    needs="COMMITS proof copies moved.inv",
+    closed="SEEN MEMBERS ANSWERS commit.ret poll.inv assign.topic reset.topic one_clock",
     spec="ConsumerCommit!AtLeastOnce",
     unless="",
     kinds="commit-beyond-position",
@@ -140,8 +140,11 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     found = witness(commits[beyond], highest[beyond])
     # Without a single read the group may have started at the end of the log.
     from_end = nothing[beyond] & (int(p.context.reset_latest[group]) != 0)
+    assigned = np.flatnonzero(p.called(Op.ASSIGN) & p.ok & (p.offset == NONE))
+    assigned = assigned[_members(p, group)[p.process[assigned]]]
+    anywhere = p.ret[found[:, 0]] >= p.inv[assigned].min(initial=np.iinfo(np.int64).max)
     unknown = clause(Clause.UNKNOWN, np.full(len(found), group))
-    clauses = np.where(from_end & (not p.context.jepsen), unknown, 0)
+    clauses = np.where((from_end | anywhere) & (not p.context.jepsen), unknown, 0)
     return Found(len(commits), found, clauses, "commit-beyond-position")
 
 
@@ -150,7 +153,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     "a new owner goes on where the group had committed",
     found="new owner{s} began above the committed offset",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
-    needs="fetched.partitions proof",
+    needs="fetched.partitions proof copies",
     closed="SEEN COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret one_clock",
     unless=TRUNCATED,
     kinds="group-delivery-gap",

@@ -66,7 +66,7 @@ def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.d
     "append times grow",
     found="append time{s} went back within a leader epoch",
     formula="the leader stamps, o < o′ of one leader epoch ⇒ timestamp(o) ≤ timestamp(o′)",
-    needs="stamped_log.timestamp stamped_log.epoch dumped.topic READS",
+    needs="stamped_log.timestamp stamped_log.epoch dumped.topic dump.partition dump.offset READS",
     kinds="append-time-regression",
     looks_at="records of topics with message_timestamp_type = LogAppendTime",
     uses="epoch timestamp",
@@ -80,7 +80,7 @@ def append_times_back(p: Partition) -> list[Found]:
     if int(p.context.append_time[p.t]) != 1:
         return [Found(0)]
     rows = np.concatenate([p.reads, p.where(Op.DUMP)])
-    rows = rows[(p.epoch[rows] != NONE) & (p.timestamp[rows] != NONE)]
+    rows = rows[(p.offset[rows] != NONE) & (p.epoch[rows] != NONE) & (p.timestamp[rows] != NONE)]
     rows = rows[np.lexsort((rows, p.timestamp[rows], p.offset[rows], p.epoch[rows]))]
     one, two = rows[:-1], rows[1:]
     back = (p.epoch[one] == p.epoch[two]) & (p.timestamp[two] < p.timestamp[one])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.compaction import superseded
+from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.partition import Partition
 from traces.columns import firsts, last_upto
 from traces.context import UNSET, Clause, clause
@@ -77,7 +77,7 @@ def _between_sends(p: Partition) -> Found:
     lost = sends[gap]
     deleted = p.may_be_deleted(p.stored_at[np.searchsorted(p.sends, lost)])
     unknown = clause(Clause.UNKNOWN, p.process[lost])
-    clauses = np.where(deleted, unknown, p.may_be_lost(lost))
+    clauses = np.where(deleted | compaction_is_vague(p, lost), unknown, p.may_be_lost(lost))
     return Found(len(sends), witness(lost, sends[later[gap]]), clauses)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
-from traces.checks.compaction import superseded
+from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.partition import Partition
 from traces.columns import firsts, running_max
@@ -50,7 +50,7 @@ def torn(p: Partition) -> list[Found]:
     gone = whole[retained & ~p.among(whole, p.final) & ~superseded(p, whole)]
     deleted = p.may_be_deleted(p.offset[gone])
     unknown = clause(Clause.UNKNOWN, p.process[gone])
-    clauses = np.where(deleted, unknown, p.may_be_lost(gone))
+    clauses = np.where(deleted | compaction_is_vague(p, gone), unknown, p.may_be_lost(gone))
     return [Found(len(whole), witness(gone), clauses)]
 
 

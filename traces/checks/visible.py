@@ -5,9 +5,10 @@ import numpy as np
 from traces.checks.compaction import superseded
 from traces.checks.partition import Partition
 from traces.checks.rows import once
-from traces.columns import Bools, distinct
+from traces.columns import Bools, distinct, firsts
 from traces.context import Ints
 from traces.schema import Flag, Op, Outcome, Txn
+from traces.sorting import order_by
 
 
 @once
@@ -16,7 +17,8 @@ def visible(p: Partition) -> Ints:
 
     What the final reading holds is what there is. Without one, whatever was acknowledged or
     read counts, unless its send failed, its transaction was not committed, or a later record
-    of a compacted topic took its place.
+    of a compacted topic took its place. Of a record that was sent again, what is known is what was
+    acknowledged where it lies; and so where not all producers' files are whole.
     """
     source = p.final if (len(p.final) or _emptied(p)) and not p.context.jepsen else p.log
     seen = np.ones(p.records, bool)
@@ -32,8 +34,24 @@ def visible(p: Partition) -> Ints:
     if not p.context.jepsen:  # what a history shows in any poll is there, unless its send failed
         gone |= ~p.kept[s]
     seen &= ~p.about(s[gone])
-    source = source[seen[p.record[source]]]
+    seen &= p.context.senders_known
+    there = seen[p.record[source]]
+    if not there.all():
+        there |= _stored_at(p, source, s[~gone & p.done[s] & (p.offset[s] >= 0)])
+    source = source[there]
     return distinct(p.offset[source[p.offset[source] >= p.log_start]])
+
+
+def _stored_at(p: Partition, rows: Ints, acks: Ints) -> Bools:
+    """Which of these rows show a record where one of these sends was told that it is."""
+    there = np.zeros(len(rows), bool)
+    near = np.flatnonzero(p.among(rows, acks))
+    both = np.concatenate([acks, rows[near]])
+    order = order_by(p.offset[both], p.record[both])
+    same = np.empty(len(both), np.int64)
+    same[order] = np.cumsum(firsts(p.offset[both[order]], p.record[both[order]]))
+    there[near] = np.isin(same[len(acks) :], same[: len(acks)])
+    return there
 
 
 def _emptied(p: Partition) -> bool:

@@ -211,8 +211,11 @@ class Evidence:
         if self.counts.get("transactional.txn") and "read.isolation" in self.missing:
             self.missing["isolation"] = self.missing["read.isolation"]
         untold = self.reasons(RECORDS)
-        if unproved and untold:
-            self.missing["proof"] = untold[0]
+        if self.counts.get("transactional.txn") and "acked.offset" in self.missing:
+            self.missing["copies"] = self.missing["acked.offset"]
+        unseen = untold or self.reasons(["acked.offset", "ending.inv"])
+        if unproved and unseen:
+            self.missing["proof"] = unseen[0]
         if "pending.offset" in self.missing and untold:
             self.missing["pending.read"] = untold[0]
 

@@ -55,7 +55,7 @@ def read_history(path: Path, reading: Reading) -> Run:
     history.end()
     problems.raise_any()
     columns = history.columns()
-    columns = mark_mixed(prove_transactions(columns, delivered=True))
+    columns = mark_mixed(prove_transactions(columns))
     evidence = Evidence()
     nobody = np.empty(0, np.int64)
     evidence.look_at(columns, members=nobody, unanswered=nobody)

@@ -1,10 +1,11 @@
 """What became of transactions: by their own client's file, and by what readers saw of them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from traces.columns import MutableColumns, calls, firsts
+from traces.columns import Bools, MutableColumns, calls, firsts
 from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
@@ -90,30 +91,56 @@ def mark_mixed(columns: MutableColumns) -> MutableColumns:
     return columns
 
 
+SENT = ("topic", "partition", "id", "process", "unit", "offset", "end_inv")
+
+
 def undecided(columns: Mapping[str, Ints]) -> Ints:
-    """Records whose transaction's commit nobody answered: topic, partition, id, process, unit."""
+    """Sends whose transaction's commit nobody answered, a column for each name of `SENT`.
+
+    The offset is the acknowledged one. What certainly failed tells nothing of its transaction.
+    """
     mine = (columns["txn_state"] == Txn.UNKNOWN) & (columns["op"] == Op.SEND)
-    rows = np.flatnonzero(mine & (columns["id"] != NONE))
-    names = ("topic", "partition", "id", "process", "unit")
+    mine &= (columns["id"] != NONE) & (columns["outcome"] != Outcome.FAIL)
+    rows = np.flatnonzero(mine)
     if not len(rows):
-        return np.empty((0, len(names)), np.int64)
+        return np.empty((0, len(SENT)), np.int64)
+    offset = np.where(columns["outcome"] == Outcome.OK, columns["offset"], NONE)
+    here = {**columns, "unit": unit_of(columns), "offset": offset}
+    return np.stack([here[name][rows].astype(np.int64) for name in SENT], axis=1)
+
+
+def shown(sends: Ints, columns: Mapping[str, Ints]) -> tuple[Ints, Ints]:
+    """Which of these undecided sends readers of committed records were given the records of.
+
+    First those whose record was read where it was acknowledged: they are committed. Then those
+    that nobody acknowledged: what was read may be what another call has sent.
+    """
+    reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
+    reads &= columns["isolation"] == Isolation.READ_COMMITTED
+    reads &= np.isin(columns["id"], sends[:, 2])
+    names = ("topic", "id", "partition", "offset")
+    stored = set(zip(*(columns[name][reads].tolist() for name in names), strict=True))
+    seen = {(topic, id) for topic, id, *_ in stored}
+    sent = [tuple(one) for one in sends[:, [0, 2, 1, 5]].tolist()]
+    there = [one in stored for one in sent]
+    maybe = [one[3] == NONE and one[:2] in seen for one in sent]
+    return np.flatnonzero(there), np.flatnonzero(maybe)
+
+
+def attempts(sends: Ints, columns: Mapping[str, Ints]) -> Ints:
+    """Whatever may have stored the records of these sends: topic, id, process and unit."""
+    rows = (columns["op"] == Op.SEND) & (columns["outcome"] != Outcome.FAIL)
+    rows &= np.isin(columns["id"], sends[:, 2])
     here = {**columns, "unit": unit_of(columns)}
+    names = ("topic", "id", "process", "unit")
     return np.stack([here[name][rows].astype(np.int64) for name in names], axis=1)
 
 
-def proved(sends: Ints, columns: Mapping[str, Ints], delivered: bool = False) -> Ints:
-    """Which of these undecided records these rows show as committed.
-
-    With `delivered` any successful read is proof, as in histories that do not tell isolation.
-    """
-    reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
-    if not delivered:
-        reads &= columns["isolation"] == Isolation.READ_COMMITTED
-    reads &= np.isin(columns["id"], sends[:, 2])
-    keys = ("topic", "partition", "id") if delivered else ("topic", "id")
-    seen = set(zip(*(columns[k][reads].tolist() for k in keys), strict=True))
-    owners = sends[:, [0, 1, 2] if delivered else [0, 2]].tolist()
-    return np.flatnonzero([tuple(owner) in seen for owner in owners])
+def alone(sends: Ints, others: Ints) -> Bools:
+    """Which of these sends' records no other unit may have stored, of all `attempts`."""
+    units = np.unique(others, axis=0)[:, :2].tolist()
+    count = Counter((topic, id) for topic, id in units)
+    return np.array([count[topic, id] == 1 for topic, id in sends[:, [0, 2]].tolist()], bool)
 
 
 def prove(columns: MutableColumns, units: Iterable[int]) -> None:
@@ -125,10 +152,13 @@ def prove(columns: MutableColumns, units: Iterable[int]) -> None:
         columns["txn_state"] = narrow("txn_state", state)
 
 
-def prove_transactions(columns: MutableColumns, delivered: bool = False) -> MutableColumns:
-    """Decide commits that nobody answered, with all rows of all processes at hand."""
+def prove_transactions(columns: MutableColumns) -> MutableColumns:
+    """Decide the commits of a history that nobody answered: any successful read is proof there."""
     sends = undecided(columns)
-    units = np.unique(sends[proved(sends, columns, delivered)][:, 3:], axis=0)
+    reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
+    seen = set(zip(*(columns[name][reads].tolist() for name in SENT[:3]), strict=True))
+    hit = np.flatnonzero([tuple(record) in seen for record in sends[:, :3].tolist()])
+    units = np.unique(sends[hit][:, 3:5], axis=0)
     for process, unit in units.tolist():
         mine = np.flatnonzero(columns["process"] == process)
         part = {name: columns[name][mine] for name in ("txn_state", "txn", "seq")}

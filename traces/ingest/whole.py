@@ -18,7 +18,7 @@ from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.ingest.counting import counts_of
 from traces.ingest.crossing import Patch, patches
-from traces.ingest.evidence import Evidence
+from traces.ingest.evidence import SENDERS, Evidence
 from traces.ingest.files import diagnose, together
 from traces.ingest.lines import Piece
 from traces.ingest.logs import (
@@ -30,7 +30,7 @@ from traces.ingest.logs import (
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
 from traces.ingest.summary import DIGEST, Counts, Summary, of_unknown_partition
-from traces.ingest.transactions import prove, proved, undecided
+from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
 from traces.meta import Meta
 from traces.names import Names
 from traces.problems import Problems
@@ -110,21 +110,41 @@ class Whole:
             self.changes |= {piece: Change(patch) for piece, patch in patched}
 
     def _prove_transactions(self) -> None:
-        """Decide commits that nobody answered: one record seen as committed proves them whole."""
+        """Decide commits that nobody answered: one record seen as committed proves them whole.
+
+        It must be the transaction's own: read where it was acknowledged, or sent by nobody else.
+        """
         open_ones = [(t, self._change(t)) for t in self.pieces if t.undecided or self._change(t)]
         found = list(self.map(partial(undecided_of, self.store), open_ones))
-        sends = np.concatenate([*found, np.empty((0, 5), np.int64)])
+        sends = np.concatenate([*found, np.empty((0, len(SENT)), np.int64)])
         if not len(sends):
             return
         self.unproved = True
+        sends = sends[sends[:, SENT.index("end_inv")] != NONE]  # nobody knows of the others' ends
         readers = [summary for summary in self.pieces if summary.committed_reads]
-        hits = list(self.map(partial(proved_by, self.store, sends), readers))
-        hit = sends[np.unique(np.concatenate([*hits, np.empty(0, np.int64)]).astype(np.int64))]
-        units = frozenset((process, unit) for process, unit in hit[:, 3:].tolist())
+        seen = list(self.map(partial(shown_by, self.store, sends), readers))
+        sure, maybe = (
+            np.unique(np.concatenate([rows[n] for rows in seen] or [np.empty(0, np.int64)]))
+            for n in range(2)
+        )
+        hit = np.concatenate([sends[sure], self._alone(sends[maybe])])
+        units = frozenset((process, unit) for process, unit in hit[:, 3:5].tolist())
         for summary in self.pieces:
             number = self.names.processes.number(summary.process)
             if mine := frozenset(u for p, u in units if p == number and summary.holds(u)):
                 self.changes[summary.piece] = Change(self._change(summary).patch, mine)
+
+    def _alone(self, sends: Ints) -> Ints:
+        """Those of these sends whose records nobody else can have stored."""
+        files = Evidence()
+        files.look_for_files(self.meta, self.files, self._done())
+        unnamed = (
+            s.counts.get(f"send.{name}", (0, 0))[0] for s in self.pieces for name in ("topic", "id")
+        )
+        if not len(sends) or files.reasons(SENDERS) or any(unnamed):
+            return sends[:0]
+        others = list(self.map(partial(attempts_of, self.store, sends), self.pieces))
+        return sends[alone(sends, np.concatenate(others))]
 
     def _tell_lives_apart(self) -> None:
         newest = newest_lives(self.evidence, self.digest, self.names)
@@ -217,9 +237,16 @@ def undecided_of(store: Store, work: tuple[Summary, Change]) -> Ints:
     return undecided(change.apply(store.load(summary)))
 
 
-def proved_by(store: Store, sends: Ints, summary: Summary) -> Ints:
-    """Which of these undecided records a piece shows as committed."""
-    return proved(sends, store.load(summary, ("topic", "id", "op", "outcome", "isolation")))
+def shown_by(store: Store, sends: Ints, summary: Summary) -> tuple[Ints, Ints]:
+    """Which of these undecided records a piece shows as committed, surely and maybe."""
+    names = ("topic", "partition", "offset", "id", "op", "outcome", "isolation")
+    return shown(sends, store.load(summary, names))
+
+
+def attempts_of(store: Store, sends: Ints, summary: Summary) -> Ints:
+    """What in a piece may have stored the records of these sends."""
+    names = ("topic", "id", "op", "outcome", "process", "txn", "seq")
+    return attempts(sends, store.load(summary, names))
 
 
 def rewrite(store: Store, work: tuple[Summary, Change]) -> None:

@@ -145,11 +145,14 @@ def visible(h: History, partition: PartitionName) -> list[int]:
             acks = [s for s in h.rows(partition, "send") if acknowledged(h, s) and s.id is not None]
             source = acks + reads(h, partition)
         records = {(r.offset, r.id) for r in source if r.offset is not None and r.offset >= start}
-        h.cache["visible", partition] = sorted({o for o, id in records if _seen(h, partition, id)})
+        h.cache["visible", partition] = sorted(
+            {offset for offset, id in records if _seen(h, partition, id, offset)}
+        )
     return h.cache["visible", partition]
 
 
-def _seen(h: History, partition: PartitionName, id: object) -> bool:
+def _seen(h: History, partition: PartitionName, id: object, offset: int) -> bool:
+    """Whether a record at an offset is to be seen: all that may have put it there, or who has."""
     sends = [s for s in h.of(partition, id, "send") if s.outcome != "fail"]
     if not sends:
         failed = bool(h.of(partition, id, "send"))
@@ -157,7 +160,9 @@ def _seen(h: History, partition: PartitionName, id: object) -> bool:
             r.line.get("isolation") == "read_committed" for r in reads_of(h, partition, id)
         )
         return not failed and (h.jepsen or any(committed))
-    return any((h.jepsen or stays(h, s)) and not superseded(h, s) for s in sends)
+    shown = [s for s in sends if (h.jepsen or stays(h, s)) and not superseded(h, s)]
+    here = any(acknowledged(h, s) and s.offset == offset for s in shown)
+    return here or len(shown) == len(sends)
 
 
 def first_visible(h: History, partition: PartitionName, low: int, high: int) -> int | None:

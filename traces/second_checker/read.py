@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
+from attrs import define, field
 
 from traces.second_checker.edn import edn_lines
-from traces.second_checker.history import ABORTED, COMMITTED, UNKNOWN, History
+from traces.second_checker.history import ABORTED, COMMITTED, UNKNOWN, History, UnitKey
 from traces.second_checker.rows import PartitionName, TraceLine
+
+RecordName = tuple[str, Any]  # its topic and id
 
 _SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
 
@@ -24,13 +27,14 @@ def read(
         return _read_edn(path, wanted, compacted)
     meta: Any = orjson.loads((path / "meta.json").read_bytes())
     history = History(meta, partitions=wanted)
-    undecided: dict[tuple[str, Any], set[tuple[str, int]]] = {}
+    undecided = _Undecided()
     files = sorted(f for f in path.iterdir() if f.is_file() and f.name.endswith(_SUFFIXES))
     for file in files:
         _read_process(history, _file_lines(file), undecided)
-    if undecided:
+    if undecided.sent:
         for file in files:
-            _prove(history, _file_lines(file), undecided)
+            undecided.look_at(_file_lines(file))
+        undecided.prove(history)
     history.forget_former_lives()
     return history
 
@@ -42,23 +46,80 @@ def from_lines(
 ) -> History:
     """The history of a trace that is in memory already."""
     history = History(meta, partitions=None if partitions is None else frozenset(partitions))
-    undecided: dict[tuple[str, Any], set[tuple[str, int]]] = {}
+    undecided = _Undecided()
     for mine in lines.values():
         _read_process(history, mine, undecided)
     for mine in lines.values():
-        _prove(history, mine, undecided)
+        undecided.look_at(mine)
+    undecided.prove(history)
     history.forget_former_lives()
     return history
 
 
-def _read_process(
-    history: History,
-    lines: Iterable[TraceLine],
-    undecided: dict[tuple[str, Any], set[tuple[str, int]]],
-) -> None:
+@define
+class _Undecided:
+    """Records of transactions whose commit nobody answered, and who else sent or read them."""
+
+    sent: dict[RecordName, dict[UnitKey, set[Any]]] = field(
+        factory=dict[RecordName, dict[UnitKey, set[Any]]]
+    )  # where each transaction had them acknowledged; None: nowhere
+    seen: dict[RecordName, set[Any]] = field(factory=dict[RecordName, set[Any]])
+    attempts: dict[RecordName, set[Any]] = field(factory=dict[RecordName, set[Any]])
+
+    def add(self, unit: UnitKey, line: TraceLine) -> None:
+        """A send of such a transaction; one that failed tells nothing of it."""
+        for record in _records(line) if line["outcome"] != "fail" else ():
+            at = _location(record) if line["outcome"] == "ok" else None
+            self.sent.setdefault(_name(record), {}).setdefault(unit, set()).add(at)
+
+    def look_at(self, lines: Iterable[TraceLine]) -> None:
+        """Note who may have sent such a record, and where it was read as committed."""
+        for line in lines:
+            reading = line["op"] in ("poll", "scan") and line["outcome"] == "ok"
+            reading = reading and line.get("isolation") == "read_committed"
+            sending = line["op"] == "send" and line["outcome"] != "fail"
+            for record in _records(line) if reading or sending else ():
+                name = _name(record)
+                if name in self.sent and reading:
+                    self.seen.setdefault(name, set()).add(_location(record))
+                elif name in self.sent:
+                    unit = (
+                        line["process"],
+                        line.get("txn"),
+                        line.get("txn") is None and line["seq"],
+                    )
+                    self.attempts.setdefault(name, set()).add(unit)
+
+    def prove(self, history: History) -> None:
+        """A record that was read as committed was committed, and with it all of its transaction.
+
+        It was this transaction's if it was read where it was acknowledged to it, or, if it was not
+        acknowledged, if nobody else can have sent it.
+        """
+        for name, units in self.sent.items():
+            seen, only = self.seen.get(name, set()), len(self.attempts[name]) == 1
+            for unit, locations in units.items():
+                if (locations - {None}) & seen or (None in locations and seen and only):
+                    history.states[unit] = COMMITTED
+
+
+def _records(line: TraceLine) -> list[dict[str, Any]]:
+    return line.get("records") or []
+
+
+def _name(record: dict[str, Any]) -> RecordName:
+    return record["topic"], record.get("id")
+
+
+def _location(record: dict[str, Any]) -> tuple[Any, Any] | None:
+    offset = record.get("offset")
+    return None if offset is None else (record.get("partition"), offset)
+
+
+def _read_process(history: History, lines: Iterable[TraceLine], undecided: "_Undecided") -> None:
     """One file: its lines, and what its transactions came to."""
     ends: dict[int, list[TraceLine]] = {}
-    sent: dict[int, set[tuple[str, Any]]] = {}
+    sent: dict[int, list[TraceLine]] = {}
     process, last, seq, whole = "", "", -1, True
     for n, line in enumerate(lines):
         process, last = line["process"], line["op"]
@@ -71,8 +132,7 @@ def _read_process(
             else:
                 ends.setdefault(txn, []).append(line)
         elif last == "send" and txn is not None:
-            ids = {(r["topic"], r.get("id")) for r in line.get("records") or ()}
-            sent.setdefault(txn, set()).update(ids)
+            sent.setdefault(txn, []).append(line)
         if last in ("close", "crash"):
             history.ended[process] = line.get("invoked_ns")
         history.add(line, n)
@@ -85,10 +145,11 @@ def _read_process(
         first = requests[0]
         history.asked[process, txn] = first.get("invoked_ns"), first.get("clock", "host")
         history.answered[process, txn] = requests[-1].get("returned_ns")
-    for txn, records in sent.items():
-        if history.states.get((process, txn), history.open_state[process]) == UNKNOWN:
-            for record in records:
-                undecided.setdefault(record, set()).add((process, txn))
+    for txn, sends in sent.items():
+        asked = history.asked.get((process, txn), (None, ""))[0] is not None
+        if asked and history.states[process, txn] == UNKNOWN:
+            for line in sends:
+                undecided.add((process, txn), line)
 
 
 def _came_to(requests: list[TraceLine]) -> str:
@@ -103,21 +164,6 @@ def _came_to(requests: list[TraceLine]) -> str:
         elif outcome == "ok":
             state = ABORTED
     return state
-
-
-def _prove(
-    history: History,
-    lines: Iterable[TraceLine],
-    undecided: dict[tuple[str, Any], set[tuple[str, int]]],
-) -> None:
-    """Whatever was read as committed was committed, and with it all of its transaction."""
-    for line in lines:
-        committed = line["outcome"] == "ok" and line.get("isolation") == "read_committed"
-        if line["op"] not in ("poll", "scan") or not committed:
-            continue
-        for record in line.get("records") or ():
-            for unit in undecided.get((record["topic"], record.get("id")), ()):
-                history.states[unit] = COMMITTED
 
 
 def _read_edn(path: Path, partitions: frozenset[PartitionName] | None, compacted: bool) -> History:

@@ -112,7 +112,11 @@ create view units as select process, txn,
   from r where txn is not null group by process, txn;
 create view proved as select distinct s.process, s.txn from r s join r d on d.id = s.id
     and d.tp = s.tp and d.op in ('poll', 'scan') and d.iso = 'read_committed'
-    and d.outcome = 'ok' where s.op = 'send' and s.txn is not null;
+    and d.outcome = 'ok' join units u on u.process = s.process and u.txn = s.txn
+  where s.op = 'send' and s.outcome <> 'fail' and u.asked is not null
+    and case when s.outcome = 'ok' and s.off is not null then d.off = s.off
+        else not exists (from r o where o.op = 'send' and o.outcome <> 'fail' and o.id = s.id
+            and o.topic = s.topic and (o.process, o.txn) is distinct from (s.process, s.txn)) end;
 create table sends as select r.*, case when r.txn is null and r.tid is null then 'none'
     when u.answered then 'committed' when u.aborted then 'aborted'
     when p.txn is not null then 'committed' else 'unknown' end as state, u.asked
@@ -139,11 +143,14 @@ create view known as select tp, off, id from acked union all by name
 create view answers as select * from r where op in ('mark', 'log_start', 'last_stable')
   and outcome = 'ok' and off is not null and process not in (
   select process from r where op in ('dump', 'dump_end', 'marker'));
+create view hidden as select distinct d.tp, d.off, d.id from reads d join sends s using (tp, id)
+  where not s.kept and s.outcome <> 'fail' and not exists (from acked a
+    where a.tp = d.tp and a.id = d.id and a.off = d.off and a.kept);
 create table visible as from (select tp, off, id, iso from reads r where outcome = 'ok'
-    and not (iso = 'read_committed' and exists (from sends s where s.tp = r.tp
-    and s.id = r.id and not s.kept))
+    and not (iso = 'read_committed' and (tp, off, id) in (from hidden))
   union select d.tp, d.off, d.id, 'read_committed' from reads d join sends s using (tp, id)
-  where d.outcome = 'ok' and s.kept and s.outcome <> 'fail') v
+  where d.outcome = 'ok' and s.kept and s.outcome <> 'fail'
+    and (d.tp, d.off, d.id) not in (from hidden)) v
   where off >= head(v.tp) and not exists (from parts p where p.compact
     and v.tp = p.topic || ':' || p.partition and not exists (from final f
     where f.tp = v.tp and f.off = v.off));

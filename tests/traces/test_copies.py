@@ -1,0 +1,75 @@
+"""One record sent by several calls: what is known of one copy is not known of the other."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.traces import sql
+from tests.traces.judging import judged_lines
+from tests.traces.search import broken_somewhere
+from tests.traces.small import PARTITION, record, scan, trace
+from tests.traces.test_less_evidence import TXN, Call, polled, sent
+from traces.second_checker import from_lines
+
+STARTS: Call = ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}})
+BEGUN: Call = ("p0#0", "txn_begin", TXN)
+NEIGHBOURS: list[Call] = [
+    *(sent("p1#0", 2, 0), sent("p1#0", 3, 2)),
+    *(polled("c0#0", record(2, 0)), polled("c0#0", record(3, 2))),
+]
+
+
+def aborted_and_sent_again(at: int, again: int | None) -> list[Call]:
+    """A reader of committed records passed over a record at offset 1."""
+    ended: Call = ("p0#0", "txn_abort", TXN)
+    second = sent("p1#0", 1, again, outcome="ok" if again else "info")
+    ids = {0: 2, 1: 1, 2: 3, at: 1}
+    found = scan(*(record(ids[offset], offset) for offset in sorted(ids)), end=max(ids) + 1)
+    return [BEGUN, sent("p0#0", 1, at, **TXN), ended, second, *NEIGHBOURS, found]
+
+
+def unanswered(acked: int | None, *others: Call) -> list[Call]:
+    """Of two records of a transaction one was read as committed, and the other is gone."""
+    ended: Call = ("p0#0", "txn_commit", TXN | {"outcome": "info"})
+    first = sent("p0#0", 1, acked, outcome="info" if acked is None else "ok", **TXN)
+    sends = [BEGUN, first, sent("p0#0", 2, 1, **TXN), ended]
+    return [*sends, *others, polled("c0#0", record(1, 2)), STARTS, scan(record(1, 2), end=3)]
+
+
+CASES: dict[str, tuple[str, list[Call], bool]] = {
+    "what was acknowledged outside of a transaction lies where it was acknowledged": (
+        *("C1", aborted_and_sent_again(at=3, again=1)),
+        True,
+    ),
+    "what was acknowledged inside of one that was aborted may be passed over there": (
+        *("C1", aborted_and_sent_again(at=1, again=3)),
+        False,
+    ),
+    "a copy of which nobody knows where it is need not be the one that is there": (
+        *("C1", aborted_and_sent_again(at=1, again=None)),
+        False,
+    ),
+    "one record that was read proves that its transaction was committed": (
+        *("T1", unanswered(None)),
+        True,
+    ),
+    "so does one that was read where it was acknowledged": ("T1", unanswered(2), True),
+    "but not what another call may have stored": (
+        *("T1", unanswered(None, sent("p1#0", 1, 2))),
+        False,
+    ),
+    "nor what was read elsewhere than it was acknowledged": (
+        *("T1", unanswered(0, sent("p1#0", 1, 2))),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_three_say_the_same_of_a_record_that_was_sent_again(tmp_path: Path, case: str) -> None:
+    id, calls, broken = CASES[case]
+    lines, meta = trace(*calls)
+    (verdict,) = (v for v in judged_lines(tmp_path, lines, meta).verdicts if v.check == id)
+    assert (verdict.verdict == "violated") == broken
+    assert (broken_somewhere(from_lines(lines, meta), id) is not None) == broken
+    assert (id in sql.broken(lines, meta, {id})) == broken
