@@ -283,6 +283,11 @@ class _Dense:
             if self.chance(0.99):
                 self.call(process, self.any("close", "close", "close", "crash"), 1)
 
+    def reads(self, client: str) -> bool:
+        """Whether a client is a consumer, maybe besides a producer."""
+        mine = (line for p, lines in self.lines.items() if p.startswith(client) for line in lines)
+        return client[0] == "c" or (client[0] == "p" and any(x["op"] == "poll" for x in mine))
+
     def meta(self) -> Line:
         topic: Line = {"partitions": self.partitions, "replication_factor": 3}
         topic |= {"min_insync_replicas": self.any(2, 2, 2, 1)}
@@ -306,7 +311,7 @@ class _Dense:
             "topics": {"t": topic},
             "internal_topics": {"__consumer_offsets": internal},
             "producers": {name: dict(producer) for name in clients if name[0] == "p"},
-            "consumers": {name: dict(consumer) for name in clients if name[0] == "c"},
+            "consumers": {name: dict(consumer) for name in clients if self.reads(name)},
             "share_groups": {"s": share | {"isolation": "read_committed"}},
             "processes": [*self.lines],
         }

@@ -20,6 +20,6 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
 
 
 def test_many_promises_are_broken_there() -> None:
-    runs = [looked(dense_trace(seed)) for seed in range(30)]
+    runs = [looked(dense_trace(seed)) for seed in range(40)]
     broken = {id for id, c in CHECKS.items() for one in runs if one.verdict(c).verdict == VIOLATED}
     assert len(broken) >= 30

@@ -497,6 +497,17 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
         ],
         "records.partition of poll",
     ),
+    "what a reader passed over may have been replaced, if the topic is compacted": (
+        "C1",
+        [
+            ("p0#0", "send", {"records": [record(1, 0, key="j", tombstone=False)]}),
+            ("p0#0", "send", {"records": [record(2, 1, key="k", tombstone=False)]}),
+            ("p0#0", "send", {"records": [record(3, 2, key="k", tombstone=False)]}),
+            scan(record(1, 0), record(2, 1), record(3, 2), end=3),
+            ("scan#1", *scan(record(1, 0), record(3, 2), end=3)[1:]),
+        ],
+        "meta of topics/t/cleanup_policy",
+    ),
     "a transaction's record, too, may have been replaced by what was read, compacted": (
         "T1",
         [

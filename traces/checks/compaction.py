@@ -5,7 +5,7 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.columns import Bools, firsts, lookup
-from traces.context import Clause, Ints, clause
+from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Flag, Op, Outcome, Txn
 
 NS_PER_MS = 1_000_000
@@ -27,6 +27,13 @@ def superseded(p: Partition, sends: Ints) -> Bools:
     if int(p.context.compacted[p.t]) != 1:
         return np.zeros(len(sends), bool)
     return _replaced(p, sends)
+
+
+def may_be_superseded(p: Partition, sends: Ints) -> Bools:
+    """The same, also where nobody tells whether the topic is compacted."""
+    if int(p.context.compacted[p.t]) != UNSET:
+        return superseded(p, sends)
+    return _replaced(p, sends) & (p.key[sends] != NONE)
 
 
 def _replaced(p: Partition, sends: Ints) -> Bools:
@@ -87,8 +94,8 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     policy = int(p.context.compacted[p.t])
     if policy == 0 or p.context.jepsen:
         return np.zeros(len(sends), bool)
-    if policy == -1:
-        return _replaced(p, sends) & (p.key[sends] != NONE)
+    if policy == UNSET:
+        return may_be_superseded(p, sends)
     others = p.sends[p.outcome[p.sends] != Outcome.FAIL]
     unsure = (stored_offsets(p, others) == NONE) | ~p.kept[others]
     dead = others[unsure & ~p.has(Flag.VALUED)[others]]

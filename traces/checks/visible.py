@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traces.checks.compaction import superseded
+from traces.checks.compaction import may_be_superseded
 from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.columns import Bools, distinct, firsts
@@ -30,7 +30,7 @@ def visible(p: Partition) -> Ints:
     failed = p.outcome[s] == Outcome.FAIL
     if failed.any():  # a failed attempt says nothing of a record that was sent again
         s = s[~failed | ~p.among(s, s[~failed])]
-    gone = (p.outcome[s] == Outcome.FAIL) | superseded(p, s)
+    gone = (p.outcome[s] == Outcome.FAIL) | may_be_superseded(p, s)
     if not p.context.jepsen:  # what a history shows in any poll is there, unless its send failed
         gone |= ~p.kept[s]
     seen &= ~p.about(s[gone])

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from traces.columns import Bools, IntColumns, calls
-from traces.context import Context, Ints
+from traces.context import UNSET, Context, Ints
 from traces.ingest.evidence import Evidence
 from traces.ingest.process_file import ProcessFile
 from traces.meta import Meta, stem
@@ -35,6 +35,11 @@ class Of:
     def compacted(self) -> Bools:
         """Rows of compacted topics."""
         return self.context.compacted[self.columns["topic"]] == 1
+
+    @property
+    def unclear(self) -> Bools:
+        """Rows of topics of which nobody tells whether they are compacted."""
+        return self.context.compacted[self.columns["topic"]] == UNSET
 
     @property
     def stamped(self) -> Bools:
@@ -86,6 +91,7 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
     ),
     "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
     "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone", "inv")),
+    "unclear": (lambda of: of.calls(Op.SEND) & of.unclear, ("key",)),
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
     "keyed": (
         lambda of: of.calls(Op.SEND) & of.has_partition & of.ok,
@@ -184,6 +190,9 @@ def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, m
     if "complete" in evidence.missing and seen - _partitions(columns, Op.DUMP_END):
         evidence.missing["log.whole"] = evidence.missing["complete"]
     compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
+    keyless, sends = evidence.counts.get("unclear.key", (0, 0))
+    if keyless < sends:
+        evidence.missing["policy"] = "nobody tells the cleanup_policy of a topic with keys"
     nameless = max(evidence.counts.get(f"send.{name}", (0, 0))[0] for name in ("topic", "id"))
     if compacts and (untold := evidence.reasons(["producers", "producers.whole"])):
         evidence.missing["compacted.whole"] = untold[0]
