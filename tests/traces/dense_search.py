@@ -6,7 +6,6 @@ Of each trace it takes away some of what can be: a field of a line, of a kind of
 or everywhere; a setting, a file, a line, an end. It prints each trace and removal that it finds.
 """
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -16,8 +15,8 @@ from time import process_time
 from attrs import frozen
 
 from tests.traces.dense import dense_trace
-from tests.traces.evidence import WHOLLY_ABSENT, Removal, Trace, bearing, settings_in
-from tests.traces.needs import Looked, looked, reading, tallies_of, turned
+from tests.traces.evidence import WHOLLY_ABSENT, Removal, Trace, at, bearing, settings_in
+from tests.traces.needs import change, looked, options, turned
 from traces.checks.catalogue import CHECKS
 from traces.problems import BadInput
 from traces.verdict import NOT_CHECKED, VIOLATED, Verdict
@@ -35,9 +34,7 @@ class Find:
     after: Verdict
 
     def __str__(self) -> str:
-        one, other = self.before, self.after
-        change = f"{one.verdict} ({one.count}) became {other.verdict} ({other.count})"
-        return f"{one.check} {change}: seed {self.seed} without {self.removal}"
+        return f"{change(self.before, self.after)}: seed {self.seed} without {self.removal}"
 
 
 @frozen
@@ -57,11 +54,10 @@ def searched(seed: int, some: int = SOME) -> Searched:
     ways = list(every_removal(trace))
     for removal in Random(seed).sample(ways, min(some, len(ways))):
         try:
-            run = reading(removal(trace))
+            reduced = looked(removal(trace))
         except BadInput:
             continue
         cases += 1
-        reduced = Looked(run, tallies_of(run))
         for one in before:
             other = reduced.verdict(CHECKS[one.check])
             if contradicts(other, one, removal):
@@ -73,7 +69,7 @@ def every_removal(trace: Trace) -> Iterator[Removal]:
     """All that can be taken away."""
     lines, meta = trace
     for field, having in bearing(lines).items():
-        several = [f"{line['process']} {line['seq']}" for line in having]
+        several = [at(line) for line in having]
         if field not in WHOLLY_ABSENT:
             several += ["all", *(line["op"] for line in having)]
             several += [line["process"] for line in having]
@@ -84,9 +80,9 @@ def every_removal(trace: Trace) -> Iterator[Removal]:
         yield Removal("file", process)
         yield Removal("end", process)
         for line in mine[:-1]:
-            yield Removal("line", f"{process} {line['seq']}")
+            yield Removal("line", at(line))
             if line["op"] != "scan":  # of two final readings that differ either may be right
-                yield Removal("tail", f"{process} {line['seq']}")
+                yield Removal("tail", at(line))
 
 
 def contradicts(after: Verdict, before: Verdict, removal: Removal) -> bool:
@@ -126,13 +122,8 @@ def search(random: Random, seconds: float) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300, help="CPU seconds to look for")
-    parser.add_argument("--seed", type=int, default=None)
-    given = parser.parse_args()
-    seed = Random().randrange(10**9) if given.seed is None else given.seed
-    print(f"seed {seed}", flush=True)
-    return int(search(Random(seed), given.seconds))
+    random, given = options(__doc__)
+    return int(search(random, given.seconds))
 
 
 if __name__ == "__main__":

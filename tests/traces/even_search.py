@@ -8,7 +8,6 @@ call, on one line, of one process or everywhere; a line, an end, a file, a setti
 first, and at lines that show what was found before others.
 """
 
-import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -16,12 +15,12 @@ from random import Random
 from time import process_time
 
 from tests.traces.damage import damage
-from tests.traces.evidence import WHOLLY_ABSENT, Removal, Trace, bearing, settings_in
+from tests.traces.evidence import WHOLLY_ABSENT, Removal, Trace, at, bearing, settings_in
 from tests.traces.fixture import Line, fixture
 from tests.traces.fuzz.native import trace as native
 from tests.traces.fuzz.operations import corrupt, run
 from tests.traces.mutations import MUTATIONS, NotHere
-from tests.traces.needs import STEPS, Looked, looked, reading, tallies_of, trace_of, turned
+from tests.traces.needs import STEPS, Looked, change, looked, options, trace_of, turned
 from traces.checks.catalogue import CHECKS
 from traces.problems import BadInput
 
@@ -54,14 +53,14 @@ def removals_by_class(
     shown = _shown(before, trace)
     for op, mine in _by_call([line for several in lines.values() for line in several]).items():
         for how, several in (("shown", shown[op] or mine), ("any", mine)):
-            yield ("line", op, how), Removal("line", _at(random.choice(several)))
+            yield ("line", op, how), Removal("line", at(random.choice(several)))
     for field, having in bearing(lines).items():
         if field not in WHOLLY_ABSENT:
             yield (field, "", "all"), Removal(field, "all")
         for op, mine in _by_call(having).items():
             among = [line for line in shown[op] if any(line is one for one in mine)] or mine
-            yield (field, op, "shown"), Removal(field, _at(random.choice(among)))
-            yield (field, op, "any"), Removal(field, _at(random.choice(mine)))
+            yield (field, op, "shown"), Removal(field, at(random.choice(among)))
+            yield (field, op, "any"), Removal(field, at(random.choice(mine)))
             if field not in WHOLLY_ABSENT:
                 yield (field, op, "call"), Removal(field, op)
                 yield (field, op, "process"), Removal(field, random.choice(mine)["process"])
@@ -73,10 +72,6 @@ def removals_by_class(
         yield ("end", client, ""), Removal("end", process)
 
 
-def _at(line: Line) -> str:
-    return f"{line['process']} {line['seq']}"
-
-
 def _by_call(lines: list[Line]) -> dict[str, list[Line]]:
     found = defaultdict[str, list[Line]](list)
     for line in lines:
@@ -86,7 +81,7 @@ def _by_call(lines: list[Line]) -> dict[str, list[Line]]:
 
 def _shown(before: Looked, trace: Trace) -> dict[str, list[Line]]:
     """Lines that show what was found, by call."""
-    at = {(x["process"], x["seq"]): x for mine in trace[0].values() for x in mine}
+    line = {(x["process"], x["seq"]): x for mine in trace[0].values() for x in mine}
     names = before.run.names.processes
     events = (
         (names.name(event["process"]), event["seq"])
@@ -94,7 +89,7 @@ def _shown(before: Looked, trace: Trace) -> dict[str, list[Line]]:
         for _, several in before.verdict(check).witnesses[:2]
         for event in several
     )
-    return _by_call([at[key] for key in events if key in at])
+    return _by_call([line[key] for key in events if key in line])
 
 
 def search(random: Random, seconds: float) -> None:
@@ -115,32 +110,22 @@ def search(random: Random, seconds: float) -> None:
         for kind, removal in ways[:OF_A_TRACE]:
             tried[name, kind] += 1
             try:
-                reduced = reading(removal(trace))
+                after = looked(removal(trace))
             except BadInput:
                 continue
-            after = Looked(reduced, tallies_of(reduced))
             for check in CHECKS.values():
                 one, other = before.verdict(check), after.verdict(check)
                 if turned(one, other):
                     wrong[check.id, kind] += 1
                     if wrong[check.id, kind] < 3:
-                        change = (
-                            f"{one.verdict} ({one.count}) became {other.verdict} ({other.count})"
-                        )
-                        print(
-                            f"{check.id} {change}: seed {seed} {name} without {removal}", flush=True
-                        )
+                        what = f"seed {seed} {name} without {removal}"
+                        print(f"{change(one, other)}: {what}", flush=True)
     print(f"{sum(tried.values())} judged, {len(tried)} pairs of a trace and a class, {wrong}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300, help="CPU seconds to look for")
-    parser.add_argument("--seed", type=int, default=None)
-    given = parser.parse_args()
-    seed = Random().randrange(10**9) if given.seed is None else given.seed
-    print(f"seed {seed}", flush=True)
-    search(Random(seed), given.seconds)
+    random, given = options(__doc__)
+    search(random, given.seconds)
 
 
 if __name__ == "__main__":

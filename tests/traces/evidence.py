@@ -77,19 +77,18 @@ class Removal:
         return lines, meta
 
 
+def at(line: Line) -> str:
+    """The line, as `where` of a removal has it."""
+    return f"{line['process']} {line['seq']}"
+
+
 def _where(words: str) -> Callable[[Line], bool]:
     """Which lines are meant."""
     kind, _, number = words.rpartition(" ")
     if kind == "half":
         random = Random(int(number))
         return lambda line: random.random() < 0.5
-    return lambda line: (
-        words
-        in (
-            *("all", line["op"], line["process"]),
-            f"{line['process']} {line['seq']}",
-        )
-    )
+    return lambda line: words in ("all", line["op"], line["process"], at(line))
 
 
 def _bearers(line: Line, field: str) -> list[Line]:
@@ -102,7 +101,7 @@ def removals(trace: Trace, random: Random) -> Iterator[Removal]:
     lines, meta = trace
     for field, having in bearing(lines).items():
         line = random.choice(having)
-        yield Removal(field, f"{line['process']} {line['seq']}")
+        yield Removal(field, at(line))
         if field not in WHOLLY_ABSENT:
             yield Removal(field, line["op"])
             yield Removal(field, "all")
@@ -119,7 +118,7 @@ def every(trace: Trace, random: Random) -> Iterator[Removal]:
             yield Removal(field, "all")
         for op in dict.fromkeys(line["op"] for line in having):
             line = random.choice([line for line in having if line["op"] == op])
-            yield Removal(field, f"{line['process']} {line['seq']}")
+            yield Removal(field, at(line))
             if field not in WHOLLY_ABSENT:
                 yield Removal(field, op)
                 yield Removal(field, line["process"])
@@ -133,7 +132,7 @@ def of_files(lines: Lines, meta: Any, random: Random) -> Iterator[Removal]:
     for process, mine in lines.items():
         yield Removal("file", process)
         yield Removal("end", process)
-        yield Removal("line", f"{process} {random.choice(mine)['seq']}")
+        yield Removal("line", at(random.choice(mine)))
 
 
 def bearing(lines: Lines) -> dict[str, list[Line]]:

@@ -6,8 +6,8 @@ its answer round. `python -m tests.traces.needs --seconds 300` looks for more on
 them to the file, and prints every verdict that is turned round although all needs are declared.
 """
 
-import argparse
 import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from tests.traces.evidence import Removal, Trace, bearing, every
+from tests.traces.evidence import Removal, Trace, at, bearing, every
 from tests.traces.fixture import fixture, write
 from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import local
@@ -114,6 +114,12 @@ def without(check: Check, need: str) -> Check:
     )
 
 
+def change(before: Verdict, after: Verdict) -> str:
+    """What became of a verdict, in words."""
+    one, other = (f"{said.verdict} ({said.count})" for said in (before, after))
+    return f"{before.check} {one} became {other}"
+
+
 def turned(before: Verdict, after: Verdict) -> bool:
     """Whether something else is said although less is known, or the same of more findings."""
     if after.verdict == NOT_CHECKED:
@@ -198,9 +204,9 @@ def at_witnesses(before: Looked, trace: Trace, left: set[Need]) -> Iterator[Remo
         for _, events in before.verdict(CHECKS[id]).witnesses[:2]:
             for process, seq in {(names.name(e["process"]), e["seq"]) for e in events}:
                 (line,) = (x for x in trace[0][process] if x["seq"] == seq)
-                yield Removal("line", f"{process} {seq}")
+                yield Removal("line", at(line))
                 for field in bearing({process: [line]}):
-                    for where in (f"{process} {seq}", line["op"], process):
+                    for where in (at(line), line["op"], process):
                         yield Removal(field, where)
 
 
@@ -211,15 +217,22 @@ def _may_show(run: Run, left: set[Need]) -> bool:
     return any(len(several) == 1 and (id, *several) in left for id, several in lacking.items())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(about: str | None, *switches: tuple[str, str]) -> tuple[Random, Namespace]:
+    """The random numbers and the options of a search; it prints its seed."""
+    parser = ArgumentParser(description=about)
     parser.add_argument("--seconds", type=float, default=300, help="CPU seconds to look for")
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--all", action="store_true", help="judge every trace, not likely ones")
+    for name, words in switches:
+        parser.add_argument(name, action="store_true", help=words)
     given = parser.parse_args()
     seed = Random().randrange(10**9) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
-    write_down(search(Random(seed), given.seconds, given.all))
+    return Random(seed), given
+
+
+def main() -> None:
+    random, given = options(__doc__, ("--all", "judge every trace, not likely ones"))
+    write_down(search(random, given.seconds, given.all))
 
 
 if __name__ == "__main__":
