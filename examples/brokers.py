@@ -5,12 +5,16 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 from attrs import define, field
+from confluent_kafka import KafkaException
 
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
@@ -101,7 +105,10 @@ class Node:
             self._java("kafka.tools.StorageTool", *arguments), capture_output=True, text=True
         )
         if done.returncode != 0:
-            raise RuntimeError(f"cannot format the log directory: {done.stdout}{done.stderr}")
+            said = [
+                line for line in done.stderr.splitlines() if "rror: " in line or "xception" in line
+            ]
+            raise RuntimeError(f"cannot format the log directory: {' '.join(said[:1])}")
 
     def start(self) -> None:
         with self.output.open("ab") as output:
@@ -189,6 +196,18 @@ def elect_preferred_leader(broker: Node, topic: str) -> None:
     (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + 4 + 2 + len(named) + 4 + 4)
     if error:
         raise NotInTimeError(f"the preferred leader was not elected: error code {error}")
+
+
+@contextmanager
+def playing() -> Generator[None]:
+    """Exit with 2 when a scenario cannot be played to its end: 1 is what Kafka did."""
+    try:
+        yield
+    except Exception as unplayed:
+        if not isinstance(unplayed, RuntimeError | KafkaException | subprocess.CalledProcessError):
+            traceback.print_exc()
+        click.echo(f"the scenario could not be played: {unplayed}", err=True)
+        sys.exit(2)
 
 
 def until(what: str, seconds: float, condition: Callable[[], bool]) -> None:

@@ -20,9 +20,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from examples.brokers import Node, NotInTimeError, until
+from examples.brokers import Node, playing, until
 from examples.kafka_jars import class_path, classes_option, jars_option
-from tests.kafka.judge import NoMavenError
 from traces.record import recorded
 
 
@@ -180,14 +179,12 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
                 refuse(f"{brokers} exists: name a new folder for the brokers")
             home = brokers or Path(stack.enter_context(tempfile.TemporaryDirectory()))
             run.mkdir(parents=True, exist_ok=True)
-            try:
+            with playing():
                 where = home.resolve(), class_path(jars, classes)
                 scenario = start(*where, run, stack, **more)
                 values = scenario.play()
                 (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
                 scan(run, scenario.bootstrap)
-            except (NoMavenError, NotInTimeError) as unplayed:
-                refuse(str(unplayed))
         click.echo(f"recorded in {run}; judge it: highwater check {run}")
         if b"B" not in values:
             click.echo("B was acknowledged with acks=all and min.insync.replicas=2, and is lost.")

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from examples.brokers import NotInTimeError
-from tests.kafka.judge import Broker, Judge, NoMavenError
+from examples.brokers import NotInTimeError, playing
+from tests.kafka.judge import Broker, Judge
 
 TOPIC = GROUP = "classic-left-alone"
 EVERYTHING = {0, 1}
@@ -82,20 +82,16 @@ def play(where: str, patience_s: float) -> bool:
 @click.option("--bootstrap", help="Play it on these brokers, which have the policy already.")
 @click.option("--patience", type=float, default=30, show_default=True, help="Seconds to wait.")
 def main(policy: str, bootstrap: str | None, patience: float) -> None:
-    try:
-        with ExitStack() as running:
-            if bootstrap is None:
-                folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
-                judge = Judge.start()
-                running.callback(judge.stop)
-                broker = Broker(folder, {"group.consumer.migration.policy": policy})
-                broker.format(judge)
-                running.enter_context(broker.running())
-                bootstrap = broker.address
-            left = play(bootstrap, patience)
-    except (NoMavenError, NotInTimeError, KafkaException, RuntimeError) as why:
-        click.echo(f"not played: {why}", err=True)
-        sys.exit(2)
+    with playing(), ExitStack() as running:
+        if bootstrap is None:
+            folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
+            judge = Judge.start()
+            running.callback(judge.stop)
+            broker = Broker(folder, {"group.consumer.migration.policy": policy})
+            broker.format(judge)
+            running.enter_context(broker.running())
+            bootstrap = broker.address
+        left = play(bootstrap, patience)
     click.echo("a partition has no owner" if left else "every partition has an owner")
     sys.exit(int(left))
 

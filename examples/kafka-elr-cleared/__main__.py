@@ -19,9 +19,8 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from examples.brokers import Node, NotInTimeError, cluster, until
+from examples.brokers import Node, cluster, playing, until
 from examples.kafka_jars import class_path, jars_option
-from tests.kafka.judge import NoMavenError
 
 TOPIC = "elr-cleared"
 #: Broker 3 has no replica: it stays up, and answers.
@@ -79,14 +78,10 @@ def set_min_isr(admin: Any, value: str) -> None:
 @click.option("--patience", default=30.0, show_default=True, help="Seconds to wait for a leader.")
 @jars_option
 def main(keep_config: bool, patience: float, jars: Path | None) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            classpath = class_path(jars)
-            with cluster(Path(folder) / "cluster", classpath) as brokers:
-                leader = play(brokers, not keep_config, patience)
-        except (NoMavenError, NotInTimeError) as unplayed:
-            click.echo(str(unplayed), err=True)
-            sys.exit(2)
+    with tempfile.TemporaryDirectory() as folder, playing():
+        classpath = class_path(jars)
+        with cluster(Path(folder) / "cluster", classpath) as brokers:
+            leader = play(brokers, not keep_config, patience)
     if leader < 0:
         click.echo("All replicas are up and complete, and nobody is elected.")
         sys.exit(1)

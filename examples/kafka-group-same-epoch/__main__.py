@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from examples.brokers import NotInTimeError, cluster, until
+from examples.brokers import NotInTimeError, cluster, playing, until
 from examples.kafka_jars import class_path, jars_option
 from examples.scenario import refuse, scan
 from refimpl.machines.consumer_group import UNREVOKED
@@ -32,7 +32,6 @@ from refimpl.storage.coordinator_records import (
     partition_for,
     read_record,
 )
-from tests.kafka.judge import NoMavenError
 from traces.record import recorded
 
 GROUP, INPUT, OUTPUT = "billing", "orders", "invoices"
@@ -290,15 +289,13 @@ def main(run: Path, jars: Path | None) -> None:
             refuse(f"{run} is not empty: name a new folder for the recording")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         run.mkdir(parents=True, exist_ok=True)
-        try:
+        with playing():
             classpath = class_path(jars)
             nodes = stack.enter_context(cluster(folder / "cluster", classpath))
             scenario = Scenario(",".join(node.address for node in nodes.values()), run)
             refused = scenario.play()
             invoices = scenario.read_output()
             scan(run, scenario.bootstrap)
-        except (NoMavenError, NotInTimeError) as unplayed:
-            refuse(str(unplayed))
     twice = sorted(invoice for invoice, times in invoices.items() if times > 1)
     click.echo(f"recorded in {run}; judge it: highwater check {run}")
     if twice:

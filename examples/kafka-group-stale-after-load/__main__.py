@@ -27,11 +27,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from examples.brokers import CONTROLLER, Node, NotInTimeError, laid_out, started, until
+from examples.brokers import CONTROLLER, Node, NotInTimeError, laid_out, playing, started, until
 from examples.kafka_jars import class_path, classes_option, jars_option
 from examples.scenario import refuse, scan
 from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
-from tests.kafka.judge import NoMavenError
 from traces.record import recorded
 
 TOPIC, ORDERS, HALF = "orders", 20, 10
@@ -322,15 +321,13 @@ def main(run: Path, jars: Path | None, classes: Path | None) -> None:
             refuse(f"{run} is not empty: name a new folder for the recording")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         run.mkdir(parents=True, exist_ok=True)
-        try:
+        with playing():
             classpath = class_path(jars, classes)
             brokers, gates = start(folder, classpath, stack)
             with ExitStack() as clients:
                 scenario = Scenario(brokers, gates, run, clients)
                 offset = scenario.play()
             scan(run, scenario.bootstrap)
-        except (NoMavenError, NotInTimeError) as unplayed:
-            refuse(str(unplayed))
     click.echo(f"recorded in {run}; judge it: highwater check {run}")
     if offset != ORDERS:
         click.echo(f"Offset {ORDERS} was acknowledged, and {offset} is what a new reader is told.")

@@ -18,12 +18,10 @@ import click
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from examples.brokers import Node, NotInTimeError, cluster, until
+from examples.brokers import Node, NotInTimeError, cluster, playing, until
 from examples.kafka_jars import class_path, classes_option, jars_option
-from tests.kafka.judge import NoMavenError
 
 TOPIC = "reassignment-stuck"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -91,14 +89,10 @@ def play(brokers: Mapping[int, Node], cancel: bool, patience_s: float) -> bool:
 @jars_option
 @classes_option
 def main(cancel: bool, patience: float, jars: Path | None, classes: Path | None) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            classpath = class_path(jars, classes)
-            with cluster(Path(folder) / "cluster", classpath) as brokers:
-                ended = play(brokers, cancel, patience)
-        except (NoMavenError, NotInTimeError, KafkaError) as unplayed:
-            click.echo(str(unplayed), err=True)
-            sys.exit(2)
+    with tempfile.TemporaryDirectory() as folder, playing():
+        classpath = class_path(jars, classes)
+        with cluster(Path(folder) / "cluster", classpath) as brokers:
+            ended = play(brokers, cancel, patience)
     if not ended:
         click.echo("All brokers are up, and the move never ends.")
         sys.exit(1)
