@@ -15,7 +15,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from properties.mutants.spec_mutants import SpecMutant, spec_mutants, stands_on
-from properties.mutants.spec_trials import TOO_LARGE, Noticed, Trials, judged
+from properties.mutants.spec_trials import (
+    TOO_LARGE,
+    TOO_LARGE_ALONE,
+    Noticed,
+    Trials,
+    judged,
+)
 from properties.tla import InputError, SpecTree, tools
 from properties.tla.errors import Unusable
 from properties.tla.specs import CHECKOUT
@@ -29,6 +35,7 @@ PAGE = CHECKOUT / "docs" / "spec-mutants.md"
 MODULES = (
     *("AbsLog", "DurableIsr", "AlterPartition", "Replication"),
     *("Unclean", "Acks", "Registration", "Reassignment"),
+    *("AlterPartitionDecisions", "Truncation", "OpenTruncation", "Controller"),
     *("ConsumerCommit", "GroupOffsets"),
 )
 
@@ -235,7 +242,8 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
         "notices. Bounds are no rules, and are left as they are, with the variables that only "
         "count for them; so are comparisons of a constant, which choose among rules, and those "
         "within `LET` and `IF` that stand on lines of their own. Where an expression has no value "
-        f"TLC says so, and the row fails. Rows of more than {TOO_LARGE:,} states are not asked."
+        f"TLC says so, and the row fails. Rows of more than {TOO_LARGE:,} states are not asked, "
+        f"nor those of more than {TOO_LARGE_ALONE:,} that promise something of whole behaviours."
     )
     yield ""
     yield f"| module | {' | '.join(_COLUMNS)} |"

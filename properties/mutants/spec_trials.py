@@ -42,6 +42,8 @@ BEGIN_S, LIMIT_S = 120.0, 240.0
 MOST_STATES = 30_000
 #: Rows with more states than this are asked last, and with more than that not at all.
 LARGE, TOO_LARGE = 20_000, 30_000
+#: Likewise those that promise something of whole behaviours, where TLC is asked of each by itself.
+TOO_LARGE_ALONE = 10_000
 #: The states to go through from which it pays to compile better.
 LONG = 200_000
 #: Changes with what is asked of a row: answers of before count no longer.
@@ -123,7 +125,8 @@ class _Asking:
             return
         outcome = _kept(_Run(row, left, self.table, self.tree), alone)
         self.cpu_s += outcome.cpu_s
-        if outcome.temporal and row.kind is Kind.OK and row not in self.lasting:
+        lasting = outcome.temporal and row.kind is Kind.OK and row not in self.lasting
+        if lasting and (row.distinct or 0) <= TOO_LARGE_ALONE:
             self.lasting.append(row)
         if only is not None:
             outcome = evolve(outcome, late=[])  # they are asked again

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -179,6 +180,27 @@ def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
     assert set(trials.unasked) == {one.name for one in spec_mutants("Toy", toy)} - {*trials.found}
     told = "\n".join(spec_command.page([spec_command.Judged(trials, {})]))
     assert "| nothing (not asked to the end: `ok`): not explained |" in told
+
+
+def test_of_whole_behaviours_only_small_rows_are_asked(
+    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+    same = "".join(f"{number}\tkept\t\tsame\t4\n" for number in range(7))
+    explored = Finished((), 0, f"temporal\n{same}", "", cpu_s=0.0, wall_s=0.0, timed_out=False)
+    broken = SimpleNamespace(status=Status.VIOLATED, violated="Reaches", cpu_s=0.0)
+
+    def finished(asking: object) -> Finished:
+        return explored
+
+    def check(*told: object) -> SimpleNamespace:
+        return broken
+
+    monkeypatch.setattr(spec_trials, "_explored", finished)
+    monkeypatch.setattr(Tlc, "check", check)
+    assert {str(one) for one in judged("Toy", toy).found.values()} == {"ok: Reaches"}
+    monkeypatch.setattr(spec_trials, "TOO_LARGE_ALONE", 3)
+    assert judged("Toy", toy).found == {}
 
 
 def test_tlc_says_the_same_of_each_mutant_by_itself(

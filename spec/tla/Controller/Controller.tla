@@ -262,6 +262,24 @@ VacancyIsNoticed ==
         \A b \in Brokers :
             Connected(b) => watch[b] \in {"unread", "fired"} \/ role[b] # "follower"
 
+(* A candidate that has heard nothing new may win.                          *)
+CandidateMayWin ==
+    \A b \in Brokers :
+        (role[b] = "candidate" /\ watch[b] = "armed") => node = Nobody /\ fence[b] = controllerEpoch
+
+(* Whoever was elected has the node as long as its session.                 *)
+NodeLasts ==
+    \A w \in won :
+        <<w.broker, w.session>> \in live => node = [broker |-> w.broker, session |-> w.session]
+
+(* Who is controller counts on an epoch, it alone on what it has read, and  *)
+(* who does not want to be on nothing.                                      *)
+OnlyControllersCount ==
+    \A b \in Brokers :
+        /\ role[b] = "controller" => fence[b] > 0
+        /\ role[b] # "controller" => read[b] = Unread
+        /\ role[b] = "follower" => fence[b] = 0
+
 (* What a controller believes to be in force, brokers have been told.       *)
 NothingUntold ==
     \A b \in Brokers :
@@ -294,5 +312,8 @@ NeverTwo ==
 NeverBeaten == \A b \in Brokers : ~(role[b] = "candidate" /\ controllerEpoch # fence[b])
 NeverOverwrites ==
     \A b \in Brokers : ~(read[b] # Unread /\ read[b] # state.epoch /\ fence[b] = controllerEpoch)
+NeverOutlives == \A b \in Brokers : role[b] = "controller" /\ Connected(b) => node = Mine(b)
+NeverWatches == \A b \in Brokers : watch[b] # "armed"
+NeverHearsTwice == [][heard'.by # heard.by]_heard
 NeverOwnOfBefore == \A b \in Brokers : ~(Connected(b) /\ node.broker = b /\ node # Mine(b))
 =============================================================================

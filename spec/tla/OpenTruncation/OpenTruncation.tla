@@ -68,4 +68,10 @@ IsrIsAwaited == Interface!IsrIsAwaited
 (* Probes *)
 NeverAwaitsMore == \A l \in Replicas : Leads(l) => isr[l] = leaderAndIsr[epoch[l]].isr
 NeverDecidedAlone == \A l \in Replicas : Leads(l) /\ epoch[l] = Current => Decided.isr = isr[l]
+NeverComesBack == [][Current' # Current \/ Decided'.isr \subseteq Decided.isr]_leaderAndIsr
+(* Whom a leader awaits again has more than it must have. *)
+NeverAtHighWatermark ==
+    [][\A l \in Replicas :
+           \/ isr'[l] \subseteq isr[l] \/ epoch' # epoch
+           \/ \E f \in isr'[l] \ isr[l] : ends[l][f] > Min({highWatermark[l], EpochStart(l)})]_isr
 =============================================================================

@@ -439,6 +439,14 @@ EpochsAscend ==
 (* Whatever somebody may have read is on every replica that may lead next.  *)
 CommittedInIsr == \A r \in Decided.isr : IsPrefix(committed, log[r])
 
+(* Who leads and stays in the ISR leads on, whoever else leaves or joins.   *)
+LeaderStays ==
+    [][Decided'.isr # Decided.isr /\ Decided.leader \in Decided'.isr
+           => Decided'.leader = Decided.leader]_leaderAndIsr
+
+(* Nobody counts what was said about another one.                           *)
+OnlyFollowersAreHeard == \A l \in Replicas : ends[l][l] = Nothing
+
 (* To its users the partition is one log; who reads at a replica sees what  *)
 (* is below its high watermark.                                             *)
 Abs == INSTANCE AbsLog WITH
@@ -462,6 +470,18 @@ NeverStaleLeader == \A l \in Replicas : Leads(l) => epoch[l] = Current
 NeverCommitsInNewEpoch ==
     \A r \in Replicas : highWatermark[r] > 0 => log[r][highWatermark[r]] = 1
 NeverCountsLateFetch == \A m \in late : m.end = 0
+NeverHearsLate == [][late' = late \/ ~(late' \subseteq late) \/ ends' = ends]_late
+NeverHearsHighWatermark == [][\A r \in Replicas : highWatermark'[r] = highWatermark[r] \/ Leads(r) \/ log'[r] # log[r]]_highWatermark
+NeverFromBefore == \A m \in late : m.incarnation = incarnation[m.from]
+NeverOffline == Decided.leader # None
+NeverShrinks ==
+    [][\A l \in Replicas : isr'[l] = {} \/ isr[l] \subseteq isr'[l] \/ leaderAndIsr' = leaderAndIsr]_isr
+NeverHearsOfIsr ==
+    [][\A l \in Replicas : isr'[l] \in {{}, isr[l]} \/ leaderAndIsr' # leaderAndIsr \/ epoch' # epoch]_isr
+(* Who restarted joins with what is committed, before it has all that the leader has. *)
+NeverRejoins ==
+    [][\A f \in Decided'.isr \ Decided.isr :
+           incarnation[f] = 0 \/ Current' # Current \/ LogEnd(f) = LogEnd(Decided.leader)]_leaderAndIsr
 NeverLateCut ==
     \A a \in answers : a.diverging # <<>> /\ a.epoch = epoch[a.to] => LogEnd(a.to) < a.start
 =============================================================================
