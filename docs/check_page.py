@@ -1,6 +1,6 @@
 """The page of all checks: what each asks, what it needs, when a finding is allowed, and a witness.
 
-A witness is that of the injected fault which `tests/traces/mutations` holds for the check, found by
+A witness is that of the small trace which `traces/generate/small` makes for the check, found by
 the check itself when the page is built.
 """
 
@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.evidence import FIELDS, SPOKEN
 from traces.report import Judged, event, event_line
 from traces.sentences import found as counted
@@ -137,8 +137,8 @@ def _fields(names: tuple[str, ...]) -> str:
 def _witnesses() -> Iterator[tuple[str, list[str]]]:
     """For each check a witness, of the first injected fault that it finds."""
     found: set[str] = set()
-    for name, mutation in MUTATIONS.items():
-        wanted = (mutation.must | mutation.allowed | mutation.may) - found
+    for name, anomaly in IN_CALLS.items():
+        wanted = (anomaly.must | anomaly.allowed | anomaly.may) - found
         for verdict, one in _judged(name) if wanted else ():
             if verdict.check in wanted and verdict.witnesses and verdict.verdict != NOT_CHECKED:
                 found.add(verdict.check)
@@ -148,7 +148,7 @@ def _witnesses() -> Iterator[tuple[str, list[str]]]:
 def _judged(name: str) -> Iterator[tuple[Verdict, Judged]]:
     for seed in range(100):
         try:
-            lines, meta = injected(fixture(seed, steps=6), MUTATIONS[name])
+            lines, meta = injected(fixture(seed, steps=6), IN_CALLS[name])
         except NotHere:
             continue
         with TemporaryDirectory() as folder:

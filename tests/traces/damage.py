@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from tests.traces.fixture import Line
-from tests.traces.mutations import Lines
+from traces.generate.small import Lines
 
 Harm = Callable[[Random, list[Line], Line], None]
 _STEPS = (-500, -100, -20, -5, 5, 20, 100, 500)

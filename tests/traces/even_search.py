@@ -19,13 +19,13 @@ from tests.traces.evidence import WHOLLY_ABSENT, Removal, Trace, at, bearing, se
 from tests.traces.fixture import Line, fixture
 from tests.traces.fuzz.native import trace as native
 from tests.traces.fuzz.operations import corrupt, run
-from tests.traces.mutations import MUTATIONS, NotHere
 from tests.traces.needs import STEPS, Looked, change, looked, options, trace_of, turned
 from traces.checks.catalogue import CHECKS
+from traces.generate.small import IN_CALLS, NotHere
 from traces.problems import BadInput
 
 DAMAGED, RANDOM = "damaged", "random run"
-BASES = (None, *MUTATIONS, DAMAGED, RANDOM, DAMAGED, RANDOM)
+BASES = (None, *IN_CALLS, DAMAGED, RANDOM, DAMAGED, RANDOM)
 OF_A_TRACE = 40  # removals, before another trace is made
 Class = tuple[str, str, str]
 

@@ -20,10 +20,10 @@ from attrs import evolve, frozen
 
 from tests.traces.evidence import Removal, Trace, at, bearing, every
 from tests.traces.fixture import fixture, write
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import local
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.run import Run, read_trace
 from traces.jepsen import add_cycles
 from traces.problems import BadInput
@@ -78,7 +78,7 @@ def _needs(check: Check) -> tuple[str, ...]:
 def trace_of(seed: int, anomaly: str | None) -> Trace:
     """Raises `NotHere` where the seed has no room for the anomaly."""
     w = fixture(seed, steps=STEPS)
-    return injected(w, MUTATIONS[anomaly]) if anomaly else (w.lines, w.meta)
+    return injected(w, IN_CALLS[anomaly]) if anomaly else (w.lines, w.meta)
 
 
 def looked(trace: Trace) -> Looked:
@@ -169,7 +169,7 @@ def search(random: Random, seconds: float, every_trace: bool) -> dict[Shown, lis
     """Look for needs that are not shown yet; what is wrong is printed."""
     shown = {one: needs for one, needs in kept().items() if set(needs) <= declared()}
     left = declared() - {need for needs in shown.values() for need in needs}
-    until, judged, names = process_time() + seconds, 0, [None, *MUTATIONS]
+    until, judged, names = process_time() + seconds, 0, [None, *IN_CALLS]
     while process_time() < until:
         seed, anomaly = random.randrange(10**6), random.choice(names)
         try:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import traces
 from tests.traces.fixture import fixture, write
-from tests.traces.mutations import MUTATIONS, injected
+from traces.generate.small import IN_CALLS, injected
 from traces.ingest.ingesting import ingest
 from traces.problems import BadInput
 from traces.spark import read_ops
@@ -43,7 +43,7 @@ def test_a_recorder_opens_no_door() -> None:
 
 
 def with_anomaly(folder: Path) -> Path:
-    return write(folder, *injected(fixture(3), MUTATIONS["lose"]))
+    return write(folder, *injected(fixture(3), IN_CALLS["lost"]))
 
 
 def test_a_run_is_judged_as_often_as_one_likes(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.traces.fixture import fixture
-from tests.traces.mutations import MUTATIONS
 from tests.traces.test_precheck import damaged, table_and_contexts, with_anomaly
 from tests.traces.test_recordings import KEPT
 from traces import blocks, cutting, kernel, local, packed_batches
@@ -21,6 +20,7 @@ from traces.arrow import pa, pq
 from traces.context import same
 from traces.cutting import Limits
 from traces.generate.schedule import plan_of
+from traces.generate.small import IN_CALLS
 from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
 from traces.schema import COLUMNS, NONE, OPS, Op, Outcome, Txn
@@ -73,7 +73,7 @@ def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
     agree(*table_and_contexts(w.lines, w.meta), SMALL)
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
 @settings(max_examples=2)
 def test_every_anomaly_in_it(name: str, seed: int) -> None:

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from tests.traces.fixture import fixture, write
-from tests.traces.mutations import MUTATIONS, injected
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
+from traces.generate.small import IN_CALLS, injected
 
 DATA = Path(__file__).parent / "data"
 HISTORIES = DATA / "histories"
@@ -86,7 +86,7 @@ def test_histories_get_their_anomalies_from_the_command_line(
 
 def test_a_violation_ends_with_one_and_shows_its_witness(tmp_path: Path) -> None:
     w = fixture(2)
-    lines, meta = injected(w, MUTATIONS["lose"])
+    lines, meta = injected(w, IN_CALLS["lost"])
     result = run(write(tmp_path / "lossy", lines, meta))
     assert result.exit_code == 1
     assert "L4" in result.output
@@ -109,7 +109,7 @@ def test_what_is_not_checked_is_summed_up_by_its_reason(tmp_path: Path) -> None:
 
 
 def test_the_first_thing_said_is_what_happened_and_how_often(tmp_path: Path) -> None:
-    lines, meta = injected(fixture(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), IN_CALLS["lost"])
     result = run(write(tmp_path / "lossy", lines, meta))
     first, second = result.output.splitlines()[2:4]
     assert first.startswith("1 acknowledged record was passed over by readers and given to nobody")

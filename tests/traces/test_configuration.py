@@ -8,7 +8,7 @@ import pytest
 
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines
-from tests.traces.mutations import MUTATIONS, injected
+from traces.generate.small import IN_CALLS, injected
 from traces.verdict import Verdict
 
 Setting = tuple[str, Any]
@@ -18,7 +18,7 @@ def verdict(
     folder: Path, mutation: str, id: str, *settings: Setting, strict: bool = False
 ) -> Verdict:
     """What check `id` says of an anomaly under these settings (None takes one away)."""
-    lines, meta = injected(fixture(7), MUTATIONS[mutation])
+    lines, meta = injected(fixture(7), IN_CALLS[mutation])
     for path, value in settings:
         kind, name = path.split(".")
         for one in meta[kind].values():
@@ -28,36 +28,36 @@ def verdict(
 
 
 CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
-    ("lose", "L4", (), "violated", "producers.acks is not all"),
-    ("lose", "L4", (("producers.acks", "1"),), "allowed", "acks = 1"),
-    ("lose", "L4", (("producers.acks", "0"),), "allowed", "acks = 0"),
-    ("lose", "L4", (("producers.acks", "-1"),), "violated", "acks"),
-    ("lose", "L4", (("producers.acks", None),), "not checked", "meta.json does not tell"),
+    ("lost", "L4", (), "violated", "producers.acks is not all"),
+    ("lost", "L4", (("producers.acks", "1"),), "allowed", "acks = 1"),
+    ("lost", "L4", (("producers.acks", "0"),), "allowed", "acks = 0"),
+    ("lost", "L4", (("producers.acks", "-1"),), "violated", "acks"),
+    ("lost", "L4", (("producers.acks", None),), "not checked", "meta.json does not tell"),
     (
-        "lose",
+        "lost",
         "L4",
         (("topics.unclean_leader_election", True),),
         "allowed",
         "topics.t.unclean_leader_election = true",
     ),
     (
-        "lose",
+        "lost",
         "L4",
         (("topics.min_insync_replicas", 1),),
         "allowed",
         "topics.t.min_insync_replicas = 1",
     ),
-    ("lose", "L4", (("topics.min_insync_replicas", None),), "not checked", "does not tell"),
+    ("lost", "L4", (("topics.min_insync_replicas", None),), "not checked", "does not tell"),
     # A machine that dies may come back as the last in sync, without its page cache (KIP-966).
     (
-        "lose",
+        "lost",
         "L4",
         (("topics.flush_loses", True),),
         "allowed",
         "topics.t.flush_loses = true, without eligible_leader_replicas",
     ),
     (
-        "lose",
+        "lost",
         "L4",
         (("topics.flush_loses", True), ("topics.eligible_leader_replicas", True)),
         "violated",
@@ -65,75 +65,75 @@ CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
     ),
     # What makes the loss legal is known, whatever else is not.
     (
-        "lose",
+        "lost",
         "L4",
         (("producers.acks", "1"), ("topics.unclean_leader_election", None)),
         "allowed",
         "acks = 1",
     ),
-    ("store_twice", "L2", (), "violated", "idempotence"),
-    ("store_twice", "L2", (("producers.idempotence", False),), "allowed", "idempotence = false"),
-    ("store_twice", "L2", (("producers.idempotence", None),), "not checked", "does not tell"),
-    ("swap_offsets", "P1", (), "violated", "max_in_flight"),
-    ("swap_offsets", "P1", (("producers.idempotence", False),), "allowed", "max_in_flight = 5"),
+    ("duplicate", "L2", (), "violated", "idempotence"),
+    ("duplicate", "L2", (("producers.idempotence", False),), "allowed", "idempotence = false"),
+    ("duplicate", "L2", (("producers.idempotence", None),), "not checked", "does not tell"),
+    ("reordered", "P1", (), "violated", "max_in_flight"),
+    ("reordered", "P1", (("producers.idempotence", False),), "allowed", "max_in_flight = 5"),
     (
-        "swap_offsets",
+        "reordered",
         "P1",
         (("producers.idempotence", False), ("producers.max_in_flight", 1)),
         "violated",
         "max_in_flight",
     ),
     (
-        "swap_offsets",
+        "reordered",
         "P1",
         (("producers.idempotence", False), ("producers.retries", 0)),
         "violated",
         "max_in_flight",
     ),
     (
-        "swap_offsets",
+        "reordered",
         "P1",
         (("producers.idempotence", False), ("producers.max_in_flight", None)),
         "not checked",
         "does not tell",
     ),
-    ("commit_back", "G5", (), "violated", "truncated"),
+    ("committed_back", "G5", (), "violated", "truncated"),
     (
-        "commit_back",
+        "committed_back",
         "G5",
         (("topics.unclean_leader_election", True),),
         "allowed",
         "unclean_leader_election = true",
     ),
-    ("forget_to_process", "G8", (), "violated", "commit_order"),
+    ("unprocessed", "G8", (), "violated", "commit_order"),
     (
-        "forget_to_process",
+        "unprocessed",
         "G8",
         (("consumers.commit_order", "commit_then_process"),),
         "allowed",
         "commit_order = commit_then_process",
     ),
-    ("forget_to_process", "G8", (("consumers.auto_commit", True),), "allowed", "group g"),
-    ("forget_to_process", "G8", (("consumers.commit_order", None),), "not checked", "tell"),
+    ("unprocessed", "G8", (("consumers.auto_commit", True),), "allowed", "group g"),
+    ("unprocessed", "G8", (("consumers.commit_order", None),), "not checked", "tell"),
     # What nobody was given cannot be excused by the order of commit and processing.
     (
-        "skip",
+        "skipped",
         "G8",
         (("consumers.commit_order", "commit_then_process"),),
         "violated",
         "commit_order",
     ),
-    ("deliver_again", "G9", (), "violated", "commit_then_process"),
+    ("given_again", "G9", (), "violated", "commit_then_process"),
     (
-        "deliver_again",
+        "given_again",
         "G9",
         (("consumers.commit_order", "process_then_commit"),),
         "allowed",
         "commit_order = process_then_commit",
     ),
     ("phantom", "L5", (("topics.unclean_leader_election", True),), "violated", "never allowed"),
-    ("deny", "L6", (("producers.acks", "1"),), "violated", "never allowed"),
-    ("show_aborted", "T4", (("topics.min_insync_replicas", 1),), "violated", "never allowed"),
+    ("denied", "L6", (("producers.acks", "1"),), "violated", "never allowed"),
+    ("aborted_read", "T4", (("topics.min_insync_replicas", 1),), "violated", "never allowed"),
 ]
 
 
@@ -166,7 +166,7 @@ def test_strict_asks_for_no_excuse(
 def test_a_loss_that_nothing_permits_is_not_hidden_by_one_that_acks_permit(tmp_path: Path) -> None:
     """Two producers, two promises: each loss is weighed by its own."""
     w = fixture(7)
-    lines, meta = injected(w, MUTATIONS["lose"])
+    lines, meta = injected(w, IN_CALLS["lost"])
     sent = [x for p in ("p0#0", "p1#0") for x in lines[p] if x["op"] == "send"]
     kept = {r["id"] for x in lines["scan-read_committed#0"] for r in x.get("records", ())}
     first = next(x["process"] for x in sent if x["records"][0]["id"] not in kept)

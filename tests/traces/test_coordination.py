@@ -9,9 +9,9 @@ import pytest
 
 from tests.traces.fixture import Fixture, fixture, meta, name, write
 from tests.traces.judging import judged, judged_lines
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import local
 from traces.checks.catalogue import CHECKS
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.run import read_trace
 from traces.kernel import columns_of
 from traces.verdict import Verdict
@@ -181,7 +181,7 @@ def test_a_committed_offset_is_a_register(case: str, tmp_path: Path) -> None:
 def test_who_reads_uncommitted_records_does_not_wait_for_offsets(
     isolation: str | None, expected: str, tmp_path: Path
 ) -> None:
-    lines, settings = injected(fixture(3, 15), MUTATIONS["forget_what_was_committed"])
+    lines, settings = injected(fixture(3, 15), IN_CALLS["answered_without_what_was_committed"])
     if isolation is None:
         del settings["consumers"]["y0"]["isolation"]
     else:
@@ -323,7 +323,7 @@ def test_a_share_group_lends_counts_and_disposes(case: str, tmp_path: Path) -> N
 
 
 def test_a_share_group_that_reads_everything_may_be_given_what_was_aborted(tmp_path: Path) -> None:
-    lines, settings = injected(fixture(3, 15), MUTATIONS["share_what_was_aborted"])
+    lines, settings = injected(fixture(3, 15), IN_CALLS["share_what_was_aborted"])
     group = settings["share_groups"]["sharing"]
     group["isolation"] = "read_uncommitted"
     one = judged_lines(tmp_path / "all", lines, settings)
@@ -553,10 +553,10 @@ def test_a_group_at_rest_leaves_no_partition_out(case: str, tmp_path: Path) -> N
 
 
 INFORMATION = {
-    "stored_by_both_sessions": "P5",
-    "hold_readers_back": "T11",
-    "forget_a_partition": "G3",
-    "never_acknowledged": "S4",
+    "stored_by_two": "P5",
+    "still_open": "T11",
+    "without_an_owner": "G3",
+    "left_over": "S4",
 }
 
 
@@ -564,7 +564,7 @@ INFORMATION = {
 def test_what_is_no_promise_of_safety_is_no_violation_however_strictly(
     name: str, tmp_path: Path
 ) -> None:
-    lines, settings = injected(fixture(3, 15), MUTATIONS[name])
+    lines, settings = injected(fixture(3, 15), IN_CALLS[name])
     one = judged_lines(tmp_path, lines, settings, strict=True)
     found = {v.check: v for v in one.verdicts}[INFORMATION[name]]
     assert (found.verdict, found.count > 0) == ("allowed", True)
@@ -573,16 +573,16 @@ def test_what_is_no_promise_of_safety_is_no_violation_however_strictly(
 @pytest.mark.parametrize(
     ("name", "kind", "setting"),
     [
-        ("hold_readers_back", "producers", "transaction_timeout_ms"),
-        ("forget_a_partition", "consumers", "session_timeout_ms"),
-        ("forget_a_partition", "topics", "partitions"),
-        ("never_acknowledged", "share_groups", "delivery_limit"),
+        ("still_open", "producers", "transaction_timeout_ms"),
+        ("without_an_owner", "consumers", "session_timeout_ms"),
+        ("without_an_owner", "topics", "partitions"),
+        ("left_over", "share_groups", "delivery_limit"),
     ],
 )
 def test_progress_is_judged_by_time_outs_that_are_told(
     name: str, kind: str, setting: str, tmp_path: Path
 ) -> None:
-    lines, settings = injected(fixture(3, 15), MUTATIONS[name])
+    lines, settings = injected(fixture(3, 15), IN_CALLS[name])
     for one in settings[kind].values():
         one.pop(setting, None)
     found = {v.check: v for v in judged_lines(tmp_path, lines, settings).verdicts}
@@ -613,17 +613,17 @@ MINE = ("exactly_once", "handovers", "sharing")
 
 
 @pytest.mark.parametrize(
-    "name", [n for n, m in MUTATIONS.items() if m.inject.__module__.rpartition(".")[2] in MINE]
+    "name", [n for n, m in IN_CALLS.items() if m.inject.__module__.rpartition(".")[2] in MINE]
 )
 def test_a_check_reads_no_other_columns_than_it_says(name: str, tmp_path: Path) -> None:
     """Spark moves only those, so a check that looks at another one finds it empty there."""
     try:
-        lines, settings = injected(fixture(3, 15), MUTATIONS[name])
+        lines, settings = injected(fixture(3, 15), IN_CALLS[name])
     except NotHere:
         pytest.skip("this fixture has no room for the anomaly")
     run = read_trace(write(tmp_path, lines, settings))
     table, contexts = run.table(0), {0: run.context}
-    for id in MUTATIONS[name].must | MUTATIONS[name].allowed:
+    for id in IN_CALLS[name].must | IN_CALLS[name].allowed:
         check = CHECKS[id]
         columns = columns_of(check.scope, [check], contexts)
         found = local.find(table, contexts, [id])

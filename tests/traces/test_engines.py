@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from tests.traces.fixture import fixture, write
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces.checks.base import REGISTRY
 from traces.cli import check
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
 from traces.kernel import chosen, columns_of, judge
@@ -56,9 +56,9 @@ def test_both_engines_write_the_same_report(spark: SparkSession, tmp_path: Path)
 def runs() -> list[Run]:
     found = [read_history(path, Reading()) for path in sorted((DATA / "histories").glob("*.edn"))]
     with TemporaryDirectory() as folder:
-        for seed, name in enumerate(MUTATIONS):
+        for seed, name in enumerate(IN_CALLS):
             try:
-                lines, meta = injected(fixture(seed, 20), MUTATIONS[name])
+                lines, meta = injected(fixture(seed, 20), IN_CALLS[name])
             except NotHere:
                 continue
             found.append(read_trace(write(Path(folder) / name, lines, meta)))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.traces.evidence import KEPT, Lines, Removal, Trace, every, removals
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines, verdicts
-from tests.traces.mutations import MUTATIONS, NotHere
 from tests.traces.needs import trace_of
+from traces.generate.small import IN_CALLS, NotHere
 from traces.ingest.run import Run
 from traces.ingest.vocabulary import FIELDS
 
@@ -60,7 +60,7 @@ def turns(name: str | None, seed: int, some: int) -> dict[str, Any]:
     return {what: one for what, one in found.items() if one}
 
 
-@pytest.mark.parametrize("name", [None, *MUTATIONS])
+@pytest.mark.parametrize("name", [None, *IN_CALLS])
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=max(1, settings().max_examples // 100), phases=SEEDED)
 def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None, seed: int) -> None:
@@ -76,8 +76,8 @@ def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None,
         # answers about committed offsets that do not list what was asked for
         ("hide_what_was_committed", 12762, "partitions"),
         # a consumer that does not tell which replica answered, beside others that do
-        ("lower_the_high_watermark", 233427, "replica"),
-        ("start_elsewhere", 672877, "invoked_ns"),  # of the assignment that told where to begin
+        ("watermark_back", 233427, "replica"),
+        ("elsewhere", 672877, "invoked_ns"),  # of the assignment that told where to begin
     ],
 )
 def test_nor_did_it_where_it_once_had(name: str | None, seed: int, field: str) -> None:
@@ -92,15 +92,15 @@ def test_nor_did_it_where_it_once_had(name: str | None, seed: int, field: str) -
     ("name", "seed", "removal"),
     [
         # the offsets of a member, sent in a line of its producer
-        ("take_it_of_a_former_owner", 3238421009, Removal("line", "i0#0 4")),
-        ("forget_a_partition", 656122733, Removal("end", "y0#0")),  # of a member of a generation
+        ("of_a_former_owner", 3238421009, Removal("line", "i0#0 4")),
+        ("without_an_owner", 656122733, Removal("end", "y0#0")),  # of a member of a generation
         # answers that list what was asked for, and not what was answered
         ("hide_what_was_committed", 1047627459, Removal("offsets", "committed")),
         # a file that is cut off may hold another attempt, so nobody knows whose record was read
         ("read_each_other", 84546687, Removal("end", "scan-more#0")),
         ("read_each_other", 84546687, Removal("txn", "m0#0 3")),  # of a poll in a transaction
         # a record of no known partition may be the one whose send nobody answered
-        ("replace", 691374994, Removal("records.partition", "c1#0 49")),
+        ("truncated", 691374994, Removal("records.partition", "c1#0 49")),
         # an epoch is told, so there is a session
         ("gap_in_a_session", 421899001, Removal("producer_id", "n0#0")),
     ],

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from refimpl.__main__ import highwater
 from tests.traces.fixture import fixture, meta, write
-from tests.traces.mutations import MUTATIONS, injected
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
+from traces.generate.small import IN_CALLS, injected
 from traces.importers.cli import import_
 from traces.ingest.run import read_trace
 from traces.ingest_command import ingest_
@@ -202,7 +202,7 @@ def alive(pid: int) -> bool:
 
 
 def _reported_loss() -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
-    return injected(fixture(3), MUTATIONS["lose"])
+    return injected(fixture(3), IN_CALLS["lost"])
 
 
 def test_every_verb_tells_programs_what_it_did(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from justhtml import JustHTML
 
 from tests.traces.fixture import Line, fixture, write
 from tests.traces.judging import said
-from tests.traces.mutations import MUTATIONS, injected
 from traces import local
 from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
+from traces.generate.small import IN_CALLS, injected
 from traces.html.ownership import Owned
 from traces.html.page import page
 from traces.html.picture import Picture, picture
@@ -76,7 +76,7 @@ def recorded() -> tuple[Judged, Element]:
 
 @pytest.fixture
 def lossy(tmp_path: Path) -> Path:
-    lines, meta = injected(fixture(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), IN_CALLS["lost"])
     meta["faults"] = [{"at_ns": 1_100, "what": "kill -9 broker 2"}, {"what": "rain"}]
     return write(tmp_path / "lossy", lines, meta)
 
@@ -253,7 +253,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$x_1$ {{7*7}
 
 
 def test_no_name_gets_into_the_page_as_anything_but_text(tmp_path: Path) -> None:
-    lines, meta = injected(fixture(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), IN_CALLS["lost"])
     renamed: dict[str, list[Line]] = json.loads(
         json.dumps(lines).replace('"t"', '"$HOSTILE$"').replace('"t:', '"$HOSTILE$:')
     )
@@ -595,7 +595,7 @@ def with_a_clock_each(line: Line) -> Line:
 def test_times_that_are_not_there_or_do_not_compare_are_not_drawn_as_if_they_did(
     change: Callable[[Line], Line], words: str, plotted: bool, tmp_path: Path
 ) -> None:
-    lines, meta = injected(fixture(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), IN_CALLS["lost"])
     changed = {process: [change(line) for line in mine] for process, mine in lines.items()}
     root = parsed(page_of(write(tmp_path / "run", changed, meta)))
     assert words in text_of(root)

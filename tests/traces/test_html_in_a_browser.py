@@ -7,8 +7,8 @@ import pytest
 
 from tests.traces.browser import Tab, browser, executable
 from tests.traces.fixture import fixture, write
-from tests.traces.mutations import MUTATIONS, injected
 from tests.traces.test_html import RECORDING, drawn
+from traces.generate.small import IN_CALLS, injected
 from traces.html.page import page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
@@ -63,7 +63,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    lines, meta = injected(fixture(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), IN_CALLS["lost"])
     meta["faults"] = [
         {"at_ns": 1_100, "what": "kill -9 broker 2"},
         {"at_ns": 1_300, "what": "rain"},

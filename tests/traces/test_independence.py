@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 import traces.table
 from tests.traces.fixture import fixture, write
 from tests.traces.judging import judged
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import local
 from traces.arrow import pa, pq
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
 from traces.report import Judged
@@ -33,13 +33,13 @@ def judge_table(run: Run, table: Any) -> dict[str, Any]:
     return one.as_json()
 
 
-@pytest.mark.parametrize("name", [None, *MUTATIONS])
+@pytest.mark.parametrize("name", [None, *IN_CALLS])
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=2)
 def test_the_order_of_the_rows_does_not_matter(name: str | None, seed: int) -> None:
     w = fixture(seed, steps=20)
     try:
-        lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+        lines, meta = injected(w, IN_CALLS[name]) if name else (w.lines, w.meta)
     except NotHere:
         assume(False)
         return
@@ -53,7 +53,7 @@ def test_the_order_of_the_rows_does_not_matter(name: str | None, seed: int) -> N
 def test_columns_in_files_say_what_columns_in_memory_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines, meta = injected(fixture(5, 40), MUTATIONS["lose"])
+    lines, meta = injected(fixture(5, 40), IN_CALLS["lost"])
     run = read_trace(write(tmp_path, lines, meta))
     table = run.table(0)
     expected = judge_table(run, table)
@@ -95,10 +95,10 @@ def test_spark_says_what_the_kernels_say(
     """Several runs in one job, cut in small row groups, over any number of partitions."""
     runs = [read_history(path, Reading()) for path in sorted((DATA / "histories").glob("*.edn"))]
     runs += [read_trace(DATA / "recordings" / "auto-commit")]
-    for seed, name in enumerate(MUTATIONS):
+    for seed, name in enumerate(IN_CALLS):
         try:
             runs.append(
-                read_trace(write(tmp_path / name, *injected(fixture(seed, 20), MUTATIONS[name])))
+                read_trace(write(tmp_path / name, *injected(fixture(seed, 20), IN_CALLS[name])))
             )
         except NotHere:
             continue

@@ -12,8 +12,8 @@ import pytest
 
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged, judged_lines, said
-from tests.traces.mutations import MUTATIONS, injected
 from traces.checks.catalogue import CHECKS
+from traces.generate.small import IN_CALLS, injected
 from traces.junit import junit
 from traces.output import writable, write_whole
 from traces.problems import BadInput, Problem
@@ -70,7 +70,7 @@ def said_of(result: Any) -> str:
 
 
 def test_a_violation_is_a_failure_with_its_witness_and_its_clause(tmp_path: Path) -> None:
-    lines, meta = injected(fixture(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), IN_CALLS["lost"])
     one = judged_lines(tmp_path / "lossy", lines, meta)
     (suite,) = suites(one)
     assert suite.failures == len(said(one, "violated")) > 0
@@ -115,7 +115,7 @@ ATTRIBUTES = {
 
 
 def test_no_element_has_what_the_schema_of_a_ci_system_does_not_know(tmp_path: Path) -> None:
-    lines, meta = injected(fixture(2), MUTATIONS["lose"])
+    lines, meta = injected(fixture(2), IN_CALLS["lost"])
     bad = Judged(Path("broken"), error=BadInput([Problem("a", 1, "b", "c")], 1))
     runs = [bad, judged_lines(tmp_path / "run", lines, meta), judged(RECORDING)]
     elements = list(Tree.fromstring(junit(runs)).iter())

@@ -10,9 +10,9 @@ import pytest
 from tests.traces import small, sql
 from tests.traces.fixture import Line, fixture
 from tests.traces.judging import judged_lines
-from tests.traces.mutations import MUTATIONS, injected
-from tests.traces.mutations.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
 from tests.traces.search import broken_somewhere
+from traces.generate.small import IN_CALLS, injected
+from traces.generate.small.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
 from traces.second_checker import from_lines
 from traces.verdict import Verdict
 
@@ -21,7 +21,7 @@ SEED = 7
 
 
 def with_anomaly(name: str) -> tuple[Lines, dict[str, Any]]:
-    return injected(fixture(SEED), MUTATIONS[name])
+    return injected(fixture(SEED), IN_CALLS[name])
 
 
 def the_truth() -> tuple[Lines, dict[str, Any]]:
@@ -65,19 +65,19 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
     ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": None}, "not checked", "not tell"),
     # Its key is the only one of its kind, so compaction excuses nothing.
     ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": "compact"}, "violated", ""),
-    ("change_a_payload", "L7", "t", {"unclean_leader_election": True}, "violated", "never allowed"),
-    ("set_the_clock_back", "L17", COMPACTED, {}, "violated", "never allowed"),
+    ("changed", "L7", "t", {"unclean_leader_election": True}, "violated", "never allowed"),
+    ("stamped_back", "L17", COMPACTED, {}, "violated", "never allowed"),
     (
-        "set_the_clock_back",
+        "stamped_back",
         "L17",
         COMPACTED,
         {"message_timestamp_type": "CreateTime"},
         "not checked",
         "saw nothing to judge",
     ),
-    ("compact_too_much", "L18", COMPACTED, {}, "violated", "delete_retention_ms"),
+    ("removed", "L18", COMPACTED, {}, "violated", "delete_retention_ms"),
     (
-        "compact_too_much",
+        "removed",
         "L18",
         COMPACTED,
         {"unclean_leader_election": True},
@@ -85,7 +85,7 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         "unclean_leader_election = true",
     ),
     (
-        "compact_too_much",
+        "removed",
         "L18",
         COMPACTED,
         {"cleanup_policy": "delete"},
@@ -139,9 +139,9 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         "not checked",
         "meta.json does not tell",
     ),
-    ("send_a_key_elsewhere", "P6", KEYED, {}, "violated", "never allowed"),
+    ("elsewhere_by_key", "P6", KEYED, {}, "violated", "never allowed"),
     (
-        "send_a_key_elsewhere",
+        "elsewhere_by_key",
         "P6",
         KEYED,
         {"partitions": None},
@@ -180,7 +180,7 @@ def test_a_key_belongs_to_a_partition_by_the_partitioner(
 
 
 def test_a_partition_that_the_application_chose_is_its_own_affair(tmp_path: Path) -> None:
-    lines, meta = with_anomaly("send_a_key_elsewhere")
+    lines, meta = with_anomaly("elsewhere_by_key")
     for line in lines[WRITER]:
         for record in line.get("records", ()):
             record["chosen"] = True
@@ -192,7 +192,7 @@ def test_a_partition_that_the_application_chose_is_its_own_affair(tmp_path: Path
 def test_who_may_have_chosen_the_partition_itself_is_accused_by_none_of_three(
     tmp_path: Path, word: bool | None
 ) -> None:
-    lines, meta = with_anomaly("send_a_key_elsewhere")
+    lines, meta = with_anomaly("elsewhere_by_key")
     for line in lines[WRITER]:
         for record in line.get("records", ()):
             record["chosen"] = word
@@ -205,19 +205,19 @@ def test_who_may_have_chosen_the_partition_itself_is_accused_by_none_of_three(
 MISSING = [
     (None, "L7", "hash", ("send",), "saw nothing to judge"),
     (None, "L7", "hash", ("poll",), "hash is missing"),
-    ("flip_a_bit_of_a_copy", "L14", "hash", ("dump",), "hash is missing"),
+    ("bits_flipped", "L14", "hash", ("dump",), "hash is missing"),
     ("keep_the_epoch_of_an_old_leader", "L14", "epoch", ("dump",), "epoch is missing"),
-    ("stamp_a_copy_anew", "L14", "timestamp", ("dump",), "timestamp is missing"),
+    ("stamped_otherwise", "L14", "timestamp", ("dump",), "timestamp is missing"),
     (None, "L14", "sequence", ("dump",), "sequence is missing"),
     (None, "L12", "epoch", ("scan",), "epoch is missing"),
-    ("set_the_clock_back", "L17", "timestamp", ("scan",), "saw nothing to judge"),
-    ("set_the_clock_back", "L17", "epoch", ("scan",), "saw nothing to judge"),
-    ("compact_too_much", "L18", "key", ("send",), "key is missing"),
-    ("compact_too_much", "L18", "tombstone", ("send",), "tombstone is missing"),
-    ("compact_too_much", "L4", "tombstone", ("send",), "meta.json does not tell"),
+    ("stamped_back", "L17", "timestamp", ("scan",), "saw nothing to judge"),
+    ("stamped_back", "L17", "epoch", ("scan",), "saw nothing to judge"),
+    ("removed", "L18", "key", ("send",), "key is missing"),
+    ("removed", "L18", "tombstone", ("send",), "tombstone is missing"),
+    ("removed", "L4", "tombstone", ("send",), "meta.json does not tell"),
     ("compact_early", "L19", "key", ("send",), "key is missing"),
-    ("send_a_key_elsewhere", "P6", "key", ("send",), "saw nothing to judge"),
-    ("send_a_key_elsewhere", "P6", "chosen", ("send",), "chosen is missing"),
+    ("elsewhere_by_key", "P6", "key", ("send",), "saw nothing to judge"),
+    ("elsewhere_by_key", "P6", "chosen", ("send",), "chosen is missing"),
     (None, "P6", "chosen", ("send",), "chosen is missing"),
 ]
 
@@ -271,7 +271,7 @@ def test_two_replicas_may_tell_two_marks(
 ) -> None:
     """One leader never goes back; without knowing who answered, only a client without a rack is
     sure to have asked the leader."""
-    anomalies = {"L11": "lower_the_high_watermark", "L13": "lower_the_log_start"}
+    anomalies = {"L11": "watermark_back", "L13": "log_start_back"}
     lines, meta = with_anomaly(anomalies[id])
     for consumer in meta["consumers"].values():
         consumer |= {} if rack is None else {"rack": rack}
@@ -284,7 +284,7 @@ def test_two_replicas_may_tell_two_marks(
 @pytest.mark.parametrize("field", ["leader_epochs", "replica"])
 def test_another_leader_or_replica_may_be_behind(tmp_path: Path, field: str) -> None:
     """Each poll in an epoch, or from a replica, of its own."""
-    lines, meta = with_anomaly("lower_the_high_watermark")
+    lines, meta = with_anomaly("watermark_back")
     for number, line in enumerate(lines["c0#0"]):
         if line["op"] == "poll":
             other = dict.fromkeys(line["leader_epochs"], number)
@@ -426,7 +426,7 @@ def test_a_scan_without_the_time_of_its_call_hides_where_it_started(tmp_path: Pa
 
 
 def test_without_high_watermarks_nobody_reads_within_them(tmp_path: Path) -> None:
-    lines, meta = with_anomaly("lower_the_high_watermark")
+    lines, meta = with_anomaly("watermark_back")
     for line in (line for mine in lines.values() for line in mine if line["op"] == "poll"):
         line.pop("high_watermark", None)
     one = said(tmp_path, lines, meta, "C5")
@@ -536,7 +536,7 @@ def test_two_leaders_have_two_clocks(tmp_path: Path) -> None:
 
 
 def test_a_tombstone_of_unknown_fate_may_have_taken_its_key_along(tmp_path: Path) -> None:
-    lines, meta = with_anomaly("compact_too_much")
+    lines, meta = with_anomaly("removed")
     close = lines[WRITER].pop()
     for number, key in enumerate("acd"):
         record = {"topic": COMPACTED, "partition": 0, "id": 5_000 + number, "key": key}

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tests.traces.damage import damage
 from tests.traces.fixture import TOPIC, fixture, write
 from tests.traces.judging import examples
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces import kernel, packs
 from traces.checks.catalogue import CHECKS
 from traces.columns import calls
 from traces.context import Context, same
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.run import Run, read_trace
 from traces.problems import BadInput
 from traces.schema import COLUMNS, NONE
@@ -30,9 +30,9 @@ CHECKED = [check for check in CHECKS.values() if check.scope == "partition"]
 
 def some_run(random: Random) -> Run | None:
     """A fixture with a fault in it, or none, that may be damaged besides."""
-    w, name = fixture(random.randrange(10**9), steps=8), random.choice([None, *MUTATIONS])
+    w, name = fixture(random.randrange(10**9), steps=8), random.choice([None, *IN_CALLS])
     try:
-        lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+        lines, meta = injected(w, IN_CALLS[name]) if name else (w.lines, w.meta)
     except NotHere:
         return None
     lines, meta = json.loads(json.dumps([lines, meta]))

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.traces.fixture import Line, fixture, write
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from tests.traces.test_recordings import KEPT
 from traces import local
 from traces.arrow import pa, pc, pq
 from traces.cli import check
 from traces.generate.plan import TOPICS
 from traces.generate.schedule import plan_of
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
@@ -60,7 +60,7 @@ def table_and_contexts(lines: dict[str, list[Line]], meta: dict[str, Any]) -> tu
 def with_anomaly(name: str, seed: int) -> tuple[Any, Any]:
     """A fixture with this anomaly, where it has room for it."""
     try:
-        return table_and_contexts(*injected(fixture(seed), MUTATIONS[name]))
+        return table_and_contexts(*injected(fixture(seed), IN_CALLS[name]))
     except NotHere:
         reject()
 
@@ -72,7 +72,7 @@ def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
     agree(*table_and_contexts(w.lines, w.meta))
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
 @settings(max_examples=3)
 def test_every_anomaly_in_it(name: str, seed: int) -> None:
@@ -237,7 +237,7 @@ def test_rows_in_order_are_not_taken_for_disorder() -> None:
 def test_too_many_unanswered_sends_are_left_to_the_exact_checks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table, contexts = with_anomaly("lose", 3)
+    table, contexts = with_anomaly("lost", 3)
     monkeypatch.setattr(quick, "MOST_UNSURE", -1)
     assert alone.doubts(table, contexts).disorder == set(contexts)
     agree(table, contexts, seen=True)

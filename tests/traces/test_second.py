@@ -14,12 +14,12 @@ from rich.console import Console
 
 from tests.traces.fixture import Fixture, fixture, write
 from tests.traces.judging import judged
-from tests.traces.mutations import MUTATIONS, injected
 from traces.checks.base import Found, witness
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition
 from traces.cli import check
 from traces.context import Ints
+from traces.generate.small import IN_CALLS, injected
 from traces.report import show
 from traces.schema import Op
 from traces.second import ask_again
@@ -76,7 +76,7 @@ def test_what_a_broken_check_invents_is_refuted(
 
 
 def test_a_large_run_is_judged_again_only_if_asked_for(tmp_path: Path) -> None:
-    one = judged(write(tmp_path, *injected(fixture(1), MUTATIONS["lose"])))
+    one = judged(write(tmp_path, *injected(fixture(1), IN_CALLS["lost"])))
     assert one.run is not None
     one.run.calls = 10**7
     ask_again(one, always=False)
@@ -98,7 +98,7 @@ def as_json(path: Path, *options: str) -> tuple[int, dict[str, Any], str]:
 def test_the_command_tells_what_is_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = write(tmp_path / "run", *injected(fixture(1), MUTATIONS["phantom"]))
+    run = write(tmp_path / "run", *injected(fixture(1), IN_CALLS["phantom"]))
     code, one, _ = as_json(run)
     assert (code, one["checks"]["L5"]["witnesses"][0]["confirmed"]) == (1, True)
     code, one, _ = as_json(run, "--no-recheck")

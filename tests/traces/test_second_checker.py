@@ -17,12 +17,12 @@ from tests.traces import sql
 from tests.traces.damage import damage
 from tests.traces.fixture import Fixture, fixture
 from tests.traces.judging import examples, judged, judged_lines, said
-from tests.traces.mutations import MUTATIONS, Mutation, NotHere, injected
 from tests.traces.search import broken_somewhere
 from tests.traces.test_log_checks import two_lives
 from traces import second_checker as package
 from traces.checks.catalogue import CHECKS
 from traces.context import Clause
+from traces.generate.small import IN_CALLS, InCalls, NotHere, injected
 from traces.ingest.history import Reading
 from traces.report import Judged
 from traces.second_checker import Confirmed, Refuted, from_lines, opinion_on, partitions_of, read
@@ -35,7 +35,7 @@ RECORDINGS = sorted(path for path in (DATA / "recordings").iterdir() if path.is_
 SEEDS = st.integers(0, 10**9)
 # A seed has no smaller one that tells more: looking for it takes minutes and finds nothing.
 SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
-NOTHING = Mutation(lambda fixture, lines: None, frozenset())
+NOTHING = InCalls(lambda fixture, lines: None, frozenset())
 
 
 def witnesses(one: Judged) -> list[tuple[str, dict[str, Any]]]:
@@ -55,18 +55,18 @@ def disagreements(one: Judged, history: History) -> list[tuple[str, str, Any]]:
     return [(id, str(said), w["events"]) for id, said, w in opinions if said != Confirmed()]
 
 
-def with_anomaly(w: Fixture, mutation: Mutation) -> Any:
+def with_anomaly(w: Fixture, mutation: InCalls) -> Any:
     try:
         return injected(w, mutation)
     except NotHere:
         assume(False)
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
 @settings(max_examples=examples(2), phases=SEEDED)
 def test_every_witness_of_an_anomaly_is_confirmed(name: str, seed: int) -> None:
-    lines, meta = with_anomaly(fixture(seed, steps=20), MUTATIONS[name])
+    lines, meta = with_anomaly(fixture(seed, steps=20), IN_CALLS[name])
     with TemporaryDirectory() as folder:
         one = judged_lines(Path(folder), lines, meta)
         found = witnesses(one)
@@ -75,13 +75,13 @@ def test_every_witness_of_an_anomaly_is_confirmed(name: str, seed: int) -> None:
     assert disagreements(one, from_lines(lines, meta)) == []
 
 
-@given(seed=SEEDS, name=st.sampled_from([None, *MUTATIONS]))
-@example(seed=4030, name="set_the_clock_back")
+@given(seed=SEEDS, name=st.sampled_from([None, *IN_CALLS]))
+@example(seed=4030, name="stamped_back")
 @settings(max_examples=examples(60), phases=SEEDED)
 def test_of_a_damaged_trace_both_say_the_same(seed: int, name: str | None) -> None:
     random = Random(seed)
     steps = random.choice([8, 15, 25])
-    lines, meta = with_anomaly(fixture(seed, steps), MUTATIONS[name] if name else NOTHING)
+    lines, meta = with_anomaly(fixture(seed, steps), IN_CALLS[name] if name else NOTHING)
     damage(random, lines, meta)
     with TemporaryDirectory() as folder:
         one = judged_lines(Path(folder), lines, meta)
@@ -126,12 +126,12 @@ def test_in_a_fixture_that_keeps_its_promises_no_query_has_an_answer(seed: int) 
     assert sql.broken(w.lines, w.meta) == set()
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
 @settings(max_examples=examples(1), phases=SEEDED)
 def test_a_search_without_checks_finds_what_the_checks_find(name: str, seed: int) -> None:
     """All that the checks say is broken, and of the rest nothing in a sample; so do SQL queries."""
-    lines, meta = with_anomaly(fixture(seed, steps=8), MUTATIONS[name])
+    lines, meta = with_anomaly(fixture(seed, steps=8), IN_CALLS[name])
     with TemporaryDirectory() as folder:
         one = judged_lines(Path(folder), lines, meta)
     history = from_lines(lines, meta)
@@ -169,7 +169,7 @@ def test_a_gap_below_a_refused_send_is_none_where_another_stored_its_record() ->
 
 def test_an_event_that_is_not_in_the_trace_is_refuted() -> None:
     w = fixture(1)
-    lines, meta = injected(w, MUTATIONS["phantom"])
+    lines, meta = injected(w, IN_CALLS["phantom"])
     history = from_lines(lines, meta)
     with TemporaryDirectory() as folder:
         ((_, witness),) = witnesses(judged_lines(Path(folder), lines, meta))

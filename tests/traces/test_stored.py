@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fixture import fixture, write
-from tests.traces.mutations import MUTATIONS, injected
 from traces import local, stored
 from traces.arrow import pa, pq
+from traces.generate.small import IN_CALLS, injected
 from traces.ingest.ingesting import ingest
 from traces.ingest.run import read_trace
 from traces.problems import BadInput
@@ -141,9 +141,9 @@ def test_what_is_no_table_of_operations_is_refused(tmp_path: Path) -> None:
         stored.stored([str(tmp_path)])
 
 
-@pytest.mark.parametrize("name", ["lose", "skip", "commit_beyond", "hide_what_was_committed"])
+@pytest.mark.parametrize("name", ["lost", "skipped", "committed_beyond", "hide_what_was_committed"])
 def test_verdicts_on_files_are_those_on_rows_in_memory(name: str, tmp_path: Path) -> None:
-    source = write(tmp_path / "run", *injected(fixture(5, 40), MUTATIONS[name]))
+    source = write(tmp_path / "run", *injected(fixture(5, 40), IN_CALLS[name]))
     inside, beside = read_trace(source), ingest(source, tmp_path / "ops")
     assert beside.parts
     answers: list[Any] = []

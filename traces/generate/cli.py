@@ -2,16 +2,18 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
-from traces.generate.anomalies import ANOMALIES
+from traces.generate.catalogue import ANOMALIES
 from traces.generate.lines import write_lines
 from traces.generate.plan import Plan
 from traces.generate.schedule import NoRoom, plan_of
+from traces.generate.small import small_run, write_small
 from traces.generate.write import Generated, write_parquet
 from traces.output import progress, result, standard_output, write_json
 
@@ -67,6 +69,11 @@ class Injected(click.ParamType[tuple[str, int]]):
     show_default=True,
     help="Trace format v1, a file per process; or the table of operations in Parquet.",
 )
+@click.option(
+    "--small",
+    is_flag=True,
+    help="Some hundred calls, with one anomaly or none, to read and to judge in no time.",
+)
 @click.option("--list", "listed", is_flag=True, help="Name the anomalies, and end.")
 @result("json", "Write what was injected, or the list, to FILE.")
 def generate(
@@ -76,6 +83,7 @@ def generate(
     each: int | None,
     chosen: tuple[tuple[str, int], ...],
     kind: str,
+    small: bool,
     listed: bool,
     json_file: Path | None,
 ) -> None:
@@ -84,7 +92,7 @@ def generate(
     OUT is a run, as `highwater check OUT` reads it (or its table, in OUT/ops), with OUT/truth.json
     beside: which anomalies were injected where, with the offset and the id of the record that each
     is about, and how often each check has to find something. What is not in there is as it should
-    be.
+    be. Of a small run it says which checks have to find the anomaly, and which may do so, too.
 
     Exits with 2 when OUT is there already, or the anomalies do not fit into so few rows.
     """
@@ -97,14 +105,47 @@ def generate(
         raise click.UsageError("--anomalies is of each kind, --anomaly of one: give one of them")
     if out.exists():
         raise click.UsageError(f"{out} is there already")
+    if small:
+        if each or sum(count for _, count in chosen) > 1 or kind != "ndjson":
+            raise click.UsageError("--small makes lines, with one --anomaly or none")
+        name, _ = chosen[0] if chosen else (None, 1)
+        _make_small(out, seed, name, json_file)
+        return
+    if absent := [name for name, _ in chosen if ANOMALIES[name].large is None]:
+        raise click.UsageError(f"{absent[0]} is made with --small alone")
     plan = plan_of(int(rows), seed, dict(chosen) or (1 if each is None else each))
-    made = _write(plan, kind, out)
+    made = _make_large(plan, kind, out)
     if json_file:
         write_json(json_file, _summary(made, seed))
     print(f"{out}: {made.rows:,} rows, {len(made.injected)} anomalies, seed {seed}")
 
 
-def _write(plan: Plan, kind: str, out: Path) -> Generated:
+def _make_small(out: Path, seed: int, name: str | None, json_file: Path | None) -> None:
+    anomaly = ANOMALIES[name] if name else None
+    if anomaly and anomaly.small is None:
+        raise click.UsageError(f"{name} is made in large traces alone: leave out --small")
+    lines, meta = small_run(seed, anomaly and anomaly.small)
+    planted = [anomaly.in_small()] if anomaly else []
+    truth = {"seed": seed, "anomalies": planted}
+    _whole(out, lambda folder: write_small(folder, lines, meta, truth))
+    if json_file:
+        write_json(json_file, truth)
+    calls = sum(map(len, lines.values()))
+    print(f"{out}: {calls} calls, {len(planted)} anomalies, seed {seed}")
+
+
+def _make_large(plan: Plan, kind: str, out: Path) -> Generated:
+    try:
+        with progress() as bar:
+            task = bar.add_task("generating", total=plan.chunks)
+            made = Generated(plan, on_chunk=lambda: bar.advance(task))
+            _whole(out, lambda folder: FORMATS[kind](made, folder))
+    except NoRoom as refusal:
+        raise click.UsageError(f"{refusal}, with --rows") from refusal
+    return made
+
+
+def _whole(out: Path, make: Callable[[Path], object]) -> None:
     """Make the trace beside its place and move it there, whole or not at all."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -112,16 +153,10 @@ def _write(plan: Plan, kind: str, out: Path) -> Generated:
     except OSError as refused:
         raise click.UsageError(f"{out.parent}: {refused.strerror}") from None
     try:
-        with progress() as bar:
-            task = bar.add_task("generating", total=plan.chunks)
-            made = Generated(plan, on_chunk=lambda: bar.advance(task))
-            FORMATS[kind](made, beside / "run")
+        make(beside / "run")
         (beside / "run").rename(out)
-    except NoRoom as refusal:
-        raise click.UsageError(f"{refusal}, with --rows") from refusal
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return made
 
 
 def _summary(made: Generated, seed: int) -> dict[str, Any]:
@@ -138,12 +173,18 @@ def _list(json_file: Path | None) -> None:
         write_json(
             json_file,
             [
-                {"anomaly": one.name, "what": one.summary, "counts": one.counts}
+                {
+                    "anomaly": one.name,
+                    "what": one.summary,
+                    "counts": one.large.counts if one.large else None,
+                    "small": one.in_small() if one.small else None,
+                }
                 for one in ANOMALIES.values()
             ],
         )
         return
-    table = Table("anomaly", "what", "found by", box=None)
+    table = Table("anomaly", "what", "found by", "made", box=None)
     for one in ANOMALIES.values():
-        table.add_row(one.name, one.summary, " ".join(one.counts))
+        made = [way for way, is_made in (("large", one.large), ("small", one.small)) if is_made]
+        table.add_row(one.name, one.summary, " ".join(one.checks), ", ".join(made))
     standard_output().print(table)

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from attrs import define
 
-from traces.generate.anomalies import ANOMALIES, Anomaly
+from traces.generate.anomalies import IN_ROWS, InRows
 from traces.generate.plan import ROWS_PER_MESSAGE, Plan
 from traces.generate.scenarios import SCENARIO_PARTITIONS
 
-Due = list[tuple[int, Anomaly]]  # numbered, so that no two anomalies share a name
+Due = list[tuple[int, InRows]]  # numbered, so that no two anomalies share a name
 
 
 @define
@@ -36,7 +36,7 @@ def plan_of(
     It has the topics of the scenarios if it has anomalies, unless that is said.
     """
     if isinstance(anomalies, int):
-        anomalies = dict.fromkeys(ANOMALIES, anomalies)
+        anomalies = dict.fromkeys(IN_ROWS, anomalies)
     if scenarios is None:
         scenarios = any(anomalies.values())
     return Plan(int(rows / ROWS_PER_MESSAGE), seed, dict(anomalies), scenarios)
@@ -46,7 +46,7 @@ def schedule(plan: Plan, random: np.random.Generator) -> list[Due]:
     """The anomalies of each generation; where no partition is left, one is injected in the next."""
     due: list[Due] = [[] for _ in range(plan.chunks)]
     number = 0
-    for one in ANOMALIES.values():
+    for one in IN_ROWS.values():
         wanted = plan.anomalies.get(one.name, 0)
         if one.scenario and not plan.scenarios:
             continue
@@ -57,7 +57,7 @@ def schedule(plan: Plan, random: np.random.Generator) -> list[Due]:
     return due
 
 
-def _when(plan: Plan, one: Anomaly, due: list[Due]) -> list[int]:
+def _when(plan: Plan, one: InRows, due: list[Due]) -> list[int]:
     """The generations in which an anomaly may be injected; a scenario has room for a few each."""
     end = plan.chunks // (2 if one.rare else 1)  # what is rare may have to wait
     some = range(one.first, end if one.last is None else one.last + 1)
@@ -71,11 +71,11 @@ def _when(plan: Plan, one: Anomaly, due: list[Due]) -> list[int]:
     return free
 
 
-def _in_scenario(scenario: str, anomalies: Iterable[tuple[int, Anomaly]]) -> int:
+def _in_scenario(scenario: str, anomalies: Iterable[tuple[int, InRows]]) -> int:
     return sum(one.scenario == scenario for _, one in anomalies)
 
 
-def rare_first(due: tuple[int, Anomaly]) -> tuple[bool, int]:
+def rare_first(due: tuple[int, InRows]) -> tuple[bool, int]:
     """The order in which anomalies choose their tps."""
     number, one = due
     return not one.rare, number

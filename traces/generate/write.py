@@ -12,7 +12,7 @@ from attrs import define, field
 
 from traces.arrow import pa, pq
 from traces.context import Context
-from traces.generate.anomalies import Anomaly, Slot, slots
+from traces.generate.anomalies import InRows, Slot, slots
 from traces.generate.chunk import Carried, Chunk
 from traces.generate.members import consuming
 from traces.generate.plan import PRODUCERS, TOPIC_PARTITIONS, TOPICS, Clients, Plan, context_of
@@ -93,7 +93,7 @@ class Generated:
         return busy - before
 
     def _inject(
-        self, chunk: Chunk, one: Anomaly, number: int, by_tp: list[Any], busy: set[int]
+        self, chunk: Chunk, one: InRows, number: int, by_tp: list[Any], busy: set[int]
     ) -> bool:
         for tp in chunk.random.permutation(TOPIC_PARTITIONS).tolist():
             if tp in busy or one.group not in (None, tp // (TOPIC_PARTITIONS // 2)):
@@ -127,7 +127,7 @@ class Generated:
             blocks += scenario.blocks.values()
         return {"scenarios": blocks}
 
-    def _note(self, one: Anomaly, number: int, slot: Slot | ScenarioSlot) -> None:
+    def _note(self, one: InRows, number: int, slot: Slot | ScenarioSlot) -> None:
         where = {"anomaly": one.name, "counts": one.counts, "generation": number}
         self.injected.append(where | slot.here | {"witness": slot.witness})
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.judging import judged
-from tests.traces.mutations import MUTATIONS, NotHere
-from tests.traces.mutations import injected as mutated
 from traces import local
+from traces.generate.small import IN_CALLS, NotHere
+from traces.generate.small import injected as mutated
 from traces.ingest.run import Run, read_pieces, read_trace
 from traces.problems import BadInput
 from traces.report import Judged
@@ -79,10 +79,10 @@ def test_a_fixture_in_pieces_is_the_same_run(seed: int, data: st.DataObject) -> 
 
 
 @settings(max_examples=10)
-@given(st.sampled_from(sorted(MUTATIONS)), st.integers(0, 50), st.data())
+@given(st.sampled_from(sorted(IN_CALLS)), st.integers(0, 50), st.data())
 def test_an_anomaly_in_pieces_is_the_same(anomaly: str, seed: int, data: st.DataObject) -> None:
     try:
-        lines, settings = mutated(fixture(seed), MUTATIONS[anomaly])
+        lines, settings = mutated(fixture(seed), IN_CALLS[anomaly])
     except NotHere:
         assume(False)
         return

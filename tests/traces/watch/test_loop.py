@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from tests.traces.fixture import fixture
-from tests.traces.mutations import MUTATIONS, injected
 from tests.traces.watch.growing import Growing
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
+from traces.generate.small import IN_CALLS, injected
 from traces.watch import Loop, Watch
 from traces.watch.finality import EARLY
 
@@ -50,8 +50,8 @@ class Bench:
         next(self.grow, None)
 
 
-def bench(folder: Path, name: str = "read_after_losing_it", seed: int = 11) -> Bench:
-    lines, meta = injected(fixture(seed, steps=15), MUTATIONS[name])
+def bench(folder: Path, name: str = "not_assigned", seed: int = 11) -> Bench:
+    lines, meta = injected(fixture(seed, steps=15), IN_CALLS[name])
     growing = Growing(folder / "run", lines, meta, Random(seed))
     (folder / "run").mkdir()
     return Bench(folder / "run", growing.steps(20), folder / "out.json")
@@ -148,10 +148,10 @@ def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str],
     assert (result.exit_code, said in result.output) == (2, True), result.output
 
 
-@pytest.mark.parametrize(("name", "code"), [(None, 0), ("lose", 1)])
+@pytest.mark.parametrize(("name", "code"), [(None, 0), ("lost", 1)])
 def test_the_command_ends_with_the_run(tmp_path: Path, name: str | None, code: int) -> None:
     w = fixture(5, steps=20)
-    lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+    lines, meta = injected(w, IN_CALLS[name]) if name else (w.lines, w.meta)
     for _ in Growing(tmp_path, lines, meta, Random(1)).steps(1):
         pass
     out = tmp_path / "out.json"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged, said
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from tests.traces.watch.growing import Growing
+from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.watch.watching import Watch
 
 
@@ -28,13 +28,13 @@ def as_configured(meta: dict[str, Any], random: Random) -> None:
             topic["unclean_leader_election"] = True
 
 
-@pytest.mark.parametrize("name", [None, *MUTATIONS])
+@pytest.mark.parametrize("name", [None, *IN_CALLS])
 @given(seed=st.integers(0, 10**9), strict=st.booleans(), safe=st.booleans())
 @settings(max_examples=2)
 def test_no_verdict_is_taken_back(name: str | None, seed: int, strict: bool, safe: bool) -> None:
     w, random = fixture(seed, steps=20), Random(seed)
     try:
-        lines, meta = injected(w, MUTATIONS[name]) if name else (w.lines, w.meta)
+        lines, meta = injected(w, IN_CALLS[name]) if name else (w.lines, w.meta)
     except NotHere:
         assume(False)
         return

@@ -3,10 +3,10 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from traces.generate.anomalies.registry import ANOMALIES, Anomaly
+from traces.generate.anomalies.registry import IN_ROWS, InRows
 from traces.generate.anomalies.slot import Slot, slots
 
-__all__ = ["ANOMALIES", "Anomaly", "Slot", "slots"]
+__all__ = ["IN_ROWS", "InRows", "Slot", "slots"]
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK
 from traces.schema import NONE, Op, Outcome, Txn
 
 
-@anomaly("L11", stage="ready")
+@in_rows("L11", stage="ready")
 def watermark_back(s: Slot) -> bool:
-    """A member is told a higher high watermark than afterwards."""
+    """A consumer is told a higher high watermark than afterwards."""
     marks = s.chunk.marks
     mine = np.flatnonzero(marks["tp"] == s.tp)
     if len(mine) < 2:
@@ -21,9 +21,9 @@ def watermark_back(s: Slot) -> bool:
     return True
 
 
-@anomaly("C7", stage="ready")
+@in_rows("C7", stage="ready")
 def stale(s: Slot) -> bool:
-    """An empty poll of somebody else tells a high watermark below what was acknowledged."""
+    """An empty poll tells a high watermark below what was acknowledged."""
     mine = s.rows[s.m["written"][s.rows] & (s.m["outcome"][s.rows] == Outcome.OK)]
     mine = mine[s.m["txn_state"][mine] != Txn.ABORTED]
     last = int(s.m["offset"][mine].max(initial=NONE))
@@ -36,7 +36,7 @@ def stale(s: Slot) -> bool:
     return True
 
 
-@anomaly("L20", stage="due")
+@in_rows("L20", stage="due")
 def end_back(s: Slot) -> bool:
     """One client is told a lower end of the log than before."""
     process = s.chunk.clients.reader(f"asker-{s.chunk.number}-{s.number}#0")
@@ -47,7 +47,7 @@ def end_back(s: Slot) -> bool:
     return True
 
 
-@anomaly("L16")
+@in_rows("L16")
 def wrong_for_time(s: Slot) -> bool:
     """A query by time is answered with the second record of that time or later."""
     if (v := s.one(s.usual())) is None:

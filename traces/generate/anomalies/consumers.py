@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.schema import Isolation, Op
 
 
-@anomaly("C1 G8")
+@in_rows("C1 G8")
 def skipped(s: Slot) -> bool:
     """The group is never given a record between two that it is."""
     v = s.one(s.usual())
     return v is not None and s.hide(v, "polled", "processed")
 
 
-@anomaly("L7")
+@in_rows("L7")
 def changed(s: Slot) -> bool:
-    """The group is given other bytes than were sent."""
+    """A reader is given other bytes than were sent."""
     if (v := s.one(s.usual())) is None:
         return False
 
@@ -27,14 +27,14 @@ def changed(s: Slot) -> bool:
     return s.note(v)
 
 
-@anomaly("G8", group=0)
+@in_rows("G8", group=0)
 def unprocessed(s: Slot) -> bool:
     """Given, committed, and never processed."""
     v = s.one(s.usual())
     return v is not None and s.hide(v, "processed")
 
 
-@anomaly("C2 G9", stage="due")
+@in_rows("C2 G9", stage="due")
 def gone_back(s: Slot) -> bool:
     """The next poll begins with the last record of the one before."""
     rows, log = s.polled(), s.log
@@ -59,9 +59,9 @@ def _poll(s: Slot, record: dict[str, int], before: int) -> None:
     s.member_row(Op.POLL, inv, **record, **more, ret=inv + 8_000)
 
 
-@anomaly("G9", stage="due", group=1, first=1)
+@in_rows("G9", stage="due", group=1, first=1)
 def given_again(s: Slot) -> bool:
-    """The new owner is given, and processes, the last record of the old one."""
+    """After a rebalance the group is given, and processes, a record once more."""
     if not len(s.polled()) or s.tp not in s.chunk.carried.last:
         return False
     first, record = int(s.polled()[0]), s.chunk.carried.last[s.tp]
@@ -72,7 +72,7 @@ def given_again(s: Slot) -> bool:
     return True
 
 
-@anomaly("G10 G8", stage="due", first=1)
+@in_rows("G10 G8", stage="due", first=1)
 def resumed_late(s: Slot) -> bool:
     """The new owner begins above what was committed."""
     if len(s.polled()) < 3:
@@ -82,16 +82,16 @@ def resumed_late(s: Slot) -> bool:
     return s.note_entry(first)
 
 
-@anomaly("C3", stage="due", last=0)
+@in_rows("C3", stage="due", last=0)
 def elsewhere(s: Slot) -> bool:
-    """The final reading was told to begin at the second record, and began at the first."""
+    """A reader was told to begin at the second record, and began at the first."""
     rows = s.entries()
     rows = rows[s.log["scanned"][rows]]
     s.chunk.scan_from[s.tp] = s.log["offset"][rows[1]]
     return s.note_entry(int(rows[0]))
 
 
-@anomaly("C4 G9", stage="due")
+@in_rows("C4 G9", stage="due")
 def not_assigned(s: Slot) -> bool:
     """A member is given a record after the partition was revoked from it."""
     if not len(s.polled()):

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import MEMBERS, PRODUCERS, owners
 from traces.schema import NONE, Op
 
 
-@anomaly("G1")
+@in_rows("G1")
 def two_owners(s: Slot) -> bool:
     """Another member of the group is assigned the partition in the same generation."""
     owner = int(s.chunk.owner[s.tp]) - PRODUCERS
@@ -18,9 +18,9 @@ def two_owners(s: Slot) -> bool:
     return True
 
 
-@anomaly("G4", first=1)
+@in_rows("G4", first=1)
 def unfenced(s: Slot) -> bool:
-    """The last owner's commit is taken although the group has moved on."""
+    """A former owner's commit is taken although the group has moved on."""
     if s.chunk.carried.committed[s.tp] == NONE:
         return False
     owner = int(owners(s.chunk.number - 1)[s.tp])
@@ -35,9 +35,9 @@ def unfenced(s: Slot) -> bool:
     return True
 
 
-@anomaly("G5", stage="ready")
+@in_rows("G5", stage="ready")
 def committed_back(s: Slot) -> bool:
-    """A commit anomalies below the one before."""
+    """A commit lies below the one before."""
     offset = s.chunk.commits["offset"]
     mine = np.flatnonzero(s.chunk.commits["tp"] == s.tp)
     if len(mine) < 3 or offset[mine[0]] < 2:
@@ -47,7 +47,7 @@ def committed_back(s: Slot) -> bool:
     return True
 
 
-@anomaly("G6", stage="ready")
+@in_rows("G6", stage="ready")
 def committed_beyond(s: Slot) -> bool:
     """A commit covers what will be delivered only later."""
     offset = s.chunk.commits["offset"]

@@ -2,29 +2,29 @@
 
 import numpy as np
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK
 from traces.schema import NONE, Outcome
 
 
-@anomaly("L3 L4 P2")
+@in_rows("L3 L4 P2")
 def lost(s: Slot) -> bool:
-    """Nobody is ever given an acknowledged record, though readers passed its offset."""
+    """Nobody is ever given an acknowledged record, though others behind it are read."""
     v = s.rely(s.one(s.followed(s.usual())))
     return v is not None and s.hide(v, "polled", "processed", "scanned")
 
 
-@anomaly("L4 P2")
+@in_rows("L4 P2")
 def lost_at_the_end(s: Slot) -> bool:
-    """The group was given it, the final reading lacks it."""
+    """An acknowledged record was read, and is missing at the end."""
     v = s.rely(s.one(s.followed(s.usual())))
     return v is not None and s.hide(v, "scanned")
 
 
-@anomaly("L2")
+@in_rows("L2")
 def duplicate(s: Slot) -> bool:
-    """A retry was stored a second time, right behind."""
+    """A record is stored a second time."""
     if (v := s.one(s.usual())) is None:
         return False
     again: dict[str, float] = {
@@ -37,7 +37,7 @@ def duplicate(s: Slot) -> bool:
     return s.note(v)
 
 
-@anomaly("L1 G8", rare=True)
+@in_rows("L1 G8", rare=True)
 def inconsistent(s: Slot) -> bool:
     """The group is given another record at the offset than the final reading."""
     if (two := s.pair()) is None:
@@ -51,7 +51,7 @@ def inconsistent(s: Slot) -> bool:
     return s.note(two[1])
 
 
-@anomaly("L15 L1 L4 G8 P2", rare=True)
+@in_rows("L15 L1 L4 G8 P2", rare=True)
 def truncated(s: Slot) -> bool:
     """The group was given an acknowledged record, and later another is at its offset."""
     process = s.m["process"]
@@ -68,7 +68,7 @@ def truncated(s: Slot) -> bool:
     return s.note(two[1])
 
 
-@anomaly("L5")
+@in_rows("L5")
 def phantom(s: Slot) -> bool:
     """A record that nobody sent."""
     if (v := s.one(s.usual())) is None:
@@ -79,7 +79,7 @@ def phantom(s: Slot) -> bool:
     return True
 
 
-@anomaly("L6")
+@in_rows("L6")
 def denied(s: Slot) -> bool:
     """A send that certainly failed was stored."""
     if (v := s.one(s.usual())) is None:
@@ -88,7 +88,7 @@ def denied(s: Slot) -> bool:
     return s.note(v)
 
 
-@anomaly("L8 L1")
+@in_rows("L8 L1")
 def wrong_offset_answered(s: Slot) -> bool:
     """The sender was told the offset of the next record."""
     if (two := s.pair()) is None:
@@ -101,7 +101,7 @@ def wrong_offset_answered(s: Slot) -> bool:
     return s.note(two[0])
 
 
-@anomaly("L9", rare=True)
+@in_rows("L9", rare=True)
 def overtaken(s: Slot) -> bool:
     """A send that began after another was acknowledged is stored before it."""
     process = s.m["process"]
@@ -115,7 +115,7 @@ def overtaken(s: Slot) -> bool:
     return s.note(a)
 
 
-@anomaly("L10 L9")
+@in_rows("L10 L9")
 def read_before_sent(s: Slot) -> bool:
     """Read before its send began; by then higher offsets had been acknowledged."""
     if (v := s.one(s.usual())) is None:
@@ -133,7 +133,7 @@ def read_before_sent(s: Slot) -> bool:
     return s.note(v)
 
 
-@anomaly("L12")
+@in_rows("L12")
 def older_leader(s: Slot) -> bool:
     """The final reading shows an older leader epoch behind a newer one."""
     if (v := s.one(s.usual())) is None:

@@ -1,11 +1,11 @@
 """Anomalies about producers: their order, and who may write in whose name."""
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK
 
 
-@anomaly("P1", rare=True)
+@in_rows("P1", rare=True)
 def reordered(s: Slot) -> bool:
     """Two records of one producer, in flight together, are stored the wrong way round."""
     process = s.m["process"]
@@ -17,7 +17,7 @@ def reordered(s: Slot) -> bool:
     return s.note(b)
 
 
-@anomaly("P3")
+@in_rows("P3")
 def zombie(s: Slot) -> bool:
     """A producer writes after its successor was initialised."""
     if (v := s.one(s.usual())) is None:
@@ -29,7 +29,7 @@ def zombie(s: Slot) -> bool:
     return s.note(v)
 
 
-@anomaly("P4")
+@in_rows("P4")
 def same_epoch(s: Slot) -> bool:
     """A second initialisation gets no newer epoch."""
     name = f"again-{s.chunk.number}-{s.number}"

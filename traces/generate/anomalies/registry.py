@@ -14,7 +14,7 @@ Inject = Callable[[Any], bool]  # of a slot, or of a slot in a scenario
 
 
 @frozen
-class Anomaly:
+class InRows:
     """How an anomaly is injected, where it may be, and which checks have to find it."""
 
     name: str
@@ -28,16 +28,11 @@ class Anomaly:
     once: bool
     rare: bool
 
-    @property
-    def summary(self) -> str:
-        """What it is, in a sentence."""
-        return (self.inject.__doc__ or "").partition("\n")[0]
+
+IN_ROWS: dict[str, InRows] = {}
 
 
-ANOMALIES: dict[str, Anomaly] = {}
-
-
-def anomaly(
+def in_rows(
     counts: str,
     *,
     stage: str = "sent",
@@ -58,10 +53,8 @@ def anomaly(
         words = counts.split()
         found = {word: words.count(word) for word in words}
         name = inject.__name__
-        assert name not in ANOMALIES, f"two anomalies are called {name}"
-        ANOMALIES[name] = Anomaly(
-            name, inject, found, stage, scenario, group, first, last, once, rare
-        )
+        assert name not in IN_ROWS, f"two anomalies are called {name}"
+        IN_ROWS[name] = InRows(name, inject, found, stage, scenario, group, first, last, once, rare)
         return inject
 
     return register

@@ -4,13 +4,13 @@ import numpy as np
 
 from traces.columns import firsts
 from traces.context import Ints
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK, TRANSACTIONAL
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 
-@anomaly("T1 L3 L4 P2")
+@in_rows("T1 L3 L4 P2")
 def torn(s: Slot) -> bool:
     """One record of a committed transaction is missing."""
     mine = s.rows[len(s.rows) // 6 : -len(s.rows) // 6]
@@ -18,7 +18,7 @@ def torn(s: Slot) -> bool:
     return v is not None and s.hide(v, "polled", "processed", "scanned")
 
 
-@anomaly("T8")
+@in_rows("T8")
 def overlapping(s: Slot) -> bool:
     """Two processes of one transactional id both commit what they wrote side by side."""
     if (two := s.pair()) is None:
@@ -32,7 +32,7 @@ def overlapping(s: Slot) -> bool:
     return s.note(b)
 
 
-@anomaly("T5 T2")
+@in_rows("T5 T2")
 def own_read(s: Slot) -> bool:
     """A transaction reads its own record before it commits."""
     v = s.one(_nothing_open_below(s, s.usual()))
@@ -64,7 +64,7 @@ def _reads(
     s.chunk.stored.append(act)
 
 
-@anomaly("T6", once=True)
+@in_rows("T6", once=True)
 def circle(s: Slot) -> bool:
     """Two transactions each read what the other one wrote."""
     if (two := s.pair()) is None:
@@ -80,7 +80,7 @@ def circle(s: Slot) -> bool:
     return s.note(two[0])
 
 
-@anomaly("T10 G9")
+@in_rows("T10 G9")
 def consumed_twice(s: Slot) -> bool:
     """Two committed transactions of one group consume one record."""
     if (v := s.one(s.usual())) is None:
@@ -108,9 +108,9 @@ def consumed_twice(s: Slot) -> bool:
     return s.note(v)
 
 
-@anomaly("T4 T7", rare=True)
+@in_rows("T4 T7", rare=True)
 def aborted_read(s: Slot) -> bool:
-    """The group is given a record of an aborted transaction."""
+    """A reader of committed records is given one of an aborted transaction."""
     if (v := s.one(s.rows[s.m["txn_state"][s.rows] == Txn.ABORTED])) is None:
         return False
 
@@ -123,9 +123,9 @@ def aborted_read(s: Slot) -> bool:
     return s.note(v)
 
 
-@anomaly("T2", stage="due")
+@in_rows("T2", stage="due")
 def leaked(s: Slot) -> bool:
-    """The group is given a record of a transaction that has not asked to commit yet."""
+    """Readers are given a record of a transaction that has not asked to commit yet."""
     found = _early(s)
     if not found:
         return False
@@ -134,7 +134,7 @@ def leaked(s: Slot) -> bool:
     return s.note_entry(entry)
 
 
-@anomaly("T2 T3", stage="due")
+@in_rows("T2 T3", stage="due")
 def beyond_stable(s: Slot) -> bool:
     """As `leaked`, and the record behind it as well."""
     log, m = s.log, s.m

@@ -1,10 +1,10 @@
-"""The logs of two brokers as they anomaly on disk, with the ends of transactions."""
+"""The logs of two brokers as they lie on disk, with the ends of transactions."""
 
 from typing import Any
 
 from attrs import define
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.plan import payload
 from traces.generate.scenarios.scenario import MS, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
@@ -52,21 +52,21 @@ class Copied(Scenario):
                 self.call(f"{op.name}-{node}", op, 0, mine)
 
 
-@anomaly("L14", scenario="Copied")
+@in_rows("L14", scenario="Copied")
 def stamped_otherwise(s: ScenarioSlot) -> bool:
     """One broker's copy of a record has another time."""
     row = s.one("copy-2")
     return s.put("copy-2", row, timestamp=s.get("copy-2", row, "timestamp") + 1)
 
 
-@anomaly("L7 L14", scenario="Copied")
+@in_rows("L7 L14", scenario="Copied")
 def bits_flipped(s: ScenarioSlot) -> bool:
     """One broker's copy of a record has other bytes."""
     row = s.one("copy-2")
     return s.put("copy-2", row, hash=s.get("copy-2", row, "hash") + 1)
 
 
-@anomaly("P2 P2", scenario="Copied")
+@in_rows("P2 P2", scenario="Copied")
 def lacking_in_both(s: ScenarioSlot) -> bool:
     """Both brokers lack a record between two others of its session."""
     row = s.one("copy-1", 1, -1)

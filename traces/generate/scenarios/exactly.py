@@ -4,7 +4,7 @@ from typing import Any
 
 from attrs import define
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import NOWHERE, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
 from traces.schema import NONE, Op, Outcome, Txn
@@ -74,19 +74,19 @@ class Exactly(Scenario):
         self.call(name, Op.TXN_OFFSETS, phase + 1, fields, inv=self.at(phase + 1, self.partitions))
 
 
-@anomaly("G12", scenario="Exactly")
+@in_rows("G12", scenario="Exactly")
 def of_a_former_owner(s: ScenarioSlot) -> bool:
     """The offsets of a member are taken whose partition has been another one's since."""
     return s.put("swap-0-late", s.one("swap-0-late"), outcome=int(Outcome.OK))
 
 
-@anomaly("T9", scenario="Exactly")
+@in_rows("T9", scenario="Exactly")
 def answered_what_was_aborted(s: ScenarioSlot) -> bool:
     """The group is where a transaction would have taken it that was aborted."""
     return s.put("answer-1", s.one("answer-1"), offset=s.get("answer-2", s.partition, "offset"))
 
 
-@anomaly("T9", scenario="Exactly")
+@in_rows("T9", scenario="Exactly")
 def answered_without_what_was_committed(s: ScenarioSlot) -> bool:
     """A committed transaction did not move the group."""
     return s.put("answer-2", s.one("answer-2"), offset=s.get("answer-1", s.partition, "offset"))

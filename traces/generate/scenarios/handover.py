@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from attrs import define
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import NOWHERE, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
 from traces.schema import NONE, Op, Outcome
@@ -70,27 +70,27 @@ class HandOver(Scenario):
         self.call("left", Op.REVOKED, 0, me, inv=self.afterwards(0, 60))
 
 
-@anomaly("G2", scenario="HandOver")
+@in_rows("G2", scenario="HandOver")
 def given_up_late(s: ScenarioSlot) -> bool:
     """The old owner is still giving the partition up when the new one has read it."""
     read = s.get("polls-1", s.one("polls-1"), "ret")
     return s.put("revoked-0", s.one("revoked-0"), ret=read + 1_000)
 
 
-@anomaly("G7", scenario="HandOver")
+@in_rows("G7", scenario="HandOver")
 def reported_otherwise(s: ScenarioSlot) -> bool:
     """The new owner is told a committed offset that nobody committed."""
     row = s.one("told-1")
     return s.put("told-1", row, offset=s.get("told-1", row, "offset") - 1)
 
 
-@anomaly("G11", scenario="HandOver")
+@in_rows("G11", scenario="HandOver")
 def both_of_one_name(s: ScenarioSlot) -> bool:
     """The commit of a static member that was replaced is taken."""
     return s.put("refused", s.one("refused"), outcome=int(Outcome.OK))
 
 
-@anomaly("G3", scenario="HandOver")
+@in_rows("G3", scenario="HandOver")
 def without_an_owner(s: ScenarioSlot) -> bool:
     """Nobody is assigned a partition of the subscription, and it stays so."""
     return s.drop("owned", s.one("owned")) and s.drop("left", s.one("left"))

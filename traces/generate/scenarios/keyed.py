@@ -6,7 +6,7 @@ import numpy as np
 from attrs import define
 
 from traces.context import Ints
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.plan import key_name
 from traces.generate.scenarios.scenario import SCENARIO_PARTITIONS, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
@@ -52,7 +52,7 @@ class Keyed(Scenario):
         self.scan()
 
 
-@anomaly("P6", scenario="Keyed")
+@in_rows("P6", scenario="Keyed")
 def elsewhere_by_key(s: ScenarioSlot) -> bool:
     """A record is sent to another partition than that of its key."""
     key = 1_000_000 * (s.number + 1)
@@ -61,7 +61,7 @@ def elsewhere_by_key(s: ScenarioSlot) -> bool:
     return s.put("sends", s.one("sends"), key=key, detail=_hash(key))
 
 
-@anomaly("P5 L2", scenario="Keyed")
+@in_rows("P5 L2", scenario="Keyed")
 def stored_by_two(s: ScenarioSlot) -> bool:
     """What nobody answered was stored, and was stored again when another process sent it."""
     row = s.one("refused")

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from attrs import define
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import COMMITTED, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
 from traces.schema import Flag, Op
@@ -35,20 +35,20 @@ class Compacted(Scenario):
         self.scan(last, late=10)
 
 
-@anomaly("L17", scenario="Compacted")
+@in_rows("L17", scenario="Compacted")
 def stamped_back(s: ScenarioSlot) -> bool:
     """The leader's clock was set back when it stamped a record."""
     row = int(s.rows("scans")[1])
     return s.put("scans", row, timestamp=s.get("scans", row - 1, "timestamp") - 5)
 
 
-@anomaly("L18 L4 L3", scenario="Compacted")
+@in_rows("L18 L4 L3", scenario="Compacted")
 def removed(s: ScenarioSlot) -> bool:
     """The last record of a key is gone."""
     return s.drop("scans", s.one("scans", end=-1))
 
 
-@anomaly("L19 L2", scenario="Compacted")
+@in_rows("L19 L2", scenario="Compacted")
 def moved(s: ScenarioSlot) -> bool:
     """A record is found at another offset than before."""
     row = int(s.rows("scans")[-1])
@@ -86,13 +86,13 @@ class Deleted(Scenario):
         self.scan(self.offset >= kept, start=kept)
 
 
-@anomaly("A2", scenario="Deleted")
+@in_rows("A2", scenario="Deleted")
 def not_deleted(s: ScenarioSlot) -> bool:
     """The log starts below what had been deleted."""
     return s.put("checked", s.one("checked"), offset=s.get("checked", s.partition, "offset") - 1)
 
 
-@anomaly("L13", scenario="Deleted")
+@in_rows("L13", scenario="Deleted")
 def log_start_back(s: ScenarioSlot) -> bool:
     """A leader tells a lower log start than it did before."""
     return s.put("low", s.one("low"), offset=s.get("low", s.partition, "offset") - 1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from attrs import define
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import COMMITTED, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
 from traces.schema import NONE, Detail, Op
@@ -70,26 +70,26 @@ class Positions(Scenario):
         self.call("gave-up", Op.REVOKED, 8, me)
 
 
-@anomaly("C5", scenario="Positions")
+@in_rows("C5", scenario="Positions")
 def beyond_the_replica(s: ScenarioSlot) -> bool:
     """A replica gives a record that it does not know to be committed."""
     last = int(np.max(s.scenario.blocks["near-1"]["offset"][s.rows("near-1")]))
     return s.put("near-1-end", s.one("near-1-end"), offset=last)
 
 
-@anomaly("T11", scenario="Positions")
+@in_rows("T11", scenario="Positions")
 def still_open(s: ScenarioSlot) -> bool:
-    """A minute after a transaction was committed, readers of committed records wait for it."""
+    """Readers of committed records wait for a transaction that should have ended."""
     return s.put("late", s.one("late"), offset=s.get("sends", s.one("sends"), "offset"))
 
 
-@anomaly("C6", scenario="Positions")
+@in_rows("C6", scenario="Positions")
 def reset_out_of_a_good_position(s: ScenarioSlot) -> bool:
     """The client says that the log has not the offset that it sought, but it has."""
     return s.put("sought", s.one("sought"), offset=s.scenario.begin + 1)
 
 
-@anomaly("C6", scenario="Positions")
+@in_rows("C6", scenario="Positions")
 def truncated_without_a_cause(s: ScenarioSlot) -> bool:
     """The client says that the log was cut."""
     return s.put("returned", s.one("returned"), detail=Detail.RESETS["truncation"])

@@ -4,7 +4,7 @@ from typing import Any
 
 from attrs import define
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
 from traces.schema import Flag
@@ -53,7 +53,7 @@ class Remade(Scenario):
         return super().ids(partition, offset) + _NEW * (self.number >= AGAIN)
 
 
-@anomaly("A1 L5", scenario="Remade", first=AGAIN)
+@in_rows("A1 L5", scenario="Remade", first=AGAIN)
 def come_back(s: ScenarioSlot) -> bool:
     """A record of the former life is read in the new one."""
     row, scenario = int(s.rows("scans")[-1]), s.scenario

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from attrs import define
 
-from traces.generate.anomalies.registry import anomaly
+from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
 from traces.schema import Detail, Op
@@ -68,31 +68,31 @@ def _kept(s: ScenarioSlot) -> int:
     return int(s.rows("acquired")[3])
 
 
-@anomaly("S1", scenario="Sharing")
+@in_rows("S1", scenario="Sharing")
 def lent_to_two(s: ScenarioSlot) -> bool:
     """Another member is given a record while the first one holds it."""
     return _lent_again(s, _kept(s), 3)
 
 
-@anomaly("S2", scenario="Sharing")
+@in_rows("S2", scenario="Sharing")
 def lent_after_it_was_accepted(s: ScenarioSlot) -> bool:
     """A record is given to another member although it had been accepted."""
     return _lent_again(s, _kept(s), 6)
 
 
-@anomaly("S3", scenario="Sharing")
+@in_rows("S3", scenario="Sharing")
 def counted_again(s: ScenarioSlot) -> bool:
     """What was released is delivered with the same count."""
     return s.put("again", s.one("again"), detail=1)
 
 
-@anomaly("S4", scenario="Sharing")
+@in_rows("S4", scenario="Sharing")
 def left_over(s: ScenarioSlot) -> bool:
     """A record is given back at the end, and nobody is given it again."""
     return s.put("accepted", s.one("accepted"), detail=_RELEASE)
 
 
-@anomaly("S5", scenario="Sharing")
+@in_rows("S5", scenario="Sharing")
 def start_back(s: ScenarioSlot) -> bool:
     """The share group starts lower than it did."""
     return s.put("done", s.one("done"), offset=s.scenario.begin)

@@ -1,25 +1,25 @@
 """Anomalies in the log: records lost, moved, doubled, made up; answers that go back."""
 
-from tests.traces.fixture import TOPIC, Fixture, Line
-from tests.traces.mutations.lines import calls, insert, located, scans, sends, without
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import TOPIC, Fixture, Line
+from traces.generate.small.lines import calls, insert, located, scans, sends, without
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 
-@mutation("L4", may="L3 P2")
-def lose(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L4", may="L3 P2")
+def lost(fixture: Fixture, lines: Lines) -> None:
     victim = fixture.random.choice(sends(lines))
     without(lines, victim["records"][0]["id"], "scan", "poll", "process")
 
 
-@mutation("T1 L4", may="L3")
-def tear(fixture: Fixture, lines: Lines) -> None:
+@in_calls("T1 L4", may="L3")
+def torn(fixture: Fixture, lines: Lines) -> None:
     committed = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit")}
     mine = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in committed]
     without(lines, fixture.random.choice(mine)["records"][0]["id"], "scan", "poll", "process")
 
 
-@mutation("L2")
-def store_twice(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L2")
+def duplicate(fixture: Fixture, lines: Lines) -> None:
     victim = fixture.random.choice(sends(lines))["records"][0]
     for scan in scans(lines):
         if scan["partitions"] == [f"{TOPIC}:{victim['partition']}"]:
@@ -28,9 +28,8 @@ def store_twice(fixture: Fixture, lines: Lines) -> None:
             scan["offsets"][name] += 1
 
 
-@mutation("L15 L1 L4 G8", may="L9 L16 P1 P2")
-def replace(fixture: Fixture, lines: Lines) -> None:
-    """The log was cut and grew again: an acknowledged and read record gave way to another."""
+@in_calls("L15 L1 L4 G8", may="L9 L16 P1 P2")
+def truncated(fixture: Fixture, lines: Lines) -> None:
     read = {r["id"] for line in calls(lines, "poll") for r in line["records"]}
     read_sends = [line for line in sends(lines) if line["records"][0]["id"] in read]
     victim = fixture.random.choice(read_sends)["records"][0]
@@ -44,8 +43,8 @@ def replace(fixture: Fixture, lines: Lines) -> None:
                 record["id"] = 9_999
 
 
-@mutation("L8 L1", may="L9 L16 P1")
-def move_acknowledgement(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L8 L1", may="L9 L16 P1")
+def wrong_offset_answered(fixture: Fixture, lines: Lines) -> None:
     by_offset = {located(line): line for line in sends(lines)}
     pairs = [
         (line, by_offset[p, o + 1]) for (p, o), line in by_offset.items() if (p, o + 1) in by_offset
@@ -54,7 +53,7 @@ def move_acknowledgement(fixture: Fixture, lines: Lines) -> None:
     one["records"][0]["offset"] = two["records"][0]["offset"]
 
 
-@mutation("L5")
+@in_calls("L5")
 def phantom(fixture: Fixture, lines: Lines) -> None:
     for scan in scans(lines)[:1]:
         (name,) = scan["offsets"]
@@ -68,21 +67,20 @@ def phantom(fixture: Fixture, lines: Lines) -> None:
         scan["records"].append(record)
 
 
-@mutation("L6", may="L16")
-def deny(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L6", may="L16")
+def denied(fixture: Fixture, lines: Lines) -> None:
     fixture.random.choice(sends(lines))["outcome"] = "fail"
 
 
-@mutation("L10", may="L9 L16 T3")
-def send_later(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L10", may="L9 L16 T3")
+def read_before_sent(fixture: Fixture, lines: Lines) -> None:
     victim = lines["p1#0"][-2]
     late = max(line["returned_ns"] for line in calls(lines, "close")) + 10
     victim |= {"invoked_ns": late, "returned_ns": late + 1}
 
 
-@mutation("L9", may="L16")
-def send_earlier(fixture: Fixture, lines: Lines) -> None:
-    """An acknowledgement that precedes the call of a send that got a lower offset."""
+@in_calls("L9", may="L16")
+def overtaken(fixture: Fixture, lines: Lines) -> None:
     by_partition: dict[int, list[Line]] = {}
     for line in sends(lines):
         by_partition.setdefault(located(line)[0], []).append(line)
@@ -96,7 +94,7 @@ def send_earlier(fixture: Fixture, lines: Lines) -> None:
     earlier |= {"invoked_ns": 10}
 
 
-@mutation("L12")
+@in_calls("L12")
 def older_leader(fixture: Fixture, lines: Lines) -> None:
     for scan in scans(lines, "read_uncommitted"):
         if len(scan["records"]) > 1:
@@ -105,8 +103,8 @@ def older_leader(fixture: Fixture, lines: Lines) -> None:
     raise NotHere
 
 
-@mutation("L20")
-def answer_back(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L20")
+def end_back(fixture: Fixture, lines: Lines) -> None:
     process = "scan-read_uncommitted#0"
     latest = next(x for x in lines[process] if x.get("query") == "latest")
     name = max(latest["offsets"], key=lambda p: latest["offsets"][p])

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests.traces.fixture import GROUP, TOPIC, Fixture, Line
-from tests.traces.mutations.lines import insert, members, ungiven
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import GROUP, TOPIC, Fixture, Line
+from traces.generate.small.lines import insert, members, ungiven
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 
 def at_most_once(meta: dict[str, Any]) -> None:
@@ -12,15 +12,14 @@ def at_most_once(meta: dict[str, Any]) -> None:
         consumer["commit_order"] = "commit_then_process"
 
 
-@mutation("G8")
-def forget_to_process(fixture: Fixture, lines: Lines) -> None:
+@in_calls("G8")
+def unprocessed(fixture: Fixture, lines: Lines) -> None:
     done = fixture.random.choice(members(lines, "process"))
     done["records"].remove(fixture.random.choice(done["records"]))
 
 
-@mutation("G9", meta=at_most_once)
-def deliver_again(fixture: Fixture, lines: Lines) -> None:
-    """A record is given to the group, and processed, a second time after a rebalance."""
+@in_calls("G9", meta=at_most_once)
+def given_again(fixture: Fixture, lines: Lines) -> None:
     poll = next(line for line in lines["c0#0"] if line["op"] == "poll")
     record = poll["records"][0]
     member = {"group": GROUP, "generation": 99}
@@ -33,7 +32,7 @@ def deliver_again(fixture: Fixture, lines: Lines) -> None:
     insert(lines, "c0#0", later | given | {"op": "process"})
 
 
-@mutation("G1", may="C4")
+@in_calls("G1", may="C4")
 def two_owners(fixture: Fixture, lines: Lines) -> None:
     assigned = fixture.random.choice(members(lines, "assigned"))
     other = {"c0#0": "c1#0", "c1#0": "c0#0"}[assigned["process"]]
@@ -46,8 +45,8 @@ def two_owners(fixture: Fixture, lines: Lines) -> None:
         line["seq"] = seq
 
 
-@mutation("G5")
-def commit_back(fixture: Fixture, lines: Lines) -> None:
+@in_calls("G5")
+def committed_back(fixture: Fixture, lines: Lines) -> None:
     commit = [x for x in lines["c0#0"] if x["op"] == "commit"][-1]
     insert(
         lines,
@@ -58,9 +57,8 @@ def commit_back(fixture: Fixture, lines: Lines) -> None:
     )
 
 
-@mutation("G6", may="G5 G7 G10")
-def commit_beyond(fixture: Fixture, lines: Lines) -> None:
-    """The first commit covers more than had been delivered by then."""
+@in_calls("G6", may="G5 G7 G10")
+def committed_beyond(fixture: Fixture, lines: Lines) -> None:
     commit = members(lines, "commit")[0]
     name, _ = max(commit["offsets"].items())
     partition = int(name.split(":")[1])
@@ -68,17 +66,15 @@ def commit_beyond(fixture: Fixture, lines: Lines) -> None:
     commit["offsets"][name] = fixture.logs[partition].index(visible[-1]) + 1
 
 
-@mutation("G4")
-def zombie_commit(fixture: Fixture, lines: Lines) -> None:
-    """A commit of the generation before the last is accepted at the very end."""
+@in_calls("G4")
+def unfenced(fixture: Fixture, lines: Lines) -> None:
     commit = [x for x in lines["c0#0"] if x["op"] == "commit"][-1]
     old = commit | {"generation": fixture.generation - 1}
     insert(lines, "c0#0", old | {"invoked_ns": fixture.now + 10, "returned_ns": fixture.now + 11})
 
 
-@mutation("G10 G8")
-def resume_too_late(fixture: Fixture, lines: Lines) -> None:
-    """A new owner asks what was committed, and begins above it."""
+@in_calls("G10 G8")
+def resumed_late(fixture: Fixture, lines: Lines) -> None:
     for owner in ("c0#0", "c1#0"):
         for at, line in enumerate(lines[owner]):
             if line["op"] == "committed" and line["offsets"]:

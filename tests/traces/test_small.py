@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.traces.fixture import fixture
 from tests.traces.judging import examples, judged_lines, said
-from tests.traces.mutations import MUTATIONS, NotHere, injected
 from traces.checks.catalogue import CHECKS
+from traces.generate.small import IN_CALLS, NotHere, injected
 
 SEEDS = st.integers(0, 10**9)
 # A seed has no smaller one that tells more: looking for it takes minutes and finds nothing.
@@ -32,28 +32,22 @@ def test_a_fixture_that_keeps_its_promises_breaks_none(seed: int) -> None:
     assert said(one, "holds") == implemented - ELSEWHERE
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
 @settings(max_examples=examples(3), phases=SEEDED)
 def test_an_anomaly_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> None:
-    w, mutation = fixture(seed), MUTATIONS[name]
+    w, anomaly = fixture(seed), IN_CALLS[name]
     try:
-        lines, meta = injected(w, mutation)
+        lines, meta = injected(w, anomaly)
     except NotHere:
         assume(False)
         return
     with TemporaryDirectory() as folder:
         one = judged_lines(Path(folder), lines, meta)
     violated = said(one, "violated")
-    assert mutation.must <= violated
-    assert violated <= mutation.must | mutation.may
-    assert mutation.allowed <= said(one, "allowed")
+    assert anomaly.must <= violated
+    assert violated <= anomaly.must | anomaly.may
+    assert anomaly.allowed <= said(one, "allowed")
     for verdict in one.verdicts:
         if verdict.verdict == "violated":
             assert verdict.witnesses
-
-
-def test_there_is_an_anomaly_for_every_check() -> None:
-    implemented = set(CHECKS)
-    noticed_here = {id for m in MUTATIONS.values() for id in m.must | m.may | m.allowed}
-    assert implemented == noticed_here | ELSEWHERE

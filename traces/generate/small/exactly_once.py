@@ -5,9 +5,9 @@ session, a group whose offsets go with transactions: committed, aborted, committ
 whose partition goes to another member in between, so that its former owner is refused.
 """
 
-from tests.traces.fixture import TOPIC, Fixture, Line, during, meta, name, payload
-from tests.traces.mutations.lines import calls, scans, without
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import TOPIC, Fixture, Line, during, meta, name, payload
+from traces.generate.small.lines import calls, scans, without
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 NUMBERED, AGAIN, WRITER, READER, OFFSETS = "n0#0", "n1#0", "x0#0", "y0#0", "exact"
 HANDED, INSTANCES = "handed", (("h0#0", "i0#0"), ("h1#0", "i1#0"))
@@ -75,8 +75,8 @@ def handed_over(w: Fixture) -> None:
     w.call(producer, "txn_abort", **tid)
 
 
-@mutation("G12")
-def take_it_of_a_former_owner(fixture: Fixture, lines: Lines) -> None:
+@in_calls("G12")
+def of_a_former_owner(fixture: Fixture, lines: Lines) -> None:
     _, late = (x for x in lines[INSTANCES[0][1]] if x["op"] == "txn_offsets")
     assert late.pop("error") == "ILLEGAL_GENERATION"
     late["outcome"] = "ok"
@@ -87,7 +87,7 @@ def answers(lines: Lines) -> list[Line]:
     return [line for line in lines[READER] if line["op"] == "committed"]
 
 
-@mutation("P2")
+@in_calls("P2")
 def gap_in_a_session(fixture: Fixture, lines: Lines) -> None:
     """A record of a session never arrived, and a later one to its partition did."""
     sent = [line for line in lines[NUMBERED] if line["op"] == "send" and line["outcome"] == "ok"]
@@ -103,8 +103,8 @@ def gap_in_a_session(fixture: Fixture, lines: Lines) -> None:
     del first["records"][0]["offset"]
 
 
-@mutation("", allowed="P5 L2")
-def stored_by_both_sessions(fixture: Fixture, lines: Lines) -> None:
+@in_calls("", allowed="P5 L2")
+def stored_by_two(fixture: Fixture, lines: Lines) -> None:
     refused = lines[NUMBERED][-2]
     refused["outcome"] = "info"
     record = refused["records"][0]
@@ -114,7 +114,7 @@ def stored_by_both_sessions(fixture: Fixture, lines: Lines) -> None:
             scan["offsets"][name(0)] += 1
 
 
-@mutation("T7", may="C1 C3 C5 G6 G8 G10")
+@in_calls("T7", may="C1 C3 C5 G6 G8 G10")
 def hide_what_was_committed(fixture: Fixture, lines: Lines) -> None:
     """Who reads committed records is not given one that lies between others and was committed."""
     ends = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit")}
@@ -128,20 +128,19 @@ def hide_what_was_committed(fixture: Fixture, lines: Lines) -> None:
     raise NotHere
 
 
-@mutation("T9")
-def answer_what_was_aborted(fixture: Fixture, lines: Lines) -> None:
+@in_calls("T9")
+def answered_what_was_aborted(fixture: Fixture, lines: Lines) -> None:
     _, first, undone, last = answers(lines)
     assert undone["offsets"] == first["offsets"] != last["offsets"]
     undone["offsets"] = last["offsets"]
 
 
-@mutation("T9")
-def forget_what_was_committed(fixture: Fixture, lines: Lines) -> None:
+@in_calls("T9")
+def answered_without_what_was_committed(fixture: Fixture, lines: Lines) -> None:
     _, first, _, last = answers(lines)
     last["offsets"] = first["offsets"]
 
 
-@mutation("", allowed="G3")
-def forget_a_partition(fixture: Fixture, lines: Lines) -> None:
-    """The only member is never assigned one of two partitions."""
+@in_calls("", allowed="G3")
+def without_an_owner(fixture: Fixture, lines: Lines) -> None:
     next(x for x in lines[READER] if x["op"] == "assigned")["partitions"] = [name(0)]

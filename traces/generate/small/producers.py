@@ -3,14 +3,13 @@
 from itertools import pairwise
 from operator import itemgetter
 
-from tests.traces.fixture import TOPIC, Fixture, payload
-from tests.traces.mutations.lines import calls, located, scans, sends
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import TOPIC, Fixture, payload
+from traces.generate.small.lines import calls, located, scans, sends
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 
-@mutation("P1", may="L9 L10 L16")
-def swap_offsets(fixture: Fixture, lines: Lines) -> None:
-    """Two sends of one producer end up in the other order, everywhere."""
+@in_calls("P1", may="L9 L10 L16")
+def reordered(fixture: Fixture, lines: Lines) -> None:
     mine = [line for line in lines["p0#0"] if line["op"] == "send"]
     pairs = [(a, b) for a, b in pairwise(mine) if located(a)[0] == located(b)[0]]
     if not pairs:
@@ -25,8 +24,8 @@ def swap_offsets(fixture: Fixture, lines: Lines) -> None:
     one["records"][0]["offset"], two["records"][0]["offset"] = higher, lower
 
 
-@mutation("T4", may="T3 T7")
-def show_aborted(fixture: Fixture, lines: Lines) -> None:
+@in_calls("T4", may="T3 T7")
+def aborted_read(fixture: Fixture, lines: Lines) -> None:
     victim = fixture.random.choice(sorted(fixture.aborted))
     sent = next(x for x in sends(lines, plain=False) if x["records"][0]["id"] == victim)
     record = sent["records"][0]
@@ -36,9 +35,8 @@ def show_aborted(fixture: Fixture, lines: Lines) -> None:
             scan["records"].sort(key=itemgetter("offset"))
 
 
-@mutation("T2", may="S5 T3 T8")
-def commit_later(fixture: Fixture, lines: Lines) -> None:
-    """The commit of a transaction was requested only after everybody had read it."""
+@in_calls("T2", may="S5 T3 T8")
+def leaked(fixture: Fixture, lines: Lines) -> None:
     ends = {(x["process"], x["txn"]): x for x in calls(lines, "txn_commit")}
     written = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in ends]
     end = ends[written[0]["process"], written[0]["txn"]]
@@ -46,9 +44,8 @@ def commit_later(fixture: Fixture, lines: Lines) -> None:
     end["returned_ns"] = fixture.now + 101
 
 
-@mutation("T8", may="T2 T3 P3")
-def overlap(fixture: Fixture, lines: Lines) -> None:
-    """Another process of the same transactional id commits inside a transaction of the first."""
+@in_calls("T8", may="T2 T3 P3")
+def overlapping(fixture: Fixture, lines: Lines) -> None:
     ends = [x for x in lines["t0#0"] if x["op"] == "txn_commit"]
     begins = {x["txn"]: x for x in lines["t0#0"] if x["op"] == "txn_begin"}
     end = ends[0]
@@ -63,9 +60,8 @@ def overlap(fixture: Fixture, lines: Lines) -> None:
     ]
 
 
-@mutation("P3")
-def fence(fixture: Fixture, lines: Lines) -> None:
-    """A successor was initialised before the old process made its last, acknowledged send."""
+@in_calls("P3")
+def zombie(fixture: Fixture, lines: Lines) -> None:
     last = [x for x in lines["t0#0"] if x["op"] == "send"][-1]
     init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
     lines["t0#1"] = [
@@ -76,9 +72,8 @@ def fence(fixture: Fixture, lines: Lines) -> None:
     ]
 
 
-@mutation("P4")
-def lower_epoch(fixture: Fixture, lines: Lines) -> None:
-    """The successor got the epoch of its predecessor."""
+@in_calls("P4")
+def same_epoch(fixture: Fixture, lines: Lines) -> None:
     late = fixture.now + 50
     init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
     lines["t0#1"] = [

@@ -6,9 +6,9 @@ deleted, one whose keys have partitions; and the logs of two brokers as they lie
 
 from typing import Any
 
-from tests.traces.fixture import TOPIC, Fixture, Line, afterwards, during, name, payload
-from tests.traces.mutations.lines import calls, scans
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import TOPIC, Fixture, Line, afterwards, during, name, payload
+from traces.generate.small.lines import calls, scans
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 COMPACTED, DELETED, KEYED = "compacted", "deleted", "keyed"
 WRITER, SCANNER, ADMIN = "q0#0", "scan-more#0", "admin#0"
@@ -123,37 +123,38 @@ def dumped(lines: Lines, node: int) -> list[Line]:
     return [line for line in lines[f"broker-{node}"] if "records" in line]
 
 
-@mutation("L7")
-def change_a_payload(fixture: Fixture, lines: Lines) -> None:
-    """One reader is given other bytes than were sent."""
+@in_calls("L7")
+def changed(fixture: Fixture, lines: Lines) -> None:
     fixture.random.choice(scans(lines)[0]["records"])["hash"] += 1
 
 
-@mutation("L7 L14")
-def flip_a_bit_of_a_copy(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L7 L14")
+def bits_flipped(fixture: Fixture, lines: Lines) -> None:
     mine = [line for line in dumped(lines, 2) if "control" not in line]
     fixture.random.choice(mine)["records"][0]["hash"] += 1
 
 
-@mutation("L14")
-def stamp_a_copy_anew(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L14")
+def stamped_otherwise(fixture: Fixture, lines: Lines) -> None:
     fixture.random.choice(dumped(lines, 2))["records"][0]["timestamp"] += 1
 
 
-@mutation("L14", may="P2")
+@in_calls("L14", may="P2")
 def lose_a_batch_of_a_copy(fixture: Fixture, lines: Lines) -> None:
+    """One broker's copy lacks a batch."""
     mine = [line for line in dumped(lines, 1) if "control" not in line]
     kept = [line for line in mine if line["records"][0]["id"] not in fixture.aborted]
     fixture.random.choice(kept)["records"] = []
 
 
-@mutation("L12 L14")
+@in_calls("L12 L14")
 def keep_the_epoch_of_an_old_leader(fixture: Fixture, lines: Lines) -> None:
+    """One broker's copy of a record has another leader epoch."""
     dumped(lines, 2)[0]["records"][0]["epoch"] = 2
 
 
-@mutation("L11", may="C5")
-def lower_the_high_watermark(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L11", may="C5")
+def watermark_back(fixture: Fixture, lines: Lines) -> None:
     polls = [x for x in lines["c0#0"] if x["op"] == "poll" and x["high_watermark"]]
     for first in polls:
         for partition, mark in first["high_watermark"].items():
@@ -166,9 +167,8 @@ def lower_the_high_watermark(fixture: Fixture, lines: Lines) -> None:
     raise NotHere
 
 
-@mutation("L13")
-def lower_the_log_start(fixture: Fixture, lines: Lines) -> None:
-    """One answer of the leader is ahead of all that it says later."""
+@in_calls("L13")
+def log_start_back(fixture: Fixture, lines: Lines) -> None:
     polls = [line for line in lines["c1#0"] if line["op"] == "poll"]
     for poll in polls:
         for partition in poll["log_start"]:
@@ -184,13 +184,13 @@ def scan_of(lines: Lines, topic: str, partition: int = 0) -> Line:
     return next(line for line in calls(lines, "scan") if line["partitions"] == [wanted])
 
 
-@mutation("L17")
-def set_the_clock_back(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L17")
+def stamped_back(fixture: Fixture, lines: Lines) -> None:
     scan_of(lines, COMPACTED)["records"][-1]["timestamp"] = STAMP
 
 
-@mutation("L18 L4", may="L3")
-def compact_too_much(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L18 L4", may="L3")
+def removed(fixture: Fixture, lines: Lines) -> None:
     scan = scan_of(lines, COMPACTED)
     scan["records"].remove(fixture.random.choice(scan["records"]))
 
@@ -202,23 +202,26 @@ def keep_longer(setting: str) -> Any:
     return configure
 
 
-@mutation("L18", may="L3 L4", meta=keep_longer("delete_retention_ms"))
+@in_calls("L18", may="L3 L4", meta=keep_longer("delete_retention_ms"))
 def remove_a_tombstone_early(fixture: Fixture, lines: Lines) -> None:
-    """What was done was right while delete.retention.ms was short."""
+    """A tombstone is removed before delete.retention.ms is over."""
+    # What was done was right while that was short.
 
 
-@mutation("L19", meta=keep_longer("min_compaction_lag_ms"))
+@in_calls("L19", meta=keep_longer("min_compaction_lag_ms"))
 def compact_early(fixture: Fixture, lines: Lines) -> None:
-    """What was done was right while min.compaction.lag.ms was short."""
+    """A record is compacted away before min.compaction.lag.ms is over."""
+    # What was done was right while that was short.
 
 
-@mutation("L19", may="L1 L2 L9 L17 P1")
-def move_while_compacting(fixture: Fixture, lines: Lines) -> None:
+@in_calls("L19", may="L1 L2 L9 L17 P1")
+def moved(fixture: Fixture, lines: Lines) -> None:
     scan_of(lines, COMPACTED)["records"][0]["offset"] = 2
 
 
-@mutation("A2", may="C1 C2 C3")
+@in_calls("A2", may="C1 C2 C3")
 def read_what_was_deleted(fixture: Fixture, lines: Lines) -> None:
+    """A record below the log start is read."""
     (deleted,) = (x for x in lines[WRITER] if _is_at(x, DELETED, DELETED_TO - 1))
     record = {k: v for k, v in deleted["records"][0].items() if k != "tombstone"}
     scan_of(lines, DELETED)["records"].insert(0, record | {"epoch": 1})
@@ -228,9 +231,9 @@ def _is_at(line: Line, topic: str, offset: int) -> bool:
     return any(r["topic"] == topic and r["offset"] == offset for r in line.get("records", ()))
 
 
-@mutation("P6")
-def send_a_key_elsewhere(fixture: Fixture, lines: Lines) -> None:
-    """Consistently: whoever reads finds the record where it was sent."""
+@in_calls("P6")
+def elsewhere_by_key(fixture: Fixture, lines: Lines) -> None:
+    # Consistently: whoever reads finds the record where it was sent.
     keyed = [line for line in lines[WRITER] if _is_at(line, KEYED, 0)]
     (record,) = fixture.random.choice(keyed)["records"]
     used = {line["records"][0]["partition"] for line in keyed}

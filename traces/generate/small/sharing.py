@@ -4,9 +4,9 @@ The fixture gets two members that share three records, accept one, give one back
 the other, and reject one; and somebody who asks where the group starts.
 """
 
-from tests.traces.fixture import Fixture, Line, during, name
-from tests.traces.mutations.lines import insert
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import Fixture, Line, during, name
+from traces.generate.small.lines import insert
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 GROUP, FIRST, SECOND, ADMIN = "sharing", "s0#0", "s1#0", "sadmin#0"
 
@@ -62,41 +62,42 @@ def given(lines: Lines, record: Line, count: int, after: Line) -> Line:
     return added
 
 
-@mutation("S1")
-def held_by_two(fixture: Fixture, lines: Lines) -> None:
+@in_calls("S1")
+def lent_to_two(fixture: Fixture, lines: Lines) -> None:
     acquired = of(lines, FIRST, "acquire")[0]
     given(lines, acquired["records"][0], 2, acquired)
 
 
-@mutation("S2", may="S5")
-def given_after_it_was_accepted(fixture: Fixture, lines: Lines) -> None:
+@in_calls("S2", may="S5")
+def lent_after_it_was_accepted(fixture: Fixture, lines: Lines) -> None:
     accepted = of(lines, FIRST, "acknowledge")[0]
     given(lines, of(lines, FIRST, "acquire")[0]["records"][0], 2, accepted)["invoked_ns"] += 1
 
 
-@mutation("S3")
-def counted_once_again(fixture: Fixture, lines: Lines) -> None:
+@in_calls("S3")
+def counted_again(fixture: Fixture, lines: Lines) -> None:
     of(lines, SECOND, "acquire")[0]["records"][0]["delivery_count"] = 1
 
 
-@mutation("S3")
+@in_calls("S3")
 def delivered_too_often(fixture: Fixture, lines: Lines) -> None:
+    """A share group is given a record more often than its limit allows."""
     of(lines, SECOND, "acquire")[0]["records"][0]["delivery_count"] = 6
 
 
-@mutation("", allowed="S4")
-def never_acknowledged(fixture: Fixture, lines: Lines) -> None:
+@in_calls("", allowed="S4")
+def left_over(fixture: Fixture, lines: Lines) -> None:
     ack = of(lines, SECOND, "acknowledge")[0]
     ack["records"][0]["ack"] = "release"
 
 
-@mutation("S5")
+@in_calls("S5")
 def start_back(fixture: Fixture, lines: Lines) -> None:
     first, *_, last = of(lines, ADMIN, "committed")
     last["offsets"] = {name(0): first["offsets"][name(0)]}
 
 
-@mutation("S5")
+@in_calls("S5")
 def share_what_was_aborted(fixture: Fixture, lines: Lines) -> None:
     """A share group of committed records is given one of a transaction that was aborted."""
     victim = next((id for id in fixture.logs[0] if id in fixture.aborted), None)

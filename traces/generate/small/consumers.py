@@ -1,12 +1,13 @@
 """Anomalies in what one consumer was given."""
 
-from tests.traces.fixture import GROUP, TOPIC, Fixture
-from tests.traces.mutations.lines import members, scans, ungiven
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import GROUP, TOPIC, Fixture
+from traces.generate.small.lines import members, scans, ungiven
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 
-@mutation("C2", may="C1 G10 G9")
+@in_calls("C2", may="C1 G10 G9")
 def reorder_poll(fixture: Fixture, lines: Lines) -> None:
+    """One poll gives two records of a partition in the wrong order."""
     for poll in members(lines, "poll"):
         records = poll["records"]
         for i in range(len(records) - 1):
@@ -16,9 +17,8 @@ def reorder_poll(fixture: Fixture, lines: Lines) -> None:
     raise NotHere
 
 
-@mutation("C1 G8")
-def skip(fixture: Fixture, lines: Lines) -> None:
-    """The group is never given a record between two that it is."""
+@in_calls("C1 G8")
+def skipped(fixture: Fixture, lines: Lines) -> None:
     for poll in members(lines, "poll"):
         same = [r for r in poll["records"] if r["partition"] == poll["records"][0]["partition"]]
         if len(same) > 2:
@@ -27,9 +27,8 @@ def skip(fixture: Fixture, lines: Lines) -> None:
     raise NotHere
 
 
-@mutation("C4", may="G10")
-def read_after_losing_it(fixture: Fixture, lines: Lines) -> None:
-    """The last poll of a partition comes after the partition was revoked."""
+@in_calls("C4", may="G10")
+def not_assigned(fixture: Fixture, lines: Lines) -> None:
     poll = [line for line in lines["c0#0"] if line["op"] == "poll"][-1]
     partition = f"{TOPIC}:{poll['records'][-1]['partition']}"
     mine = lines["c0#0"]
@@ -42,8 +41,8 @@ def read_after_losing_it(fixture: Fixture, lines: Lines) -> None:
         line["seq"] = seq
 
 
-@mutation("C3")
-def start_elsewhere(fixture: Fixture, lines: Lines) -> None:
+@in_calls("C3")
+def elsewhere(fixture: Fixture, lines: Lines) -> None:
     scan = next(x for x in scans(lines) if len(x["records"]) > 1)
     (partition,) = scan["offsets"]
     assign = next(x for x in lines[scan["process"]] if x["op"] == "assign")

@@ -4,8 +4,8 @@ The fixture gets two workers of one group that poll a record inside a transactio
 one after the other, and somebody who asks each partition for its first offset of some time.
 """
 
-from tests.traces.fixture import TOPIC, Fixture, Line, afterwards, during, meta, name
-from tests.traces.mutations.registry import Lines, mutation
+from traces.generate.small.fixture import TOPIC, Fixture, Line, afterwards, during, meta, name
+from traces.generate.small.registry import Lines, in_calls
 
 WORKERS, GROUP, ASKING = ("m0#0", "m1#0"), "mixed", "asking#0"
 
@@ -60,9 +60,8 @@ def sent(lines: Lines, process: str) -> Line:
     return {"topic": TOPIC} | {x: record[x] for x in ("partition", "offset", "id")}
 
 
-@mutation("L16")
-def answer_the_next_record(fixture: Fixture, lines: Lines) -> None:
-    """The answer is a record later than the first one of that time."""
+@in_calls("L16")
+def wrong_for_time(fixture: Fixture, lines: Lines) -> None:
     asked = lines[ASKING][0]
     ((partition, offset),) = asked["offsets"].items()
     asked["offsets"] = {partition: offset + 1}
@@ -78,14 +77,13 @@ def give(lines: Lines, process: str, record: Line) -> Line:
     return poll
 
 
-@mutation("T10")
-def consume_what_was_consumed(fixture: Fixture, lines: Lines) -> None:
+@in_calls("T10")
+def consumed_twice(fixture: Fixture, lines: Lines) -> None:
     give(lines, WORKERS[1], polled(lines, WORKERS[0])["records"][0])
 
 
-@mutation("T5 T2", may="C5 T3")
-def read_its_own(fixture: Fixture, lines: Lines) -> None:
-    """A transaction polls, before it has committed, what it sent itself."""
+@in_calls("T5 T2", may="C5 T3")
+def own_read(fixture: Fixture, lines: Lines) -> None:
     mine = lines[WORKERS[0]]
     poll = give(lines, WORKERS[0], sent(lines, WORKERS[0]))
     send = next(line for line in mine if line["op"] == "send")
@@ -96,7 +94,8 @@ def read_its_own(fixture: Fixture, lines: Lines) -> None:
         line["seq"] = seq
 
 
-@mutation("T6 L10 T2", may="C5 T3")
+@in_calls("T6 L10 T2", may="C5 T3")
 def read_each_other(fixture: Fixture, lines: Lines) -> None:
+    """Two transactions of committed records each read what the other has yet to commit."""
     for one, other in (WORKERS, WORKERS[::-1]):
         give(lines, one, sent(lines, other))

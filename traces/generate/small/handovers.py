@@ -5,9 +5,9 @@ incarnations of a static member, and a reader of one partition that changes its 
 and tells what the broker reported.
 """
 
-from tests.traces.fixture import PARTITIONS, TOPIC, Fixture, Line, during, meta, name
-from tests.traces.mutations.lines import insert, members
-from tests.traces.mutations.registry import Lines, NotHere, mutation
+from traces.generate.small.fixture import PARTITIONS, TOPIC, Fixture, Line, during, meta, name
+from traces.generate.small.lines import insert, members
+from traces.generate.small.registry import Lines, NotHere, in_calls
 
 NEAR, FRESH, OLD, NEW, STATIC = "near#0", "fresh#0", "st#0", "st#1", "static"
 MINUTE = 60 * 10**9
@@ -80,9 +80,8 @@ def polls(lines: Lines) -> list[Line]:
     return [line for line in lines[NEAR] if line["op"] == "poll"]
 
 
-@mutation("G2")
-def poll_before_it_was_given_up(fixture: Fixture, lines: Lines) -> None:
-    """The old owner was still busy giving a partition up when the new one read it."""
+@in_calls("G2")
+def given_up_late(fixture: Fixture, lines: Lines) -> None:
     for line in lines["c1#0"]:
         if line["op"] == "revoked":
             for partition in line["partitions"]:
@@ -109,9 +108,8 @@ def _first_read_after(mine: list[Line], revoked: Line, partition: str) -> Line |
     return None
 
 
-@mutation("G7", may="G8 G10")
-def answer_an_older_offset(fixture: Fixture, lines: Lines) -> None:
-    """The group is answered what nobody committed."""
+@in_calls("G7", may="G8 G10")
+def reported_otherwise(fixture: Fixture, lines: Lines) -> None:
     mine = members(lines, "commit")
     for line in members(lines, "committed"):
         for partition, offset in line["offsets"].items():
@@ -123,41 +121,41 @@ def answer_an_older_offset(fixture: Fixture, lines: Lines) -> None:
     raise NotHere
 
 
-@mutation("G11", may="G4 G5")
+@in_calls("G11", may="G4 G5")
 def both_of_one_name(fixture: Fixture, lines: Lines) -> None:
     last = lines[OLD][-2]
     assert last.pop("error") == "FENCED_INSTANCE_ID"
     last |= {"outcome": "ok", "generation": 2}
 
 
-@mutation("C4")
+@in_calls("C4")
 def read_while_paused(fixture: Fixture, lines: Lines) -> None:
+    """A reader is given records of a partition that it had paused."""
     lines[NEAR] = [line for line in lines[NEAR] if line["op"] != "resume"]
     for seq, line in enumerate(lines[NEAR]):
         line["seq"] = seq
 
 
-@mutation("C5", may="L11")
-def read_beyond_the_replica(fixture: Fixture, lines: Lines) -> None:
+@in_calls("C5", may="L11")
+def beyond_the_replica(fixture: Fixture, lines: Lines) -> None:
     last = polls(lines)[2]
     last["high_watermark"] = {PARTITION: last["records"][-1]["offset"]}
 
 
-@mutation("L11", may="C5")
+@in_calls("L11", may="C5")
 def lower_watermark(fixture: Fixture, lines: Lines) -> None:
+    """A follower that is read from tells a lower high watermark than before."""
     second = polls(lines)[1]
     second["high_watermark"] = {PARTITION: second["records"][0]["offset"] + 1}
 
 
-@mutation("", may="L11", allowed="C7")
-def nothing_more(fixture: Fixture, lines: Lines) -> None:
-    """An empty poll says that the log ends where it did long before."""
+@in_calls("", may="L11", allowed="C7")
+def stale(fixture: Fixture, lines: Lines) -> None:
     polls(lines)[3]["high_watermark"] = {PARTITION: 1}
 
 
-@mutation("", allowed="T11")
-def hold_readers_back(fixture: Fixture, lines: Lines) -> None:
-    """A minute after its first record a transaction is still open."""
+@in_calls("", allowed="T11")
+def still_open(fixture: Fixture, lines: Lines) -> None:
     sent = [x for mine in lines.values() for x in mine if x["op"] == "send" and "txn" in x]
     first = [x["records"][0]["offset"] for x in sent if x["records"][0]["partition"] == 0]
     end = polls(lines)[0]
@@ -171,8 +169,9 @@ def hold_readers_back(fixture: Fixture, lines: Lines) -> None:
     polls(lines)[3]["last_stable"] = {PARTITION: min(early)}
 
 
-@mutation("C6")
+@in_calls("C6")
 def reset_in_spite_of_a_commit(fixture: Fixture, lines: Lines) -> None:
+    """A member begins where its policy says, though the group had committed."""
     answer = next(line for line in lines[FRESH] if line["op"] == "committed")
     member = {"group": "fresh", "generation": 1, "offsets": {PARTITION: 0}}
     when = {"invoked_ns": answer["invoked_ns"], "returned_ns": answer["returned_ns"]}
@@ -183,11 +182,11 @@ def reset_in_spite_of_a_commit(fixture: Fixture, lines: Lines) -> None:
         line["seq"] = seq
 
 
-@mutation("C6")
+@in_calls("C6")
 def reset_out_of_a_good_position(fixture: Fixture, lines: Lines) -> None:
     next(line for line in lines[FRESH] if line["op"] == "seek")["offsets"] = {PARTITION: 1}
 
 
-@mutation("C6")
-def truncate_what_is_safe(fixture: Fixture, lines: Lines) -> None:
+@in_calls("C6")
+def truncated_without_a_cause(fixture: Fixture, lines: Lines) -> None:
     [line for line in lines[FRESH] if line["op"] == "reset"][1]["reason"] = "truncation"

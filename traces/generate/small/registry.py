@@ -1,15 +1,15 @@
-"""One injected anomaly each, in the trace of a fixture that keeps its promises.
+"""Anomalies in the calls of a fixture that keeps its promises, by name.
 
 A module of this package that holds an anomaly writes it as a function that changes lines in place:
 
-    @mutation("L4", may="L3")
-    def lose(fixture: Fixture, lines: Lines) -> None:
+    @in_calls("L4", may="L3")
+    def lost(fixture: Fixture, lines: Lines) -> None:
         ...
 
 The first words are the checks that *must* call the trace violated, every time. `may` are the
 companions that see it, too, in some fixtures, because it is their matter as well (a lost record is
 missing at the end, and below what was read, if anything was read above it). Whatever else is
-called violated fails the test, and so does a registered check without an anomaly of its own.
+called violated is a false verdict.
 `allowed` are checks that must find it and call it allowed: what they look at is no promise of
 safety. `meta` changes the configuration under which it is one; raise `NotHere` when the fixture at
 hand has no place for it. Every module of the package is found by its being there.
@@ -24,7 +24,7 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.traces.fixture import Fixture, Line
+from traces.generate.small.fixture import Fixture, Line
 
 Lines = dict[str, list[Line]]
 Inject = Callable[[Fixture, Lines], None]
@@ -36,8 +36,8 @@ class NotHere(Exception):
 
 
 @frozen
-class Mutation:
-    """An anomaly and who has to notice it."""
+class InCalls:
+    """An anomaly among the calls of a fixture, and who has to notice it."""
 
     inject: Inject
     must: frozenset[str]
@@ -46,34 +46,34 @@ class Mutation:
     meta: Configure | None = None
 
 
-MUTATIONS: dict[str, Mutation] = {}
+IN_CALLS: dict[str, InCalls] = {}
 
 
-def mutation(
+def in_calls(
     must: str, *, may: str = "", allowed: str = "", meta: Configure | None = None
 ) -> Callable[[Inject], Inject]:
     """Register an anomaly under the name of its function."""
 
     def register(inject: Inject) -> Inject:
         name = inject.__name__
-        assert name not in MUTATIONS, f"two anomalies are called {name}"
+        assert name not in IN_CALLS, f"two anomalies are called {name}"
         breaks, companions, permitted = (frozenset(ids.split()) for ids in (must, may, allowed))
-        MUTATIONS[name] = Mutation(inject, breaks, companions, permitted, meta)
+        IN_CALLS[name] = InCalls(inject, breaks, companions, permitted, meta)
         return inject
 
     return register
 
 
-def injected(fixture: Fixture, mutation: Mutation) -> tuple[Lines, dict[str, Any]]:
+def injected(fixture: Fixture, anomaly: InCalls) -> tuple[Lines, dict[str, Any]]:
     """The trace with the anomaly in it, and the configuration under which it is one."""
     # Through JSON, because a copy would keep the records that lines of one call share.
     lines, meta = json.loads(json.dumps([fixture.lines, fixture.meta]))
-    mutation.inject(fixture, lines)
+    anomaly.inject(fixture, lines)
     for mine in lines.values():
         forth(mine)
     meta["processes"] = list(lines)
-    if mutation.meta is not None:
-        mutation.meta(meta)
+    if anomaly.meta is not None:
+        anomaly.meta(meta)
     return lines, meta
 
 

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from tests.traces.fixture import TOPIC, Line
-from tests.traces.mutations.registry import Lines
+from traces.generate.small.fixture import TOPIC, Line
+from traces.generate.small.registry import Lines
 
 
 def calls(lines: Lines, *ops: str) -> list[Line]:
