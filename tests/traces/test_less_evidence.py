@@ -390,6 +390,34 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "records.offset of p1#0 0",
     ),
+    "and so it may where nobody tells a transactional id": (
+        "C1",
+        [
+            ("p0#0", "txn_begin", {"txn": 0}),
+            sent("p0#0", 1, 3, txn=0),
+            ("p0#0", "txn_abort", {"txn": 0}),
+            sent("p1#0", 1, 1),
+            sent("p1#0", 2, 0),
+            sent("p1#0", 3, 2),
+            polled("c0#0", record(2, 0)),
+            polled("c0#0", record(3, 2)),
+            scan(record(2, 0), record(1, 1), record(3, 2), record(1, 3), end=4),
+        ],
+        "records.offset of p1#0 0",
+    ),
+    "nor is it known there who asked for committed records only": (
+        "T4",
+        [
+            ("p0#0", "txn_begin", {"txn": 0}),
+            sent("p0#0", 1, 0, txn=0),
+            ("p0#0", "txn_abort", {"txn": 0}),
+            sent("p1#0", 2, 1),
+            polled("c0#0", record(1, 0)),
+            polled("c1#0", record(2, 1)),
+            scan(record(1, 0), record(2, 1), end=2),
+        ],
+        "isolation of c0#0",
+    ),
     "who does not tell which transaction was aborted need not have committed any": (
         "T1",
         [

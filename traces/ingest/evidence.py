@@ -207,11 +207,12 @@ class Evidence:
                 kind, _, name = need.partition(".")
                 spoken = SPOKEN.get(name, name)
                 self.missing[need] = f"{spoken} is missing on {lacking} of {total} {kind} rows"
-        # Isolation decides nothing where there are no transactions.
-        if self.counts.get("transactional.txn") and "read.isolation" in self.missing:
+        # Isolation, and which copy was read, decide nothing where nothing is sent in transactions.
+        transactional = "transactional.txn" in self.counts or "named.tid" in self.counts
+        if transactional and "read.isolation" in self.missing:
             self.missing["isolation"] = self.missing["read.isolation"]
         untold = self.reasons(RECORDS)
-        if self.counts.get("transactional.txn") and "acked.offset" in self.missing:
+        if transactional and "acked.offset" in self.missing:
             self.missing["copies"] = self.missing["acked.offset"]
         unseen = untold or self.reasons(["acked.offset", "ending.inv"])
         if unproved and unseen:
