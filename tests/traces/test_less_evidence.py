@@ -456,6 +456,20 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "invoked_ns of seek",
     ),
+    "who asked where its group is may be of the group that it does not name": (
+        "G6",
+        [
+            sent("p0#0", 1, 0),
+            (
+                "c1#0",
+                "committed",
+                {"partitions": [PARTITION], "offsets": {PARTITION: 1}, "group": "g"},
+            ),
+            committed("c0#0", 1),
+            scan(record(1, 0), end=1),
+        ],
+        "group of committed",
+    ),
     "a seek that is not told may have moved a group to where it commits": (
         "G6",
         [

@@ -93,7 +93,8 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     found="commit{s} {is} beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
     needs="COMMITS proof policy copies moved.inv",
-    closed="SEEN MEMBERS ANSWERS commit.ret poll.inv assign.topic reset.topic one_clock",
+    closed="SEEN MEMBERS ANSWERS fetched.group commit.ret poll.inv assign.topic reset.topic "
+    "one_clock",
     spec="ConsumerCommit!AtLeastOnce",
     unless="",
     kinds="commit-beyond-position",
