@@ -1,14 +1,16 @@
 """The law of evidence in small random traces of all kinds of calls, of which fixtures have none."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.dense import dense_trace
-from tests.traces.dense_search import searched
+from tests.traces.dense_search import contradicts, searched
+from tests.traces.evidence import Removal
 from tests.traces.needs import looked
 from tests.traces.test_evidence import SEEDED
 from traces.checks.catalogue import CHECKS
-from traces.verdict import VIOLATED
+from traces.verdict import HOLDS, VIOLATED
 
 FEW = 8  # removals of a trace; the search takes more
 
@@ -17,6 +19,23 @@ FEW = 8  # removals of a trace; the search takes more
 @settings(max_examples=max(1, settings().max_examples // 10), phases=SEEDED)
 def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> None:
     assert not [str(find) for find in searched(seed, FEW).finds]
+
+
+@pytest.mark.parametrize(
+    ("seed", "removal", "check", "verdict"),
+    [
+        # two records of one id at offsets that nobody tells are not known to be one
+        (513122899, Removal("records.offset", "c1#0 0"), "G9", HOLDS),
+        # a tombstone that an empty scan did not find may have been old
+        (690481382, Removal("returned_ns", "scan"), "L18", VIOLATED),
+    ],
+    ids=str,
+)
+def test_nor_does_this_removal(seed: int, removal: Removal, check: str, verdict: str) -> None:
+    trace = dense_trace(seed)
+    before, after = (looked(one).verdict(CHECKS[check]) for one in (trace, removal(trace)))
+    assert before.verdict == verdict
+    assert not contradicts(after, before, removal)
 
 
 def test_many_promises_are_broken_there() -> None:

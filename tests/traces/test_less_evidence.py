@@ -563,6 +563,27 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
         ],
         "records of poll",
     ),
+    "whose file is cut off may have committed more": (
+        "G10",
+        [
+            *(sent("p0#0", id, id) for id in range(4)),
+            polled("c0#0", *(record(id, id) for id in range(3)), group="g"),
+            committed("c0#0", 2),
+            committed("c0#0", 3),
+            polled("c1#0", record(3, 3), group="g"),
+            scan(*(record(id, id) for id in range(4)), end=4),
+        ],
+        "tail of c0#0 2",
+    ),
+    "what lies at an offset that nobody tells may have been replaced, compacted": (
+        "L4",
+        [
+            ("p0#0", "send", {"records": [record(1, 0, key="k", tombstone=False)]}),
+            ("p1#0", "send", {"records": [record(2, 1, key="k", tombstone=False)]}),
+            scan(record(1, 0), end=2),
+        ],
+        "records.offset of send",
+    ),
     "of several records at one offset any two may be the breach, compacted": (
         "L1",
         [

@@ -92,7 +92,7 @@ BUNDLES = {
     # How far retention has come, as far as anybody asked.
     "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.
-    "COMPACTED": "compacted.key compacted.inv compacted_end.ret",
+    "COMPACTED": "compacted.key compacted.inv compacted_acked.offset compacted_end.ret",
 }
 
 

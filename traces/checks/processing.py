@@ -20,7 +20,7 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     "what is committed was processed",
     found="record{s} below the committed offset {was} not processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
-    needs="complete COMMITS fetched.partitions policy copies",
+    needs="complete COMMITS fetched.partitions policy copies producers.whole",
     closed="VISIBLE MEMBERS ANSWERS PROCESSED consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",
@@ -85,7 +85,7 @@ def _partitions(p: Partition, rows: Ints) -> int:
 def _handled(p: Partition) -> tuple[Ints, Ints]:
     """Records that groups were given, and that they processed."""
     given, done = p.where(Op.POLL), p.where(Op.PROCESS)
-    ours = p.ok & (p.group != NONE) & (p.id != NONE)
+    ours = p.ok & (p.group != NONE) & (p.id != NONE) & (p.offset != NONE)
     return given[ours[given]], done[ours[done]]
 
 

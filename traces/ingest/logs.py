@@ -91,6 +91,7 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
     ),
     "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
     "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone", "inv")),
+    "compacted_acked": (lambda of: of.calls(Op.SEND) & of.compacted & of.ok, ("offset",)),
     "unclear": (lambda of: of.calls(Op.SEND) & of.unclear, ("key",)),
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
     "keyed": (

@@ -138,7 +138,8 @@ def delivered_once(h: History, rows: list[Row]) -> None:
     one, two = rows
     must(one.ok and two.ok, "a poll did not succeed")
     must(one is not two and (one.process, one.at) != (two.process, two.at), "it is one delivery")
-    must(one.id is not None and one.id == two.id and one.offset == two.offset, "the records differ")
+    must(None not in (one.id, one.offset), "nobody knows which record it is, or where")
+    must(one.id == two.id and one.offset == two.offset, "the records differ")
 
 
 @predicate("G10", "commit|committed|assigned poll")

@@ -14,6 +14,8 @@ from refimpl.machines.messages import LeaderAndIsr
 
 BROKERS = st.integers(1, 4)
 IDS = st.binary(min_size=16, max_size=16)
+#: No two topics ever have the same id, and one that is made again has another.
+TOPICS = [("a", b"1" * 16), ("a", b"2" * 16), ("b", b"3" * 16), ("b", b"4" * 16)]
 DECISIONS = st.builds(
     LeaderAndIsr,
     st.integers(0, 9),
@@ -34,8 +36,8 @@ CHANGES = st.one_of(
         st.booleans(),
     ),
     st.builds(c.BrokerUnregistered, BROKERS),
-    st.builds(c.TopicCreated, st.sampled_from("ab"), st.sampled_from([b"1" * 16, b"2" * 16])),
-    st.builds(c.TopicDeleted, st.sampled_from("ab"), st.sampled_from([b"1" * 16, b"2" * 16])),
+    st.sampled_from(TOPICS).map(lambda named: c.TopicCreated(*named)),
+    st.sampled_from(TOPICS).map(lambda named: c.TopicDeleted(*named)),
     st.builds(
         c.PartitionRegistration,
         st.builds(TopicPartition, st.sampled_from("ab"), st.integers(0, 1)),

@@ -324,7 +324,7 @@ def test_the_machine_finds_a_known_bug(
 ) -> None:
     put_back(monkeypatch)
     quick = settings(
-        max_examples=300,
+        max_examples=2_000,  # it ends with the first that shows the bug; which that is varies
         derandomize=True,
         database=None,
         phases=[Phase.generate],

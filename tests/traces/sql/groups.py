@@ -60,6 +60,7 @@ QUERIES = {
         and not exists (from r x where x.op = 'process' and x.grp = c.grp and x.tp = v.tp
             and x.off = v.off and x.id = v.id)""",
     "G9": """from reads select 1 where op = 'poll' and outcome = 'ok' and grp is not null
+        and off is not null
         group by grp, tp, off, id having count(*) > 1""",
     "G10": """from reads d where d.op = 'poll' and d.outcome = 'ok' and d.grp is not null
         and not exists (from reads e where e.op = 'poll' and e.process = d.process
