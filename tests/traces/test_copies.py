@@ -7,32 +7,25 @@ import pytest
 from tests.traces import sql
 from tests.traces.judging import judged_lines
 from tests.traces.search import broken_somewhere
-from tests.traces.small import PARTITION, record, scan, trace
-from tests.traces.test_less_evidence import TXN, Call, polled, sent
+from tests.traces.small import (
+    STARTS,
+    TXN,
+    Call,
+    aborted_and_sent_again,
+    polled,
+    record,
+    scan,
+    sent,
+    trace,
+)
 from traces.second_checker import from_lines
-
-STARTS: Call = ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}})
-BEGUN: Call = ("p0#0", "txn_begin", TXN)
-NEIGHBOURS: list[Call] = [
-    *(sent("p1#0", 2, 0), sent("p1#0", 3, 2)),
-    *(polled("c0#0", record(2, 0)), polled("c0#0", record(3, 2))),
-]
-
-
-def aborted_and_sent_again(at: int, again: int | None) -> list[Call]:
-    """A reader of committed records passed over a record at offset 1."""
-    ended: Call = ("p0#0", "txn_abort", TXN)
-    second = sent("p1#0", 1, again, outcome="ok" if again else "info")
-    ids = {0: 2, 1: 1, 2: 3, at: 1}
-    found = scan(*(record(ids[offset], offset) for offset in sorted(ids)), end=max(ids) + 1)
-    return [BEGUN, sent("p0#0", 1, at, **TXN), ended, second, *NEIGHBOURS, found]
 
 
 def unanswered(acked: int | None, *others: Call) -> list[Call]:
     """Of two records of a transaction one was read as committed, and the other is gone."""
     ended: Call = ("p0#0", "txn_commit", TXN | {"outcome": "info"})
     first = sent("p0#0", 1, acked, outcome="info" if acked is None else "ok", **TXN)
-    sends = [BEGUN, first, sent("p0#0", 2, 1, **TXN), ended]
+    sends = [("p0#0", "txn_begin", TXN), first, sent("p0#0", 2, 1, **TXN), ended]
     return [*sends, *others, polled("c0#0", record(1, 2)), STARTS, scan(record(1, 2), end=3)]
 
 

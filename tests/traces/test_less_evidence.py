@@ -9,21 +9,23 @@ import pytest
 
 from tests.traces.evidence import Removal
 from tests.traces.needs import looked, turned
-from tests.traces.small import PARTITION, record, scan, trace
+from tests.traces.small import (
+    PARTITION,
+    STARTS,
+    TID,
+    TXN,
+    Call,
+    aborted_and_sent_again,
+    keyed,
+    polled,
+    record,
+    scan,
+    sent,
+    trace,
+)
 from traces.checks.catalogue import CHECKS
 
-Call = tuple[str, str, dict[str, Any]]
-TID: dict[str, Any] = {"transactional_id": "x"}
-TXN: dict[str, Any] = {**TID, "txn": 0}
 MEMBER: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
-
-
-def sent(process: str, id: int, offset: int | None = None, **more: Any) -> Call:
-    return process, "send", {"records": [record(id, offset)], **more}
-
-
-def polled(process: str, *records: dict[str, Any], **more: Any) -> Call:
-    return process, "poll", {"records": list(records), "isolation": "read_committed", **more}
 
 
 def committed(process: str, offset: int, **more: Any) -> Call:
@@ -362,47 +364,17 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
     ),
     "a record that was read may be the copy that another transaction aborted": (
         "C1",
-        [
-            ("p0#0", "txn_begin", TXN),
-            sent("p0#0", 1, 1, **TXN),
-            ("p0#0", "txn_abort", TXN),
-            sent("p1#0", 1, outcome="info"),
-            sent("p1#0", 2, 0),
-            sent("p1#0", 3, 2),
-            polled("c0#0", record(2, 0)),
-            polled("c0#0", record(3, 2)),
-            scan(record(2, 0), record(1, 1), record(3, 2), end=3),
-        ],
+        aborted_and_sent_again(at=1, again=None),
         "tail of p0#0 1",
     ),
     "of two copies that of a transaction may be the one that was read": (
         "C1",
-        [
-            ("p0#0", "txn_begin", TXN),
-            sent("p0#0", 1, 3, **TXN),
-            ("p0#0", "txn_abort", TXN),
-            sent("p1#0", 1, 1),
-            sent("p1#0", 2, 0),
-            sent("p1#0", 3, 2),
-            polled("c0#0", record(2, 0)),
-            polled("c0#0", record(3, 2)),
-            scan(record(2, 0), record(1, 1), record(3, 2), record(1, 3), end=4),
-        ],
+        aborted_and_sent_again(at=3, again=1),
         "records.offset of p1#0 0",
     ),
     "and so it may where nobody tells a transactional id": (
         "C1",
-        [
-            ("p0#0", "txn_begin", {"txn": 0}),
-            sent("p0#0", 1, 3, txn=0),
-            ("p0#0", "txn_abort", {"txn": 0}),
-            sent("p1#0", 1, 1),
-            sent("p1#0", 2, 0),
-            sent("p1#0", 3, 2),
-            polled("c0#0", record(2, 0)),
-            polled("c0#0", record(3, 2)),
-            scan(record(2, 0), record(1, 1), record(3, 2), record(1, 3), end=4),
-        ],
+        aborted_and_sent_again(at=3, again=1, txn={"txn": 0}),
         "records.offset of p1#0 0",
     ),
     "nor is it known there who asked for committed records only": (
@@ -426,7 +398,7 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
             sent("p0#0", 2, 1, **TXN),
             ("p0#0", "txn_abort", TXN),
             polled("c0#0", record(1, 0)),
-            ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}}),
+            STARTS,
             scan(record(2, 1), end=2),
         ],
         "txn of txn_abort",
@@ -440,7 +412,7 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
             ("p0#0", "txn_commit", TXN | {"outcome": "info"}),
             sent("p1#0", 1, 2),
             polled("c0#0", record(1, 2)),
-            ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}}),
+            STARTS,
             scan(record(1, 2), end=3),
         ],
         "tail of p1#0 0",
@@ -532,8 +504,8 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
     "what replaced a record may have been read above it, compacted": (
         "L4",
         [
-            ("p0#0", "send", {"records": [record(1, 0, key="k", tombstone=False)]}),
-            ("p1#0", "send", {"records": [record(3, 1, key="k", tombstone=False)]}),
+            keyed("p0#0", 1, 0, "k"),
+            keyed("p1#0", 3, 1, "k"),
             polled("c0#0", record(1, 2), outcome="fail"),
             scan(record(1, 0), end=4),
         ],
@@ -542,9 +514,9 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
     "what a reader passed over may have been replaced, if the topic is compacted": (
         "C1",
         [
-            ("p0#0", "send", {"records": [record(1, 0, key="j", tombstone=False)]}),
-            ("p0#0", "send", {"records": [record(2, 1, key="k", tombstone=False)]}),
-            ("p0#0", "send", {"records": [record(3, 2, key="k", tombstone=False)]}),
+            keyed("p0#0", 1, 0, "j"),
+            keyed("p0#0", 2, 1, "k"),
+            keyed("p0#0", 3, 2, "k"),
             scan(record(1, 0), record(2, 1), record(3, 2), end=3),
             ("scan#1", *scan(record(1, 0), record(3, 2), end=3)[1:]),
         ],
@@ -554,11 +526,11 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
         "T1",
         [
             ("p0#0", "txn_begin", TXN),
-            ("p0#0", "send", TXN | {"records": [record(1, 1, key="k", tombstone=False)]}),
+            keyed("p0#0", 1, 1, "k", **TXN),
             ("p0#0", "txn_commit", TXN),
-            ("p1#0", "send", {"records": [record(2, 0, key="k", tombstone=False)]}),
+            keyed("p1#0", 2, 0, "k"),
             polled("c0#0", record(2, 4)),
-            ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}}),
+            STARTS,
             scan(record(2, 0), end=5),
         ],
         "records of poll",
@@ -578,8 +550,8 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
     "what lies at an offset that nobody tells may have been replaced, compacted": (
         "L4",
         [
-            ("p0#0", "send", {"records": [record(1, 0, key="k", tombstone=False)]}),
-            ("p1#0", "send", {"records": [record(2, 1, key="k", tombstone=False)]}),
+            keyed("p0#0", 1, 0, "k"),
+            keyed("p1#0", 2, 1, "k"),
             scan(record(1, 0), end=2),
         ],
         "records.offset of send",

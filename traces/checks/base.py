@@ -89,6 +89,8 @@ BUNDLES = {
     "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",
     # The same, of consumers that may not have told ids: what is visible the final scan holds.
     "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole emptied",
+    # Which copy of a record that was sent again, or may have been replaced, is there to be seen.
+    "COPIES": "policy copies producers.whole",
     # How far retention has come, as far as anybody asked.
     "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.

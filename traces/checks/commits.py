@@ -92,7 +92,7 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     "a commit is not beyond what the group was given",
     found="commit{s} {is} beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
-    needs="COMMITS proof policy copies producers.whole moved.inv",
+    needs="COMMITS proof COPIES moved.inv",
     closed="SEEN MEMBERS ANSWERS fetched.group commit.ret poll.inv assign.topic reset.topic "
     "one_clock",
     spec="ConsumerCommit!AtLeastOnce",
@@ -154,7 +154,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     "a new owner goes on where the group had committed",
     found="new owner{s} began above the committed offset",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
-    needs="fetched.partitions proof policy copies producers.whole",
+    needs="fetched.partitions proof COPIES",
     closed="SEEN COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret consumers.whole one_clock",
     unless=TRUNCATED,
     kinds="group-delivery-gap",

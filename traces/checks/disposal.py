@@ -17,7 +17,7 @@ from traces.sorting import order_by
     "everything is disposed of",
     found="record{s} of a share group {was} left over",
     formula="o between the first and the last delivered: accepted, rejected or given up at the end",
-    needs="proof policy copies producers.whole",
+    needs="proof COPIES",
     closed=f"{WHOLE} complete FINAL compacted.whole",
     unless="",
     looks_at="records that a share group had reached at the end",

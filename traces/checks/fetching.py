@@ -25,7 +25,7 @@ _LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
     "reading from a follower",
     found="record{s} {was} read above a follower's high watermark, or skipped at another replica",
     formula="o read from replica r ⇒ o < hw of r; no step back and no skip where r changes",
-    needs="proof policy copies producers.whole marks replicas placed_poll.node "
+    needs="proof COPIES marks replicas placed_poll.node "
     "placed_poll.high_watermark watched_poll.high_watermark read.inv moved.inv",
     closed="SEEN MOVES",
     spec="AbsLog!ViewsArePrefixes",

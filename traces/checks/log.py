@@ -4,7 +4,7 @@ import numpy as np
 
 from traces.checks.base import LOSS, NO_CLAUSE, Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import Bools, firsts, lookup
+from traces.columns import firsts, lookup
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Op
 
@@ -100,7 +100,7 @@ def duplicates(p: Partition) -> list[Found]:
     log = np.setdiff1d(p.scattered, _contradicted(p))
     if not p.context.readers_known:  # what contradicts an acknowledgement may not be told
         acked = p.op[log] == Op.SEND
-        log = np.r_[log[~acked], log[acked][_same_offset(p, log[acked], log[~acked])]]
+        log = np.r_[log[~acked], log[acked][p.same_offset(log[acked], log[~acked])]]
     rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
     rows = rows[firsts(p.id[rows], p.offset[rows])]  # one row per record and offset
     again = ~firsts(p.id[rows])
@@ -139,7 +139,7 @@ def _contradicted(p: Partition) -> Ints:
     acked = p.op[p.contested] == Op.SEND
     acks, reads = p.contested[acked], p.contested[~acked]
     at_offset = np.isin(p.offset[acks], p.offset[reads])
-    return acks[at_offset & ~_same_offset(p, acks, reads)]
+    return acks[at_offset & ~p.same_offset(acks, reads)]
 
 
 @check(
@@ -185,7 +185,7 @@ def truncated(p: Partition) -> list[Found]:
     early = reads[
         firsts(p.offset[reads], p.id[reads])
     ]  # the first to return, per record and offset
-    early = early[_same_offset(p, early, acks) & (p.ret[early] != NONE)]
+    early = early[p.same_offset(early, acks) & (p.ret[early] != NONE)]
     late = reads[np.lexsort((-p.inv[reads], p.id[reads], p.offset[reads]))]
     late = late[firsts(p.offset[late], p.id[late])]  # the last to begin, per record and offset
     late = late[np.lexsort((-p.inv[late], p.offset[late]))]
@@ -214,14 +214,3 @@ def _pair(p: Partition, rows: Ints) -> Ints:
     """Offset and record in one number that keeps their order."""
     offsets = np.unique(p.offset[p.contested])
     return np.searchsorted(offsets, p.offset[rows]) * p.records + p.record[rows]
-
-
-def _same_offset(p: Partition, rows: Ints, among: Ints) -> Bools:
-    """Which rows have a row among those others with the same offset and the same record."""
-    both = np.concatenate([rows, among])
-    order = np.lexsort((p.id[both], p.offset[both]))
-    group = np.empty(len(both), np.int64)
-    group[order] = np.cumsum(firsts(p.offset[both[order]], p.id[both[order]]))
-    there = np.zeros(len(both) + 1, bool)
-    there[group[len(rows) :]] = True
-    return there[group[: len(rows)]]

@@ -10,9 +10,10 @@ import numpy as np
 from attrs import define
 
 from traces.checks.rows import Rows
-from traces.columns import Bools, differing, numbered
+from traces.columns import Bools, differing, firsts, numbered
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.sorting import order_by
 
 
 @define(slots=False)
@@ -106,6 +107,17 @@ class Partition(Rows):
     def among(self, rows: Ints, others: Ints) -> Bools:
         """Which of these rows are about a record that one of the others is about."""
         return self.about(others)[self.record[rows]]
+
+    def same_offset(self, rows: Ints, others: Ints) -> Bools:
+        """Which of these rows show a record at the offset where one of the others shows it."""
+        both = np.concatenate([rows, others])
+        offset, record = self.offset[both], self.record[both]
+        order = order_by(offset, record)
+        group = np.empty(len(both), np.int64)
+        group[order] = np.cumsum(firsts(offset[order], record[order]))
+        there = np.zeros(len(both) + 1, bool)
+        there[group[len(rows) :]] = True
+        return there[group[: len(rows)]]
 
     def first_about(self, rows: Ints) -> Ints:
         """For each record, the first of these rows that is about it, -1 where none is."""

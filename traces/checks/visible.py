@@ -5,10 +5,9 @@ import numpy as np
 from traces.checks.compaction import may_be_superseded
 from traces.checks.partition import Partition
 from traces.checks.rows import once
-from traces.columns import Bools, distinct, firsts
+from traces.columns import Bools, distinct
 from traces.context import Ints
 from traces.schema import Flag, Op, Outcome, Txn
-from traces.sorting import order_by
 
 
 @once
@@ -37,21 +36,11 @@ def visible(p: Partition) -> Ints:
     seen &= p.context.senders_known
     there = seen[p.record[source]]
     if not there.all():
-        there |= _stored_at(p, source, s[~gone & p.done[s] & (p.offset[s] >= 0)])
+        acks = s[~gone & p.done[s] & (p.offset[s] >= 0)]
+        again = np.flatnonzero(~there & p.among(source, acks))
+        there[again] = p.same_offset(source[again], acks)
     source = source[there]
     return distinct(p.offset[source[p.offset[source] >= p.log_start]])
-
-
-def _stored_at(p: Partition, rows: Ints, acks: Ints) -> Bools:
-    """Which of these rows show a record where one of these sends was told that it is."""
-    there = np.zeros(len(rows), bool)
-    near = np.flatnonzero(p.among(rows, acks))
-    both = np.concatenate([acks, rows[near]])
-    order = order_by(p.offset[both], p.record[both])
-    same = np.empty(len(both), np.int64)
-    same[order] = np.cumsum(firsts(p.offset[both[order]], p.record[both[order]]))
-    there[near] = np.isin(same[len(acks) :], same[: len(acks)])
-    return there
 
 
 def _emptied(p: Partition) -> bool:

@@ -156,6 +156,7 @@ def prove_transactions(columns: MutableColumns) -> MutableColumns:
     """Decide the commits of a history that nobody answered: any successful read is proof there."""
     sends = undecided(columns)
     reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
+    reads &= np.isin(columns["id"], sends[:, 2])
     seen = set(zip(*(columns[name][reads].tolist() for name in SENT[:3]), strict=True))
     hit = np.flatnonzero([tuple(record) in seen for record in sends[:, :3].tolist()])
     units = np.unique(sends[hit][:, 3:5], axis=0)

@@ -136,12 +136,14 @@ class Whole:
 
     def _alone(self, sends: Ints) -> Ints:
         """Those of these sends whose records nobody else can have stored."""
+        if not len(sends):
+            return sends
         files = Evidence()
         files.look_for_files(self.meta, self.files, self._done())
         unnamed = (
             s.counts.get(f"send.{name}", (0, 0))[0] for s in self.pieces for name in ("topic", "id")
         )
-        if not len(sends) or files.reasons(SENDERS) or any(unnamed):
+        if files.reasons(SENDERS) or any(unnamed):
             return sends[:0]
         others = list(self.map(partial(attempts_of, self.store, sends), self.pieces))
         return sends[alone(sends, np.concatenate(others))]
