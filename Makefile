@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
+.PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
 	docs test-browser test-kafka test-faults test-storm test-suites test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
@@ -26,6 +26,9 @@ help: ## List the verbs
 
 verify: java setup ## Run the whole loop: specs, conformance, mutants, chaos, traces
 	$(HIGHWATER) verify $(ARGS)
+
+verify-full: java setup ## The same with the models, proofs and scopes that take long
+	$(HIGHWATER) verify --full $(ARGS)
 
 test: java setup lint pytest ## Run every gate: lint, types, import rules, tests
 

@@ -66,7 +66,8 @@ VERDICTS = """\
 # The verdicts
 
 What TLC must say of every configuration. Built from the tables beside the modules by `make docs`;
-`highwater spec` holds them. *length* counts the states of the shortest counterexample.
+`highwater spec` holds them; those marked *full* with `--full`, or when they are named. *length*
+counts the states of the shortest counterexample.
 {% for module, rows in tables %}
 ## {{ module }}
 
@@ -76,7 +77,7 @@ What TLC must say of every configuration. Built from the tables beside the modul
 | `{{ row.cfg }}` \
 | {{ "passes" if row.expect == "pass" else "`%s` is violated" % row.property }} \
 | {{ row.length or "" }} | {{ "{:,}".format(row.distinct) }} | {{ row.depth }} \
-| {{ [row.kip, row.jira] | select | join(", ") }} | {{ row.note }} |
+| {{ [row.kip, row.jira] | select | join(", ") }} | {{ row.note }}{{ " *(full)*" if row.full }} |
 {%- endfor %}
 {% endfor %}"""
 

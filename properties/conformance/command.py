@@ -29,6 +29,7 @@ from refimpl.outputs import json_option, write_json
 @click.command()
 @click.argument("modules", nargs=-1, metavar="[MODULE]...")
 @click.option("--scope", "cfgs", multiple=True, metavar="CFG", help="Only this configuration.")
+@click.option("--full", is_flag=True, help="The large configurations too: minutes.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the random walks.")
 @click.option(
     "--steps",
@@ -41,6 +42,7 @@ from refimpl.outputs import json_option, write_json
 def conform(
     modules: tuple[str, ...],
     cfgs: tuple[str, ...],
+    full: bool,
     seed: int,
     steps: int,
     json_file: Path | None,
@@ -57,14 +59,16 @@ def conform(
     budget = Budget(seed=seed, stroll_steps=steps)
     reports: list[Report] = []
     try:
-        for report in _reports(scopes.wanted(modules, cfgs), budget, console):
+        known = scopes.wanted(modules, cfgs)
+        todo = scopes.wanted(modules, cfgs, full=full)
+        for report in _reports(todo, budget, console):
             _show(report, console)
             reports.append(report)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
     write_json(json_file, [report.as_json() for report in reports])
     differences = [one for report in reports for one in report.discrepancies]
-    _summary(reports, differences, console)
+    _summary(reports, differences, len(known) - len(todo), console)
     if differences:
         raise SystemExit(1)
     conformed.keep(reports)
@@ -151,7 +155,7 @@ def _show(report: Report, console: Console) -> None:
 
 
 def _summary(
-    reports: Sequence[Report], differences: Sequence[Discrepancy], console: Console
+    reports: Sequence[Report], differences: Sequence[Discrepancy], large: int, console: Console
 ) -> None:
     if differences:
         shortest = min(differences, key=lambda one: len(one.path))
@@ -169,8 +173,9 @@ def _summary(
     console.print(
         f"{len(reports)} scopes, {edges:,} edges, {reached:,} of them reproduced, "
         f"{len(differences)} discrepancies, {cpu_s:.1f} CPU s, {speed:,.0f} edges/CPU s "
-        "by all methods together",
+        "by all methods together" + (f"; left to --full: {large}" if large else ""),
         highlight=False,
+        soft_wrap=True,
     )
 
 

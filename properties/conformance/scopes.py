@@ -6,13 +6,18 @@ from properties.conformance.binding import check_names
 from properties.conformance.scope import Scope
 from properties.modules.descriptor import module, modules
 from properties.tla import InputError
-from properties.tla.verdicts import Scopes
+from properties.tla.verdicts import Table
 
 
-def scopes(names: tuple[str, ...] = (), cfgs: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """The scopes of these modules, or of all; only those configurations, if any are named."""
+def scopes(
+    names: tuple[str, ...] = (), cfgs: tuple[str, ...] = (), *, full: bool = True
+) -> list[tuple[str, str]]:
+    """The scopes of these modules, or of all; only those configurations, if any are named.
+
+    Where none is named and not `full`, those that the tables mark as large are left out.
+    """
     asked = [module(name) for name in names] or list(modules().values())
-    known = [(one.name, cfg) for one in asked for cfg in _of(one.table().scopes)]
+    known = [(one.name, cfg) for one in asked for cfg in _of(one.table(), full or bool(cfgs))]
     for cfg in cfgs:
         if cfg not in (name for _, name in known):
             there_are = ", ".join(name for _, name in known)
@@ -20,9 +25,10 @@ def scopes(names: tuple[str, ...] = (), cfgs: tuple[str, ...] = ()) -> list[tupl
     return [(name, cfg) for name, cfg in known if not cfgs or cfg in cfgs]
 
 
-def _of(named: Scopes) -> dict[str, None]:
+def _of(table: Table, full: bool) -> list[str]:
     """Where mutants are asked, there must be no difference without one."""
-    return dict.fromkeys((*named.conform, *named.mutants))
+    named = dict.fromkeys((*table.scopes.conform, *table.scopes.mutants))
+    return [cfg for cfg in named if full or not table.row(cfg).full]
 
 
 @frozen
@@ -40,12 +46,14 @@ class Wanted:
         return Scope.of(binding, self.cfg)
 
 
-def wanted(names: tuple[str, ...] = (), cfgs: tuple[str, ...] = ()) -> list[Wanted]:
+def wanted(
+    names: tuple[str, ...] = (), cfgs: tuple[str, ...] = (), *, full: bool = True
+) -> list[Wanted]:
     """The same, each followed by itself on Kafka's files where its module's table says so.
 
     Raises `InputError` if the names of a module and its machines differ.
     """
-    chosen = scopes(names, cfgs)
+    chosen = scopes(names, cfgs, full=full)
     for name in dict.fromkeys(name for name, _ in chosen):
         check_names(module(name).binding)
     found: list[Wanted] = []

@@ -38,6 +38,7 @@ from refimpl.outputs import FileToWrite, json_option, write_json
     "--svg", type=FileToWrite(), help="Draw the one counterexample as a sequence diagram."
 )
 @json_option("Write outcomes and counterexamples")
+@click.option("--full", is_flag=True, help="The large configurations too: minutes.")
 @click.option("--apalache", is_flag=True, help="Run the symbolic checks too, if it is there.")
 @click.option("--update", is_flag=True, help="Pin the figures found, and say what changed.")
 @click.option(
@@ -52,6 +53,7 @@ def spec(
     story: bool,
     svg: Path | None,
     json_file: Path | None,
+    full: bool,
     apalache: bool,
     update: bool,
     specs: Path | None,
@@ -60,15 +62,18 @@ def spec(
 
     Each configuration of each module (or only those named) is checked by TLC, and its verdict,
     the property violated, the length of the shortest counterexample, the number of distinct
-    states and the depth are compared with the module's verdicts.toml. Exit code 0: all as
-    expected; 1: something differs; 2: bad input or a missing tool.
+    states and the depth are compared with the module's verdicts.toml. Those that it marks as large
+    are run with --full, or when they are named. Exit code 0: all as expected; 1: something
+    differs; 2: bad input or a missing tool.
     """
     console = report.console()
     tree = SpecTree(specs.resolve()) if specs else SpecTree()
     explain = story or svg is not None or json_file is not None
     options = Options(tree, parallel or os.cpu_count() or 1, heap_mb, explain)
     try:
-        results = _run(jobs(targets, tree, apalache), options, console)
+        known = jobs(targets, tree, apalache)
+        todo = known if full else [job for job in known if _asked(job, targets)]
+        results = _run(todo, options, console)
         if update:
             results = _update(results, console)
         if svg is not None:
@@ -76,9 +81,15 @@ def spec(
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
     write_json(json_file, [report.as_json(result) for result in results])
-    _say(results, story, console)
+    _say(results, story, len(known) - len(todo), console)
     if any(result.differences for result in results):
         raise SystemExit(1)
+
+
+def _asked(job: Job, targets: Sequence[str]) -> bool:
+    """Whether a configuration is small, or named."""
+    verdict = job.verdict
+    return not verdict.full or f"{job.table.module}/{verdict.cfg}" in targets
 
 
 def _run(todo: Sequence[Job], options: Options, console: Console) -> list[Result]:
@@ -116,7 +127,7 @@ def _drawing(results: Sequence[Result]) -> str:
     return draw(report.title(result), result.outcome, result.job.table.diagram)
 
 
-def _say(results: Sequence[Result], story: bool, console: Console) -> None:
+def _say(results: Sequence[Result], story: bool, large: int, console: Console) -> None:
     console.print(report.table(results))
     told = [result for result in results if story and result.outcome.status is Status.VIOLATED]
     paragraphs = [report.story(result) for result in told]
@@ -124,4 +135,5 @@ def _say(results: Sequence[Result], story: bool, console: Console) -> None:
     paragraphs += [lines] if (lines := report.not_checked(results)) else []
     for lines in paragraphs:
         console.print("\n".join([*lines, ""]), soft_wrap=True, markup=False)
-    console.print(report.summary(results), soft_wrap=True, markup=False)
+    left = f"; left to --full: {large}" if large else ""
+    console.print(report.summary(results) + left, soft_wrap=True, markup=False)

@@ -63,6 +63,8 @@ class Verdict:
     distinct: int | None = None
     depth: int | None = None
     seconds: float = 60.0
+    full: bool = False
+    """Run with `--full` only, or when named: it takes TLC long."""
     kip: str | None = None
     jira: str | None = None
     note: str = ""
@@ -222,6 +224,9 @@ def _scopes(path: Path, data: Mapping[str, Any], verdicts: Sequence[Verdict]) ->
         for cfg in cfgs:
             if cfg not in known:
                 raise InputError(f'{where}"{name}" names {cfg!r}, which is no configuration')
+    large = {verdict.cfg for verdict in verdicts if verdict.full}.intersection(lists["mutants"])
+    if large:
+        raise InputError(f'{where}"mutants" names {min(large)!r}, which is run with --full only')
     return Scopes(**lists)
 
 
@@ -260,6 +265,7 @@ def _row(path: Path, number: int, row: Any) -> Verdict:
         *(_typed(data, name, str, where, None) for name in ("property",)),
         *(_typed(data, name, int, where, None) for name in FIGURES),
         seconds=_typed(data, "seconds", (int, float), where, 60.0),
+        full=_flag(data, "full", where),
         kip=_typed(data, "kip", str, where, None),
         jira=_typed(data, "jira", str, where, None),
         note=_typed(data, "note", str, where, ""),
@@ -314,6 +320,13 @@ def _typed(
     kinds = cast("tuple[type, ...]", kind if isinstance(kind, tuple) else (kind,))
     names = [one.__name__ for one in kinds]
     raise InputError(f'{where}"{name}" is {value!r}, expected {" or ".join(names)}')
+
+
+def _flag(data: Mapping[str, Any], name: str, where: str) -> bool:
+    """A field that is true or absent."""
+    if data.get(name, True) is not True:
+        raise InputError(f'{where}"{name}" is {data[name]!r}: write true, or nothing')
+    return name in data
 
 
 def _one_of(data: Mapping[str, Any], name: str, choices: Mapping[str, Any], where: str) -> Any:

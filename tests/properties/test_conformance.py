@@ -91,6 +91,13 @@ def test_conformance_asks_wherever_mutants_are_asked() -> None:
         assert asked >= {(name, cfg) for cfg in one.table().scopes.tour}, name
 
 
+def test_large_scopes_are_asked_where_they_are_named_or_all_are_wanted() -> None:
+    large = ("ClassicGroup", "ok_cooperative_static")
+    assert large in scopes()
+    assert large not in scopes(full=False)
+    assert large in scopes((), ("ok_cooperative_static",), full=False)
+
+
 def first(results: Iterable[Discrepancy | None]) -> Discrepancy | None:
     return next(filter(None, results), None)
 

@@ -20,7 +20,7 @@ def one_stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
     missing = str(tmp_path / "[/no such run]")
     loop = (Stage("check", "what is not there is told", ("check", missing)),)
-    monkeypatch.setattr(verify, "stages", lambda work: loop)  # pyright: ignore
+    monkeypatch.setattr(verify, "stages", lambda *args: loop)  # pyright: ignore
     return tmp_path
 
 
@@ -58,7 +58,7 @@ def test_what_stages_cost_is_a_page_if_all_passed(
     ended = CliRunner().invoke(verify.verify, ["--write", str(page)])
     assert (ended.exit_code, page.exists()) == (2, False)
     loop = (Stage("help", "a stage that passes", ("check", "--help")),)
-    monkeypatch.setattr(verify, "stages", lambda work: loop)  # pyright: ignore
+    monkeypatch.setattr(verify, "stages", lambda *args: loop)  # pyright: ignore
     ended = CliRunner().invoke(verify.verify, ["--write", str(page)])
     assert ended.exit_code == 0, ended.output
     *_, row, total = page.read_text().splitlines()
@@ -83,7 +83,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Mapping[
 
     def of(lines: Mapping[str, str]) -> None:
         loop = tuple(Stage(name, "", (line,)) for name, line in lines.items())
-        monkeypatch.setattr(verify, "stages", lambda work: loop)  # pyright: ignore
+        monkeypatch.setattr(verify, "stages", lambda *args: loop)  # pyright: ignore
 
     return of
 
@@ -117,7 +117,7 @@ def test_later_stages_run_after_a_failure_if_asked(
 
 
 def test_what_a_stage_reads_is_written_by_stages_that_ended_before(tmp_path: Path) -> None:
-    loop = verify.stages(tmp_path)
+    loop = verify.stages(tmp_path, full=True)
     written = {str(folder): stage.name for stage in loop for folder in stage.writes}
     for stage in loop:
         needs = {written[word] for word in stage.command if word in written} - {stage.name}
@@ -126,3 +126,9 @@ def test_what_a_stage_reads_is_written_by_stages_that_ended_before(tmp_path: Pat
     validate = next(stage for stage in loop if stage.name == "validate")
     faults = next(stage for stage in loop if stage.name == "faults")
     assert list(verify._next([validate, faults], [])) == [faults]  # pyright: ignore
+
+
+def test_the_large_models_are_asked_only_where_that_is_wanted(tmp_path: Path) -> None:
+    loops = verify.stages(tmp_path), verify.stages(tmp_path, full=True)
+    asked = [{stage.name for stage in loop if "--full" in stage.command} for loop in loops]
+    assert asked == [set(), {"spec", "prove", "conform"}]

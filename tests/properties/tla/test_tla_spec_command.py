@@ -86,6 +86,24 @@ def test_a_broken_rule_in_the_spec_is_found_and_told(run: Run, scratch: Scratch)
     assert 'Deliver(letter=[from |-> "ann", number |-> 2])' in result.output
 
 
+def test_a_large_configuration_is_run_where_it_is_named_or_all_are_wanted(
+    run: Run, scratch: Scratch
+) -> None:
+    scratch.replace("Pile/verdicts.toml", "distinct = 4", "distinct = 4\nfull = true")
+
+    def said(*arguments: str) -> str:
+        result = run(spec, ["--specs", scratch.tree.root, *arguments])
+        assert result.exit_code == 0, result.output
+        return result.output.splitlines()[-1]
+
+    assert said("Pile").startswith("0 verdicts, 0 of them violations, all as expected")
+    assert said("Pile").endswith("; left to --full: 1")
+    for arguments in (["Pile/ok"], ["Pile", "--full"]):
+        line = said(*arguments)
+        assert line.startswith("1 verdicts, 0 of them")
+        assert "--full" not in line
+
+
 def test_pinning_says_what_changed_and_is_satisfied(run: Run, scratch: Scratch) -> None:
     scratch.replace("Pile/verdicts.toml", "distinct = 4", "distinct = 5")
     result = run(spec, ["--specs", scratch.tree.root, "Pile", "--update"])

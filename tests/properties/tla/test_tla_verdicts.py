@@ -32,6 +32,7 @@ def test_a_table_is_read_with_everything_it_says(scratch: Scratch) -> None:
         (FIRST, FIRST + '\nseconds = "long"', "\"seconds\" is 'long', expected int or float"),
         (FIRST, FIRST + "\nlength = true", '"length" is True, expected int'),
         (FIRST, FIRST + "\nlength = 3", "belong to a violation"),
+        (FIRST, FIRST + "\nfull = false", '"full" is False: write true, or nothing'),
         (FIRST, FIRST + '\nproperty = "InOrder"', "belong to a violation"),
         (FIRST, FIRST + "\napalache = [{inv = 1}]", 'apalache: "inv" is 1, expected str'),
         (FIRST, FIRST + '\napalache = ["type"]', "'type' is neither \"types\" nor a table"),
@@ -41,6 +42,11 @@ def test_a_table_is_read_with_everything_it_says(scratch: Scratch) -> None:
         ('"ok_ordered"', '"ok_disordered"', "'ok_disordered' has no file cfg/ok_disordered.cfg"),
         ('center = "postman"', 'centre = "postman"', r'\[diagram\]: unknown field "centre"'),
         ('lifelines = {c = "clerk"}', "lifelines = 3", '"lifelines" is 3, expected dict'),
+        (
+            f"[[verdict]]\n{FIRST}",
+            f'[scopes]\nmutants = ["ok_ordered"]\n[[verdict]]\n{FIRST}\nfull = true',
+            "\"mutants\" names 'ok_ordered', which is run with --full only",
+        ),
     ],
 )
 def test_a_mistake_is_named_by_file_row_and_field(
