@@ -99,6 +99,41 @@ OpenSpec == OpenInit /\ [][OpenNext]_<<vars, told>>
 
 IsrIsAwaited == known # {} => isr \subseteq awaited
 
+(* Only a leader knows of an ISR, awaits anybody, or asks.                  *)
+KnowsWhileLeading == leader = None => known = {} /\ awaited = {} /\ asked = {}
+
+(* A request is about the ISR in force, of which its leader knows: somebody *)
+(* who runs and lies with it is to come to those for whom it waits.         *)
+RequestInForce ==
+    asked # {} =>
+        /\ known = isr /\ awaited = isr \cup asked
+        /\ asked \subseteq up \ isr /\ \A f \in asked : IsPrefix(log[f], log[leader])
+
+(* Writes are taken, and acknowledged, by a leader that knows of enough in  *)
+(* sync.                                                                    *)
+ServedAsKnown ==
+    [][written' # written \/ acked' # acked
+        => leader # None /\ Cardinality(known) >= MinIsr]_<<written, acked>>
+
+(* Whoever leaves an ISR that becomes smaller than its minimum is eligible. *)
+LeavesEligible ==
+    [][Elr => \A r \in isr \ isr' : r \in elr' \/ Cardinality(isr') >= MinIsr]_isr
+
+(* Availability: a leader that knows of enough in sync takes writes; what   *)
+(* was decided it learns, and whom it awaits in vain it need not go on      *)
+(* awaiting; who has all that it has it may ask in, and that may be granted;*)
+(* whoever else is in the ISR may leave it.                                 *)
+OpenAvailable ==
+    leader # None =>
+        /\ Cardinality(known) >= MinIsr /\ written < MaxRecords => ENABLED OpenWrite(leader)
+        /\ known # isr \/ awaited # isr =>
+            ENABLED (Learn(leader) /\ known' = isr /\ awaited' = isr)
+        /\ \A f \in up \ isr :
+            known = isr /\ awaited = isr /\ log[f] = log[leader] =>
+                ENABLED (AskIn(leader, f) /\ f \in asked')
+        /\ \A f \in asked : ENABLED (Expand(f) /\ f \in isr')
+        /\ \A f \in isr \ {leader} : ENABLED (Shrink(f) /\ f \notin isr')
+
 (* What is decided here is what LeaderAndIsr allows: the assumption is not  *)
 (* weaker than the interface.                                               *)
 Interface == INSTANCE Decisions WITH Dropped <- "none"
