@@ -115,10 +115,6 @@ ServedAsKnown ==
     [][written' # written \/ acked' # acked
         => leader # None /\ Cardinality(known) >= MinIsr]_<<written, acked>>
 
-(* Whoever leaves an ISR that becomes smaller than its minimum is eligible. *)
-LeavesEligible ==
-    [][Elr => \A r \in isr \ isr' : r \in elr' \/ Cardinality(isr') >= MinIsr]_isr
-
 (* Availability: a leader that knows of enough in sync takes writes; what   *)
 (* was decided it learns, and whom it awaits in vain it need not go on      *)
 (* awaiting; who has all that it has it may ask in, and that may be granted;*)
