@@ -19,7 +19,7 @@ from attrs import evolve, fields, frozen
 from traces.checks.partition import Partition
 from traces.columns import Bools, Columns, calls
 from traces.context import UNSET, Context, Ints, Setting
-from traces.schema import NONE, Flag, Op
+from traces.schema import DUMPS, NONE, Flag, Op
 from traces.table import Lazy
 
 # Checks that count what they look at only where a partition has something else as well: aborted
@@ -29,8 +29,8 @@ LARGE = 1_000  # rows of a partition that is judged by itself
 FEWEST = 8  # partitions of a pack
 ROWS = 100_000  # of a pack
 _SPECIAL = (
-    *(Op.ACQUIRE, Op.ACKNOWLEDGE, Op.DUMP, Op.DUMP_END, Op.LIST_OFFSETS, Op.TXN_OFFSETS),
-    *(Op.FORGET, Op.DELETE_RECORDS),
+    *(Op.ACQUIRE, Op.ACKNOWLEDGE, Op.LIST_OFFSETS, Op.TXN_OFFSETS),
+    *(Op.FORGET, Op.DELETE_RECORDS, *DUMPS),
 )
 _APART = Flag.FORMER | Flag.REMADE | Flag.UNKNOWN_PARTITION
 _TIMES = ("inv", "ret", "end_inv")

@@ -51,8 +51,10 @@ class Op(IntEnum):
     RESUME = 31
     MARKER = 32  # a control batch in the log of one replica: the end of a transaction
     DUMP_END = 33  # a replica's log ends at this offset
-    LOG_START = 34  # a poll or a dump reported this log start
+    LOG_START = 34  # a poll reported this log start
     LAST_STABLE = 35  # a poll reported this last stable offset
+    DUMP_MARK = 36  # a replica knew this high watermark, which it told nobody
+    DUMP_START = 37  # a replica's log starts at this offset
 
 
 # Rows that a call leaves behind besides those that bear its own name.
@@ -67,8 +69,12 @@ MARKS: Final = frozenset(
         Op.DUMP_END,
         Op.LOG_START,
         Op.LAST_STABLE,
+        Op.DUMP_MARK,
+        Op.DUMP_START,
     }
 )
+# All that is told of the logs of replicas.
+DUMPS: Final = (Op.DUMP, Op.MARKER, Op.DUMP_END, Op.DUMP_MARK, Op.DUMP_START)
 
 
 class Detail:

@@ -37,6 +37,11 @@ def dumped(offset: int, timestamp: int) -> Call:
     return "broker-1", "dump", {"records": records, "replica": 1}
 
 
+def log_of_a_replica(end: int) -> dict[str, Any]:
+    about = {"offsets": end, "high_watermark": end, "log_start": 0, "leader_epochs": 1}
+    return {"replica": 1} | {name: {PARTITION: value} for name, value in about.items()}
+
+
 def initialised(process: str, epoch: int, **more: Any) -> Call:
     return process, "init_producer", {"producer_id": 7, "producer_epoch": epoch, **TID, **more}
 
@@ -484,6 +489,27 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
             scan(record(1, 0), end=1),
         ],
         "records.id of acquire",
+    ),
+    "what a replica knew of its own log is no answer to a poll": (
+        "C7",
+        [
+            sent("p0#0", 1, 0),
+            polled("c0#0", high_watermark={PARTITION: 1}),
+            ("broker-1", "dump", log_of_a_replica(end=0)),
+            scan(record(1, 0), end=1),
+        ],
+        "offsets of dump",
+    ),
+    "what may have been a tombstone may be gone, compacted": (
+        "C1",
+        [
+            keyed("p0#0", 1, 0, "j"),
+            ("p0#0", "send", {"records": [record(2, 1, key="k", tombstone=True)]}),
+            keyed("p0#0", 3, 2, "l"),
+            polled("c0#0", record(1, 0), record(3, 2)),
+            scan(record(1, 0), record(2, 1), record(3, 2), end=3),
+        ],
+        "records.tombstone of all",
     ),
 }
 

@@ -90,7 +90,7 @@ BUNDLES = {
     # The same, of consumers that may not have told ids: what is visible the final scan holds.
     "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole emptied",
     # Which copy of a record that was sent again, or may have been replaced, is there to be seen.
-    "COPIES": "policy copies producers.whole",
+    "COPIES": "policy copies producers.whole compacted.tombstone",
     # How far retention has come, as far as anybody asked.
     "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.

@@ -30,10 +30,12 @@ def superseded(p: Partition, sends: Ints) -> Bools:
 
 
 def may_be_superseded(p: Partition, sends: Ints) -> Bools:
-    """The same, also where nobody tells whether the topic is compacted."""
-    if int(p.context.compacted[p.t]) != UNSET:
-        return superseded(p, sends)
-    return _replaced(p, sends) & (p.key[sends] != NONE)
+    """The same, also where nobody tells whether the topic is compacted, or which are tombstones."""
+    policy = int(p.context.compacted[p.t])
+    if policy == 0:
+        return np.zeros(len(sends), bool)
+    gone = _replaced(p, sends) | (~p.has(Flag.VALUED)[sends] & _old(p, sends))
+    return gone if policy == 1 else gone & (p.key[sends] != NONE)
 
 
 def _replaced(p: Partition, sends: Ints) -> Bools:
@@ -68,10 +70,13 @@ def followed(p: Partition, sends: Ints) -> Bools:
 
 def expired(p: Partition, sends: Ints) -> Bools:
     """Which tombstones may be gone, for all that is known of delete.retention.ms."""
+    return p.has(Flag.TOMBSTONE)[sends] & _old(p, sends)
+
+
+def _old(p: Partition, sends: Ints) -> Bools:
+    """Which of these compaction may have removed if they were tombstones."""
     retention = int(p.context.delete_retention[p.t])
-    return p.has(Flag.TOMBSTONE)[sends] & (
-        (retention == NONE) | (age_at_the_end(p, sends) >= retention)
-    )
+    return (retention == NONE) | (age_at_the_end(p, sends) >= retention)
 
 
 def age_at_the_end(p: Partition, sends: Ints) -> Ints:

@@ -6,6 +6,7 @@ from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.consumer import moved_by_truncation, successive
 from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.partition import Partition
+from traces.checks.starts import reported
 from traces.checks.visible import passed_over
 from traces.columns import firsts, last_before, running_max
 from traces.context import Clause, Ints, clause
@@ -18,6 +19,7 @@ _NO_OFFSET, _OUT_OF_RANGE, _TRUNCATION = (
 _MOVED_TO = (Op.SEEK, Op.ASSIGN, Op.RESET)
 _POSITION_LOST = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET)
 _LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
+_DELETED_BELOW = (*_LOG_STARTS, Op.DUMP_START)
 
 
 @check(
@@ -84,8 +86,8 @@ def baseless_resets(p: Partition) -> list[Found]:
 
     That a position lay inside the log is sure if a record just below it, or higher, was known by
     then, and a log start at or below it was reported later, or the final reading begins there. That
-    it did not is sure if such a record was not known, or a higher log start was reported before.
-    In between nothing is decided.
+    it did not is sure if such a record was not known, or a higher log start was reported before, be
+    it that of one replica, which may have led. In between nothing is decided.
     """
     resets = p.where(Op.RESET)
     resets = resets[p.ok[resets] & (p.offset[resets] != NONE)]
@@ -127,11 +129,10 @@ def _in_range(p: Partition, resets: Ints) -> Found:
     source = _position(p)[resets]
     position = np.where(source >= 0, p.offset[source] + (p.op[source] == Op.POLL), NONE)
     end, last = _known_end(p, resets)
-    starts = p.where(*_LOG_STARTS)
-    starts = starts[p.ok[starts] & (p.offset[starts] != NONE)]
+    starts, lows = reported(p, *_LOG_STARTS), reported(p, *_DELETED_BELOW)
     deleted, kept = np.zeros(len(resets), bool), np.zeros(len(resets), bool)
     for i, reset in enumerate(resets):  # resets are few
-        before = starts[p.ret[starts] < p.inv[reset]]
+        before = lows[p.ret[lows] < p.inv[reset]]
         after = starts[p.inv[starts] > p.ret[reset]]
         deleted[i] = bool((p.offset[before] > position[i]).any())
         lowest = np.r_[p.offset[after], p.offset[p.final]].min(initial=np.iinfo(np.int64).max)

@@ -69,7 +69,7 @@ def _log(p: Partition, rows: Ints) -> Ints:
 
 
 def _reports(p: Partition) -> tuple[Ints, Ints]:
-    return p.where(Op.MARK), p.where(Op.LOG_START)
+    return p.where(Op.DUMP_MARK), p.where(Op.DUMP_START)
 
 
 @check(

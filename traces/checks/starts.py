@@ -14,10 +14,9 @@ POSITIONED = (Op.ASSIGN, Op.ASSIGNED, Op.SEEK, Op.RESET)
 
 
 def reported(p: Partition, *ops: Op) -> Ints:
-    """What brokers answered to clients about this partition; dumps are nobody's answer."""
+    """What brokers answered to clients about this partition."""
     rows = p.where(*ops)
-    dumps = np.unique(p.process[p.where(Op.DUMP, Op.DUMP_END)])
-    return rows[p.ok[rows] & (p.offset[rows] != NONE) & ~np.isin(p.process[rows], dumps)]
+    return rows[p.ok[rows] & (p.offset[rows] != NONE)]
 
 
 def lower(p: Partition, rows: Ints) -> Ints:

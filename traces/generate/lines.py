@@ -20,6 +20,8 @@ _REPORTED = {
     Op.MARK: "high_watermark",
     Op.LOG_START: "log_start",
     Op.LAST_STABLE: "last_stable",
+    Op.DUMP_MARK: "high_watermark",
+    Op.DUMP_START: "log_start",
 }
 _ENDED = {Op.SCAN_END: Op.SCAN, Op.DUMP_END: Op.DUMP}
 _WORDS = {

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from traces.columns import Bools, IntColumns, calls, firsts
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
+from traces.ingest.vocabulary import ANSWERS
 from traces.meta import Meta, stem
 from traces.schema import NONE, Flag, Op, Outcome
 
@@ -40,12 +41,6 @@ def _of_producers(columns: IntColumns) -> Bools:
     Only of producers that ever tell an id or epoch is that asked (`MARKED`).
     """
     return (columns["flags"] & Flag.NO_PRODUCER) == 0
-
-
-def _answered(columns: IntColumns) -> Bools:
-    """Polls that returned, with records or with nothing but what brokers report."""
-    dumps = columns["process"][calls(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)]
-    return _ok(columns) & ~np.isin(columns["process"], dumps)
 
 
 def _given(columns: IntColumns) -> Bools:
@@ -109,11 +104,11 @@ FIELDS: Mapping[str, RequiredFields] = {
     "stable": _kind("LAST_STABLE", "inv"),
     "placed_poll": _kind("POLL", "node high_watermark", _given),
     "watched_poll": _kind("POLL", "high_watermark", _given),
-    "watching": _kind(_POLLED, "high_watermark", _answered),
-    "starting": _kind(_POLLED, "log_start", _answered),
+    "watching": _kind(_POLLED, "high_watermark", _ok),
+    "starting": _kind(_POLLED, "log_start", _ok),
     "placed_mark": _kind("MARK", "node"),
     "placed_start": _kind("LOG_START", "node"),
-    "settling": _kind(_POLLED, "last_stable", _answered),
+    "settling": _kind(_POLLED, "last_stable", _ok),
     "polled": _kind("POLL", "txn"),
     "named": _kind("SEND", "tid", lambda columns: columns["txn"] >= 0),
     "subscribe": _kind("SUBSCRIBE", "topic group"),
@@ -288,13 +283,8 @@ def _reports(columns: IntColumns) -> dict[str, Ints]:
 
     A call may also say that nothing was reported, of any partition.
     """
-    reports = {
-        "high_watermark": Op.MARK,
-        "log_start": Op.LOG_START,
-        "last_stable": Op.LAST_STABLE,
-    }
     out: dict[str, Ints] = {}
-    for name, op in reports.items():
+    for name, op in ANSWERS.items():
         there = columns["op"] == op
         out[name] = np.full(len(there), NONE)
         if not there.any():

@@ -13,9 +13,10 @@ from traces.columns import Bools, IntColumns, calls
 from traces.context import UNSET, Context, Ints
 from traces.ingest.evidence import Evidence
 from traces.ingest.process_file import ProcessFile
+from traces.ingest.vocabulary import ANSWERS
 from traces.meta import Meta, stem
 from traces.names import Names
-from traces.schema import NONE, Flag, Op, Outcome
+from traces.schema import DUMPS, NONE, Flag, Op, Outcome
 
 PARTS = ("process", "node", "topic", "partition")  # one log in one dump
 
@@ -74,7 +75,7 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
     ),
     "copied": (lambda of: of.calls(Op.DUMP), ("id",)),
     # A line of a dump that names no records may be one of which they are missing.
-    "dumped": (lambda of: of.calls(Op.DUMP, Op.MARKER, Op.DUMP_END), ("topic",)),
+    "dumped": (lambda of: of.calls(*DUMPS), ("topic",)),
     "sequenced": (lambda of: of.sequenced, ("pid", "pepoch", "sequence")),
     "marker": (lambda of: of.calls(Op.MARKER), ("pid", "pepoch", "detail")),
     "compacted_dump": (lambda of: of.calls(Op.DUMP) & of.compacted, ("key", "tombstone")),
@@ -123,11 +124,11 @@ def look_for_dumps(
 ) -> None:
     """Whether each dumped log tells where it starts, where it ends, and what is committed."""
     _look_for_silence(evidence, columns, names, meta)
-    held = _parts(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)
+    held = _parts(columns, *DUMPS)
     for need, op, words in (
         ("dumps.end", Op.DUMP_END, "where it ends"),
-        ("dumps.high_watermark", Op.MARK, "its high watermark"),
-        ("dumps.log_start", Op.LOG_START, "its log start"),
+        ("dumps.high_watermark", Op.DUMP_MARK, "its high watermark"),
+        ("dumps.log_start", Op.DUMP_START, "its log start"),
     ):
         lacking = sorted(held - _parts(columns, op))
         if lacking:
@@ -147,21 +148,20 @@ def look_for_dumps(
 
 def _look_for_silence(evidence: Evidence, columns: IntColumns, names: Names, meta: Meta) -> None:
     """Whether some clients tell what brokers report and others, which poll as well, do not."""
-    dumps = _processes(columns, Op.DUMP, Op.MARKER, Op.DUMP_END)
-    polling = _processes(columns, Op.POLL, Op.MARK, Op.LOG_START, Op.LAST_STABLE) - dumps
+    polling = _processes(columns, Op.POLL, *ANSWERS.values())
     for need, op, words in (
         ("marks", Op.MARK, "no high watermark"),
         ("log_starts", Op.LOG_START, "no log start"),
     ):
-        telling = _processes(columns, op) & polling
+        telling = _processes(columns, op)
         if polling and not telling:
             evidence.missing[f"{need}.any"] = f"the polls tell {words}"
         _look_among(evidence, need, telling, polling - telling, names, words)
-    given = {part for part in _parts(columns, Op.POLL) if part[0] in polling}
+    given = _parts(columns, Op.POLL)
     telling = {part[0] for part in given if part[1] != NONE}
     silent = {part[0] for part in given} - telling
     _look_among(evidence, "replicas", telling, silent, names, "not which replica answered")
-    parts = {part for part in _parts(columns, Op.LOG_START) if part[0] in polling}
+    parts = _parts(columns, Op.LOG_START)
     telling = {part[0] for part in parts if part[1] != NONE}
     racks = {meta.consumer(names.processes.name(part[0])).rack for part in parts}
     if racks != {""}:  # leaders need not be told: there is one in an epoch

@@ -47,8 +47,6 @@ _PLAIN = frozenset((*_INTS, *_WORDS, "records", "error"))
 _PLAIN_OPS = frozenset(("send", "poll", "process"))
 # A call that has one of these and nothing in it says that it concerns nothing.
 _LISTS = frozenset(("records", "partitions", "offsets", "topics"))
-# Calls with which brokers tell of watermarks and log starts; whatever others say of them is kept.
-_REPORTING = frozenset((Op.POLL, Op.DUMP))
 # Calls that concern each partition that they list, whether or not there is an offset for it.
 _LISTING = frozenset(
     (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.PAUSE, Op.RESUME)
@@ -251,9 +249,10 @@ class Reader:
         if records:
             rows.call(len(records), fields, odd=False)
             rows.records += _identified(records, topic_ids)
-        reported = False
-        if op in _REPORTING and not REPORTS.keys().isdisjoint(call):
-            reported = self._reports(call, fields, topic_ids)
+        reports = REPORTS.get(op, {})
+        reported = any(call.get(name) for name in reports)
+        if not reports.keys().isdisjoint(call):
+            self._reports(call, reports, fields, topic_ids)
         query = get("query")
         named = self._named_rows(op, get("partitions") or [], get("offsets") or {}, query)
         if op is Op.SUBSCRIBE:
@@ -275,7 +274,7 @@ class Reader:
         if named:
             rows.call(len(named), fields)
             rows.records += _identified(named, topic_ids)
-        untold = op is Op.POLL and "records" not in call  # not the same as nothing
+        untold = op in REPORTS and "records" not in call  # not the same as nothing
         if not records and not named and (untold or not reported):
             listed = not _LISTS.isdisjoint(call) and not (fields["flags"] or 0) & Flag.UNLISTED
             flags = fields["flags"] or 0
@@ -283,14 +282,18 @@ class Reader:
             rows.sent({"topic": None})
 
     def _reports(
-        self, call: Line, fields: dict[str, int | None], topic_ids: dict[str, str]
-    ) -> bool:
+        self,
+        call: Line,
+        reports: Mapping[str, Op],
+        fields: dict[str, int | None],
+        topic_ids: dict[str, str],
+    ) -> None:
         """What the call says about partitions besides its records: watermarks, log starts.
 
         An empty map says that the brokers reported none; no map, that nobody knows.
         """
         epochs: dict[str, int] = call.get("leader_epochs") or {}
-        for report, op in REPORTS.items():
+        for report, op in reports.items():
             reported: dict[str, int] | None = call.get(report)
             if reported is None:
                 continue
@@ -306,7 +309,6 @@ class Reader:
             if rows:
                 self._rows.call(len(rows), fields | {"op": op.value})
                 self._rows.records += _identified(rows, topic_ids)
-        return any(call.get(name) for name in REPORTS)
 
     def _named_rows(
         self, op: Op, partitions: list[str], offsets: dict[str, int], query: Any

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from traces.ingest.vocabulary import OPS, OUTCOMES, REPORTS
+from traces.ingest.vocabulary import ANSWERS, OPS, OUTCOMES
 from traces.problems import shown
 from traces.schema import Detail
 
@@ -32,7 +32,7 @@ def findings(call: Any) -> Iterator[FieldProblem]:
     yield from _fields(call, "", _NATURAL, _WHOLE, _TEXT)
     yield from _records(call.get("records"))
     yield from _partitions(call.get("partitions"))
-    for name in ("offsets", "leader_epochs", *REPORTS):
+    for name in ("offsets", "leader_epochs", *ANSWERS):
         yield from _offsets(name, call.get(name))
     if call.get("op") == "reset":
         if call.get("reason") is None:

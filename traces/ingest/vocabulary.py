@@ -61,9 +61,14 @@ RECORD_FIELDS: Final = frozenset(
         "ack",
     ]
 )
-# What a poll or a dump may say about a partition, as `{"topic:partition": offset}`.
-REPORTS: Final = {
+# What a poll or a dump may say about a partition, as `{"topic:partition": offset}`: only a poll's
+# is the answer of a broker.
+ANSWERS: Final = {
     "high_watermark": Op.MARK,
     "log_start": Op.LOG_START,
     "last_stable": Op.LAST_STABLE,
+}
+REPORTS: Final = {
+    Op.POLL: ANSWERS,
+    Op.DUMP: {"high_watermark": Op.DUMP_MARK, "log_start": Op.DUMP_START},
 }

@@ -19,7 +19,7 @@ from traces.schema import NONE, Op
 GOES_ON = -1  # the piece was begun before this part of the file
 SOUGHT = (Op.SEEK, Op.ASSIGN, Op.RESET)  # moves to a position that is told
 MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET, *SOUGHT)
-SENT, MARKED, EARLIEST, LATEST, COMMITTED, EPOCHS, DUMPED = range(7)  # sorts of runs
+SENT, MARKED, EARLIEST, LATEST, COMMITTED, EPOCHS = range(6)  # sorts of runs
 
 
 @define
@@ -96,13 +96,6 @@ def add_reads(summary: SummaryBuilder, piece: PieceRows) -> None:
             cut=np.r_[False, epoch[1:] != epoch[:-1]][: len(epoch)],
             beside="offset",
         )
-
-
-def add_dumps(summary: SummaryBuilder, piece: PieceRows) -> None:
-    """Who copied logs of replicas: the high watermark that a copy tells is nobody's answer."""
-    rows = np.flatnonzero(piece.called(Op.DUMP, Op.DUMP_END) & piece.in_partition)
-    if len(rows):
-        add_runs(summary, Lane.of(piece, rows), DUMPED, "offset")
 
 
 _READING = (*MOVES, *(Op.POLL, Op.SCAN, Op.COMMIT, Op.COMMITTED, Op.MARK, Op.EARLIEST, Op.LATEST))

@@ -21,12 +21,9 @@ CHECKS = (
 
 
 def runs_of(summaries: Summaries, sort: int) -> Summaries:
-    """Runs of one sort; of high watermarks, those that were answered: a dump answers nobody."""
+    """Runs of one sort."""
     runs = summaries.kind(SummaryKind.RUN)
-    mine = runs["k1"] == sort
-    if sort == order.MARKED:
-        mine &= ~np.isin(runs["k0"], runs["k0"][runs["k1"] == order.DUMPED])
-    return runs.where(mine)
+    return runs.where(runs["k1"] == sort)
 
 
 def doubts(summaries: Summaries, senders_known: bool) -> Iterator[Doubt]:

@@ -84,7 +84,6 @@ class Summariser:
     def _reads(self, summary: SummaryBuilder, piece: PieceRows, unsure: Unsure) -> None:
         add_groups(summary, piece)
         order.add_reads(summary, piece)
-        order.add_dumps(summary, piece)
         polls, scans = piece.called(Op.POLL), piece.called(Op.SCAN)
         reads = (polls | scans) & piece.record & (piece["offset"] >= 0)
         done = piece.called(Op.PROCESS) & piece.record & (piece["group"] != NONE)

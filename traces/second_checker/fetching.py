@@ -66,7 +66,8 @@ def _out_of_range(h: History, partition: str, rows: list[Row]) -> None:
     end = max((r.offset or 0 for r in seen), default=-1) + 1
     must(position <= end, "the position was beyond what anybody knew")
     starts = [r for r in h.rows(partition, "earliest", "log_start", "delete_records") if r.ok]
-    above = [r for r in starts if before(r, reset) and (r.offset or 0) > position]
+    lows = [*starts, *h.rows(partition, "dump_start")]
+    above = [r for r in lows if before(r, reset) and (r.offset or 0) > position]
     must(not above, "the log was known to start above it")
     later = [r for r in starts if before(reset, r) and r.offset is not None]
     lowest = min((r.offset or 0 for r in [*later, *final(h, partition)]), default=None)

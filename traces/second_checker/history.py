@@ -77,7 +77,8 @@ class History:
         kept = [r for r in records if any(True for _ in self._near(r))]
         if len(kept) == len(records):
             return line
-        if not kept and line["op"] in MESSAGES and REPORTS.keys().isdisjoint(line):
+        reports = REPORTS.get(line["op"], {}).keys()
+        if not kept and line["op"] in MESSAGES and reports.isdisjoint(line):
             return None
         return line | {"records": kept}
 

@@ -8,9 +8,12 @@ from attrs import define
 TraceLine = dict[str, Any]
 PartitionName = str  # "topic:partition", as the trace writes it
 
-# What a line tells about partitions besides its records, under the names that witnesses use.
-REPORTS = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
-REPORTING = ("poll", "dump")  # the calls that tell it
+# What calls tell about partitions besides their records, under the names that witnesses use: a
+# poll what a broker answered, a dump what a replica knew.
+REPORTS = {
+    "poll": {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"},
+    "dump": {"high_watermark": "dump_mark", "log_start": "dump_start"},
+}
 ENDS = {"scan": "scan_end", "dump": "dump_end"}
 MESSAGES = ("send", "poll", "process", "acquire", "acknowledge")
 
@@ -126,7 +129,7 @@ def rows_of(line: TraceLine, n: int) -> Iterator[Row]:
         word = line["query"]
     for i, (partition, offset) in enumerate(named.items()):
         yield Row(line, {"offset": offset}, word, partition, n, i)
-    for name, word in REPORTS.items() if op in REPORTING else ():
+    for name, word in REPORTS.get(op, {}).items():
         reported: dict[PartitionName, int] = line.get(name) or {}
         epochs: dict[PartitionName, int] = line.get("leader_epochs") or {}
         for i, (partition, offset) in enumerate(reported.items()):

@@ -105,9 +105,10 @@ def _held(h: History, partition: PartitionName, log: LogKey) -> Iterator[Row]:
 
 def _bounds(h: History, partition: PartitionName, log: LogKey) -> tuple[int, int]:
     """Where a dumped log starts to count, and up to where it is known to be committed."""
-    reports = [r for r in h.rows(partition, "log_start", "mark", "dump_end") if _log(r) == log]
-    starts = [r.offset or 0 for r in reports if r.op == "log_start"]
-    marks = [r.offset or 0 for r in reports if r.op == "mark"]
+    told = h.rows(partition, "dump_start", "dump_mark", "dump_end")
+    reports = [r for r in told if _log(r) == log]
+    starts = [r.offset or 0 for r in reports if r.op == "dump_start"]
+    marks = [r.offset or 0 for r in reports if r.op == "dump_mark"]
     ends = [r.offset or 0 for r in reports if r.op == "dump_end"]
     must(marks and ends, "a dump does not tell where it ends")
     return max(starts, default=0), min(min(marks), ends[0])

@@ -28,7 +28,8 @@ _COLUMNS = {
     **dict.fromkeys(("auto", "tombstone", "chosen"), pa.bool_()),
 }
 _PARTS = "topic varchar, partition int, compact bool, retention bigint, lag bigint, stamped bool"
-_REPORTS = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
+_ANSWERED = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
+_DUMPED = {"high_watermark": "dump_mark", "log_start": "dump_start"}
 
 
 def rows(lines: dict[str, list[Line]]) -> Iterator[dict[str, Any]]:
@@ -99,7 +100,7 @@ def _reported(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[st
     if op not in ("send", "poll", "process", "acquire", "acknowledge"):
         for tp, off in partitions.items():
             yield word, tp, off, asked
-    for name, report in _REPORTS.items():
+    for name, report in (_DUMPED if op == "dump" else _ANSWERED).items():
         for tp, off in line.get(name, {}).items():
             yield report, tp, off, {"lepoch": line.get("leader_epochs", {}).get(tp)}
 
@@ -141,8 +142,7 @@ create view moves as select *, lead(op) over own as nxt, lead(ret) over own as n
 create view known as select tp, off, id from acked union all by name
   select tp, off, id from reads;
 create view answers as select * from r where op in ('mark', 'log_start', 'last_stable')
-  and outcome = 'ok' and off is not null and process not in (
-  select process from r where op in ('dump', 'dump_end', 'marker'));
+  and outcome = 'ok' and off is not null;
 create view hidden as select distinct d.tp, d.off, d.id from reads d join sends s using (tp, id)
   where not s.kept and s.outcome <> 'fail' and not exists (from acked a
     where a.tp = d.tp and a.id = d.id and a.off = d.off and a.kept);
@@ -160,15 +160,16 @@ create table moved as select *, row_number() over (order by process, n, i) as nt
   where outcome = 'ok' and tp is not null
   and op in ('poll', 'seek', 'assign', 'reset', 'assigned', 'revoked', 'lost', 'committed');
 create view starts as select * from r
-  where op in ('earliest', 'log_start', 'delete_records') and outcome = 'ok' and off is not null;
+  where op in ('earliest', 'log_start', 'delete_records', 'dump_start') and outcome = 'ok'
+    and off is not null;
 create view offered as select c.*, c.outcome = 'ok' as sure from r c
     where c.op = 'commit' and c.outcome <> 'fail'
   union all by name select t.* replace (e.ret as ret), u.answered as sure
     from r t join units u using (process, txn)
     join r e on e.process = t.process and e.txn = t.txn and e.op = 'call txn_commit'
     where t.op = 'txn_offsets' and t.outcome <> 'fail' and not u.aborted;
-create view copies as select process, tp, replica, max(off) filter (op = 'log_start') as low,
-    max(off) filter (op = 'mark') as high
+create view copies as select process, tp, replica, max(off) filter (op = 'dump_start') as low,
+    max(off) filter (op = 'dump_mark') as high
   from r group by process, tp, replica having bool_or(op in ('dump', 'marker', 'dump_end'));
 create view ended as select process, max(ret) as at from r
   where op in ('call close', 'call crash') group by process;

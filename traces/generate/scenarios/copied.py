@@ -45,8 +45,8 @@ class Copied(Scenario):
             whole = {"partition": self.partitions, "inv": self.afterwards(6, _LATE)}
             for op, offset in (
                 (Op.DUMP_END, self.end),
-                (Op.MARK, self.end),
-                (Op.LOG_START, 0),
+                (Op.DUMP_MARK, self.end),
+                (Op.DUMP_START, 0),
             ):
                 mine = me | whole | {"offset": offset, "order": int(op)}
                 self.call(f"{op.name}-{node}", op, 0, mine)
