@@ -1,16 +1,20 @@
 """Fetches at one leader: who is heard, what is refused, and batches on their way."""
 
+from typing import Any
+
 import pytest
 
 from refimpl.broker import messages as m
+from refimpl.broker.cluster import TopicDeleted
 from refimpl.broker.config import BrokerConfig
+from refimpl.broker.delayed import DelayedFetch
 from refimpl.broker.memory_records import MemoryRecords, whole
 from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead, Refused
 from refimpl.broker.partition import FEW_FETCHES
 from refimpl.broker.replica_selector import RACK_AWARE
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.storage.batch import HEADER_SIZE
-from tests.refimpl.broker.node_cases import CLIENT, ORDERS, Cluster, batch_of, leading
+from tests.refimpl.broker.node_cases import CLIENT, ORDERS, TOPIC_ID, Cluster, batch_of, leading
 
 ELSEWHERE = m.TopicPartition("elsewhere", 0)
 ONE = len(batch_of(b"a"))
@@ -171,6 +175,37 @@ def test_news_that_are_no_records_are_told_however_much_was_wanted() -> None:
     ]
 
 
+def test_what_is_not_in_the_log_is_not_waited_for() -> None:
+    cluster = committed()
+    assert [one[0] for one in fetched(cluster.fetch(3, max_wait_ms=50))] == ["OFFSET_OUT_OF_RANGE"]
+    assert cluster.fetch(2, max_wait_ms=50) == []
+
+
+def test_in_a_session_an_error_that_is_over_is_told_at_once() -> None:
+    cluster = committed()
+    newer = m.FetchPartition(ORDERS, 2, 2)
+    (begun,) = cluster.ask(m.FetchRequest((newer,), 0, session_epoch=0))
+    assert [one.error for one in begun.partitions] == ["UNKNOWN_LEADER_EPOCH"]
+    cluster.decide(1, 2)
+    again = m.FetchRequest((), 50, session_id=begun.session_id, session_epoch=1)
+    assert fetched(cluster.ask(again)) == [(None, 2, 0)]
+    assert cluster.ask(again._replace(session_epoch=2)) == [], "once"
+
+
+def test_a_follower_that_waits_is_told_that_the_partition_has_gone() -> None:
+    cluster = committed()
+    asked = m.FetchPartition(ORDERS, 2, 1, 1, 9)
+    body = m.FetchRequest((asked,), 50, replica_id=2, replica_epoch=2, session_epoch=0)
+    (begun,) = cluster.ask(body, 2)
+    again = m.FetchRequest(
+        (), 50, replica_id=2, replica_epoch=2, session_id=begun.session_id, session_epoch=1
+    )
+    assert cluster.ask(again, 2) == []
+    told = cluster.news(TopicDeleted(ORDERS.topic, TOPIC_ID))
+    (answer,) = [one for one in told if isinstance(one, m.FetchResponse)]
+    assert [one.error for one in answer.partitions] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+
+
 def test_a_session_that_is_not_known_is_refused() -> None:
     cluster = committed()
     asked = m.FetchRequest((m.FetchPartition(ORDERS, 0),), 0, session_id=9, session_epoch=1)
@@ -246,3 +281,41 @@ def test_many_that_wait_are_all_kept_and_answered() -> None:
     answers = [cluster.catch_up(), cluster.catch_up()]
     found = [one for some in answers for one in some if one.target == CLIENT]
     assert [len(one.body.partitions[0].records) for one in found] == [1] * many
+
+
+class Waiting(DelayedFetch):
+    """A fetch that counts how often somebody looked whether it is answered."""
+
+    looks = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "completed":
+            Waiting.looks += 1
+        return super().__getattribute__(name)
+
+
+def waiting(cluster: Cluster, count: int) -> list[Waiting]:
+    """So many more fetches that wait."""
+    request = m.Request(CLIENT, 1, 0, m.FetchRequest((), 0))
+    fetches = [Waiting(request, [], None) for _ in range(count)]
+    for one in fetches:
+        cluster.partition.wait(one)
+    return fetches
+
+
+def test_those_that_wait_are_looked_at_only_when_they_have_doubled() -> None:
+    cluster = committed()
+    Waiting.looks = 0
+    for count, looks in ((FEW_FETCHES, 0), (1, 1), (FEW_FETCHES - 1, 1), (1, 3), (3, 3)):
+        waiting(cluster, count)
+        assert Waiting.looks == looks * FEW_FETCHES
+
+
+def test_those_that_were_answered_go_as_soon_as_they_may_be_half() -> None:
+    cluster = committed()
+    for one in waiting(cluster, FEW_FETCHES + 1):
+        one.completed = True
+    rest = waiting(cluster, FEW_FETCHES - 1)
+    assert len(cluster.partition.waiting_fetches) == 2 * FEW_FETCHES
+    rest += waiting(cluster, 1)
+    assert cluster.partition.waiting_fetches == rest

@@ -9,11 +9,11 @@ from chaos.sim.synchronous import CLIENT, StoredCluster
 from refimpl.broker import control_messages as c
 from refimpl.broker import znodes
 from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import Request
+from refimpl.broker.messages import Request, Response
 from refimpl.broker.observations import ControllerFenced, Refused
 from refimpl.broker.stored_controller import StoredController
 from refimpl.metadata import contract as store
-from refimpl.metadata.errors import BadVersion, MultiFailed, NodeExists
+from refimpl.metadata.errors import BadVersion, MultiFailed, NodeExists, NoNode
 from refimpl.metadata.errors import Refused as RefusedByStore
 
 FENCED = Refused("a deposed controller's write", "BADVERSION")
@@ -60,3 +60,33 @@ def test_what_is_refused_otherwise_is_not_said_to_be_done() -> None:
     assert acting.handle(0, store.Response(asked.number, EXISTS)) == []
     assert acting.controller is before
     assert len(acting.pending) == 1
+
+
+def stat(version: int = 0, owner: int = 0) -> store.Stat:
+    return store.Stat(1, 1, 1, version, 0, owner, 0, 0)
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_whoever_lost_an_answer_sees_whether_it_was_written_and_writes_it_once(
+    applied: bool,
+) -> None:
+    acting, asked = writing()
+    election = acting.election
+    held, session = election.controllership, election.session
+    assert held is not None
+    assert session is not None
+    assert acting.handle(0, store.Suspended()) == []
+    epoch, there = requests(acting.handle(0, store.Connected(session, 1_000)))
+    data = store.Data(str(held.controller_epoch).encode(), stat(held.fence))
+    acting.handle(0, store.Response(epoch.number, data))
+    (look,) = requests(
+        acting.handle(0, store.Response(there.number, store.Existence(stat(0, session))))
+    )
+    assert isinstance(look.operation, store.GetData)
+    found = store.Data(b"", stat()) if applied else NoNode(look.operation.path)
+    outputs = acting.handle(0, store.Response(look.number, found))
+    again = [one.operation for one in requests(outputs) if isinstance(one.operation, store.Multi)]
+    assert again == ([] if applied else [asked.operation])
+    told = [one for one in outputs if isinstance(one, Response) and one.target == CLIENT]
+    assert len(told) == applied, "only what is written is told"
+    assert len(acting.pending) == (not applied)

@@ -824,3 +824,14 @@ def test_without_a_generation_nothing_is_committed_whatever_is_owned() -> None:
 def test_a_leader_gives_nobody_what_another_owns() -> None:
     check_assignment({"p": "a", "q": "b"}, {"p": "a"})
     assert refused(check_assignment, {"p": "a"}, {"p": "b"}) == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("member", ["", "m"])
+@pytest.mark.parametrize("instance", [None, "i"])
+@pytest.mark.parametrize("knows", [False, True])
+def test_an_id_is_given_first_to_a_new_dynamic_member_that_knows_of_it(
+    member: str, instance: str | None, knows: bool
+) -> None:
+    """KIP-394."""
+    request = JoinRequest(0, member, (), instance=instance, knows=knows)
+    assert request.needs_id is ((member, instance, knows) == ("", None, True))
