@@ -36,7 +36,7 @@ MODULES = (
     *("AbsLog", "DurableIsr", "AlterPartition", "Replication"),
     *("Unclean", "Acks", "Registration", "Reassignment"),
     *("AlterPartitionDecisions", "Truncation", "OpenTruncation", "Controller"),
-    *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr"),
+    *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr", "ClassicDelivery"),
 )
 
 

@@ -133,4 +133,32 @@ NothingLost ==
     \A o \in Records : o <= committed => processed[o] >= 1 \/ \E m \in Members : AboutTo(m, o)
 
 NothingRepeated == \A o \in Records : processed[o] <= 1
+
+(* Whoever does not own the partition has nothing of it in hand.            *)
+OnlyOwnersRead ==
+    \A m \in Members : ~Reads(m) => position[m] = 0 /\ done[m] = 0 /\ allowed[m] = 0
+
+(* Whoever owns it in the group's generation knows up to where the group is.*)
+OwnersKnow == \A m \in Members : Owns(m, 1) => allowed[m] = committed
+
+(* A commit that would be taken is its owner's, and news.                   *)
+OwnersCommit == sent # NotSent /\ Taken(sent) => Owns(sent.member, 1) /\ sent.offset > committed
+
+(* Its commit is taken, but for while the assignment is awaited.            *)
+OwnersMayCommit ==
+    (sent # NotSent /\ Owns(sent.member, 1) /\ sent.generation = generation
+        /\ state # "CompletingRebalance") => Taken(sent)
+
+(* A commit is refused, or the group passes what it says.                   *)
+CommitsCount == [][sent # NotSent /\ sent' # sent => ~Taken(sent) \/ committed' >= sent.offset]_sent
+
+(* Whoever owns the partition may read on, process what it was handed out   *)
+(* as soon as its discipline lets it, and commit; and hears of that.        *)
+Available ==
+    /\ sent # NotSent => ENABLED ((Receive \/ Refused) /\ sent' = NotSent)
+    /\ \A m \in Members : Reads(m) =>
+        /\ position[m] = done[m] /\ position[m] < LogEnd => ENABLED Poll(m)
+        /\ done[m] < position[m] /\ (CommitWhen # "before" \/ allowed[m] = position[m])
+            /\ processed[position[m]] < MaxProcessed => ENABLED Process(m)
+        /\ sent = NotSent /\ Offset(m) > allowed[m] => ENABLED (Send(m) /\ sent' # NotSent)
 =============================================================================
