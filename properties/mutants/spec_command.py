@@ -36,7 +36,8 @@ MODULES = (
     *("AbsLog", "DurableIsr", "AlterPartition", "Replication"),
     *("Unclean", "Acks", "Registration", "Reassignment"),
     *("AlterPartitionDecisions", "Truncation", "OpenTruncation", "Controller"),
-    *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr", "ClassicDelivery"),
+    *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr"),
+    *("ClassicDelivery", "ConsumerDelivery"),
 )
 
 

@@ -136,4 +136,45 @@ NothingLost ==
     \A o \in Records : o <= committed => processed[o] >= 1 \/ \E m \in Members : AboutTo(m, o)
 
 NothingRepeated == \A o \in Records : processed[o] <= 1
+
+(* Whoever does not own the partition has nothing of it in hand.            *)
+OnlyOwnersRead ==
+    \A m \in Members : ~Reads(m) => position[m] = 0 /\ done[m] = 0 /\ allowed[m] = 0
+
+(* Whoever owns it, and is known, knows up to where the group is, but for a *)
+(* commit that it sent before it was refused and came back.                 *)
+OwnersKnow ==
+    \A m \in Members : Reads(m) /\ Known(m) =>
+        allowed[m] <= committed /\ (Faults \/ allowed[m] = committed)
+
+(* A commit that would be taken is news, but for one as late as that.       *)
+OnlyNewsCommit ==
+    \A m \in Members : sent[m] # NotSent /\ Taken(sent[m]) => Faults \/ sent[m].offset > committed
+
+(* A commit is refused, or the group passes what it says.                   *)
+CommitsCount ==
+    [][\A m \in Members :
+        sent[m] # NotSent /\ sent'[m] # sent[m] => ~Taken(sent[m]) \/ committed' >= sent[m].offset]_sent
+
+(* The group passes records for who holds the partition alone.              *)
+OnlyHoldersPass ==
+    [][committed' # committed =>
+        \E m \in Members : 1 \in Holds(m) /\ (sent'[m] # sent[m] \/ LosesIt(m))]_committed
+
+(* A target gives partitions to members alone.                              *)
+TargetIsKnown == \A p \in Partitions : target[p] = Nobody \/ Known(target[p])
+
+(* Whoever owns the partition may read on, process what it was handed out   *)
+(* as soon as its discipline lets it, and commit; and hears of that.        *)
+Available ==
+    \A m \in Members :
+        /\ sent[m] # NotSent => ENABLED ((Receive(m) \/ Refuse(m)) /\ sent'[m] = NotSent)
+        /\ Reads(m) =>
+            /\ position[m] = done[m] /\ position[m] < LogEnd => ENABLED Poll(m)
+            /\ done[m] < position[m] /\ (CommitWhen # "before" \/ allowed[m] = position[m])
+                /\ processed[position[m]] < MaxProcessed => ENABLED Process(m)
+            /\ sent[m] = NotSent /\ heard[m] > 0 /\ Offset(m) > allowed[m] =>
+                ENABLED (Send(m) /\ sent'[m] # NotSent)
+        /\ Known(m) /\ heard[m] > 0 /\ groupEpoch < MaxEpoch /\ done[m] = position[m] =>
+            ENABLED (Leave(m) /\ ~Known(m)')
 =============================================================================
