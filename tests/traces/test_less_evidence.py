@@ -511,6 +511,20 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "records.tombstone of all",
     ),
+} | {
+    f"what is read above another record of its key may have replaced it, compacted, {words}": (
+        "C3",
+        [
+            keyed("p0#0", 2, 2, "k"),
+            keyed("p1#0", 1, 1, "k"),
+            polled("c0#0", record(1, 3)),
+            ("c1#0", "seek", {"offsets": {PARTITION: 0}}),
+            polled("c1#0", record(4, 4)),
+            scan(record(2, 2), end=5),
+        ],
+        words,
+    )
+    for words in ("records.id of c0#0", "tail of c0#0 0")
 }
 
 

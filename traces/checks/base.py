@@ -87,8 +87,9 @@ BUNDLES = {
     "ANSWERS": "fetched.topic fetched.inv",
     # Which records a reader could have been given.
     "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",
-    # The same, of consumers that may not have told ids: what is visible the final scan holds.
-    "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole emptied",
+    # The same, of consumers that may not have told ids: what is visible the final scan holds. Of a
+    # compacted topic they must have: what was read above may have replaced what is there.
+    "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole compacted.read emptied",
     # Which copy of a record that was sent again, or may have been replaced, is there to be seen.
     "COPIES": "policy copies producers.whole compacted.tombstone",
     # How far retention has come, as far as anybody asked.

@@ -180,8 +180,8 @@ def _look_among(
 def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, meta: Meta) -> None:
     """Whether every partition was read to its end: by final scans, or by the dump of a replica.
 
-    Also whether all that was sent to a compacted topic is here: what is not known may have
-    replaced what is gone.
+    Also whether all that was sent to a compacted topic, or read of one, is here: what is not known
+    may have replaced what is gone, or lie above it.
     """
     seen = _partitions(columns) | {
         (names.topics.number(name), partition)
@@ -191,6 +191,8 @@ def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, m
     if "complete" in evidence.missing and seen - _partitions(columns, Op.DUMP_END):
         evidence.missing["log.whole"] = evidence.missing["complete"]
     compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
+    if compacts and (untold := evidence.reasons(["read.id", "consumers.whole"])):
+        evidence.missing["compacted.read"] = untold[0]
     keyless, sends = evidence.counts.get("unclear.key", (0, 0))
     if keyless < sends:
         evidence.missing["policy"] = "nobody tells the cleanup_policy of a topic with keys"
