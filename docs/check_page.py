@@ -77,6 +77,8 @@ _LINES = {
     "earliest": "`list_offsets` with `query` `earliest`",
     "numbered": "`send` of producers that ever tell their producer id",
     "sent_offsets": "`txn_offsets`",
+    "open_commit": "`commit` that nobody answered",
+    "open_offsets": "`txn_offsets` that nobody answered",
     "pause": "`pause` and `resume`",
     "mark": "`poll` with `high_watermark`",
     "stable": "`poll` with `last_stable`",

@@ -26,10 +26,16 @@ from tests.traces.small import (
 from traces.checks.catalogue import CHECKS
 
 MEMBER: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
+OTHER: dict[str, Any] = {"transactional_id": "y", "txn": 0}
 
 
 def committed(process: str, offset: int, **more: Any) -> Call:
     return process, "commit", {"offsets": {PARTITION: offset}, **MEMBER, **more}
+
+
+def asked(process: str, offset: int, **more: Any) -> Call:
+    answer = {"partitions": [PARTITION], "offsets": {PARTITION: offset}}
+    return process, "committed", {**answer, "group": "g", **more}
 
 
 def dumped(offset: int, timestamp: int) -> Call:
@@ -44,6 +50,24 @@ def log_of_a_replica(end: int) -> dict[str, Any]:
 
 def initialised(process: str, epoch: int, **more: Any) -> Call:
     return process, "init_producer", {"producer_id": 7, "producer_epoch": epoch, **TID, **more}
+
+
+def _with_offsets(txn: int, offset: int, **more: Any) -> list[Call]:
+    mine = TXN | {"txn": txn}
+    return [
+        ("p0#0", "txn_begin", mine),
+        ("p0#0", "txn_offsets", {"offsets": {PARTITION: offset}, **MEMBER, **mine, **more}),
+        ("p0#0", "txn_commit", mine),
+    ]
+
+
+def _accepted(member: str) -> list[Call]:
+    given, taken = record(1, 0, delivery_count=1), record(1, 0, ack="accept")
+    mine = {"group": "s", "member": member}
+    return [
+        (member, "acquire", {"records": [given], **mine}),
+        (member, "acknowledge", {"records": [taken], **mine}),
+    ]
 
 
 CASES: dict[str, tuple[str, list[Call], str]] = {
@@ -437,11 +461,7 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         "G6",
         [
             sent("p0#0", 1, 0),
-            (
-                "c1#0",
-                "committed",
-                {"partitions": [PARTITION], "offsets": {PARTITION: 1}, "group": "g"},
-            ),
+            asked("c1#0", 1),
             committed("c0#0", 1),
             scan(record(1, 0), end=1),
         ],
@@ -477,6 +497,33 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         [dumped(1, 1_001), dumped(0, 1_000), scan(end=2)],
         "records.offset of broker-1 0",
     ),
+    "who found nothing may have asked for committed records only": (
+        "T7",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            ("p0#0", "txn_commit", TXN),
+            ("p0#0", "txn_begin", TXN | {"txn": 1}),
+            sent("p0#0", 2, 1, **TXN | {"txn": 1}),
+            ("p0#0", "txn_abort", TXN | {"txn": 1}),
+            polled("c0#0", record(1, 0)),
+            scan(record(1, 0), end=2),
+            ("scan#1", *scan(end=2, isolation="read_committed")[1:]),
+        ],
+        "isolation of scan#1",
+    ),
+    "who waits for transactions is a setting of the client, not of a question": (
+        "T9",
+        [
+            committed("c0#0", 1),
+            ("p0#0", "txn_begin", TXN),
+            ("p0#0", "txn_offsets", {"offsets": {PARTITION: 5}, **MEMBER, **TXN}),
+            ("p0#0", "txn_commit", TXN),
+            asked("c0#0", 1, isolation="read_uncommitted"),
+            scan(end=1),
+        ],
+        "isolation of committed",
+    ),
     "what a share group was given may be of an aborted transaction": (
         "S5",
         [
@@ -510,6 +557,162 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
             scan(record(1, 0), record(2, 1), record(3, 2), end=3),
         ],
         "records.tombstone of all",
+    ),
+    **{
+        f"a commit that does not name its transaction may have asked for one before, {id}": (
+            id,
+            [
+                ("p0#0", "txn_begin", TXN),
+                sent("p0#0", 1, 0, **TXN),
+                sent("p1#0", 2, 1),
+                ("p0#0", "txn_commit", TXN | {"outcome": "info"}),
+                polled("c0#0", record(1, 0), record(2, 1)),
+                ("p0#0", "txn_commit", TXN),
+                scan(record(1, 0), record(2, 1), end=2),
+            ],
+            "txn of p0#0 2",
+        )
+        for id in ("T2", "T3")
+    },
+    "it may have been carried out, whatever failed after it": (
+        "T4",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            ("p0#0", "txn_commit", TXN),
+            ("p0#0", "txn_abort", TXN | {"outcome": "fail"}),
+            ("p0#0", "txn_begin", TXN | {"txn": 1}),
+            sent("p0#0", 2, 1, **TXN | {"txn": 1}),
+            ("p0#0", "txn_abort", TXN | {"txn": 1}),
+            polled("c0#0", record(1, 0)),
+            scan(record(1, 0), end=2),
+        ],
+        "txn of p0#0 2",
+    ),
+    "a record that was acknowledged nobody knows where proves nothing": (
+        "T1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            sent("p0#0", 2, 1, **TXN),
+            ("p0#0", "txn_commit", TXN | {"outcome": "info"}),
+            ("p1#0", "txn_begin", OTHER),
+            sent("p1#0", 3, 2, **OTHER),
+            ("p1#0", "txn_commit", OTHER),
+            polled("c0#0", record(1, 5)),
+            STARTS,
+            scan(record(3, 2), record(1, 5), end=6),
+        ],
+        "records.offset of p0#0 1",
+    ),
+    **{
+        f"a commit that nobody answered may explain an answer, of {words}": (
+            "G7",
+            [
+                committed("c0#0", 1),
+                committed("c0#0", 3, outcome="info"),
+                asked("c0#0", 3),
+                scan(end=4),
+            ],
+            f"{words} of c0#0 1",
+        )
+        for words in ("offsets", "group")
+    },
+    **{
+        f"{id}, so may offsets of a transaction": (
+            id,
+            [
+                committed("c0#0", 1),
+                *_with_offsets(0, 2),
+                *_with_offsets(1, 3, outcome="info"),
+                asked("c0#0", 3),
+                scan(end=4),
+            ],
+            "group of p0#0 4",
+        )
+        for id in ("G7", "T9")
+    },
+    **{
+        f"where it may have been taken a new owner may begin, of {words}": (
+            "G10",
+            [
+                *(sent("p0#0", id, id) for id in range(4)),
+                committed("c0#0", 1),
+                committed("c0#0", 3, outcome="info"),
+                polled("c1#0", record(3, 3), group="g"),
+                scan(*(record(id, id) for id in range(4)), end=4),
+            ],
+            f"{words} of c0#0 1",
+        )
+        for words in ("offsets", "group", "invoked_ns")
+    },
+    "who sought may not have been answered": (
+        "G10",
+        [
+            *(sent("p0#0", id, id) for id in range(4)),
+            committed("c0#0", 1),
+            ("c1#0", "seek", {"offsets": {PARTITION: 3}, "outcome": "info"}),
+            polled("c1#0", record(3, 3), group="g"),
+            polled("c0#0", record(1, 1), group="g"),
+            scan(*(record(id, id) for id in range(4)), end=4),
+        ],
+        "offsets of c1#0 0",
+    ),
+    "nor need who went back": (
+        "G5",
+        [
+            committed("c0#0", 3),
+            ("c0#0", "seek", {"offsets": {PARTITION: 1}, "outcome": "info"}),
+            committed("c0#0", 2),
+            scan(end=4),
+        ],
+        "offsets of c0#0 1",
+    ),
+    "a question that failed says nothing of where a member begins": (
+        "G10",
+        [
+            *(sent("p0#0", id, id) for id in range(4)),
+            asked("c1#0", 1),
+            asked("c1#0", 3, outcome="fail"),
+            polled("c1#0", record(3, 3), group="g"),
+            scan(*(record(id, id) for id in range(4)), end=4),
+        ],
+        "offsets of c1#0 1",
+    ),
+    "the first question tells where a group began, whoever asked": (
+        "G8",
+        [
+            *(sent("p0#0", id, id) for id in range(4)),
+            asked("c0#0", 2),
+            asked("c0#0", 0),
+            polled("c0#0", record(2, 2), group="g"),
+            ("c0#0", "process", {"records": [record(2, 2)], "group": "g"}),
+            committed("c0#0", 3),
+            scan(*(record(id, id) for id in range(4)), end=4),
+        ],
+        "group of c0#0 0",
+    ),
+    "who was assigned in a group that is not told may have sought for it": (
+        "G6",
+        [
+            sent("p0#0", 1, 0),
+            ("c1#0", "seek", {"offsets": {PARTITION: 1}}),
+            ("c1#0", "assigned", {"partitions": [PARTITION], **MEMBER}),
+            committed("c0#0", 1),
+            scan(record(1, 0), end=1),
+        ],
+        "group of assigned",
+    ),
+    "the start of a share group may have been set back, though nobody answered": (
+        "S2",
+        [
+            sent("p0#0", 1, 0),
+            *_accepted("s0#0"),
+            ("q0#0", "commit", {"offsets": {PARTITION: 0}, "group": "s", "outcome": "info"}),
+            *_accepted("s1#0"),
+            scan(record(1, 0), end=1),
+        ],
+        "offsets of q0#0 0",
     ),
 } | {
     f"what is read above another record of its key may have replaced it, compacted, {words}": (

@@ -80,6 +80,9 @@ BUNDLES = {
     "ENDS": "scan_end scan_end.offset",
     "TXNS": "transactional.txn ending.txn isolation",
     "COMMITS": "commit.topic commit.partition commit.offset commit.group consumers shared.group",
+    # The same of those that nobody answered, which may have been taken.
+    "OPEN_COMMITS": "open_commit.topic open_commit.partition open_commit.offset open_commit.group "
+    "open_commit.inv",
     "MEMBERS": "member.group consumers",
     "PROCESSED": "process.topic process.partition process.offset process.id",
     "MOVES": "rebalance.topic rebalance.partition rebalance.partitions rebalance.inv "

@@ -127,9 +127,34 @@ def _members(p: Partition, group: int) -> Bools:
     return members
 
 
+def _outsiders(p: Partition) -> Bools:
+    """The same of processes that are not known as members of any group."""
+    outside = np.ones(int(p.process.max(initial=NONE)) + 2, bool)
+    outside[p.process[p.group != NONE]] = False
+    outside[NONE] = False
+    return outside
+
+
 def _beyond(p: Partition, group: int, commits: Ints) -> Found:
+    members = _members(p, group)
+    beyond, highest = _ahead(p, members, commits)
+    found = witness(commits[beyond], highest[beyond])
+    # Without a single read the group may have started at the end of the log.
+    from_end = (found[:, 1] == NONE) & (int(p.context.reset_latest[group]) != 0)
+    assigned = np.flatnonzero(p.called(Op.ASSIGN) & p.ok & (p.offset == NONE))
+    assigned = assigned[members[p.process[assigned]]]
+    anywhere = p.ret[found[:, 0]] >= p.inv[assigned].min(initial=np.iinfo(np.int64).max)
+    # Who does not tell its group may have been of this one.
+    still, _ = _ahead(p, members | _outsiders(p), found[:, 0])
+    unknown = clause(Clause.UNKNOWN, np.full(len(found), group))
+    clauses = np.where((from_end | anywhere | ~still) & (not p.context.jepsen), unknown, 0)
+    return Found(len(commits), found, clauses, "commit-beyond-position")
+
+
+def _ahead(p: Partition, members: Bools, commits: Ints) -> tuple[Bools, Ints]:
+    """Which commits are beyond what these members were given, and the highest step of theirs."""
     steps = _steps(p)
-    steps = steps[_members(p, group)[p.process[steps]]]
+    steps = steps[members[p.process[steps]]]
     steps = steps[order_by(p.inv[steps])]
     reach, at = running_max(p.offset[steps] + (p.op[steps] == Op.POLL))
     before = np.searchsorted(p.inv[steps], p.ret[commits], side="right") - 1
@@ -137,16 +162,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     start = np.full(len(commits), p.log_start)
     position = np.where(nothing, start, reach[before] if len(steps) else start)
     beyond = (visible_between(p, position, p.offset[commits]) > 0) & (position < p.offset[commits])
-    highest = np.where(nothing, NONE, steps[at[before]] if len(steps) else NONE)
-    found = witness(commits[beyond], highest[beyond])
-    # Without a single read the group may have started at the end of the log.
-    from_end = nothing[beyond] & (int(p.context.reset_latest[group]) != 0)
-    assigned = np.flatnonzero(p.called(Op.ASSIGN) & p.ok & (p.offset == NONE))
-    assigned = assigned[_members(p, group)[p.process[assigned]]]
-    anywhere = p.ret[found[:, 0]] >= p.inv[assigned].min(initial=np.iinfo(np.int64).max)
-    unknown = clause(Clause.UNKNOWN, np.full(len(found), group))
-    clauses = np.where((from_end | anywhere) & (not p.context.jepsen), unknown, 0)
-    return Found(len(commits), found, clauses, "commit-beyond-position")
+    return beyond, np.where(nothing, NONE, steps[at[before]] if len(steps) else NONE)
 
 
 @check(
@@ -155,7 +171,8 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     found="new owner{s} began above the committed offset",
     formula="first read after assignment ⇒ no visible record from the committed offset up to it",
     needs="fetched.partitions proof COPIES",
-    closed="SEEN COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret consumers.whole one_clock",
+    closed="SEEN COMMITS OPEN_COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret consumers.whole "
+    "one_clock",
     unless=TRUNCATED,
     kinds="group-delivery-gap",
     looks_at="first reads of a member, with a committed offset known",
@@ -188,7 +205,8 @@ def _asked(p: Partition, first: Ints) -> tuple[Ints, Ints]:
     """
     if not len(first):
         return first, first
-    own = last_before(p.called(Op.COMMITTED, Op.ASSIGNED, Op.SEEK, Op.ASSIGN, Op.RESET))[first]
+    moves = p.called(Op.ASSIGNED, Op.SEEK, Op.ASSIGN, Op.RESET)
+    own = last_before(moves | (p.called(Op.COMMITTED) & p.ok))[first]
     own = np.where((own >= 0) & (p.process[own] == p.process[first]), own, NONE)
     sought = (own >= 0) & np.isin(p.op[own], (Op.SEEK, Op.ASSIGN, Op.RESET))
     first, own = first[~sought], own[~sought]

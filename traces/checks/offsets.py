@@ -9,13 +9,17 @@ from traces.checks.partition import Partition
 from traces.checks.share import share_groups
 from traces.columns import Bools, firsts, running_max
 from traces.context import UNSET, Clause, Ints, Order, clause
-from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.schema import NONE, Flag, Op, Outcome, Txn
 from traces.sorting import order_by
 
 BEFORE, AFTER = -1, np.iinfo(np.int64).max  # all times
-_COLUMNS = "outcome txn_state end_inv timestamp isolation"
-_ASKED = "COMMITS ANSWERS fetched.ret fetched.group commit.inv commit.ret"
-_TXN_SENT = " ".join(f"sent_offsets.{x}" for x in ("topic", "partition", "offset", "group", "txn"))
+_COLUMNS = "outcome txn_state end_inv timestamp"
+_ASKED = "COMMITS OPEN_COMMITS ANSWERS fetched.ret fetched.group commit.inv commit.ret"
+_TXN_SENT = " ".join(
+    f"{kind}.{name}"
+    for kind in ("sent_offsets", "open_offsets")
+    for name in ("topic", "partition", "offset", "group", "txn")
+)
 _ALL = f"{_ASKED} {_TXN_SENT} ending.txn ending.inv one_clock producers"
 
 
@@ -181,8 +185,8 @@ def _recorded(p: Partition, group: int, n: int) -> Ints:
     needs="committing.ret fetched.partitions",
     closed=f"{_ALL} transactional.txn consumers.whole producers.whole",
     spec="Transactions, to come",
-    unless="isolation = read_uncommitted of who asked, which does not wait for the transaction, or "
-    f"{MAY_FORGET}",
+    unless="consumers.isolation = read_uncommitted of who asked, which does not wait for the "
+    f"transaction, or {MAY_FORGET}",
     looks_at="answers about committed offsets of groups whose offsets went with transactions",
     uses=_COLUMNS,
 )
@@ -247,11 +251,8 @@ def _answered_otherwise(p: Partition, asked: Ints) -> Bools:
 
 
 def _unstable(p: Partition, asked: Ints) -> Ints:
+    """What permits an answer without a transaction: a client's setting, not one of each call."""
     process = p.process[asked]
-    how = np.where(
-        p.isolation[asked] == NONE,
-        p.context.committed_only[process],
-        p.isolation[asked] == Isolation.READ_COMMITTED,
-    )
+    how = p.context.committed_only[process]
     unsure = np.where(how == UNSET, Clause.UNKNOWN, Clause.ISOLATION)
     return np.where(how == 1, 0, (unsure.astype(np.int64) << 32) | np.maximum(process, 0))

@@ -21,7 +21,7 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     found="record{s} below the committed offset {was} not processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
     needs="complete COMMITS fetched.partitions COPIES",
-    closed="VISIBLE MEMBERS ANSWERS PROCESSED consumers.whole",
+    closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",
     looks_at="records below a group's committed offset",
@@ -132,7 +132,7 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
     found="record{s} {was} delivered again",
     formula="a group is given (o, v) at most once",
     needs="READS MEMBERS PROCESSED",
-    closed="COMMITS ANSWERS commit.inv commit.ret poll.inv consumers.whole",
+    closed="COMMITS OPEN_COMMITS ANSWERS commit.inv commit.ret poll.inv consumers.whole",
     spec="ConsumerCommit!AtMostOnce",
     unless="consumers.commit_order is not commit_then_process, it was processed once at most, or "
     f"{MAY_FORGET}; undecided where a request of an older commit, come late, may have put the "

@@ -24,7 +24,7 @@ _ACCEPT, _RELEASE, _REJECT, _RENEW = (
 _FIELDS = " ".join(
     f"shared.{name}" for name in ("topic", "partition", "offset", "group", "detail", "inv", "ret")
 )
-_COMMITS = "commit.topic commit.group commit.inv commit.ret"
+_COMMITS = "commit.topic commit.group commit.inv commit.ret OPEN_COMMITS"
 WHOLE = f"{_FIELDS} consumers consumers.whole one_clock {_COMMITS}"
 _COLUMNS = "outcome detail"
 

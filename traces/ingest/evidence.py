@@ -35,6 +35,11 @@ def _unanswered(columns: IntColumns) -> Bools:
     return _pending(columns) & (columns["outcome"] != Outcome.FAIL)
 
 
+def _open(columns: IntColumns) -> Bools:
+    """Calls that may have happened for all that anybody knows."""
+    return columns["outcome"] == Outcome.INFO
+
+
 def _of_producers(columns: IntColumns) -> Bools:
     """Sends but for those that say that they have no producer id.
 
@@ -79,18 +84,19 @@ FIELDS: Mapping[str, RequiredFields] = {
     "read": _kind("POLL SCAN", "topic partition offset id inv ret isolation"),
     "poll": _kind("POLL", "inv ret"),
     "scan": _kind("SCAN", "topic partition offset id epoch"),
-    "scan_end": _kind("SCAN_END", "offset"),
+    "scan_end": _kind("SCAN_END", "offset isolation"),
     "commit": _kind("COMMIT", "topic partition offset group generation inv ret", _ok),
+    "open_commit": _kind("COMMIT", "topic partition offset group inv", _open),
     "process": _kind("PROCESS", "topic partition offset id inv"),
     "member": _kind("POLL PROCESS", "group"),
     "assigned": _kind("ASSIGNED", "topic partition group member generation inv ret"),
-    "assign": _kind("ASSIGN SEEK", "topic offset partitions", _ok),
+    "assign": _kind("ASSIGN SEEK", "topic offset partitions"),
     "rebalance": _kind(
         "ASSIGNED REVOKED LOST", "topic partition inv ret group generation partitions"
     ),
     "fetched": _kind("COMMITTED", "topic inv ret group partitions", _ok),
     "init_producer": _kind("INIT_PRODUCER", "tid pid pepoch inv ret", _ok),
-    "begin": _kind("TXN_BEGIN", "txn inv ret tid", _ok),
+    "begin": _kind("TXN_BEGIN", "txn inv ret tid"),
     "ending": _kind("TXN_COMMIT TXN_ABORT", "txn inv tid"),
     "committing": _kind("TXN_COMMIT", "ret", _ok),
     "list_offsets": _kind("LIST_OFFSETS EARLIEST LATEST", "topic partition offset inv ret"),
@@ -98,6 +104,7 @@ FIELDS: Mapping[str, RequiredFields] = {
     "earliest": _kind("EARLIEST", "topic offset", _ok),
     "numbered": _kind("SEND", "pid pepoch", _of_producers),
     "sent_offsets": _kind("TXN_OFFSETS", _SENT, _ok),
+    "open_offsets": _kind("TXN_OFFSETS", "topic partition offset group txn", _open),
     "reset": _kind("RESET", "topic partition offset inv ret"),
     "pause": _kind("PAUSE RESUME", "topic partition partitions inv"),
     "mark": _kind("MARK", "inv"),

@@ -92,19 +92,22 @@ def mark_mixed(columns: MutableColumns) -> MutableColumns:
 
 
 SENT = ("topic", "partition", "id", "process", "unit", "offset", "end_inv")
+UNTOLD = -2  # the offset of a record that was acknowledged where nobody tells
 
 
 def undecided(columns: Mapping[str, Ints]) -> Ints:
     """Sends whose transaction's commit nobody answered, a column for each name of `SENT`.
 
-    The offset is the acknowledged one. What certainly failed tells nothing of its transaction.
+    The offset is the acknowledged one, or `UNTOLD`. What certainly failed tells nothing of its
+    transaction.
     """
     mine = (columns["txn_state"] == Txn.UNKNOWN) & (columns["op"] == Op.SEND)
     mine &= (columns["id"] != NONE) & (columns["outcome"] != Outcome.FAIL)
     rows = np.flatnonzero(mine)
     if not len(rows):
         return np.empty((0, len(SENT)), np.int64)
-    offset = np.where(columns["outcome"] == Outcome.OK, columns["offset"], NONE)
+    told = np.where(columns["offset"] == NONE, UNTOLD, columns["offset"])
+    offset = np.where(columns["outcome"] == Outcome.OK, told, NONE)
     here = {**columns, "unit": unit_of(columns), "offset": offset}
     return np.stack([here[name][rows].astype(np.int64) for name in SENT], axis=1)
 

@@ -175,6 +175,6 @@ def _could_start_at(h: History, read: Row) -> list[int]:
             continue
         if row.offset is not None:
             found.append(row.offset)
-    asked = [r for r in h.rows(partition, "committed") if r.process == read.process]
+    asked = [r for r in h.rows(partition, "committed") if r.process == read.process and r.ok]
     found += [r.offset for r in asked[-1:] if r.at < read.at and r.offset is not None]
     return [max(found)] if found else []

@@ -62,14 +62,14 @@ class _Undecided:
 
     sent: dict[RecordName, dict[UnitKey, set[Any]]] = field(
         factory=dict[RecordName, dict[UnitKey, set[Any]]]
-    )  # where each transaction had them acknowledged; None: nowhere
+    )  # where each transaction had them acknowledged, or "untold"; None: nowhere
     seen: dict[RecordName, set[Any]] = field(factory=dict[RecordName, set[Any]])
     attempts: dict[RecordName, set[Any]] = field(factory=dict[RecordName, set[Any]])
 
     def add(self, unit: UnitKey, line: TraceLine) -> None:
         """A send of such a transaction; one that failed tells nothing of it."""
         for record in _records(line) if line["outcome"] != "fail" else ():
-            at = _location(record) if line["outcome"] == "ok" else None
+            at = (_location(record) or "untold") if line["outcome"] == "ok" else None
             self.sent.setdefault(_name(record), {}).setdefault(unit, set()).add(at)
 
     def look_at(self, lines: Iterable[TraceLine]) -> None:

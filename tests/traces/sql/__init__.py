@@ -115,7 +115,7 @@ create view proved as select distinct s.process, s.txn from r s join r d on d.id
     and d.tp = s.tp and d.op in ('poll', 'scan') and d.iso = 'read_committed'
     and d.outcome = 'ok' join units u on u.process = s.process and u.txn = s.txn
   where s.op = 'send' and s.outcome <> 'fail' and u.asked is not null
-    and case when s.outcome = 'ok' and s.off is not null then d.off = s.off
+    and case when s.outcome = 'ok' then d.off = s.off
         else not exists (from r o where o.op = 'send' and o.outcome <> 'fail' and o.id = s.id
             and o.topic = s.topic and (o.process, o.txn) is distinct from (s.process, s.txn)) end;
 create table sends as select r.*, case when r.txn is null and r.tid is null then 'none'
