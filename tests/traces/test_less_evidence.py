@@ -703,6 +703,18 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "group of assigned",
     ),
+    "whose file is cut off may have been given what another member commits": (
+        "G6",
+        [
+            sent("p0#0", 1, 0),
+            ("c0#0", "assigned", {"partitions": [PARTITION], **MEMBER}),
+            polled("c0#0", record(1, 0), group="g"),
+            asked("c1#0", 0),
+            committed("c1#0", 1),
+            scan(record(1, 0), end=1),
+        ],
+        "tail of c0#0 0",
+    ),
     "the start of a share group may have been set back, though nobody answered": (
         "S2",
         [

@@ -92,9 +92,9 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     "a commit is not beyond what the group was given",
     found="commit{s} {is} beyond what the group was given",
     formula="committed c ⇒ no visible record at or above the group's position lies below c",
-    needs="COMMITS proof COPIES moved.inv",
-    closed="SEEN MEMBERS ANSWERS fetched.group commit.ret poll.inv assign.topic reset.topic "
-    "one_clock",
+    needs="COMMITS proof COPIES",
+    closed="SEEN MEMBERS ANSWERS fetched.group commit.ret poll.inv moved.inv assign.topic "
+    "reset.topic consumers.whole one_clock",
     spec="ConsumerCommit!AtLeastOnce",
     unless="",
     kinds="commit-beyond-position",
