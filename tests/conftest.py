@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.constants_ast import Constants
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +32,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+if settings().derandomize:
+    # One example in twenty is a constant of the modules that happen to be loaded, and so depends on
+    # what else a worker was given to run. No setting turns that off.
+    HypothesisProvider._local_constants = Constants()  # pyright: ignore
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from refimpl.__main__ import SHORT_HELP
@@ -77,6 +79,24 @@ def locked(lock: Path) -> dict[str, tuple[str, int]]:
 @pytest.mark.parametrize(("profile", "random"), [("test", False), ("soak", True)])
 def test_only_soak_draws_other_examples_each_time(profile: str, random: bool) -> None:
     assert settings.get_profile(profile).derandomize is not random
+
+
+def test_what_else_is_loaded_changes_no_example_but_in_a_soak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hypothesis draws constants of loaded modules, unless tests/conftest.py forbids it."""
+    (tmp_path / "seldom.py").write_text("SELDOM = 918_273_645")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    import_module("seldom")
+    drawn: set[int] = set()
+
+    @settings(max_examples=300, database=None, phases=[Phase.generate])
+    @given(st.integers(918_000_000, 919_000_000))
+    def draw(number: int) -> None:
+        drawn.add(number)
+
+    draw()
+    assert (918_273_645 in drawn) is not settings().derandomize
 
 
 def test_every_direct_dependency_is_locked_at_a_version_that_will_do() -> None:
