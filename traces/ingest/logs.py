@@ -60,6 +60,11 @@ class Of:
         return self.calls(Op.DUMP) & has_producer & (known[0] | known[1] | known[2])
 
     @property
+    def untold(self) -> Bools:
+        """Rows of calls that name no record, and do not say that there is none."""
+        return (self.columns["topic"] == NONE) & (self.columns["flags"] & Flag.EMPTY == 0)
+
+    @property
     def ok(self) -> Bools:
         """Rows of calls that certainly happened."""
         return self.columns["outcome"] == Outcome.OK
@@ -92,6 +97,11 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
     ),
     "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
     "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone", "inv")),
+    # A call that does not tell its records may have read those of a compacted topic.
+    "compacted_read": (
+        lambda of: of.calls(Op.POLL, Op.SCAN) & (of.compacted | of.untold),
+        ("id",),
+    ),
     "compacted_acked": (lambda of: of.calls(Op.SEND) & of.compacted & of.ok, ("offset",)),
     "unclear": (lambda of: of.calls(Op.SEND) & of.unclear, ("key",)),
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
@@ -191,7 +201,7 @@ def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, m
     if "complete" in evidence.missing and seen - _partitions(columns, Op.DUMP_END):
         evidence.missing["log.whole"] = evidence.missing["complete"]
     compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
-    if compacts and (untold := evidence.reasons(["read.id", "consumers.whole"])):
+    if compacts and (untold := evidence.reasons(["compacted_read.id", "consumers.whole"])):
         evidence.missing["compacted.read"] = untold[0]
     keyless, sends = evidence.counts.get("unclear.key", (0, 0))
     if keyless < sends:

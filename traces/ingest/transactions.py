@@ -106,8 +106,8 @@ def undecided(columns: Mapping[str, Ints]) -> Ints:
     rows = np.flatnonzero(mine)
     if not len(rows):
         return np.empty((0, len(SENT)), np.int64)
-    told = np.where(columns["offset"] == NONE, UNTOLD, columns["offset"])
-    offset = np.where(columns["outcome"] == Outcome.OK, told, NONE)
+    acked = np.where(columns["offset"] == NONE, UNTOLD, columns["offset"])
+    offset = np.where(columns["outcome"] == Outcome.OK, acked, NONE)
     here = {**columns, "unit": unit_of(columns), "offset": offset}
     return np.stack([here[name][rows].astype(np.int64) for name in SENT], axis=1)
 

@@ -105,8 +105,8 @@ def _held(h: History, partition: PartitionName, log: LogKey) -> Iterator[Row]:
 
 def _bounds(h: History, partition: PartitionName, log: LogKey) -> tuple[int, int]:
     """Where a dumped log starts to count, and up to where it is known to be committed."""
-    told = h.rows(partition, "dump_start", "dump_mark", "dump_end")
-    reports = [r for r in told if _log(r) == log]
+    dumped = h.rows(partition, "dump_start", "dump_mark", "dump_end")
+    reports = [r for r in dumped if _log(r) == log]
     starts = [r.offset or 0 for r in reports if r.op == "dump_start"]
     marks = [r.offset or 0 for r in reports if r.op == "dump_mark"]
     ends = [r.offset or 0 for r in reports if r.op == "dump_end"]
