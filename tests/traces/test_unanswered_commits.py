@@ -1,5 +1,4 @@
-"""G10: a commit that nobody answered may have counted, as the last one of a member that was
-killed."""
+"""What calls without an answer leave open: a commit may have counted, a transaction have begun."""
 
 from pathlib import Path
 
@@ -7,7 +6,7 @@ import pytest
 
 from tests.traces.fixture import Line
 from tests.traces.judging import judged_lines
-from tests.traces.small import record, scan, trace
+from tests.traces.small import TXN, record, scan, trace
 
 MEMBER: Line = {"group": "g", "member": "a", "generation": 1}
 PROCESS = "c0#0"
@@ -57,3 +56,18 @@ def test_the_next_owner_may_begin_where_a_commit_without_an_answer_left_off(
         one["group"] = "g"
     (one,) = (v for v in judged_lines(tmp_path, lines, meta).verdicts if v.check == "G10")
     assert one.verdict == verdict, one.reason
+
+
+def test_a_transaction_whose_begin_nobody_answered_leaves_the_others_to_be_judged(
+    tmp_path: Path,
+) -> None:
+    lines, meta = trace(
+        ("p0#0", "txn_begin", TXN),
+        ("p0#0", "txn_commit", TXN),
+        ("p1#0", "txn_begin", TXN | {"outcome": "info"}),
+        ("p2#0", "txn_begin", TXN),
+        ("p2#0", "txn_commit", TXN),
+    )
+    del lines["p1#0"][0]["returned_ns"]
+    (one,) = (v for v in judged_lines(tmp_path, lines, meta).verdicts if v.check == "T8")
+    assert (one.verdict, one.reason) == ("holds", "2 looked at")

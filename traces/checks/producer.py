@@ -139,7 +139,7 @@ def _not_newer(p: Rows, inits: Ints) -> Ints:
     "a transactional id has one transaction at a time",
     found="transaction{s} overlapped another of the same transactional id",
     formula="committed transactions of one id: [begin, request to commit] are disjoint",
-    needs="transactional.txn begin.txn ending.txn ending.inv begin.ret begin.tid ending.tid "
+    needs="transactional.txn begin.txn ending.txn ending.inv begun.ret begin.tid ending.tid "
     "one_clock producers",
     closed="begin.inv",
     scope="producer",
