@@ -1,6 +1,7 @@
 """What a newcomer relies on before reading any code: the locks, the verbs, the links, the words."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -220,3 +221,12 @@ def test_bare_make_lists_the_verbs() -> None:
     others_data = {"dump-log", "generate", "groups", "import", "ingest", "record-scan"}
     about_this_checkout = set(SHORT_HELP) - others_data
     assert {"verify", "test", "setup", "lint", "soak", "clean"} | about_this_checkout <= shown
+
+
+@pytest.mark.xdist_group("one-worker")
+def test_what_is_marked_to_run_in_one_worker_does(request: pytest.FixtureRequest) -> None:
+    """With pytest 9.2 xdist 3.8 forgets the groups and says nothing of it (pytest-xdist #1386)."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        pytest.skip("there is one process: everything runs in it")
+    item: pytest.Item = request.node  # pyright: ignore[reportUnknownMemberType]
+    assert item.nodeid.endswith("@one-worker")
