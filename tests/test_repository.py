@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -228,5 +229,5 @@ def test_what_is_marked_to_run_in_one_worker_does(request: pytest.FixtureRequest
     """With pytest 9.2 xdist 3.8 forgets the groups and says nothing of it (pytest-xdist #1386)."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         pytest.skip("there is one process: everything runs in it")
-    item: pytest.Item = request.node  # pyright: ignore[reportUnknownMemberType]
+    item = cast(pytest.Item, request.node)  # pyright: ignore[reportUnknownMemberType]
     assert item.nodeid.endswith("@one-worker")
