@@ -6,6 +6,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from attrs import evolve
 
@@ -25,6 +26,8 @@ from properties.tla import to_json
 from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Event, Trace
 from refimpl.errors import Refusal
+
+T = TypeVar("T")
 
 #: Hypothesis and TLC are asked about so many of a module's scopes, as they take longer.
 ASKED = 2
@@ -70,9 +73,9 @@ def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
             yield scope(name, cfg)
 
 
-def by_exhaustion(names: Sequence[str]) -> Discrepancy | None:
+def by_exhaustion(names: Sequence[str], most: int | None = None) -> Discrepancy | None:
     """Every step from every state, and the name of each refusal."""
-    return _any(refusals_of(one).differences() for one in scopes(names))
+    return _any(refusals_of(one).differences() for one in scopes(names, most))
 
 
 def by_first_states(names: Sequence[str]) -> Discrepancy | None:
@@ -82,13 +85,13 @@ def by_first_states(names: Sequence[str]) -> Discrepancy | None:
 
 def by_small_scopes(names: Sequence[str]) -> Discrepancy | None:
     """The same in the small scopes."""
-    return _any(refusals_of(one).differences() for one in scopes(names, ASKED))
+    return by_exhaustion(names, ASKED)
 
 
-def by_walk(names: Sequence[str]) -> Discrepancy | None:
+def by_walk(names: Sequence[str], most: int | None = None) -> Discrepancy | None:
     """A random walk, never reloaded."""
     return _any(
-        stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS) for one in scopes(names)
+        stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS) for one in scopes(names, most)
     )
 
 
@@ -126,19 +129,28 @@ def by_traces(mutants: Iterable[Mutant]) -> set[str]:
 
 
 def _any(searches: Iterable[Iterator[Discrepancy | None]]) -> Discrepancy | None:
-    """What one of these finds first. They take turns: most bugs show soon, in some scope."""
-    waiting = deque(searches)
-    while waiting:
-        search = waiting.popleft()
+    """What one of these finds first. They take turns: most bugs show soon, in some scope.
+
+    A scope's graph is laid out when it is first its turn.
+    """
+    waiting = deque[Iterator[Discrepancy | None]]()
+    for one in _in_turn(searches, waiting):
         for _ in range(TURN):
-            found = next(search, ...)
+            found = next(one, ...)
             if found is ...:
                 break
             if found:
                 return found
         else:
-            waiting.append(search)
+            waiting.append(one)
     return None
+
+
+def _in_turn(searches: Iterable[T], waiting: deque[T]) -> Iterator[T]:
+    """Each of these once, then whatever waits for another turn."""
+    yield from searches
+    while waiting:
+        yield waiting.popleft()
 
 
 def _recordings(mutant: Mutant) -> Iterator[Trace]:

@@ -69,13 +69,34 @@ def test_columns_in_files_say_what_columns_in_memory_say(
     assert any(isinstance(owner, np.memmap) for owner in owners)
 
 
-def by_spark(
-    spark: SparkSession, runs: list[Run], folder: Path, partitions: int, rows: str
-) -> list[Any]:
-    """All runs in one job, each with its own configuration."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Run], list[Any]]:
+    """Runs of all kinds, the folder of their tables in small row groups, and their verdicts."""
+    written, folder = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("ops")
+    runs = [read_history(path, Reading()) for path in sorted((DATA / "histories").glob("*.edn"))]
+    runs += [read_trace(DATA / "recordings" / "auto-commit")]
+    for seed, name in enumerate(IN_CALLS):
+        try:
+            made = injected(fixture(seed, 20), IN_CALLS[name])
+        except NotHere:
+            continue
+        runs.append(read_trace(write(written / name, *made)))
     for number, run in enumerate(runs):
         pq.write_table(run.table(number), folder / f"{number:05}.parquet", row_group_size=7_000)
+    return folder, runs, [judge_table(run, run.table(0)) for run in runs]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("partitions", "rows"), [(1, "files"), (5, "files"), (5, "frame")])
+def test_spark_says_what_the_kernels_say(
+    spark: SparkSession,
+    several: tuple[Path, list[Run], list[Any]],
+    partitions: int,
+    rows: str,
+) -> None:
+    """Several runs in one job, each with its own configuration, over any number of partitions."""
+    folder, runs, expected = several
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     contexts = {number: run.context for number, run in enumerate(runs)}
     ops = read_ops(spark, str(folder)) if rows == "files" else spark.read.parquet(str(folder))
     found = [r.asDict(recursive=True) for r in find(ops, contexts).collect()]
@@ -84,28 +105,7 @@ def by_spark(
         one = Judged(run.path, run)
         one.settle([row for row in found if row["run"] == number], strict=False)
         answers.append(one.as_json())
-    return answers
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(("partitions", "rows"), [(1, "files"), (5, "files"), (5, "frame")])
-def test_spark_says_what_the_kernels_say(
-    spark: SparkSession, tmp_path: Path, partitions: int, rows: str
-) -> None:
-    """Several runs in one job, cut in small row groups, over any number of partitions."""
-    runs = [read_history(path, Reading()) for path in sorted((DATA / "histories").glob("*.edn"))]
-    runs += [read_trace(DATA / "recordings" / "auto-commit")]
-    for seed, name in enumerate(IN_CALLS):
-        try:
-            runs.append(
-                read_trace(write(tmp_path / name, *injected(fixture(seed, 20), IN_CALLS[name])))
-            )
-        except NotHere:
-            continue
-    folder = tmp_path / "ops"
-    folder.mkdir()
-    expected = [judge_table(run, run.table(0)) for run in runs]
-    assert by_spark(spark, runs, folder, partitions, rows) == expected
+    assert answers == expected
     assert sum(one["verdict"] == "violated" for one in expected) > 20
 
 
