@@ -37,7 +37,7 @@ MODULES = (
     *("Unclean", "Acks", "Registration", "Reassignment"),
     *("AlterPartitionDecisions", "Truncation", "OpenTruncation", "Controller"),
     *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr"),
-    *("ClassicDelivery", "ConsumerDelivery"),
+    *("ClassicDelivery", "ConsumerDelivery", "ClassicRejoin", "GroupLog"),
 )
 
 

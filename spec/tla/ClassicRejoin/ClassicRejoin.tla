@@ -148,6 +148,52 @@ FairSpec ==
 (* No two members own one partition in one generation.                      *)
 OneOwner == G!OneOwner
 
+(* A partition that was left out is on its way: who is to give it up has    *)
+(* not heard of that yet, or joins again, and it is given away then.        *)
+LeftOutIsOwed ==
+    state = "Stable" => \A p \in Partitions : assignment[p] = Nobody =>
+        \E m \in G!In(phase) : must[m] \/ (G!IsCurrent(m) /\ p \in owned[m] \cup missed[m])
+
+(* Who has asked for its assignment reads that and nothing else, and what   *)
+(* it had missed is settled.                                                *)
+ReadsItsAssignment ==
+    state = "Stable" => \A m \in Members : phase[m] = "in" =>
+        owned[m] = {p \in Partitions : assignment[p] = m} /\ missed[m] = {}
+
+(* What a member has missed it reads no longer.                             *)
+MissedIsGivenUp == \A m \in Members : missed[m] \cap owned[m] = {}
+
+(* Availability: a leader may always assign; who has to join again may, and *)
+(* has done so with that.                                                   *)
+Available ==
+    /\ state = "CompletingRebalance" =>
+        ENABLED ((\E to \in [Partitions -> 0..M] : SyncLeader(leader, to)) /\ state' = "Stable")
+    /\ \A m \in Members : must[m] => ENABLED (JoinAgain(m) /\ ~must'[m])
+
+(* Partitions are given away by their generation's leader, while the group  *)
+(* waits for that: who reads goes by one assignment.                        *)
+LeaderAssigns ==
+    [][state' = "Stable" /\ assignment' # assignment
+        => state = "CompletingRebalance" /\ phase'[leader] = "in"]_assignment
+
+(* A member that owns a partition, and is alone in that, keeps it in the    *)
+(* later generations: it need not stop reading.                             *)
+Sticky ==
+    [][state = "CompletingRebalance" /\ state' = "Stable" /\ generation >= MaxGeneration =>
+        \A m \in Members : \A p \in owned[m] :
+            G!IsCurrent(m) /\ phase[m] # "absent"
+                /\ (\A n \in Members \ {m} : ~(G!IsCurrent(n) /\ p \in owned[n] \cup missed[n]))
+            => assignment'[p] = m]_state
+
+(* Later generations begin because somebody comes, goes or has to join      *)
+(* again: otherwise a group is left alone, and reads.                       *)
+LeftAlone ==
+    [][state # "PreparingRebalance" /\ generation >= MaxGeneration
+            /\ (state' = "PreparingRebalance" \/ generation' > generation) =>
+        \E m \in Members :
+            \/ must[m]
+            \/ phase'[m] # phase[m] /\ (phase[m] \in {"none", "pending"} \/ phase'[m] = "gone")]_vars
+
 (* Liveness: in the end every partition is somebody's.                      *)
 Covered == <>[](G!In(phase) = {} \/ (state = "Stable" /\ \A p \in Partitions : assignment[p] # Nobody))
 

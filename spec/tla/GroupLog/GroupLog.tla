@@ -197,11 +197,6 @@ Spec == Init /\ [][Next]_vars
 -----------------------------------------------------------------------------
 (* Promises *)
 
-TypeOK ==
-    /\ hw <= Len(log) /\ position <= Len(log)
-    /\ gone \subseteq 1..hw
-    /\ waiting \subseteq (hw + 1)..Len(log)
-
 (* A coordinator that answers has the state that its log says, whatever was *)
 (* compacted, refused or late.                                              *)
 StateIsReplay == role = "active" => state = Replay(Len(log))
@@ -215,6 +210,49 @@ ToldSurvives == Len(told) <= Len(log) /\ told = Prefix(Len(told))
 (* Every log that a coordinator leaves behind, and every compaction of it,  *)
 (* can be loaded.                                                           *)
 LoadsAlways == role # "failed"
+
+(* A partition is one member's: two would read it, and each commit it.      *)
+OneHolder ==
+    role = "active" =>
+        \A k, other \in Key : k # other /\ state[k] # 0 => state[other] # state[k]
+
+(* Who waits for an answer waits for a record that may yet be committed,    *)
+(* and not for a coordinator that has gone.                                 *)
+NobodyWaitsInVain ==
+    waiting \subseteq (hw + 1)..Len(log) /\ (role = "loading" => waiting = {})
+
+(* A new leader knows nothing but its log.                                  *)
+BeginsWithNothing == role = "loading" /\ position = 0 => state = Nothing /\ stable = Nothing
+
+(* A coordinator that loads writes nothing and tells nothing: it does not   *)
+(* know yet what it would go by.                                            *)
+ServesWhenActive ==
+    [][(Len(log') > Len(log) \/ told' # told \/ waiting' \ waiting # {})
+        => role = "active"]_<<log, told, waiting>>
+
+(* Availability: an active coordinator takes what the group's rules allow,  *)
+(* and answers once that is committed, or when the time is over; one that   *)
+(* loads gets on; and another broker may take over whatever it has of what  *)
+(* is not committed.                                                        *)
+Available ==
+    /\ role = "active" =>
+        /\ ENABLED (Ask /\ (Len(log) \in waiting' \/ Len(told') >= Len(log)))
+        /\ \A k \in Key, v \in 0..Values :
+            Len(log) < MaxLog /\ (v = 0 \/ \A other \in Key \ {k} : state[other] # v)
+                => ENABLED (Op(k, v) /\ Len(log') > Len(log))
+    /\ waiting # {} => ENABLED (TimeOut /\ waiting' # waiting)
+    /\ role = "loading" => ENABLED (LoadNext /\ (position' > position \/ role' = "active"))
+    /\ hw < Len(log) => ENABLED (Advance(Len(log)) /\ hw' = Len(log))
+    /\ \A n \in hw..Len(log) : ENABLED (Elect(n) /\ role' = "loading")
+
+(* A log need not grow for ever: what is superseded may go, and a tombstone *)
+(* behind what it deletes, unless somebody loads who has read that.         *)
+CanBeCleaned ==
+    \A i \in (1..hw) \ gone :
+        /\ (\E j \in (i + 1)..hw : log[j][1] = log[i][1]) => ENABLED (Compact(i) /\ i \in gone')
+        /\ log[i][2] = 0 /\ (\A j \in 1..(i - 1) : log[j][1] = log[i][1] => j \in gone)
+                /\ (role = "active" \/ position = 0 \/ position >= i)
+            => ENABLED (DropTombstone(i) /\ i \in gone')
 
 -----------------------------------------------------------------------------
 (* Probes *)
