@@ -104,6 +104,7 @@ class Context:
     senders_known: bool  # every attempt to send a record is told
     readers_known: bool  # every record that anybody was given is told
     readers_whole: bool  # nor may a consumer have read more, whose file is cut off
+    starts_known: bool  # every log start that brokers reported is told
     weak_acks: Setting
     idempotent: Setting
     in_flight: Setting
@@ -142,14 +143,16 @@ def context(
     senders_known: bool = False,
     readers_known: bool = False,
     readers_whole: bool = False,
+    starts_known: bool = False,
     scanned: bool = True,
 ) -> Context:
     """Lay the configuration out by number.
 
     `processing` groups tell what they processed; `ended` tells when processes closed or crashed.
     `senders_known` says that no producer's file, and no id in it, is missing, `readers_known` the
-    same of those who read, `readers_whole` that no file of theirs is cut off, and `scanned` that
-    the final scan that `complete` promises is there.
+    same of those who read, `readers_whole` that no file of theirs is cut off, `starts_known` that
+    whoever polls tells log starts, and `scanned` that the final scan that `complete` promises is
+    there.
     """
     recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
@@ -170,6 +173,7 @@ def context(
         senders_known=senders_known,
         readers_known=readers_known,
         readers_whole=readers_known and readers_whole,
+        starts_known=starts_known,
         weak_acks=by_process([None if p.acks is None else acks.get(p.acks) for p in producers]),
         idempotent=by_process([p.idempotence for p in producers]),
         in_flight=by_process([p.max_in_flight for p in producers]),
@@ -214,6 +218,7 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         senders_known=True,
         readers_known=True,
         readers_whole=True,
+        starts_known=True,
         weak_acks=same(0),
         idempotent=same(1),
         in_flight=same(1),

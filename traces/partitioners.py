@@ -38,6 +38,7 @@ def fnv1a(key: bytes) -> int:
 
 
 HASHES: Final[tuple[Hash, ...]] = (murmur2, zlib.crc32, fnv1a)
+OWN: Final = -2  # a partitioner of an application, which may put a key where it likes
 _JAVA = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
 _NAMES: Final[Mapping[str, int]] = {
     "default": 0,
@@ -52,8 +53,8 @@ _NAMES: Final[Mapping[str, int]] = {
 
 
 def number(partitioner: str | None) -> int | None:
-    """The number of a partitioner's hash; None where the name is not known."""
-    return None if partitioner is None else _NAMES.get(partitioner)
+    """The number of a partitioner's hash, `OWN` where the name is not known, None without one."""
+    return None if partitioner is None else _NAMES.get(partitioner, OWN)
 
 
 def key_hash(partitioner: str, key: str) -> int:
@@ -62,7 +63,12 @@ def key_hash(partitioner: str, key: str) -> int:
     What is no UTF-8 was written down with escapes, and its bytes are not known for sure.
     """
     which = number(partitioner)
-    if which is None or "\\x" in key or (not key and partitioner.endswith("random")):
+    if (
+        which is None
+        or which == OWN
+        or "\\x" in key
+        or (not key and partitioner.endswith("random"))
+    ):
         return NONE
     hashed = HASHES[which](key.encode())
     return hashed - 2**32 if hashed >= 2**31 else hashed

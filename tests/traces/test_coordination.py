@@ -344,7 +344,8 @@ def resets(**settings: Any) -> Tell:
         for record in records:
             w.call("p#0", "send", records=[record])
         w.call("c#0", "assign", partitions=[PARTITION], offsets={PARTITION: 0})
-        w.call("c#0", "poll", records=records[:2], isolation="read_uncommitted")
+        reports = {"log_start": {PARTITION: 0}, "isolation": "read_uncommitted"}
+        w.call("c#0", "poll", records=records[:2], **reports)
         if start is not None:
             w.call("admin#0", "delete_records", offsets={PARTITION: start})
         w.call("c#0", "reset", reason=reason, offsets={PARTITION: 0})

@@ -24,9 +24,14 @@ from tests.traces.small import (
     trace,
 )
 from traces.checks.catalogue import CHECKS
+from traces.partitioners import key_hash
+from traces.verdict import HOLDS, NOT_CHECKED, VIOLATED
 
 MEMBER: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
 OTHER: dict[str, Any] = {"transactional_id": "y", "txn": 0}
+EARLIEST: dict[str, Any] = {"query": "earliest"}
+BATCH: dict[str, Any] = {"replica": 1, "producer_id": 7, "producer_epoch": 0, "transactional": True}
+PARTITION_OF_K = key_hash("murmur2", "k") % 2
 
 
 def committed(process: str, offset: int, **more: Any) -> Call:
@@ -52,11 +57,16 @@ def initialised(process: str, epoch: int, **more: Any) -> Call:
     return process, "init_producer", {"producer_id": 7, "producer_epoch": epoch, **TID, **more}
 
 
+def _offsets_sent(txn: int, offset: int, **more: Any) -> Call:
+    mine = TXN | {"txn": txn}
+    return "p0#0", "txn_offsets", {"offsets": {PARTITION: offset}, **MEMBER, **mine, **more}
+
+
 def _with_offsets(txn: int, offset: int, **more: Any) -> list[Call]:
     mine = TXN | {"txn": txn}
     return [
         ("p0#0", "txn_begin", mine),
-        ("p0#0", "txn_offsets", {"offsets": {PARTITION: offset}, **MEMBER, **mine, **more}),
+        _offsets_sent(txn, offset, **more),
         ("p0#0", "txn_commit", mine),
     ]
 
@@ -743,6 +753,81 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
 }
 
 
+UNASKED: dict[str, tuple[str, list[Call], str]] = {
+    **{
+        f"what was answered before a transaction was sent is not its doing, {outcome}": (
+            "T9",
+            [
+                asked("c0#0", 0),
+                asked("c0#0", 1),
+                ("p0#0", "txn_begin", TXN),
+                _offsets_sent(0, 1, outcome=outcome),
+                ("p0#0", "txn_abort", TXN),
+                asked("c0#0", 0),
+                scan(end=4),
+            ],
+            "invoked_ns of p0#0 1",
+        )
+        for outcome in ("ok", "info")
+    },
+    **{
+        f"where a log starts at the end it may not have started, {op}, {words}": (
+            "C6",
+            [
+                *(sent("p0#0", id, id) for id in range(3)),
+                polled("c0#0", record(0, 0), record(1, 1), group="g", log_start={PARTITION: 0}),
+                polled("c1#0", record(2, 2), group="g", log_start={PARTITION: start}),
+                ("q0#0", op, {"offsets": {PARTITION: 3}, **more}),
+                ("c0#0", "reset", {"offsets": {PARTITION: 3}, "reason": "out_of_range"}),
+                scan(*(record(id, id) for id in range(3)), end=3),
+            ],
+            words,
+        )
+        for start, op, more, words in (
+            (3, "seek", {}, "log_start of all"),
+            (3, "seek", {}, "log_start of c1#0"),
+            (0, "delete_records", {}, "offsets of q0#0"),
+            (0, "list_offsets", EARLIEST, "offsets of q0#0"),
+            (0, "list_offsets", EARLIEST, "query of q0#0"),
+        )
+    },
+    **{
+        f"who committed and was not answered may have aborted, without {words}": (
+            "T1",
+            [
+                ("p0#0", "txn_begin", TXN),
+                sent("p0#0", 1, 0, **TXN),
+                sent("p0#0", 2, 1, **TXN),
+                ("p0#0", "txn_commit", TXN | {"outcome": "info"}),
+                ("p0#0", "txn_abort", TXN),
+                ("p1#0", "txn_begin", OTHER),
+                sent("p1#0", 3, 2, **OTHER),
+                ("p1#0", "txn_commit", OTHER),
+                polled("c0#0", record(1, 0)),
+                STARTS,
+                scan(record(1, 0), record(3, 2), end=4),
+            ],
+            words,
+        )
+        for words in ("line of p0#0 4", "tail of p0#0 4", "txn of p0#0 4")
+    },
+    "a record of a dump that does not tell its producer met no marker": (
+        "T7",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            ("p0#0", "txn_commit", TXN),
+            scan(record(1, 0), end=2),
+            ("scan#1", *scan(record(1, 0), end=2, isolation="read_committed")[1:]),
+            ("broker-1", "dump", {"records": [record(1, 0, sequence=0)], **BATCH}),
+            ("broker-1", "dump", {"records": [record(1, 1)], **BATCH, "control": "abort"}),
+            ("broker-1", "dump", log_of_a_replica(2)),
+        ],
+        "producer_id of broker-1 0",
+    ),
+}
+
+
 WEAK: dict[str, tuple[str, list[Call], str]] = {
     f"whose record gave way may have been promised less, without {words}": (
         "L1",
@@ -756,6 +841,17 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
     )
     for words in ("records.offset of p0#0 0", "line of p0#0 0")
 } | {
+    "where a log started that began above a record, that may have been removed": (
+        "L1",
+        [
+            sent("p0#0", 1, 0),
+            sent("p1#0", 2, outcome="info"),
+            polled("c0#0", record(2, 0)),
+            ("q0#0", "list_offsets", EARLIEST | {"offsets": {PARTITION: 1}}),
+            scan(record(1, 0), end=1),
+        ],
+        "query of q0#0 0",
+    ),
     "what replaced a record may have been read above it, compacted": (
         "L4",
         [
@@ -825,9 +921,9 @@ WEAK: dict[str, tuple[str, list[Call], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", [*CASES, *WEAK])
+@pytest.mark.parametrize("case", [*CASES, *UNASKED, *WEAK])
 def test_less_evidence_turned_no_verdict(case: str) -> None:
-    id, calls, words = (CASES | WEAK)[case]
+    id, calls, words = (CASES | UNASKED | WEAK)[case]
     whole = trace(*calls, **({"acks": "1"} if case in WEAK else {}))
     if "compacted" in case:
         whole[1]["topics"]["t"]["cleanup_policy"] = "compact"
@@ -845,3 +941,30 @@ def test_what_is_undecided_for_want_of_reads_says_which() -> None:
     id, calls, words = CASES["who was killed may have been given what is lost at the end"]
     reason = looked(Removal.parse(words)(trace(*calls))).verdict(CHECKS[id]).reason
     assert reason.startswith("1 found, and the file of c0#0 is cut off; whether that is allowed")
+
+
+def test_who_does_not_tell_its_partitioner_leaves_the_promise_of_a_key_open() -> None:
+    lines, meta = trace(keyed("p0#0", 1, 0, "k"), keyed("p1#0", 2, 0, "k"), scan(end=0))
+    meta["topics"]["t"]["partitions"] = 2
+    meta["producers"] = {"p0": {"partitioner": "own"}, "p1": {"partitioner": "murmur2"}}
+    for line in (lines["p0#0"][0], lines["p1#0"][0]):
+        line["records"][0] |= {"partition": PARTITION_OF_K, "chosen": False}
+    assert looked((lines, meta)).verdict(CHECKS["P6"]).verdict == HOLDS
+    del meta["producers"]["p0"]["partitioner"]
+    assert looked((lines, meta)).verdict(CHECKS["P6"]).verdict == NOT_CHECKED
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [([], NOT_CHECKED), ([STARTS], VIOLATED)])
+def test_what_the_second_final_scan_lacks_at_its_head_may_have_been_deleted(
+    asked: list[Call], verdict: str
+) -> None:
+    calls = [
+        ("p0#0", "txn_begin", TXN),
+        sent("p0#0", 1, 0, **TXN),
+        ("p0#0", "txn_commit", TXN),
+        sent("p1#0", 2, 1),
+        *asked,
+        scan(record(1, 0), record(2, 1), end=3),
+        ("scan#1", *scan(record(2, 1), end=3, isolation="read_committed")[1:]),
+    ]
+    assert looked(trace(*calls)).verdict(CHECKS["T7"]).verdict == verdict

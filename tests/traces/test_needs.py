@@ -16,7 +16,7 @@ ELSEWHERE = {
     *("one_clock", "final", "emptied", "lives", "proof", "marker.detail"),
     *("compacted_dump.key", "compacted_dump.tombstone"),
     *(f"open_commit.{name}" for name in ("topic", "partition", "offset", "group", "inv")),
-    *(f"open_offsets.{name}" for name in ("topic", "partition", "offset", "group", "txn")),
+    *(f"open_offsets.{name}" for name in ("topic", "partition", "offset", "group", "txn", "inv")),
 }
 
 

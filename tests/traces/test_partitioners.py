@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.partitioners import fnv1a, key_hash, murmur2, number
+from traces.partitioners import OWN, fnv1a, key_hash, murmur2, number
 from traces.schema import NONE
 from traces.second_checker import keys
 
@@ -53,8 +53,8 @@ def test_what_is_not_sure_has_no_hash(partitioner: str, key: str) -> None:
     assert key_hash(partitioner, key) == NONE
 
 
-def test_a_name_that_is_not_known_has_no_number() -> None:
-    assert (number("murmur2"), number("random"), number(None)) == (0, None, None)
+def test_a_name_that_is_not_known_is_not_the_same_as_none() -> None:
+    assert (number("murmur2"), number("random"), number(None)) == (0, OWN, None)
 
 
 @given(st.binary(max_size=40))

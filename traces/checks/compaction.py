@@ -136,7 +136,7 @@ def scanned_until(p: Partition) -> int:
     found="key{s} lost {its} last record to compaction",
     formula="o the highest offset of a key, the final scan came past o ⇒ o in the scan, or its "
     "record is a tombstone older than delete.retention.ms",
-    needs="ACKS TXNS ENDS pending.read send.inv read.ret compacted_end.ret one_clock",
+    needs="ACKS TXNS proof ENDS pending.read send.inv read.ret compacted_end.ret one_clock",
     closed=f"complete final READS ACKS TXNS {HIDDEN}",
     unless="producers.acks is not all, topics.unclean_leader_election is true, "
     "topics.min_insync_replicas is 1, or topics.delete_retention_ms has passed for a tombstone",
@@ -182,7 +182,7 @@ def _may_be_followed(p: Partition, last: Ints) -> Bools:
     found="record{s} {was} moved, or removed too early, by compaction",
     formula="(v, o) known, v in the final scan ⇒ at o; v replaced and not in the scan ⇒ the scan "
     "returned min.compaction.lag.ms after v was sent, or later",
-    needs="ACKS TXNS ENDS pending.read send.inv read.ret compacted_end.ret one_clock",
+    needs="ACKS TXNS proof ENDS pending.read send.inv read.ret compacted_end.ret one_clock",
     closed=f"complete final READS ACKS TXNS {HIDDEN}",
     unless="producers.idempotence is false or the application sent the id more than once (it was "
     "stored twice), topics.min_compaction_lag_ms is shorter, or a sender that stamps its records "

@@ -18,7 +18,7 @@ from traces.sorting import order_by
     found="record{s} of a share group {was} left over",
     formula="o between the first and the last delivered: accepted, rejected or given up at the end",
     needs="proof COPIES",
-    closed=f"{WHOLE} complete FINAL compacted.whole",
+    closed=f"{WHOLE} complete SEEN",
     unless="",
     looks_at="records that a share group had reached at the end",
     uses="outcome detail txn_state isolation key",

@@ -87,7 +87,8 @@ def baseless_resets(p: Partition) -> list[Found]:
     That a position lay inside the log is sure if a record just below it, or higher, was known by
     then, and a log start at or below it was reported later, or the final reading begins there. That
     it did not is sure if such a record was not known, or a higher log start was reported before, be
-    it that of one replica, which may have led. In between nothing is decided.
+    it that of one replica, which may have led. In between nothing is decided, nor where a log start
+    may have been reported that nobody tells.
     """
     resets = p.where(Op.RESET)
     resets = resets[p.ok[resets] & (p.offset[resets] != NONE)]
@@ -139,7 +140,7 @@ def _in_range(p: Partition, resets: Ints) -> Found:
         kept[i] = bool(lowest <= position[i])
     known = position != NONE
     legal = known & (deleted | (position > end))
-    inside = known & ~legal & kept
+    inside = known & ~legal & kept & p.context.starts_known
     found = witness(source[~legal], last[~legal], resets[~legal])
     unknown = clause(Clause.UNKNOWN, p.process[resets])
     clauses = np.where(inside, p.topic_clause(len(resets)), unknown)

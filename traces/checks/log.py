@@ -15,6 +15,7 @@ from traces.schema import NONE, Op
     found="offset{s} {was} given to more than one record",
     formula="(o, x), (o, y) ∈ acknowledged ∪ read ⇒ x = y",
     needs="ACKS READS",
+    closed="STARTS",
     spec="AbsLog!AppendOnly",
     unless=LOSS,
     kinds="inconsistent-offsets",

@@ -16,7 +16,7 @@ from traces.schema import NONE, Flag, Outcome
     "nothing acknowledged is missing below what was read",
     found="acknowledged record{s} {was} passed over by readers and given to nobody",
     formula="(v, o) acknowledged, o′ ≥ o read, o ≥ log start ⇒ v was read",
-    needs="SENDS acked.offset TXNS COMPACTED",
+    needs="SENDS acked.offset TXNS proof COMPACTED",
     closed="complete final READS STARTS compacted.whole",
     spec="DurableIsr!AckedSurvives",
     unless=LOSS,

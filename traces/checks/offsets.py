@@ -183,7 +183,8 @@ def _recorded(p: Partition, group: int, n: int) -> Ints:
     found="answer{s} about committed offsets contradict{es} the transaction that wrote them",
     formula="the offsets that T sent for a group are what it is answered ⇔ T committed",
     needs="committing.ret fetched.partitions",
-    closed=f"{_ALL} transactional.txn consumers.whole producers.whole",
+    closed=f"{_ALL} sent_offsets.inv open_offsets.inv transactional.txn consumers.whole "
+    "producers.whole",
     spec="Transactions, to come",
     unless="consumers.isolation = read_uncommitted of who asked, which does not wait for the "
     f"transaction, or {MAY_FORGET}",

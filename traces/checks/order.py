@@ -12,7 +12,7 @@ from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Op, Outcome, Txn
 from traces.sorting import order_by
 
-_SENT, _READ = "sent", "read"
+_SENT, _READ, _DELETED = "sent", "read", "maybe deleted"
 
 
 @check(
@@ -143,7 +143,7 @@ def _epochs_back(p: Partition, log: Ints) -> Found:
     found="quer{y} by time {was} answered with the wrong offset",
     formula="answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call",
     needs="list_offsets.topic list_offsets.offset list_offsets.inv list_offsets.ret "
-    "asked.timestamp ACKS acked.ret send.inv pending.read TXNS consumers",
+    "asked.timestamp ACKS acked.ret send.inv pending.read TXNS proof consumers",
     closed="SENDS STARTS stamped.timestamp",
     kinds="offset-for-time-wrong",
     looks_at="queries by time",
@@ -163,11 +163,13 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
     rows, offset = p.sends[known], p.stored_at[known]
     wrong = {int(q): _wrong(p, int(q), rows, offset) for q in asked}
     found = np.array([q for q, what in wrong.items() if what], dtype=np.int64)
-    clauses = np.zeros(len(found), np.int64)
-    read = np.array([wrong[q] == _READ for q in found.tolist()], dtype=bool)
-    clauses[read] = p.unless_read(clauses[read], found[read])
+    unknown = clause(Clause.UNKNOWN, p.process[found])
+    # Whoever is not told to the end may have learnt that the log begins above.
+    clauses = p.unless_read(np.zeros(len(found), np.int64), found)
+    kind = np.array([wrong[q] for q in found.tolist()], dtype=object)
+    clauses = np.where(kind == _DELETED, unknown, clauses)
     if not p.context.senders_known:  # a later attempt may have been of that time
-        clauses[read] = clause(Clause.UNKNOWN, p.process[found[read]])
+        clauses = np.where(kind == _READ, unknown, clauses)
     return [Found(len(asked), witness(found), clauses, "offset-for-time-wrong")]
 
 
@@ -182,7 +184,7 @@ def _wrong(p: Partition, query: int, rows: Ints, offset: Ints) -> str:
     if answer == first or (answer == NONE and not sure.any()):
         return ""
     if answer == NONE or answer > first:
-        return _SENT
+        return _DELETED if first < p.retained_from else _SENT
     later = comparable & (p.ret[query] != NONE) & (p.inv[rows] > p.ret[query])
     maybe = late_enough & ~later
     there = p.log[p.offset[p.log] == answer]

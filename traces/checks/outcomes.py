@@ -11,6 +11,7 @@ from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 from traces.sorting import order_by
 
 MS = 1_000_000
+NEVER = int(np.iinfo(np.int64).max)
 # A coordinator looks for transactions that are open too long every ten seconds
 # (transaction.abort.timed.out.transaction.cleanup.interval.ms); twice that is too late.
 GRACE = 20_000 * MS
@@ -22,9 +23,9 @@ _COMMIT, _ABORT = Detail.MARKERS["commit"], Detail.MARKERS["abort"]
     "a request to end hits its own transaction",
     found="record{s} met another end than the producer was answered",
     formula="the outcome of T in the log is the outcome that T's producer was answered",
-    needs="SENDS TXNS ENDS scan_end.isolation COMPACTED",
+    needs="SENDS TXNS proof ENDS scan_end.isolation COMPACTED sequenced.pid",
     closed="RECORDS consumers SENDS TXNS transactional.txn ending.txn producers.whole "
-    "marker.pid marker.detail dumped.topic dump.partition dump.offset dump.node dumps",
+    "marker.pid marker.detail dumped.topic dump.partition dump.offset dump.node dumps STARTS",
     spec="Transactions, to come",
     looks_at="records of ended transactions, with markers in dumps or scans of both isolations",
     uses="outcome txn_state isolation node pid detail key",
@@ -90,7 +91,12 @@ def _by_readers(p: Partition) -> Found:
     undone = _pairs(p, aborted, reads)
     found = np.concatenate([torn, undone])
     seen = len(whole) + (len(aborted) if len(reads) else 0)
-    return Found(seen, found, np.zeros(len(found), np.int64))
+    # What lies below all that the second scan found may have been deleted since the first.
+    asked = len(p.where(Op.EARLIEST)) > 0
+    lowest = p.log_start if asked else int(p.offset[chosen].min(initial=NEVER))
+    deleted = np.r_[p.offset[torn[:, 1]] < lowest, np.zeros(len(undone), bool)]
+    unknown = clause(Clause.UNKNOWN, p.process[found[:, 0]])
+    return Found(seen, found, np.where(deleted, unknown, 0))
 
 
 def _possible(p: Partition) -> Bools:

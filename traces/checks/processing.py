@@ -20,7 +20,7 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     "what is committed was processed",
     found="record{s} below the committed offset {was} not processed",
     formula="o below a committed offset, visible ⇒ processed by a member of the group",
-    needs="complete COMMITS fetched.partitions COPIES",
+    needs="complete COMMITS fetched.partitions proof COPIES",
     closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit",

@@ -41,7 +41,7 @@ def old_records_in_a_new_topic(record: Rows) -> list[Found]:
     found="record{s} of a key {is} in the wrong partition",
     formula="v sent with key k, the partition left to the producer ⇒ "
     "partition(v) = hash(k) mod partitions, the hash being that of producers.partitioner",
-    needs="producers keyed.key keyed.partitions keyed.chosen",
+    needs="producers keyed.key keyed.partitions keyed.chosen left.partitioner",
     closed="keyed.partition",
     kinds="wrong-partition",
     looks_at="keyed sends of producers whose partitioner is known, to topics of known size",

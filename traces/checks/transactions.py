@@ -189,7 +189,7 @@ def read_edges(p: Partition) -> list[Found]:
     "an input is consumed by one committed transaction of a group",
     found="input record{s} {was} consumed by two committed transactions",
     formula="two committed transactions of one group do not both consume (partition, o)",
-    needs="VISIBLE MEMBERS polled.txn",
+    needs="VISIBLE proof MEMBERS polled.txn",
     spec="ConsumerCommit!AtMostOnce, with transactions",
     unless=MAY_FORGET,
     kinds="eos-double-process",

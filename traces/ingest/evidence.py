@@ -105,7 +105,7 @@ FIELDS: Mapping[str, RequiredFields] = {
     "earliest": _kind("EARLIEST", "topic offset", _ok),
     "numbered": _kind("SEND", "pid pepoch", _of_producers),
     "sent_offsets": _kind("TXN_OFFSETS", _SENT, _ok),
-    "open_offsets": _kind("TXN_OFFSETS", "topic partition offset group txn", _open),
+    "open_offsets": _kind("TXN_OFFSETS", "topic partition offset group txn inv", _open),
     "reset": _kind("RESET", "topic partition offset inv ret"),
     "pause": _kind("PAUSE RESUME", "topic partition partitions inv"),
     "mark": _kind("MARK", "inv"),
@@ -158,6 +158,12 @@ SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
 RECORDS = tuple(f"read.{name}" for name in ("id", "offset", "topic", "partition"))
 # What is missing if somebody may have read what nobody tells.
 READERS = ("consumers", "scan", *RECORDS)
+# What is missing if a broker may have reported a log start that nobody tells.
+LOG_STARTS = (
+    *("log_starts", "log_starts.any", "starting.log_start"),
+    *("earliest.topic", "earliest.offset", "asked.timestamp", "deleted.topic", "deleted.offset"),
+    *("dumps", "dumps.log_start", "dumped.topic"),
+)
 MARKS = frozenset((*TELLING, "answered"))
 _ENDING = (Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT)
 _OF: Mapping[str, frozenset[Op]] = {
@@ -203,8 +209,8 @@ class Evidence:
                 lacking, of = self.counts.get(need, (0, 0))
                 self.counts[need] = (lacking + absent, of + total)
 
-    def settle(self, *, unproved: bool = False) -> None:
-        """Put the counts into words; `unproved`: some transactions only reads can decide."""
+    def settle(self) -> None:
+        """Put the counts into words."""
         for need, (lacking, total) in self.counts.items():
             if lacking:
                 kind, _, name = need.partition(".")
@@ -217,9 +223,6 @@ class Evidence:
         untold = self.reasons(RECORDS)
         if transactional and "acked.offset" in self.missing:
             self.missing["copies"] = self.missing["acked.offset"]
-        unseen = untold or self.reasons(["acked.offset", "ending.inv"])
-        if unproved and unseen:
-            self.missing["proof"] = unseen[0]
         if "pending.offset" in self.missing and untold:
             self.missing["pending.read"] = untold[0]
 
@@ -251,6 +254,13 @@ class Evidence:
         senders = self.reasons(SENDERS)
         if senders and "pending.offset" in self.missing:
             self.missing.setdefault("pending.read", senders[0])
+
+    def ask_for_proof(self, *, unended: bool) -> None:
+        """Some transactions only reads can decide; `unended`: if nobody answered an abort."""
+        if unseen := self.reasons((*RECORDS, "acked.offset", "ending.inv")):
+            self.missing["proof"] = unseen[0]
+        elif unended:
+            self.missing["proof"] = "not all ends of a transaction are told"
 
     def reasons(self, needs: Iterable[str]) -> list[str]:
         """Why these needs are not met; empty when they are."""

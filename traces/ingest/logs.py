@@ -50,7 +50,12 @@ class Of:
     @property
     def has_partition(self) -> Bools:
         """Rows of producers whose partitioner is known."""
-        return self.context.partitioner[self.columns["process"]] != NONE
+        return self.context.partitioner[self.columns["process"]] >= 0
+
+    @property
+    def left(self) -> Bools:
+        """Keyed rows whose partition was left to the producer, as they say."""
+        return (self.columns["key"] != NONE) & (self.columns["flags"] & Flag.LEFT != 0)
 
     @property
     def sequenced(self) -> Bools:
@@ -109,6 +114,7 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
         lambda of: of.calls(Op.SEND) & of.has_partition & of.ok,
         ("key", "partition", "partitions", "chosen"),
     ),
+    "left": (lambda of: of.calls(Op.SEND) & of.left & of.ok, ("partitioner",)),
 }
 
 
@@ -119,6 +125,7 @@ def count_fields(evidence: Evidence, columns: IntColumns, context: Context) -> N
     unchosen = (columns["flags"] & (Flag.CHOSEN | Flag.LEFT) == 0) & (columns["key"] != NONE)
     derived = {"tombstone": np.where(valued, 1, NONE), "partitions": sizes}
     derived["chosen"] = np.where(unchosen, NONE, 1)
+    derived["partitioner"] = context.partitioner[columns["process"]]
     of = Of({**columns, **derived}, context)
     for kind, (which, names) in FIELDS.items():
         chosen = which(of)

@@ -10,7 +10,7 @@ from attrs import define, evolve, field, frozen
 from traces.arrow import pa, pq
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
-from traces.ingest.evidence import READERS, SENDERS, Evidence
+from traces.ingest.evidence import LOG_STARTS, READERS, SENDERS, Evidence
 from traces.ingest.files import Read, first_process, read, uncollected
 from traces.ingest.lines import END, SUFFIXES, pieces_of
 from traces.ingest.process_file import ProcessFile
@@ -219,6 +219,7 @@ def run_of(folder: Path, whole: Whole) -> Run:
             senders_known=not whole.evidence.reasons(SENDERS),
             readers_known=not whole.evidence.reasons(READERS),
             readers_whole=not whole.evidence.reasons(["consumers.whole"]),
+            starts_known=not whole.evidence.reasons(LOG_STARTS),
             scanned=not whole.evidence.reasons(["complete", "final"]),
         ),
         calls=sum(f.calls for f in whole.files),

@@ -85,6 +85,7 @@ class Whole:
     digest: MutableColumns = field(factory=dict[str, Ints])
     changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
     unproved: bool = False  # some transactions are decided by who read them alone
+    unended: bool = False  # of some of those nobody knows whether they were aborted
 
     def settle(self) -> None:
         """Find out what becomes of all rows, and what is missing."""
@@ -121,6 +122,10 @@ class Whole:
             return
         self.unproved = True
         sends = sends[sends[:, SENT.index("end_inv")] != NONE]  # nobody knows of the others' ends
+        # After a commit without an answer may come an abort with one: the file must tell of it.
+        whole = [self.names.processes.number(file.name) for file in self.files if file.whole]
+        ended = np.isin(sends[:, SENT.index("process")], whole)
+        self.unended, sends = not ended.all(), sends[ended]
         readers = [summary for summary in self.pieces if summary.committed_reads]
         seen = list(self.map(partial(shown_by, self.store, sends), readers))
         sure, maybe = (
@@ -176,8 +181,10 @@ class Whole:
         for summary, counts in [*((t, t.counts) for t in self.pieces), *copied]:
             self.evidence.add(counts, marks[summary.process])
         evidence, digest, names, meta = self.evidence, self.digest, self.names, self.meta
-        evidence.settle(unproved=self.unproved)
+        evidence.settle()
         evidence.look_for_files(meta, self.files, self._done())
+        if self.unproved:
+            evidence.ask_for_proof(unended=self.unended)
         look_for_dumps(evidence, digest, names, meta, self.files)
         if len(np.unique(digest["clock"])) > 1:
             evidence.missing["one_clock"] = "times of several clocks do not compare"

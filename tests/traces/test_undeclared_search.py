@@ -1,0 +1,25 @@
+"""The search for what checks read and do not ask for finds a need that is taken out of one."""
+
+import pytest
+
+from tests.traces.dense import dense_trace
+from tests.traces.evidence import Removal
+from tests.traces.needs import looked, without
+from tests.traces.undeclared_search import changed
+from traces.checks.catalogue import CHECKS
+
+FORGOTTEN = [
+    ("T9", "sent_offsets.inv", 102419966, Removal("invoked_ns", "p1#0"), "more"),
+    ("T7", "sequenced.pid", 402598447, Removal("producer_id", "broker-2 0"), "less"),
+]
+
+
+@pytest.mark.parametrize(("check", "need", "seed", "removal", "word"), FORGOTTEN)
+def test_a_need_that_was_forgotten_shows_in_what_is_found(
+    check: str, need: str, seed: int, removal: Removal, word: str
+) -> None:
+    trace = dense_trace(seed)
+    before, after = looked(trace), looked(removal(trace))
+    forgetful = without(CHECKS[check], need)
+    assert changed(CHECKS[check], before, after, removal) == ""
+    assert changed(forgetful, before, after, removal) == word
