@@ -38,6 +38,7 @@ MODULES = (
     *("AlterPartitionDecisions", "Truncation", "OpenTruncation", "Controller"),
     *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr"),
     *("ClassicDelivery", "ConsumerDelivery", "ClassicRejoin", "GroupLog"),
+    "ConsumerGroup",
 )
 
 

@@ -41,7 +41,7 @@ _COMPARISON = re.compile(r"(?<![<>=\\/|:#'-])(<=|>=|<|>|#|=)(?![<>=|-])|(\\(?:no
 #: An `=` or `\in` that compares nothing: of EXCEPT, of a quantifier, of a set.
 _NO_COMPARISON = re.compile(
     r"![.\[][^=#<>]*$"
-    r"|(\\[AE]|\{|\[)\s*([\w, ]+\\in [^:|]*,)?[\w, ]+\s*$"
+    r"|(\\[AE]|CHOOSE|\{|\[)\s*([\w, ]+\\in [^:|]*,)?[\w, ]+\s*$"
     r"|\{(?!\s*\w+\s*\\in)[^{}]*:[\w, ]+\s*$"
 )
 _ASSIGNMENT = re.compile(r"(\w+)' = (?!\1\b\s*$)")

@@ -91,6 +91,18 @@ def test_what_binds_a_name_compares_nothing(toy: SpecTree) -> None:
     assert changed == ["TRUE", r"\A a \in 1..x, b \in {n + 1 : n \in 1..y} : a \notin 1..9"]
 
 
+def test_what_is_chosen_is_bound_as_well(toy: SpecTree) -> None:
+    module = toy.folder("Toy") / "Toy.tla"
+    chosen = r"/\ x < (CHOOSE n \in 1..9 : n >= x)" + "\n    /\\ Below(x)"
+    module.write_text(module.read_text().replace(r"/\ Below(x)", chosen))
+    changed = [one.new for one in spec_mutants("Toy", toy) if "CHOOSE" in one.old]
+    assert changed == [
+        "TRUE",
+        r"x <= (CHOOSE n \in 1..9 : n >= x)",
+        r"x < (CHOOSE n \in 1..9 : n > x)",
+    ]
+
+
 def test_all_mutants_stand_in_one_text_and_its_lists_stay_aligned(toy: SpecTree) -> None:
     text = joined_text(spec_mutants("Toy", toy), toy)
     assert "VARIABLE mutant" in text

@@ -280,6 +280,94 @@ HoldersMayCommit ==
         /\ member[commit.member].assigned[commit.partition] <= commit.epoch
         /\ commit.epoch <= member[commit.member].epoch) => Accepted(commit)
 
+(* Who is in no epoch has given everything up. *)
+OutsideOwnsNothing == \A m \in Members : heard[m] = 0 => told[m] = {} /\ owned[m] = {}
+
+(* A target is of members, and of a group that has some it leaves nothing   *)
+(* out: each partition will be read.                                        *)
+TargetCovers ==
+    /\ \A p \in Partitions : target[p] = Nobody \/ Known(target[p])
+    /\ targetEpoch = groupEpoch /\ (\E m \in Members : Known(m)) =>
+        \A p \in Partitions : target[p] # Nobody
+
+(* An epoch has one target, so two members that are led to it are led to    *)
+(* the same.                                                                *)
+OneTargetPerEpoch ==
+    [][\A p \in Partitions : target'[p] \notin {target[p], Nobody} => targetEpoch' > targetEpoch]_target
+
+(* The group's epoch counts who comes and goes: nothing else rebalances it. *)
+EpochsCountMembers ==
+    [][groupEpoch' = groupEpoch + Cardinality(
+        {m \in Members : (member[m].epoch = 0) # (member'[m].epoch = 0)})]_<<groupEpoch, member>>
+
+(* What a static member has is kept for it while it is away, until its next *)
+(* process comes or it is fenced.                                           *)
+AwayIsKept ==
+    [][\A m \in Members : Away \in {member[m].epoch, member'[m].epoch} =>
+        /\ m <= Static
+        /\ \/ life'[m] > life[m] \/ member'[m].epoch = 0
+           \/ member'[m].epoch = Away
+              /\ \A p \in Partitions : (member'[m].assigned[p] = NotAssigned)
+                                       = (member[m].assigned[p] = NotAssigned)]_member
+
+(* Who comes with an epoch that is neither the member's nor the one before  *)
+(* is told no other before it has given everything up.                      *)
+StaleIsRefused ==
+    [][\A m \in Members : heard'[m] \in {heard[m], 0}
+        \/ heard[m] \in {0, member[m].epoch, member[m].previous}]_heard
+
+(* A client commits what it owns, one thing at a time.                      *)
+CommitsItsOwn ==
+    [][commit' \notin {commit, NoCommit} =>
+        commit = NoCommit /\ commit'.partition \in owned[commit'.member]]_commit
+
+(* Availability: clients join, and join again where they are known; who owns*)
+(* nothing that it must give up gets to the target's epoch with its next    *)
+(* heartbeat; who is not known any more hears that.                         *)
+Served ==
+    /\ targetEpoch < groupEpoch /\ (\E m \in Members : Known(m)) =>
+        ENABLED ((\E newTarget \in [Partitions -> Members] : ComputeTarget(newTarget))
+                 /\ targetEpoch' = groupEpoch)
+    /\ \A m \in Members :
+        LET x == member[m]
+            current == heard[m] = x.epoch
+                       \/ (heard[m] = x.previous /\ owned[m] \subseteq In(x.assigned)) IN
+        /\ heard[m] = 0 /\ x.epoch = 0 /\ groupEpoch < MaxEpoch =>
+            ENABLED ((\E newTarget \in [Partitions -> 0..M] : Join(m, newTarget))
+                     /\ heard'[m] # 0 /\ heard'[m] = member'[m].epoch)
+        /\ heard[m] = 0 /\ x.epoch \notin {0, Away} =>
+            ENABLED (Rejoin(m, FALSE) /\ member'[m].epoch = targetEpoch /\ heard'[m] = targetEpoch)
+        /\ heard[m] > 0 /\ x.epoch # 0 /\ current /\ owned[m] = told[m]
+                /\ owned[m] \subseteq {p \in Partitions : target[p] = m}
+                /\ owned[m] \cap In(x.pending) = {} =>
+            ENABLED (Heartbeat(m, FALSE) /\ member'[m].epoch = targetEpoch
+                     /\ heard'[m] = targetEpoch /\ told'[m] = In(member'[m].assigned))
+        /\ heard[m] > 0 /\ (x.epoch = 0 \/ heard[m] \notin {x.epoch, x.previous}) =>
+            ENABLED (Refused(m) /\ heard'[m] = 0)
+        /\ owned[m] \ told[m] # {} => ENABLED (Revoke(m) /\ owned'[m] = owned[m] \cap told[m])
+        /\ owned[m] \subseteq told[m] /\ owned[m] # told[m] =>
+            ENABLED (Take(m) /\ owned'[m] = told[m])
+
+(* And a static member may stop for a while, and its next process take its  *)
+(* place.                                                                   *)
+ServedWhileAway ==
+    \A m \in 1..Static :
+        /\ heard[m] > 0 /\ member[m].epoch # 0 =>
+            ENABLED (LeaveForAWhile(m) /\ member'[m].epoch = Away)
+        /\ member[m].epoch = Away /\ life[m] < MaxLife =>
+            ENABLED (TakeOver(m) /\ life'[m] > life[m] /\ heard'[m] > 0)
+
+(* And who owns a partition may commit it, and is answered: yes, if it has  *)
+(* had the partition since.                                                 *)
+CommitsAreServed ==
+    /\ Commits /\ commit = NoCommit => \A m \in Members : \A p \in owned[m] :
+        ENABLED (SendCommit(m, p) /\ commit' # NoCommit)
+    /\ commit # NoCommit =>
+        LET x == member[commit.member] IN
+        /\ ENABLED ((TakeCommit \/ RefuseCommit) /\ commit' = NoCommit)
+        /\ x.epoch # 0 /\ commit.life = life[commit.member] /\ commit.epoch <= x.epoch
+                /\ x.assigned[commit.partition] \in 0..commit.epoch => ENABLED TakeCommit
+
 (* Liveness: when nobody comes or goes any more, everybody has its target. *)
 Settled ==
     /\ targetEpoch = groupEpoch
