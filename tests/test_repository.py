@@ -230,4 +230,4 @@ def test_what_is_marked_to_run_in_one_worker_does(request: pytest.FixtureRequest
     if "PYTEST_XDIST_WORKER" not in os.environ:
         pytest.skip("there is one process: everything runs in it")
     item = cast(pytest.Item, request.node)  # pyright: ignore[reportUnknownMemberType]
-    assert item.nodeid.endswith("@one-worker")
+    assert item.nodeid.endswith("@one-worker"), "with -n, pytest needs --dist loadgroup here"
