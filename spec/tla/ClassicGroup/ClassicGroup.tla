@@ -344,6 +344,141 @@ MembersJoined ==
     state \in {"CompletingRebalance", "Stable"} =>
         \A m \in In(phase) \ Statics : believes[m] = generation
 
+(* A group that has members has a leader, which is one of them.             *)
+LeaderIsMember == IF In(phase) = {} THEN leader = Nobody ELSE leader \in In(phase)
+
+(* Who waits for an answer waits for what is coming: a join for the end of  *)
+(* the rebalance, a sync for the assignment.                                *)
+NobodyWaitsInVain ==
+    \A m \in Members :
+        /\ phase[m] \in {"new", "joining"} => state = "PreparingRebalance"
+        /\ phase[m] = "syncing" => state = "CompletingRebalance" /\ leader # m
+        /\ phase[m] = "in" => state \in {"PreparingRebalance", "Stable"}
+        /\ phase[m] \in {"unsynced", "absent"} => state \in {"CompletingRebalance", "Stable"}
+
+(* Who has joined a generation knows it, who has not is not told it.        *)
+MembersKnow ==
+    state \in {"CompletingRebalance", "Stable"} =>
+        \A m \in In(phase) : (phase[m] # "absent") = (believes[m] = generation)
+
+(* While a group rebalances nobody is assigned anything; what is assigned   *)
+(* is assigned to members, and by eager ones all of it.                     *)
+MembersAreAssigned ==
+    \A p \in Partitions :
+        IF state # "Stable" THEN assignment[p] = Nobody
+        ELSE assignment[p] \in In(phase) \/ (Cooperative /\ assignment[p] = Nobody)
+
+(* Who has asked for its assignment reads that, and nothing else; who joins *)
+(* again, or takes the place of another process, has yet to ask.            *)
+ReadsItsAssignment ==
+    state = "Stable" => \A m \in Members : phase[m] = "in" =>
+        \/ owned[m] = {p \in Partitions : assignment[p] = m}
+        \/ owned[m] = {} /\ (~Cooperative \/ m \in Statics)
+
+(* An eager member gives up what it reads before it joins.                  *)
+EagerGivesUp ==
+    ~Cooperative => \A m \in Members : phase[m] \in {"new", "joining"} => owned[m] = {}
+
+(* A rebalance waits for somebody who may still come, or for the first ones *)
+(* of a group, who have all just come.                                      *)
+WaitsForSomebody ==
+    /\ state = "PreparingRebalance" /\ ~initial => \E m \in Members : phase[m] \in {"pending", "in"}
+    /\ initial => state = "PreparingRebalance" /\ \A m \in In(phase) : phase[m] = "new"
+
+(* An id is used once, and a dynamic member is one only by an id that it    *)
+(* was given before (KIP-394).                                              *)
+IdsAreUsedOnce ==
+    [][\A m \in Members :
+        /\ phase[m] = "gone" => phase'[m] = "gone"
+        /\ phase[m] = "none" => phase'[m] \in {"none", "pending"} \/ (m \in Statics /\ phase'[m] # "gone")
+        /\ phase'[m] = "pending" => phase[m] \in {"none", "pending"}]_phase
+
+(* Members stay: they go when they say so, when another process of theirs   *)
+(* comes, or when they are silent for too long, but not while they wait for *)
+(* an answer.                                                               *)
+MembersStay ==
+    [][\A m \in In(phase) : phase'[m] = "gone" =>
+        \/ Leave(m) \/ (\E n \in Statics \ {m} : ReplaceStatic(n))
+        \/ phase[m] \notin {"joining", "syncing"} /\ Expire(m)
+        \/ phase[m] = "in" /\ state = "PreparingRebalance" /\ JoinTimer
+        \/ phase[m] \in {"unsynced", "absent"} /\ SyncTimer]_phase
+
+(* A partition that nobody is assigned is one that somebody has yet to give *)
+(* up.                                                                      *)
+LeftOutIsOwned ==
+    [][state' = "Stable" /\ state # "Stable" =>
+        \A p \in Partitions : assignment'[p] = Nobody => \E m \in Members : Owns(m, p)]_state
+
+(* Assignments are made by the leader, once in a generation; but another    *)
+(* process of a static member has that of the one before.                   *)
+LeaderAssigns ==
+    [][state' = "Stable" /\ assignment' # assignment =>
+        IF state = "Stable" THEN \E m \in Statics : ReplaceStatic(m)
+        ELSE state = "CompletingRebalance" /\ phase'[leader] = "in"]_assignment
+
+(* A member of the generation reads on until it joins again, if it is eager,*)
+(* or is told to give something up (KIP-429).                               *)
+ReadsOn ==
+    [][\A m \in Members : \A p \in owned[m] : IsCurrent(m) /\ p \notin owned'[m] =>
+        \/ phase'[m] = "gone" \/ (phase'[m] = "in" /\ state' = "Stable")
+        \/ ~Cooperative /\ \E news \in BOOLEAN : Join(m, news)]_owned
+
+(* A commit that is under way is answered or lost, not replaced, and is of  *)
+(* a partition that its member owned.                                       *)
+CommitsItsOwn ==
+    [][commit' \notin {commit, NoCommit} =>
+        commit = NoCommit /\ commit'.partition \in owned[commit'.member]]_commit
+
+(* What is taken is of nobody else's partition.                             *)
+OnlyOwnersAreTaken ==
+    [][TakeCommit => \A n \in Members \ {commit.member} : ~Owns(n, commit.partition)]_commit
+
+(* Availability: who comes is let in, who is in may join again, hears again *)
+(* what it missed without a rebalance for that, and may leave; timers end   *)
+(* what is waited for in vain.                                              *)
+Served ==
+    /\ state = "PreparingRebalance" => ENABLED JoinTimer
+    /\ \A m \in Members :
+        /\ phase[m] = "none" =>
+            IF m \notin Statics THEN ENABLED (AskId(m) /\ phase'[m] = "pending")
+            ELSE ENABLED ((JoinStatic(m) \/ ReplaceStatic(m)) /\ phase'[m] # "none")
+        /\ phase[m] = "pending" => ENABLED (JoinPending(m) /\ phase'[m] # "pending")
+        /\ phase[m] \notin {"none", "gone"} => ENABLED (Leave(m) /\ phase'[m] = "gone")
+        /\ phase[m] \notin {"none", "gone", "joining", "syncing"} =>
+            ENABLED (Expire(m) /\ phase'[m] = "gone")
+        /\ state = "PreparingRebalance" /\ phase[m] = "in" /\ m \notin Statics =>
+            ENABLED (JoinTimer /\ phase'[m] = "gone")
+        /\ phase[m] \in {"unsynced", "absent"} => ENABLED (SyncTimer /\ phase'[m] = "gone")
+        /\ phase[m] \notin {"none", "pending", "gone"} /\ generation < MaxGeneration =>
+            \A news \in BOOLEAN :
+                IF news \/ state = "PreparingRebalance" \/ phase[m] = "absent"
+                    \/ (state = "Stable" /\ leader = m)
+                THEN ENABLED (Join(m, news) /\ (generation' > generation
+                                                \/ phase'[m] \in {"new", "joining"}))
+                ELSE ENABLED (Join(m, news) /\ state' = state /\ generation' = generation)
+        /\ believes[m] > 0 /\ (phase[m] = "gone" \/ believes[m] # generation) =>
+            ENABLED (Lose(m) /\ believes'[m] = 0 /\ owned'[m] = {})
+
+(* And who is in a generation has its assignment for the asking, once the   *)
+(* leader has said it, which it may.                                        *)
+Assigned ==
+    /\ state = "CompletingRebalance" =>
+        ENABLED ((\E to \in [Partitions -> 0..M] : SyncLeader(leader, to)) /\ state' = "Stable")
+    /\ \A m \in In(phase) : believes[m] = generation =>
+        /\ state = "CompletingRebalance" /\ leader # m => ENABLED (Sync(m) /\ phase'[m] = "syncing")
+        /\ state = "Stable" =>
+            ENABLED (Sync(m) /\ phase'[m] = "in" /\ owned'[m] = {p \in Partitions : assignment[p] = m})
+
+(* And may commit what it owns; but while the assignment is awaited that is *)
+(* taken.                                                                   *)
+CommitsAreServed ==
+    /\ Commits /\ commit = NoCommit => \A m \in Members : \A p \in owned[m] :
+        ENABLED (SendCommit(m, p) /\ commit' # NoCommit)
+    /\ commit # NoCommit =>
+        /\ ENABLED (LoseCommit /\ commit' = NoCommit)
+        /\ Owns(commit.member, commit.partition) /\ commit.generation = generation
+                /\ state # "CompletingRebalance" => Accepted(commit) /\ ENABLED (TakeCommit /\ commit' = NoCommit)
+
 (* Liveness: when nobody comes any more, the group settles.                 *)
 Settles == <>[](state = "Empty" \/ (state = "Stable" /\ \A m \in In(phase) : phase[m] = "in"))
 
