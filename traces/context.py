@@ -103,8 +103,9 @@ class Context:
     positions_known: bool
     senders_known: bool  # every attempt to send a record is told
     readers_known: bool  # every record that anybody was given is told
-    readers_whole: bool  # nor may a consumer have read more, whose file is cut off
-    starts_known: bool  # every log start that brokers reported is told
+    consumers_whole: bool  # no consumer's file is missing or cut off
+    readers_whole: bool  # both: nobody may have been given more
+    starts_known: bool  # every log start that brokers reported is told, nor may there be more
     weak_acks: Setting
     idempotent: Setting
     in_flight: Setting
@@ -142,7 +143,7 @@ def context(
     ended: Mapping[int, int] | None = None,
     senders_known: bool = False,
     readers_known: bool = False,
-    readers_whole: bool = False,
+    consumers_whole: bool = False,
     starts_known: bool = False,
     scanned: bool = True,
 ) -> Context:
@@ -150,9 +151,9 @@ def context(
 
     `processing` groups tell what they processed; `ended` tells when processes closed or crashed.
     `senders_known` says that no producer's file, and no id in it, is missing, `readers_known` the
-    same of those who read, `readers_whole` that no file of theirs is cut off, `starts_known` that
-    whoever polls tells log starts, and `scanned` that the final scan that `complete` promises is
-    there.
+    same of those who read, `consumers_whole` that no file of theirs is missing or cut off,
+    `starts_known` that whoever polls tells log starts, to the end, and `scanned` that the final
+    scan that `complete` promises is there.
     """
     recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
@@ -172,7 +173,8 @@ def context(
         positions_known=True,
         senders_known=senders_known,
         readers_known=readers_known,
-        readers_whole=readers_known and readers_whole,
+        consumers_whole=consumers_whole,
+        readers_whole=readers_known and consumers_whole,
         starts_known=starts_known,
         weak_acks=by_process([None if p.acks is None else acks.get(p.acks) for p in producers]),
         idempotent=by_process([p.idempotence for p in producers]),
@@ -217,6 +219,7 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         positions_known=not subscribed,
         senders_known=True,
         readers_known=True,
+        consumers_whole=True,
         readers_whole=True,
         starts_known=True,
         weak_acks=same(0),

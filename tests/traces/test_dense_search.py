@@ -30,6 +30,9 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         (690481382, Removal("returned_ns", "scan"), "L18", VIOLATED),
         # a member that was told where to begin, nobody knows when, may have begun at the end
         (239401521, Removal("invoked_ns", "assign"), "G6", NOT_CHECKED),
+        # whose file is cut off may have learnt that the log begins above
+        (820211596, Removal("tail", "c0#0 1"), "L18", VIOLATED),
+        (347427347, Removal("tail", "c0#0 0"), "L4", HOLDS),
     ],
     ids=str,
 )

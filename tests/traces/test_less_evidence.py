@@ -81,6 +81,22 @@ def _accepted(member: str) -> list[Call]:
 
 
 CASES: dict[str, tuple[str, list[Call], str]] = {
+    "of the records of a key whose offsets nobody tells one is the last, compacted": (
+        "L4",
+        [keyed("p0#0", 1, 0, "k"), keyed("p1#0", 2, 1, "k"), STARTS, scan(end=2)],
+        "records.offset of send",
+    ),
+    "whose file is cut off may have learnt that the log begins above": (
+        "L4",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 1),
+            STARTS,
+            ("q1#0", "list_offsets", {**EARLIEST, "offsets": {PARTITION: 1}}),
+            scan(record(2, 1), end=2),
+        ],
+        "tail of q1#0 0",
+    ),
     "of two initialisations at a time nobody knows which came first": (
         "P4",
         [
@@ -968,3 +984,19 @@ def test_what_the_second_final_scan_lacks_at_its_head_may_have_been_deleted(
         ("scan#1", *scan(record(2, 1), end=3, isolation="read_committed")[1:]),
     ]
     assert looked(trace(*calls)).verdict(CHECKS["T7"]).verdict == verdict
+
+
+@pytest.mark.parametrize(("sent_to", "verdict"), [(3, NOT_CHECKED), (1, VIOLATED)])
+def test_a_log_start_reported_after_a_reset_is_not_that_of_the_broker_that_answered_it(
+    sent_to: int, verdict: str
+) -> None:
+    known: dict[str, Any] = {"group": "g", "log_start": {PARTITION: 0}}
+    calls = [
+        *(sent("p0#0", id, id) for id in range(3)),
+        polled("c0#0", record(0, 0), record(1, 1), **known),
+        polled("c1#0", record(2, 2), **known),
+        ("c0#0", "reset", {"offsets": {PARTITION: sent_to}, "reason": "out_of_range"}),
+        STARTS,
+        scan(*(record(id, id) for id in range(3)), end=3),
+    ]
+    assert looked(trace(*calls)).verdict(CHECKS["C6"]).verdict == verdict

@@ -45,11 +45,14 @@ def _replaced(p: Partition, sends: Ints) -> Bools:
 
 
 def followed(p: Partition, sends: Ints) -> Bools:
-    """Whether another record of the same key is known to lie above, whoever sent it."""
+    """Whether another record of the same key is known to lie above, whoever sent it.
+
+    Where nobody tells the offset of any record of a key, one of them is taken for the highest.
+    """
     highest, lowest = np.full(p.records, NONE), np.full(p.records, np.iinfo(np.int64).max)
     np.maximum.at(highest, p.record[p.log], p.offset[p.log])
     np.minimum.at(lowest, p.record[p.log], p.offset[p.log])
-    keyed = p.sends[p.key[p.sends] != NONE]
+    keyed = p.sends[(p.key[p.sends] != NONE) & (p.outcome[p.sends] != Outcome.FAIL)]
     keyed = keyed[np.lexsort((p.record[keyed], highest[p.record[keyed]], p.key[keyed]))]
     new = firsts(p.key[keyed], p.record[keyed])
     keyed = keyed[np.r_[new[1:], True][: len(keyed)]]  # one row per key and record
@@ -65,7 +68,9 @@ def followed(p: Partition, sends: Ints) -> Bools:
     offset = stored_offsets(p, sends)
     low = lowest[p.record[sends]]
     known = np.where(low == np.iinfo(np.int64).max, NONE, low)
-    return np.where(offset == NONE, known, offset) < above
+    below = np.where(offset == NONE, known, offset)
+    anywhere = there & ~own & (below == NONE) & (above == NONE)
+    return (below < above) | anywhere
 
 
 def expired(p: Partition, sends: Ints) -> Bools:
@@ -93,8 +98,9 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     """Of which records nobody knows whether compaction may have removed them.
 
     A record may have been a tombstone if nobody says that it was not. What replaced it may be
-    a record whose key nobody tells, or a tombstone of unknown fate. And if nobody tells the
-    cleanup policy, what a later record of its key has replaced may be gone.
+    a record whose key nobody tells, or a tombstone of unknown fate, or a copy of one. Another
+    record of its key may have been read above where not all is told that was read. And if nobody
+    tells the cleanup policy, what a later record of its key has replaced may be gone.
     """
     policy = int(p.context.compacted[p.t])
     if policy == 0 or p.context.jepsen:
@@ -102,12 +108,37 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     if policy == UNSET:
         return may_be_superseded(p, sends)
     others = p.sends[p.outcome[p.sends] != Outcome.FAIL]
-    unsure = (stored_offsets(p, others) == NONE) | ~p.kept[others]
+    unsure = (stored_offsets(p, others) == NONE) | ~p.kept[others] | _may_be_copied(p, others)
     dead = others[unsure & ~p.has(Flag.VALUED)[others]]
     untold = ~(p.has(Flag.VALUED) | p.has(Flag.TOMBSTONE))[sends]
     keyless = bool((p.key[others] == NONE).any())
-    unread = not p.context.readers_known  # another record of its key may have been read above
-    return untold | keyless | unread | np.isin(p.key[sends], p.key[dead])
+    return untold | keyless | may_be_read_above(p, sends) | np.isin(p.key[sends], p.key[dead])
+
+
+def _may_be_copied(p: Partition, sends: Ints) -> Bools:
+    """Which tombstones may have lain above, too: who is not idempotent may store them twice."""
+    return (p.context.idempotent[p.process[sends]] != 1) & _old(p, sends)
+
+
+def may_be_read_above(p: Partition, sends: Ints) -> Bools:
+    """Above which of these another record of the key may have been read that nobody tells of."""
+    if p.context.readers_whole:
+        return np.zeros(len(sends), bool)
+    keyed = p.sends[p.key[p.sends] != NONE]
+    keyed = keyed[np.lexsort((p.record[keyed], p.key[keyed]))]
+    one = keyed[firsts(p.key[keyed], p.record[keyed])]
+    keys, records = np.unique(p.key[one], return_counts=True)
+    return np.isin(p.key[sends], keys[records > 1])
+
+
+def _may_be_deleted(p: Partition, sends: Ints) -> Bools:
+    """Which of these may have been at the head of the log that was deleted.
+
+    If the topic is compacted only, none, unless somebody may have learnt that its log begins above.
+    """
+    if int(p.context.deletes[p.t]) == 0 and p.context.consumers_whole:
+        return np.zeros(len(sends), bool)
+    return stored_offsets(p, sends) < p.retained_from
 
 
 def stored(p: Partition) -> Ints:
@@ -150,6 +181,7 @@ def last_removed(p: Partition) -> list[Found]:
     A tombstone may go when delete.retention.ms have passed since the cleaner first met it, which
     is not before it was sent. A send that nobody answered and nobody read may have been a later
     record of its key: if it may have been a tombstone, it took the key along, and nothing is said.
+    So may a second copy of a tombstone below, which a producer that is not idempotent has stored.
     """
     if not compacted(p):
         return [Found(0)]
@@ -161,8 +193,10 @@ def last_removed(p: Partition) -> list[Found]:
     gone = gone[~expired(p, gone) | (retention == NONE)]
     dead = p.has(Flag.TOMBSTONE)[gone]
     unknown = clause(Clause.UNKNOWN, np.int64(p.t))
-    head = (int(p.context.deletes[p.t]) == 1) & (stored_offsets(p, gone) < p.retained_from)
-    untold = (dead & (retention == NONE)) | head
+    untold = (dead & (retention == NONE)) | _may_be_deleted(p, gone) | _copy_may_follow(p, gone)
+    # Where something was read lowest is known only if all is told that was read.
+    lower = (p.offset[gone] == NONE) & (not p.context.readers_whole)
+    untold |= lower | may_be_read_above(p, gone)
     found = witness(gone)
     clauses = np.where(untold, unknown, p.may_be_lost(gone))
     return [Found(len(last), found, clauses, "compaction-lost-last")]
@@ -174,6 +208,13 @@ def _may_be_followed(p: Partition, last: Ints) -> Bools:
     unsure = (stored_offsets(p, others) == NONE) | (p.txn_state[others] == Txn.UNKNOWN)
     others = others[unsure & p.has(Flag.TOMBSTONE)[others]]
     return np.isin(p.key[last], p.key[others])
+
+
+def _copy_may_follow(p: Partition, last: Ints) -> Bools:
+    """Whether a copy of a tombstone of the same key may have deleted the key."""
+    dead = p.sends[(p.outcome[p.sends] != Outcome.FAIL) & (p.key[p.sends] != NONE)]
+    dead = dead[p.has(Flag.TOMBSTONE)[dead] & _may_be_copied(p, dead)]
+    return np.isin(p.key[last], p.key[dead])
 
 
 @check(
@@ -204,7 +245,8 @@ def moved_or_early(p: Partition) -> list[Found]:
     moved = _moved(p, known)
     early = _too_early(p, known)
     certain = int(p.context.append_time[p.t]) == 1 and int(p.context.compaction_lag[p.t]) >= 0
-    clauses = np.full(len(early), 0 if certain else clause(Clause.UNKNOWN, np.int64(p.t)))
+    unsure = _may_be_deleted(p, early[:, 0]) | (not certain)
+    clauses = np.where(unsure, clause(Clause.UNKNOWN, np.int64(p.t)), 0)
     return [
         Found(len(known), moved, _copied(p, moved), "compaction-moved"),
         Found(0, early, clauses, "compaction-too-early"),

@@ -18,8 +18,7 @@ _NO_OFFSET, _OUT_OF_RANGE, _TRUNCATION = (
 )
 _MOVED_TO = (Op.SEEK, Op.ASSIGN, Op.RESET)
 _POSITION_LOST = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.FORGET)
-_LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS)
-_DELETED_BELOW = (*_LOG_STARTS, Op.DUMP_START)
+_LOG_STARTS = (Op.EARLIEST, Op.LOG_START, Op.DELETE_RECORDS, Op.DUMP_START)
 
 
 @check(
@@ -85,10 +84,11 @@ def baseless_resets(p: Partition) -> list[Found]:
     """A client asks its reset policy only when it has no position, or none that the log has.
 
     That a position lay inside the log is sure if a record just below it, or higher, was known by
-    then, and a log start at or below it was reported later, or the final reading begins there. That
-    it did not is sure if such a record was not known, or a higher log start was reported before, be
-    it that of one replica, which may have led. In between nothing is decided, nor where a log start
-    may have been reported that nobody tells.
+    then, and the client was sent to no higher offset: the broker that answered begins its log there
+    or below. What others reported later proves nothing: a leader may have deleted more, and crashed
+    before anybody learnt of it. That the position lay outside is sure if no such record was known,
+    or a higher log start was reported before, be it that of one replica, which may have led. In
+    between nothing is decided, nor where a log start may have been reported that nobody tells.
     """
     resets = p.where(Op.RESET)
     resets = resets[p.ok[resets] & (p.offset[resets] != NONE)]
@@ -130,17 +130,14 @@ def _in_range(p: Partition, resets: Ints) -> Found:
     source = _position(p)[resets]
     position = np.where(source >= 0, p.offset[source] + (p.op[source] == Op.POLL), NONE)
     end, last = _known_end(p, resets)
-    starts, lows = reported(p, *_LOG_STARTS), reported(p, *_DELETED_BELOW)
-    deleted, kept = np.zeros(len(resets), bool), np.zeros(len(resets), bool)
+    starts = reported(p, *_LOG_STARTS)
+    deleted = np.zeros(len(resets), bool)
     for i, reset in enumerate(resets):  # resets are few
-        before = lows[p.ret[lows] < p.inv[reset]]
-        after = starts[p.inv[starts] > p.ret[reset]]
+        before = starts[p.ret[starts] < p.inv[reset]]
         deleted[i] = bool((p.offset[before] > position[i]).any())
-        lowest = np.r_[p.offset[after], p.offset[p.final]].min(initial=np.iinfo(np.int64).max)
-        kept[i] = bool(lowest <= position[i])
     known = position != NONE
     legal = known & (deleted | (position > end))
-    inside = known & ~legal & kept & p.context.starts_known
+    inside = known & ~legal & (p.offset[resets] <= position) & p.context.starts_known
     found = witness(source[~legal], last[~legal], resets[~legal])
     unknown = clause(Clause.UNKNOWN, p.process[resets])
     clauses = np.where(inside, p.topic_clause(len(resets)), unknown)

@@ -78,10 +78,15 @@ class Partition(Rows):
 
     @cached_property
     def retained_from(self) -> int:
-        """Below this offset a record may have been deleted by retention, for all that is known."""
-        if len(self.where(Op.EARLIEST)) or self.context.jepsen:
+        """Below this offset a record may have been deleted by retention, for all that is known.
+
+        Whoever is not told to the end may have learnt that the log begins above.
+        """
+        asked = len(self.where(Op.EARLIEST)) > 0 and self.context.consumers_whole
+        if asked or self.context.jepsen:
             return self.log_start
-        return int(self.offset[self.final].min(initial=np.iinfo(np.int64).max))
+        lowest = int(self.offset[self.final].min(initial=np.iinfo(np.int64).max))
+        return max(lowest, self.log_start)
 
     def may_be_deleted(self, offsets: Ints) -> Bools:
         """Which of these, for all that is known: what lies nobody knows where may lie lowest."""

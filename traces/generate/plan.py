@@ -163,7 +163,8 @@ def context_of(meta: dict[str, Any], names: Names) -> Context:
         consumers={n: Consumer(**c) for n, c in meta["consumers"].items()},
         share_groups={n: ShareGroup(**g) for n, g in meta["share_groups"].items()},
     )
-    return context(known, names, [0, 1], senders_known=True, readers_known=True, starts_known=True)
+    full = ("senders_known", "readers_known", "consumers_whole", "starts_known")
+    return context(known, names, [0, 1], **dict.fromkeys(full, True))
 
 
 def owners(generation: int) -> Ints:

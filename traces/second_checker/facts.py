@@ -99,7 +99,11 @@ def followed(h: History, send: Row) -> bool:
         own = min(
             (o for o, id in _of_keys(h, send.partition).get(key, ()) if id == send.id), default=-1
         )
-    return any(o > own and id != send.id for o, id in _of_keys(h, send.partition).get(key, ()))
+    known = _of_keys(h, send.partition).get(key, ())
+    if not known:  # nobody tells the offset of any record of the key: one of them is the last
+        sent = [s for s in h.rows(send.partition, "send") if s.outcome != "fail"]
+        return send.id != max(s.id for s in sent if s.record.get("key") == key)
+    return any(o > own and id != send.id for o, id in known)
 
 
 def expired(h: History, send: Row) -> bool:

@@ -2,7 +2,7 @@
 
 from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.consumers import successive
-from traces.second_checker.facts import acknowledged, final, first_visible, reads
+from traces.second_checker.facts import acknowledged, first_visible, reads
 from traces.second_checker.history import History
 from traces.second_checker.rows import Row, before
 
@@ -66,12 +66,10 @@ def _out_of_range(h: History, partition: str, rows: list[Row]) -> None:
     end = max((r.offset or 0 for r in seen), default=-1) + 1
     must(position <= end, "the position was beyond what anybody knew")
     starts = [r for r in h.rows(partition, "earliest", "log_start", "delete_records") if r.ok]
-    lows = [*starts, *h.rows(partition, "dump_start")]
-    above = [r for r in lows if before(r, reset) and (r.offset or 0) > position]
+    starts += h.rows(partition, "dump_start")
+    above = [r for r in starts if before(r, reset) and (r.offset or 0) > position]
     must(not above, "the log was known to start above it")
-    later = [r for r in starts if before(reset, r) and r.offset is not None]
-    lowest = min((r.offset or 0 for r in [*later, *final(h, partition)]), default=None)
-    must(lowest is not None and lowest <= position, "the log may have started above it")
+    must((reset.offset or 0) <= position, "the log may have started above it")
 
 
 def _stood(h: History, reset: Row) -> Row | None:

@@ -56,9 +56,7 @@ QUERIES = {
                           from reads) k where k.tp = x.tp and k.ret < x.inv)
             and not exists (from starts t where t.tp = x.tp and t.ret < x.inv
                             and t.off > p.own)
-            and (exists (from starts t where t.tp = x.tp and t.inv > x.ret and t.off <= p.own
-                         and t.op <> 'dump_start')
-                 or exists (from final f where f.tp = x.tp and f.off <= p.own)))))""",
+            and x.off <= p.own)))""",
     "C7": """from answers m, acked s where m.op = 'mark' and s.tp = m.tp and s.kept
         and s.outcome = 'ok' and s.ret < m.inv and s.off >= m.off
         and not exists (from reads d where d.process = m.process and d.n = m.n

@@ -86,7 +86,7 @@ def still_open(s: ScenarioSlot) -> bool:
 @in_rows("C6", scenario="Positions")
 def reset_out_of_a_good_position(s: ScenarioSlot) -> bool:
     """The client says that the log has not the offset that it sought, but it has."""
-    return s.put("sought", s.one("sought"), offset=s.scenario.begin + 1)
+    return s.put("sought", s.one("sought"), offset=s.get("returned", s.one("returned"), "offset"))
 
 
 @in_rows("C6", scenario="Positions")

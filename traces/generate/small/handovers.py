@@ -184,7 +184,8 @@ def reset_in_spite_of_a_commit(fixture: Fixture, lines: Lines) -> None:
 
 @in_calls("C6")
 def reset_out_of_a_good_position(fixture: Fixture, lines: Lines) -> None:
-    next(line for line in lines[FRESH] if line["op"] == "seek")["offsets"] = {PARTITION: 1}
+    line = [line for line in lines[FRESH] if line["op"] == "reset"][1]
+    next(line for line in lines[FRESH] if line["op"] == "seek")["offsets"] = line["offsets"]
 
 
 @in_calls("C6")
