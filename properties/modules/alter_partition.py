@@ -50,6 +50,7 @@ class AlterPartition(Replicated):
         "OnlyResent": False,
         "GiveUp": False,
         "FenceRaisesEpoch": False,
+        "Unregistered": "named",
         "Dropped": "none",
     }
 

@@ -26,12 +26,18 @@ CONSTANTS
     KeepIfResent,        \* a refusal of what was sent again does not take the leader back
     GiveUp,              \* a request without an answer is forgotten
     FenceRaisesEpoch,    \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
+    Unregistered,        \* how a follower fetches before it has registered
     Dropped              \* the rule that is left out, "none" as it should be
 
 (* Dropped: "leader", a leader may take itself out of the ISR; "leaderEpoch",*)
 (* another leader leads in the same epoch; "answered", a leader counts the   *)
 (* partition epoch up instead of taking the one that it is answered.         *)
 ASSUME Dropped \in {"none", "leader", "leaderEpoch", "answered"}
+
+(* Unregistered: "named", it names its incarnation like any other; "exempt", *)
+(* Kafka 4.3: it names none, and who is known by none may join; "refused",   *)
+(* it names none, and is not asked in; "silent", it does not fetch.          *)
+ASSUME Unregistered \in {"named", "exempt", "refused", "silent"}
 
 Replicas == 1..N
 Nothing == 0 - 1
@@ -103,14 +109,20 @@ AdvanceHighWatermark(l) ==
         /\ UNCHANGED <<log, epoch, partitionEpoch, isr, pending, ends, seen>>
         /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers>>
 
+(* The incarnation that a fetch names. *)
+Named(f) ==
+    IF Unregistered \in {"exempt", "refused"} /\ registered[f] # incarnation[f] THEN Nothing
+    ELSE incarnation[f]
+
 Fetch(f, l) ==
     /\ f # l /\ Leads(l) /\ ~Leads(f) /\ epoch[f] = epoch[l]
+    /\ Unregistered = "silent" => registered[f] = incarnation[f]
     /\ IsPrefix(log[f], log[l])
     /\ LET n == Min({LogEnd(l), LogEnd(f) + 1})
        IN  /\ log' = [log EXCEPT ![f] = Take(log[l], n)]
            /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({highWatermark[l], n})]
     /\ ends' = [ends EXCEPT ![l][f] = LogEnd(f)]
-    /\ seen' = [seen EXCEPT ![l][f] = incarnation[f]]
+    /\ seen' = [seen EXCEPT ![l][f] = Named(f)]
     /\ UNCHANGED <<epoch, partitionEpoch, isr, pending>>
     /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
 
@@ -148,6 +160,7 @@ ExpandIsr(l, f) ==
     /\ f \notin isr[l]
     /\ ends[l][f] >= highWatermark[l]
     /\ CheckEpochStart => ends[l][f] >= EpochStart(l)
+    /\ Unregistered = "refused" => seen[l][f] # Nothing
     /\ Ask(l, isr[l] \cup {f})
 
 (* The answer takes too long: the request is sent again, on another         *)
@@ -165,7 +178,8 @@ Answer(m, outcome, now) ==
     answers' = answers \cup {[to |-> m, outcome |-> outcome,
                               partitionEpoch |-> now.partitionEpoch, isr |-> now.isr]}
 
-(* Of a member that the leader has not heard of yet it cannot say more.     *)
+(* Of a member that the leader has not heard of yet it cannot say more, nor *)
+(* of one whose fetch named no incarnation.                                 *)
 Eligible(m) ==
     /\ CheckAlive => m.isr \subseteq alive
     /\ CheckIncarnation =>

@@ -53,7 +53,7 @@ A == INSTANCE AlterPartition WITH
     OnePending <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- TRUE,
     CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- TRUE, OnlyResent <- FALSE,
     KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- FALSE,
-    answers <- replies, resent <- {}, seen <- heard
+    Unregistered <- "named", answers <- replies, resent <- {}, seen <- heard
 
 Init ==
     /\ T(1)!Init
