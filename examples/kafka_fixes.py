@@ -36,11 +36,12 @@ class Edit:
 
 @frozen
 class Fix:
-    """What is changed in one source file of an artifact."""
+    """What is changed in one source file of an artifact, and in `more` files."""
 
     artifact: str
     path: str
     edits: tuple[Edit, ...]
+    more: "Fix | None" = None
 
 
 FIXES = {
@@ -87,6 +88,21 @@ FIXES = {
         "kafka/cluster/Partition.scala",
         (Edit("def isBrokerEpochIsrEligible(", "storedBrokerEpoch.get == -1 || ", ""),),
     ),
+    # The same, fix 2: a broker follows nobody before the controller has it registered, caught up.
+    "unregistered-follower-waits": Fix(
+        CORE,
+        "kafka/server/BrokerServer.scala",
+        (
+            Edit(
+                "// Install all the metadata publishers.",
+                "FutureUtils.waitWithLogging(",
+                """FutureUtils.waitWithLogging(logger.underlying, logIdent,
+        "the controller to acknowledge that we are caught up",
+        lifecycleManager.initialCatchUpFuture, startupDeadline, time)
+      FutureUtils.waitWithLogging(""",
+            ),
+        ),
+    ),
     # docs/findings/kafka-reassignment-stuck.md: lists of the new move, compared with the originals.
     "reassignment-stuck": Fix(
         METADATA,
@@ -111,6 +127,17 @@ FIXES = {
             adding.removeAll(original);
             builder.setTargetAdding(adding);""",
             ),
+        ),
+    ),
+    # docs/findings/kafka-raised-min-isr.md: another minimum is another partition epoch.
+    "raised-min-isr": Fix(
+        METADATA,
+        CONTROL_MANAGER,
+        (Edit("int removeTopicElrs(", "partition.elr.length != 0 ||", "true ||"),),
+        Fix(
+            METADATA,
+            "org/apache/kafka/image/TopicDelta.java",
+            (Edit("void maybeClearElr(", "partition.elr.length != 0 ||", "true ||"),),
         ),
     ),
     # docs/findings/kafka-group-stale-after-load.md: listen before the load, apply it behind.
@@ -193,6 +220,8 @@ def compiled(fix: Fix, folder: Path) -> None:
             scalac = ["java", "-cp", f"{work / 'scala'}/*", "scala.tools.nsc.Main", "-nowarn"]
             command = [*scalac, "-release", "17", "-cp", libraries, "-d", folder, path]
         subprocess.run(command, check=True)
+    if fix.more is not None:
+        compiled(fix.more, folder)
 
 
 @click.command(help=__doc__)

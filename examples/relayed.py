@@ -16,6 +16,10 @@ ASSIGNMENT = [3, 1, 2]
 ALTER_PARTITION = 56
 #: A broker is fenced after broker.session.timeout.ms (9 s).
 FENCED_S = 25
+#: A follower leaves the ISR after replica.lag.time.max.ms (30 s), looked for every 15 s.
+LAGS_S = 60
+#: A producer that waits for longer than the brokers do sends nothing twice.
+PATIENT = {"request.timeout.ms": 120_000}
 #: What the controller says of a request to alter the partition that it refuses.
 REFUSED = "Rejecting AlterPartition request from node 1"
 
@@ -34,6 +38,14 @@ def asked_by_broker_1(header: Header) -> bool:
 
 def fetched_by_broker_3(header: Header) -> bool:
     return header.client_id.startswith("broker-3-fetcher")
+
+
+def fetched_by_a_follower(header: Header) -> bool:
+    return header.client_id.startswith(("broker-2-fetcher", "broker-3-fetcher"))
+
+
+def metadata_of_broker_1(header: Header) -> bool:
+    return header.client_id == "raft-client-1"
 
 
 @define

@@ -18,6 +18,8 @@ import orjson
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import Node, playing, until
@@ -38,6 +40,8 @@ class Scenario:
     assignment: list[int]
     settings: Mapping[str, Any] = field(factory=dict[str, Any])
     """More settings of the producer."""
+    min_isr: int = 2
+    """min.insync.replicas of the topic."""
     admin: Any = field(init=False)
     producer: Any = field(init=False)
     started: float = field(factory=time.monotonic)
@@ -58,11 +62,10 @@ class Scenario:
         raise NotImplementedError
 
     def create_topic(self) -> None:
-        """With min.insync.replicas=2; all three are in sync, and the preferred leader leads."""
+        """All three are in sync, and the preferred leader leads."""
         until("three brokers", 60, lambda: len(self.admin.list_topics(timeout=5).brokers) == 3)
-        topic = NewTopic(
-            self.topic, 1, replica_assignment=[self.assignment], config={"min.insync.replicas": "2"}
-        )
+        config = {"min.insync.replicas": str(self.min_isr)}
+        topic = NewTopic(self.topic, 1, replica_assignment=[self.assignment], config=config)
         self.admin.create_topics([topic])[self.topic].result(60)
         until("all in sync", 60, lambda: self.state() == (self.assignment[0], {1, 2, 3}))
 
@@ -152,6 +155,14 @@ class Sent:
 
     def _delivered(self, error: object, message: Any) -> None:
         self.error, self.offset = error, None if error else message.offset()
+
+
+def set_min_isr(admin: Any, topic: str, value: int) -> None:
+    """Change min.insync.replicas of a topic; the controller has confirmed it."""
+    how = AlterConfigOpType.SET
+    entry = ConfigEntry("min.insync.replicas", str(value), incremental_operation=how)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) -> click.Command:

@@ -15,12 +15,11 @@ from typing import Any
 
 import click
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import Node, cluster, playing, until
 from examples.kafka_jars import class_path, jars_option
+from examples.scenario import set_min_isr
 
 TOPIC = "elr-cleared"
 #: Broker 3 has no replica: it stays up, and answers.
@@ -53,7 +52,7 @@ def play(brokers: Mapping[int, Node], change: bool, patience_s: float) -> int:
         until("the ISR without it", 60, lambda left=left: state() == left)
         say(f"controlled shutdown of broker {broker}: leader {left[0]}, ISR {left[1] or '{}'}")
     if change:
-        set_min_isr(admin, "1")
+        set_min_isr(admin, TOPIC, 1)
         say("min.insync.replicas=1")
     for broker in ASSIGNMENT:
         brokers[broker].start()
@@ -65,12 +64,6 @@ def play(brokers: Mapping[int, Node], change: bool, patience_s: float) -> int:
     leader, isr = state()
     say(f"leader {leader}, ISR {isr or '{}'}")
     return leader
-
-
-def set_min_isr(admin: Any, value: str) -> None:
-    entry = ConfigEntry("min.insync.replicas", value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 @click.command(help=__doc__)

@@ -14,25 +14,25 @@ import click
 from attrs import define, field
 
 from examples.brokers import NotInTimeError, until
-from examples.relay import Header, Stall
-from examples.relayed import Relayed, asked_by_broker_1, fetched_by_broker_3, relayed
+from examples.relay import Stall
+from examples.relayed import (
+    LAGS_S,
+    PATIENT,
+    Relayed,
+    asked_by_broker_1,
+    fetched_by_broker_3,
+    metadata_of_broker_1,
+    relayed,
+)
 from examples.scenario import Scenario, Sent, program
 
 TOPIC = "equal-partition-epoch"
-#: A follower leaves the ISR after replica.lag.time.max.ms (30 s), looked for every 15 s.
-LAGS_S = 60
 #: A replica that lags for longer than that is not waited for, unless it may be in the ISR.
 FORGOTTEN_S = 31
 #: More than a record takes that is not waited for.
 ACKNOWLEDGED_S = 5
 #: Until a broker has read new metadata, in seconds, and more.
 READ_S = 1.0
-#: A producer that waits for longer than the brokers do sends nothing twice.
-PATIENT = {"request.timeout.ms": 120_000}
-
-
-def metadata_of_broker_1(header: Header) -> bool:
-    return header.client_id == "raft-client-1"
 
 
 @define

@@ -34,6 +34,14 @@ def shown(name: str, finding: str, folders: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def assert_that_the_control_holds(name: str, folder: Path, control: str) -> None:
+    """An example that is told not to do what it is about finds nothing."""
+    tries = (python(f"examples/{name}", folder / str(n), control) for n in range(ATTEMPTS))
+    found = next((one for one in tries if one.returncode != NOT_PLAYED), None)
+    assert found is not None, f"the control could not be played in {ATTEMPTS} attempts"
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
 def lines(run: Path, process: str) -> list[dict[str, Any]]:
     """What a process of a recording wrote."""
     return [orjson.loads(line) for line in (run / f"{process}.ndjson").read_bytes().splitlines()]

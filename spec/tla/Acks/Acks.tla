@@ -17,6 +17,7 @@ CONSTANTS
     (* @type: Int; *)  MinIsr,       \* min.insync.replicas
     (* @type: Int; *)  RaisedTo,     \* what it is changed to during the run; MinIsr for no change
     (* @type: Bool; *) RaisedAtOnce, \* the leader knows of the change when the controller does
+    (* @type: Bool; *) RaiseFences,  \* or it changes no ISR before it has read of it
     (* @type: Bool; *) LastKnownLeader, \* Kafka 4.x: with ISR and ELR empty the last leader may lead again
     (* @type: Bool; *) Unclean       \* unclean.leader.election.enable
 
@@ -99,13 +100,17 @@ Fetch(f, l) ==
 
 ElrWithout(r) == IF Cardinality(isr \ {r}) < minimum THEN elr \cup {r} ELSE {}
 
+(* Another minimum is another partition epoch: what a leader asks that has   *)
+(* not read of it is refused.                                               *)
+MayAsk == RaiseFences => leaderMin = minimum
+
 ShrinkIsr(l, f) ==
-    /\ l = leader /\ f \in isr \ {l}
+    /\ l = leader /\ f \in isr \ {l} /\ MayAsk
     /\ isr' = isr \ {f} /\ elr' = ElrWithout(f)
     /\ UNCHANGED <<log, up, leader, lastKnown, deposed, minimum, leaderMin, crashed, sent, acked, committed, faults>>
 
 ExpandIsr(l, f) ==
-    /\ l = leader /\ f \in up \ (isr \cup {deposed})
+    /\ l = leader /\ f \in up \ (isr \cup {deposed}) /\ MayAsk
     /\ IsPrefix(log[f], log[l]) /\ Len(log[f]) >= Len(committed)
     /\ isr' = isr \cup {f}
     /\ elr' = IF Cardinality(isr') >= minimum THEN {} ELSE elr \ {f}
@@ -147,13 +152,15 @@ LearnMinIsr ==
 -----------------------------------------------------------------------------
 (* Faults *)
 
+(* What the controller itself does to the ISR is read behind the change.    *)
 Out(r) ==
     /\ faults < MaxFaults /\ faults' = faults + 1
     /\ leader' = IF leader = r THEN None ELSE leader
     /\ lastKnown' = IF leader = r THEN r ELSE lastKnown
     /\ isr' = isr \ {r}
     /\ elr' = IF r \in isr THEN ElrWithout(r) ELSE elr
-    /\ UNCHANGED <<minimum, leaderMin, sent, acked, committed>>
+    /\ leaderMin' = IF RaiseFences THEN minimum ELSE leaderMin
+    /\ UNCHANGED <<minimum, sent, acked, committed>>
 
 (* The process ends, in whatever it does; the log is whole.                 *)
 Kill(r) ==
