@@ -9,8 +9,8 @@ Lines = dict[str, list[Line]]
 PARTITION = "t:0"
 TID: dict[str, Any] = {"transactional_id": "x"}
 TXN: dict[str, Any] = {**TID, "txn": 0}
-#: Where the log begins, as far as anybody asked.
-STARTS: Call = ("q0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}})
+#: Where the log begins, as its last reader asked.
+STARTS: Call = ("scan#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}})
 
 
 def record(id: int | str, offset: int | None = None, **more: Any) -> Line:
@@ -57,7 +57,7 @@ def sent(process: str, id: int, offset: int | None = None, **more: Any) -> Call:
     return process, "send", {"records": [record(id, offset)], **more}
 
 
-def keyed(process: str, id: int, offset: int, key: str, **more: Any) -> Call:
+def keyed(process: str, id: int, offset: int | None, key: str, **more: Any) -> Call:
     """A send of one record with a key and a value."""
     return process, "send", {"records": [record(id, offset, key=key, tombstone=False)], **more}
 

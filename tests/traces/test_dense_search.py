@@ -33,6 +33,8 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         # whose file is cut off may have learnt that the log begins above
         (820211596, Removal("tail", "c0#0 1"), "L18", VIOLATED),
         (347427347, Removal("tail", "c0#0 0"), "L4", HOLDS),
+        # a head was deleted only below what the final scan begins with
+        (91821233, Removal("tail", "c0#0 3"), "L4", VIOLATED),
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ Said = dict[str, tuple[str, int, str]]
 LOST = ("L3", "L4", "T1")
 TXN: dict[str, Any] = {"txn": 0, "transactional_id": "x"}
 # All of the log is there from offset 0 on, so nothing was deleted.
-EARLIEST = ("c0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}})
+EARLIEST = ("scan#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 0}})
 BEGIN, COMMIT = ("p0#0", "txn_begin", TXN), ("p0#0", "txn_commit", TXN)
 FROM_1 = ("c0#0", "assign", {"partitions": [PARTITION], "offsets": {PARTITION: 1}})
 READ_1 = ("c0#0", "poll", {"records": [record(2, 1)], "isolation": "read_committed"})

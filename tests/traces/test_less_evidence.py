@@ -25,7 +25,7 @@ from tests.traces.small import (
 )
 from traces.checks.catalogue import CHECKS
 from traces.partitioners import key_hash
-from traces.verdict import HOLDS, NOT_CHECKED, VIOLATED
+from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED
 
 MEMBER: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
 OTHER: dict[str, Any] = {"transactional_id": "y", "txn": 0}
@@ -71,11 +71,16 @@ def _with_offsets(txn: int, offset: int, **more: Any) -> list[Call]:
     ]
 
 
-def _accepted(member: str) -> list[Call]:
-    given, taken = record(1, 0, delivery_count=1), record(1, 0, ack="accept")
+def _acquired(member: str, id: int, offset: int) -> Call:
+    given = record(id, offset, delivery_count=1)
+    return member, "acquire", {"records": [given], "group": "s", "member": member}
+
+
+def _accepted(member: str, id: int = 1, offset: int = 0) -> list[Call]:
+    taken = record(id, offset, ack="accept")
     mine = {"group": "s", "member": member}
     return [
-        (member, "acquire", {"records": [given], **mine}),
+        _acquired(member, id, offset),
         (member, "acknowledge", {"records": [taken], **mine}),
     ]
 
@@ -86,6 +91,48 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         [keyed("p0#0", 1, 0, "k"), keyed("p1#0", 2, 1, "k"), STARTS, scan(end=2)],
         "records.offset of send",
     ),
+    **{
+        f"what a share group left over may be visible to nobody, or to all: {words}": (
+            "S4",
+            [
+                ("p0#0", "txn_begin", TXN),
+                sent("p0#0", 1, at, **TXN),
+                ("p0#0", "txn_commit", TXN),
+                sent("p1#0", 2, 1),
+                _acquired("s0#0", 1, at),
+                *_accepted("s1#0", 2, 1),
+                ("q0#0", "list_offsets", EARLIEST | {"offsets": {PARTITION: 1}}),
+                scan(*sorted((record(1, at), record(2, 1)), key=lambda one: one["offset"]), end=4),
+            ],
+            words,
+        )
+        for at, words in ((2, "txn of p0#0 2"), (0, "query of q0#0 0"))
+    },
+    "whose file is cut off may have learnt that what was found by its time was deleted": (
+        "L16",
+        [
+            sent("p0#0", 1, 0),
+            sent("p0#0", 2, 1),
+            ("q0#0", "list_offsets", {"query": 1_001, "offsets": {PARTITION: 1}}),
+            ("q1#0", "list_offsets", {**EARLIEST, "offsets": {PARTITION: 1}}),
+            scan(record(2, 1), end=2),
+        ],
+        "tail of q1#0 0",
+    ),
+    **{
+        f"{id}, whose file is cut off may have read another of the key above, compacted": (
+            id,
+            [
+                keyed("p0#0", 1, 0, "j"),
+                keyed("p0#0", 2, 1, "k"),
+                keyed("p1#0", 3, None, "k", outcome="info"),
+                polled("c0#0", record(3, 5)),
+                scan(record(1, 0), end=3),
+            ],
+            "tail of c0#0 0",
+        )
+        for id in ("L4", "L18")
+    },
     "whose file is cut off may have learnt that the log begins above": (
         "L4",
         [
@@ -970,7 +1017,10 @@ def test_who_does_not_tell_its_partitioner_leaves_the_promise_of_a_key_open() ->
     assert looked((lines, meta)).verdict(CHECKS["P6"]).verdict == NOT_CHECKED
 
 
-@pytest.mark.parametrize(("asked", "verdict"), [([], NOT_CHECKED), ([STARTS], VIOLATED)])
+@pytest.mark.parametrize(
+    ("asked", "verdict"),
+    [([], NOT_CHECKED), ([STARTS], NOT_CHECKED), ([("scan#1", *STARTS[1:])], VIOLATED)],
+)
 def test_what_the_second_final_scan_lacks_at_its_head_may_have_been_deleted(
     asked: list[Call], verdict: str
 ) -> None:
@@ -979,8 +1029,8 @@ def test_what_the_second_final_scan_lacks_at_its_head_may_have_been_deleted(
         sent("p0#0", 1, 0, **TXN),
         ("p0#0", "txn_commit", TXN),
         sent("p1#0", 2, 1),
-        *asked,
         scan(record(1, 0), record(2, 1), end=3),
+        *asked,
         ("scan#1", *scan(record(2, 1), end=3, isolation="read_committed")[1:]),
     ]
     assert looked(trace(*calls)).verdict(CHECKS["T7"]).verdict == verdict
@@ -1000,3 +1050,72 @@ def test_a_log_start_reported_after_a_reset_is_not_that_of_the_broker_that_answe
         scan(*(record(id, id) for id in range(3)), end=3),
     ]
     assert looked(trace(*calls)).verdict(CHECKS["C6"]).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "verdict"),
+    [
+        ([("c0#0", "list_offsets", {**EARLIEST, "offsets": {PARTITION: 1}})], [2], HOLDS),
+        ([("c0#0", "list_offsets", {**EARLIEST, "offsets": {PARTITION: 1}})], [3, 2], VIOLATED),
+        ([("c0#0", "list_offsets", {**EARLIEST, "offsets": {PARTITION: 0}})], [2], NOT_CHECKED),
+        ([STARTS], [2], VIOLATED),
+        ([], [2], NOT_CHECKED),
+    ],
+    ids=["told above", "told above, and read below", "told earlier", "told to the reader", "not"],
+)
+@pytest.mark.parametrize("id", ["L3", "L4"])
+def test_a_head_was_deleted_only_below_what_the_final_scan_begins_with(
+    id: str, asked: list[Call], found: list[int], verdict: str
+) -> None:
+    """And that nothing was deleted below, only who made that scan can have asked."""
+    there = [record(n, 0 if n == 3 else 1) for n in found]
+    calls = [sent("p0#0", 1, 0), sent("p1#0", 2, 1), sent("p1#0", 3, outcome="info")]
+    assert looked(trace(*calls, *asked, scan(*there, end=2))).verdict(CHECKS[id]).verdict == verdict
+
+
+@pytest.mark.parametrize(("idempotence", "verdict"), [(True, VIOLATED), (False, NOT_CHECKED)])
+@pytest.mark.parametrize("id", ["L4", "L18"])
+def test_a_tombstone_that_may_have_been_stored_twice_may_have_deleted_its_key(
+    id: str, idempotence: bool, verdict: str
+) -> None:
+    dead = ("p0#0", "send", {"records": [record(1, 0, key="k", tombstone=True)]})
+    calls = [dead, keyed("p0#0", 2, 1, "k"), keyed("p0#0", 3, 2, "j"), STARTS]
+    lines, meta = trace(*calls, scan(record(3, 2), end=3), idempotence=idempotence)
+    meta["topics"]["t"] |= {"cleanup_policy": "compact", "delete_retention_ms": 0}
+    assert looked((lines, meta)).verdict(CHECKS[id]).verdict == verdict
+
+
+@pytest.mark.parametrize("id", ["G1", "G4"])
+@pytest.mark.parametrize(
+    ("protocol", "verdict"), [("classic", ALLOWED), ("consumer", NOT_CHECKED), (None, NOT_CHECKED)]
+)
+def test_nobody_has_to_permit_what_may_not_have_happened(
+    id: str, protocol: str | None, verdict: str
+) -> None:
+    """Two owners in one generation: under KIP-848, that is none of the group's."""
+    calls = [
+        ("c0#0", "assigned", {"partitions": [PARTITION], **MEMBER}),
+        ("c1#0", "assigned", {"partitions": [PARTITION], **MEMBER, "member": "c1"}),
+        ("c1#0", "assigned", {"partitions": [PARTITION], **MEMBER, "generation": 2}),
+        committed("c0#0", 0),
+        scan(end=0),
+    ]
+    lines, meta = trace(*calls)
+    meta["internal_topics"] = {"__consumer_offsets": {"unclean_leader_election": True}}
+    for settings in meta["consumers"].values():
+        settings["group_protocol"] = protocol
+    assert looked((lines, meta)).verdict(CHECKS[id]).verdict == verdict
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [([], NOT_CHECKED), ([STARTS], VIOLATED)])
+def test_what_a_query_by_time_did_not_find_may_have_been_deleted(
+    asked: list[Call], verdict: str
+) -> None:
+    lines, meta = trace(
+        ("p0#0", "send", {"records": [record(1, 0, timestamp=1_001)]}),
+        ("p0#0", "send", {"records": [record(2, 1, timestamp=1_002)]}),
+        ("q0#0", "list_offsets", {"query": 1_001, "offsets": {PARTITION: 1}}),
+        *asked,
+        scan(record(2, 1), end=2),
+    )
+    assert looked((lines, meta)).verdict(CHECKS["L16"]).verdict == verdict

@@ -161,7 +161,8 @@ def _ahead(p: Partition, members: Bools, commits: Ints) -> tuple[Bools, Ints]:
     nothing = before < 0
     start = np.full(len(commits), p.log_start)
     position = np.where(nothing, start, reach[before] if len(steps) else start)
-    beyond = (visible_between(p, position, p.offset[commits]) > 0) & (position < p.offset[commits])
+    missed = visible_between(p, position, p.offset[commits], commits)
+    beyond = (missed > 0) & (position < p.offset[commits])
     return beyond, np.where(nothing, NONE, steps[at[before]] if len(steps) else NONE)
 
 
@@ -185,7 +186,7 @@ def handover_gap(p: Partition) -> list[Found]:
     first, own = _asked(p, reads[starts])
     base = _higher(p, own, _commits_before(p, first))
     first, base = first[base >= 0], base[base >= 0]
-    gap = passed_over(p, p.offset[base] - 1, p.offset[first])
+    gap = passed_over(p, p.offset[base] - 1, p.offset[first], first)
     found = witness(base[gap], first[gap])
     return [Found(len(first), found, p.topic_clause(len(found)), "group-delivery-gap")]
 

@@ -146,7 +146,7 @@ def stored(p: Partition) -> Ints:
     sends = p.sends[p.kept[p.sends] & (p.outcome[p.sends] != Outcome.FAIL)]
     sends = sends[(p.key[sends] != NONE) & ~p.has(Flag.UNKNOWN_PARTITION)[sends]]
     offset = stored_offsets(p, sends)
-    return sends[(offset != NONE) & (offset >= p.log_start)]
+    return sends[(offset != NONE) & (offset >= p.kept_from)]
 
 
 def last_of_key(p: Partition, sends: Ints) -> Ints:

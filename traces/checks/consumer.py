@@ -13,7 +13,7 @@ from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op
 
 _EXACT = (Op.SEEK, Op.ASSIGN, Op.RESET)
-PairTest = Callable[[Ints, Ints], Bools]
+PairTest = Callable[[Ints], Bools]
 _MOVES = (Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.FORGET, Op.RESET)
 
 
@@ -102,7 +102,11 @@ def moved_by_truncation(p: Partition, found: Ints) -> Ints:
 )
 def skips(p: Partition) -> list[Found]:
     """The next record is the next visible one; gaps of markers and aborted records are legal."""
-    return _steps(p, ("poll-skip", "int-poll-skip"), lambda one, two: passed_over(p, one, two))
+    return _steps(p, ("poll-skip", "int-poll-skip"), lambda pairs: _passed_over(p, pairs))
+
+
+def _passed_over(p: Partition, pairs: Ints) -> Bools:
+    return passed_over(p, p.offset[pairs[:, 0]], p.offset[pairs[:, 1]], pairs[:, 1])
 
 
 @check(
@@ -120,14 +124,18 @@ def skips(p: Partition) -> list[Found]:
 )
 def goes_back(p: Partition) -> list[Found]:
     """A client that detects a truncation moves back silently (KIP-320); nothing else may."""
-    return _steps(p, ("nonmonotonic-poll", "int-nonmonotonic-poll"), lambda one, two: two <= one)
+    return _steps(p, ("nonmonotonic-poll", "int-nonmonotonic-poll"), lambda pairs: _back(p, pairs))
+
+
+def _back(p: Partition, pairs: Ints) -> Bools:
+    return p.offset[pairs[:, 1]] <= p.offset[pairs[:, 0]]
 
 
 def _steps(p: Partition, kinds: tuple[str, str], wrong: PairTest) -> list[Found]:
     inside, across = successive(p)
     out: list[Found] = []
     for pairs, kind in ((across, kinds[0]), (inside, kinds[1])):
-        bad = pairs[wrong(p.offset[pairs[:, 0]], p.offset[pairs[:, 1]])]
+        bad = pairs[wrong(pairs)]
         out.append(Found(len(pairs), bad, moved_by_truncation(p, bad), kind))
     return out
 
@@ -154,7 +162,7 @@ def wrong_start(p: Partition) -> list[Found]:
     sought &= p.ok[start] & ~_shaken(p, first, move)
     first, start = first[sought], start[sought]
     want, got = p.offset[start], p.offset[first]
-    wrong = (got < want) | passed_over(p, want - 1, got)
+    wrong = (got < want) | passed_over(p, want - 1, got, first)
     found = witness(start[wrong], first[wrong])
     return [Found(len(first), found, p.topic_clause(len(found)))]
 

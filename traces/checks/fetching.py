@@ -63,7 +63,7 @@ def _at_the_change(p: Partition) -> Found:
     one, two = p.node[pairs[:, 0]], p.node[pairs[:, 1]]
     pairs = pairs[(one != two) & (one != NONE) & (two != NONE)]
     before, after = p.offset[pairs[:, 0]], p.offset[pairs[:, 1]]
-    found = pairs[(after <= before) | passed_over(p, before, after)]
+    found = pairs[(after <= before) | passed_over(p, before, after, pairs[:, 1])]
     return Found(len(pairs), found, moved_by_truncation(p, found))
 
 

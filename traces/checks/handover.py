@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.coordinator import MAY_FORGET, forgotten, unless
+from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import firsts, lookup, running_max
@@ -49,13 +49,14 @@ def two_owners(p: Partition) -> list[Found]:
 
 
 def unless_classic(p: Rows, found: Ints) -> Ints:
-    """The clause of findings that hold of the classic protocol: undecided if it may be another.
+    """The clause of findings that hold of the classic protocol.
 
-    A coordinator that has forgotten generations gives their numbers out again.
+    A coordinator that has forgotten generations gives their numbers out again. If the protocol may
+    be another, nothing may have happened that anybody has to permit: that is undecided, too.
     """
     group = p.group[found[:, 0]]
-    other = np.where(p.context.classic[group] == 1, 0, clause(Clause.UNKNOWN, group))
-    return unless(other, forgotten(p, group))
+    classic = p.context.classic[group] == 1
+    return np.where(classic, forgotten(p, group), clause(Clause.UNKNOWN, group))
 
 
 @check(

@@ -28,7 +28,7 @@ def lost_below_frontier(p: Partition) -> list[Found]:
     sure = p.done[p.sends] & p.kept[p.sends]
     kept, offset = p.sends[sure], p.stored_at[sure]
     frontier = p.offset[p.delivered].max(initial=NONE)
-    below = (offset >= p.log_start) & (offset != NONE) & (offset <= frontier)
+    below = (offset >= p.kept_from) & (offset != NONE) & (offset <= frontier)
     lost = below & ~p.among(kept, p.delivered) & ~superseded(p, kept)
     found = _losses(p, kept, kept[lost], "lost-write")
     return [evolve(found, clause=p.unless_read(found.clause, kept[lost]))]
@@ -50,7 +50,7 @@ def lost_at_the_end(p: Partition) -> list[Found]:
     """After all is over, the final reading lacks a record whose sender was told that it is safe."""
     kept = p.sends[(p.outcome[p.sends] == Outcome.OK) & p.kept[p.sends]]
     kept = kept[~p.has(Flag.UNKNOWN_PARTITION)[kept]]
-    retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.log_start)
+    retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.kept_from)
     final = p.delivered if p.context.jepsen else p.final
     lost = retained & ~p.among(kept, final) & ~superseded(p, kept)
     return [_losses(p, kept, kept[lost], "unseen")]

@@ -92,9 +92,7 @@ def _by_readers(p: Partition) -> Found:
     found = np.concatenate([torn, undone])
     seen = len(whole) + (len(aborted) if len(reads) else 0)
     # What lies below all that the second scan found may have been deleted since the first.
-    asked = len(p.where(Op.EARLIEST)) > 0 and p.context.consumers_whole
-    lowest = 0 if asked else int(p.offset[chosen].min(initial=NEVER))
-    lowest = max(lowest, p.log_start)
+    lowest = p.deleted_below(chosen, np.r_[chosen, ends])
     deleted = np.r_[p.offset[torn[:, 1]] < lowest, np.zeros(len(undone), bool)]
     unknown = clause(Clause.UNKNOWN, p.process[found[:, 0]])
     return Found(seen, found, np.where(deleted, unknown, 0))

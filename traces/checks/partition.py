@@ -15,6 +15,8 @@ from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 from traces.sorting import order_by
 
+NEVER = int(np.iinfo(np.int64).max)
+
 
 @define(slots=False)
 class Partition(Rows):
@@ -72,21 +74,42 @@ class Partition(Rows):
 
     @cached_property
     def log_start(self) -> int:
-        """The lowest offset that retention has left, 0 where nothing else is known."""
+        """The highest offset at which the log began for anybody who asked, 0 where nobody did."""
         asked = self.where(Op.EARLIEST)
         return int(self.offset[asked[self.ok[asked]]].max(initial=0))
 
     @cached_property
-    def retained_from(self) -> int:
-        """Below this offset a record may have been deleted by retention, for all that is known.
+    def kept_from(self) -> int:
+        """From here on nothing can have been deleted from the head of the log that is there last.
 
-        Whoever is not told to the end may have learnt that the log begins above.
+        A log begins no higher than what is read from its start, whatever anybody was told before:
+        another leader may have been ahead with its retention, and it is not its log that was read.
         """
-        asked = len(self.where(Op.EARLIEST)) > 0 and self.context.consumers_whole
-        if asked or self.context.jepsen:
+        if self.context.jepsen:
             return self.log_start
-        lowest = int(self.offset[self.final].min(initial=np.iinfo(np.int64).max))
-        return max(lowest, self.log_start)
+        return min(self.log_start, self._lowest(self.final))
+
+    @cached_property
+    def retained_from(self) -> int:
+        """Below this offset a record may have been deleted by retention, for all that is known."""
+        ends = self.where(Op.SCAN_END)
+        scans = np.r_[self.final, ends[self.ok[ends]]]
+        return self.log_start if self.context.jepsen else self.deleted_below(self.final, scans)
+
+    def deleted_below(self, found: Ints, scans: Ints) -> int:
+        """The same of the log in which these scans found these records.
+
+        Only whoever made them can have asked where the log began then: what another client was
+        answered says nothing of what was deleted since. And where not all is known that consumers
+        were told, one of them may have learnt that the log begins above.
+        """
+        asked = self.where(Op.EARLIEST)
+        asked = asked[self.ok[asked] & np.isin(self.process[asked], self.process[scans])]
+        known = len(asked) > 0 and self.context.consumers_whole
+        return min(self.log_start if known else NEVER, self._lowest(found))
+
+    def _lowest(self, reads: Ints) -> int:
+        return int(self.offset[reads].min(initial=NEVER))
 
     def may_be_deleted(self, offsets: Ints) -> Bools:
         """Which of these, for all that is known: what lies nobody knows where may lie lowest."""

@@ -56,7 +56,7 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     # Without a final reading only what the group itself was given is known to have been there.
     source = p.final if p.context.complete and len(p.final) else delivered
     source = source[(p.offset[source] >= start) & (p.offset[source] < reach[-1])]
-    source = source[visible_at(p, p.offset[source])]
+    source = source[visible_at(p, p.offset[source], commits)]
     missed = source[~p.among(source, done)]
     missed = missed[np.lexsort((missed, p.id[missed], p.offset[missed]))]
     missed = missed[firsts(p.offset[missed], p.id[missed])]

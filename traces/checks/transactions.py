@@ -46,7 +46,7 @@ def torn(p: Partition) -> list[Found]:
     if p.context.jepsen:
         offset = p.stored_at[np.searchsorted(p.sends, whole)]
         whole = whole[(offset != NONE) & (offset <= p.offset[p.delivered].max(initial=NONE))]
-    retained = (p.offset[whole] == NONE) | (p.offset[whole] >= p.log_start)
+    retained = (p.offset[whole] == NONE) | (p.offset[whole] >= p.kept_from)
     gone = whole[retained & ~p.among(whole, p.final) & ~superseded(p, whole)]
     deleted = p.may_be_deleted(p.offset[gone])
     unknown = clause(Clause.UNKNOWN, p.process[gone])

@@ -7,7 +7,9 @@ from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.columns import Bools, distinct
 from traces.context import Ints
-from traces.schema import Flag, Op, Outcome, Txn
+from traces.schema import NONE, Flag, Op, Outcome, Txn
+
+NEVER = int(np.iinfo(np.int64).max)
 
 
 @once
@@ -19,6 +21,31 @@ def visible(p: Partition) -> Ints:
     of a compacted topic took its place. Of a record that was sent again, what is known is what was
     acknowledged where it lies; and so where not all producers' files are whole.
     """
+    return _visible(p, may_be_superseded(p, p.sends))
+
+
+@once
+def visible_before(p: Partition) -> Ints:
+    """The same for whoever was answered before the final reading began.
+
+    What that found compaction had not removed until then, whatever had replaced it.
+    """
+    if int(p.context.compacted[p.t]) == 0 or not len(p.final):
+        return visible(p)
+    return _visible(p, np.zeros(len(p.sends), bool))
+
+
+def answered_before(p: Partition, calls: Ints) -> Bools:
+    """Which of these calls were surely answered before the final reading began."""
+    ends = p.where(Op.SCAN_END)
+    ends = ends[p.ok[ends] & p.has(Flag.FINAL)[ends]]
+    began = p.inv[ends].min(initial=NEVER) if len(ends) else NONE
+    sure = p.ok[calls] & (p.ret[calls] != NONE) & (p.ret[calls] < began)
+    clocks = distinct(p.clock[ends])
+    return sure & (p.clock[calls] == clocks[0]) if len(clocks) == 1 else sure & False
+
+
+def _visible(p: Partition, superseded: Bools) -> Ints:
     source = p.final if (len(p.final) or _emptied(p)) and not p.context.jepsen else p.log
     seen = np.ones(p.records, bool)
     if not p.context.jepsen and (p.txn_state[p.sends] != Txn.NOT).any():
@@ -27,9 +54,11 @@ def visible(p: Partition) -> Ints:
         seen = p.about(p.sends) | p.about(committed)
     s = p.sends
     failed = p.outcome[s] == Outcome.FAIL
+    mine = np.ones(len(s), bool)
     if failed.any():  # a failed attempt says nothing of a record that was sent again
-        s = s[~failed | ~p.among(s, s[~failed])]
-    gone = (p.outcome[s] == Outcome.FAIL) | may_be_superseded(p, s)
+        mine = ~failed | ~p.among(s, s[~failed])
+    s = s[mine]
+    gone = failed[mine] | superseded[mine]
     if not p.context.jepsen:  # what a history shows in any poll is there, unless its send failed
         gone |= ~p.kept[s]
     seen &= ~p.about(s[gone])
@@ -49,15 +78,19 @@ def _emptied(p: Partition) -> bool:
     return p.context.complete and bool((p.ok[ends] & p.has(Flag.FINAL)[ends]).any())
 
 
-def visible_between(p: Partition, low: Ints, high: Ints) -> Ints:
-    """How many visible records lie at offsets from `low` up to, not including, `high`."""
-    return np.searchsorted(visible(p), high) - np.searchsorted(visible(p), low)
+def visible_between(p: Partition, low: Ints, high: Ints, calls: Ints) -> Ints:
+    """How many records visible to these calls lie at offsets from `low` up to, not at, `high`."""
+    late, early = (
+        np.searchsorted(offsets, high) - np.searchsorted(offsets, low)
+        for offsets in (visible(p), visible_before(p))
+    )
+    return np.where(early > late, np.where(answered_before(p, calls), early, late), late)
 
 
-def visible_at(p: Partition, offsets: Ints) -> Bools:
-    """At which of these offsets there is a visible record."""
+def visible_at(p: Partition, offsets: Ints, calls: Ints) -> Bools:
+    """At which of these offsets there is a record that is visible to all of these calls."""
     low, high = int(offsets.min(initial=0)), int(offsets.max(initial=0))
-    every = visible(p)
+    every = visible_before(p) if answered_before(p, calls).all() else visible(p)
     near = every[slice(*np.searchsorted(every, (low, high + 1)))]
     if high - low > 16 * (len(offsets) + len(near)):
         return np.isin(offsets, near)
@@ -66,8 +99,8 @@ def visible_at(p: Partition, offsets: Ints) -> Bools:
     return there[offsets - low]
 
 
-def passed_over(p: Partition, one: Ints, two: Ints) -> Bools:
-    """Whether a visible record lies strictly between two offsets."""
+def passed_over(p: Partition, one: Ints, two: Ints, calls: Ints) -> Bools:
+    """Whether a record that is visible to each of these calls lies strictly between two offsets."""
     gap = two > one + 1
-    gap[gap] = visible_between(p, one[gap] + 1, two[gap]) > 0
+    gap[gap] = visible_between(p, one[gap] + 1, two[gap], calls[gap]) > 0
     return gap

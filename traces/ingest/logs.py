@@ -107,6 +107,13 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
         lambda of: of.calls(Op.POLL, Op.SCAN) & (of.compacted | of.untold),
         ("id",),
     ),
+    # What tells whether somebody was answered before the final scan began.
+    "compacted_call": (
+        lambda of: (
+            of.calls(Op.POLL, Op.SCAN, Op.SCAN_END, Op.COMMIT, Op.COMMITTED) & of.compacted & of.ok
+        ),
+        ("inv", "ret"),
+    ),
     "compacted_acked": (lambda of: of.calls(Op.SEND) & of.compacted & of.ok, ("offset",)),
     "unclear": (lambda of: of.calls(Op.SEND) & of.unclear, ("key",)),
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),

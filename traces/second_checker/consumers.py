@@ -34,7 +34,7 @@ def nothing_skipped(h: History, rows: list[Row]) -> None:
     one, two = rows
     successive(h, one, two)
     low, high = known("an offset is missing", one.offset, two.offset)
-    skipped = first_visible(h, one.partition, low + 1, high)
+    skipped = first_visible(h, two, low + 1, high)
     must(skipped is not None, "there is no visible record between them")
 
 
@@ -61,7 +61,7 @@ def starts_where_sought(h: History, rows: list[Row]) -> None:
     must(not moved, "it was told something else in between")
     earlier = [r for r in reads_by(h, partition, read.process) if base.at < r.at < read.at]
     must(not earlier, "it is not the first read")
-    skipped = first_visible(h, partition, max(want, log_start(h, partition)), got)
+    skipped = first_visible(h, read, max(want, log_start(h, partition)), got)
     must(got < want or skipped is not None, "it is the first visible record from there")
 
 

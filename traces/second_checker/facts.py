@@ -4,7 +4,7 @@ from bisect import bisect_left
 from typing import Any
 
 from traces.second_checker.history import COMMITTED, History
-from traces.second_checker.rows import PartitionName, Row
+from traces.second_checker.rows import PartitionName, Row, before
 
 READS = ("poll", "scan")
 MOVES = ("assigned", "revoked", "lost", "seek", "forget")
@@ -77,6 +77,17 @@ def log_start(h: History, partition: PartitionName) -> int:
     return max((r.offset for r in h.rows(partition, "earliest") if r.ok and r.offset), default=0)
 
 
+def kept_from(h: History, partition: PartitionName) -> int:
+    """Where the log that was read last began at the latest: where somebody was told, or below.
+
+    Deletion takes a log's head and leaves the rest. So nothing is deleted above the first record
+    that a final scan found, though an earlier leader of the partition may have begun higher.
+    """
+    told = log_start(h, partition)
+    there = [] if h.jepsen else [r.offset for r in final(h, partition) if r.offset is not None]
+    return min([told, *there])
+
+
 def compacted(h: History, partition: PartitionName) -> bool:
     """Whether compaction may remove records of this partition."""
     policy = h.topic(partition.rpartition(":")[0]).get("cleanup_policy")
@@ -136,26 +147,36 @@ def _of_keys(h: History, partition: PartitionName) -> dict[Any, set[tuple[int, A
     return h.cache["keys", partition]
 
 
-def visible(h: History, partition: PartitionName) -> list[int]:
+def over_before_the_end(h: History, call: Row) -> bool:
+    """Whether a call was surely over when the final reading of its partition began."""
+    ends = [] if h.jepsen else [r for r in h.rows(call.partition, "scan_end") if r.ok]
+    return bool(ends) and call.ok and all(before(call, end) for end in ends)
+
+
+def visible(h: History, partition: PartitionName, early: bool = False) -> list[int]:
     """Offsets, in order, whose record a reader of committed records must be given if it passes.
 
     What the final reading holds is what there is; without one, what was acknowledged or read. A
-    record counts only if it is known who sent it, or if it was read as committed.
+    record counts only if it is known who sent it, or if it was read as committed. Whether it had
+    been replaced does not matter to who read `early`, before the final reading began: what that
+    found was there all the time.
     """
-    if ("visible", partition) not in h.cache:
+    cached = ("visible", partition, early)
+    if cached not in h.cache:
         start = log_start(h, partition)
         source = [] if h.jepsen else final(h, partition)
         if not source:
             acks = [s for s in h.rows(partition, "send") if acknowledged(h, s) and s.id is not None]
             source = acks + reads(h, partition)
         records = {(r.offset, r.id) for r in source if r.offset is not None and r.offset >= start}
-        h.cache["visible", partition] = sorted(
-            {offset for offset, id in records if _seen(h, partition, id, offset)}
+        held = early and bool(final(h, partition))
+        h.cache[cached] = sorted(
+            {offset for offset, id in records if _seen(h, partition, id, offset, held)}
         )
-    return h.cache["visible", partition]
+    return h.cache[cached]
 
 
-def _seen(h: History, partition: PartitionName, id: object, offset: int) -> bool:
+def _seen(h: History, partition: PartitionName, id: object, offset: int, held: bool) -> bool:
     """Whether a record at an offset is to be seen: all that may have put it there, or who has."""
     sends = [s for s in h.of(partition, id, "send") if s.outcome != "fail"]
     if not sends:
@@ -164,14 +185,14 @@ def _seen(h: History, partition: PartitionName, id: object, offset: int) -> bool
             r.line.get("isolation") == "read_committed" for r in reads_of(h, partition, id)
         )
         return not failed and (h.jepsen or any(committed))
-    shown = [s for s in sends if (h.jepsen or stays(h, s)) and not superseded(h, s)]
+    shown = [s for s in sends if (h.jepsen or stays(h, s)) and (held or not superseded(h, s))]
     here = any(acknowledged(h, s) and s.offset == offset for s in shown)
     return here or len(shown) == len(sends)
 
 
-def first_visible(h: History, partition: PartitionName, low: int, high: int) -> int | None:
-    """The first visible offset from `low` up to, not including, `high`."""
-    offsets = visible(h, partition)
+def first_visible(h: History, call: Row, low: int, high: int) -> int | None:
+    """The first offset visible to a call from `low` up to, not including, `high`."""
+    offsets = visible(h, call.partition, over_before_the_end(h, call))
     at = bisect_left(offsets, low)
     return offsets[at] if at < len(offsets) and offsets[at] < high else None
 

@@ -23,7 +23,7 @@ def below_the_replicas_mark(h: History, rows: list[Row]) -> None:
         return
     successive(h, one, two)
     must(two.line.get("replica") not in (None, replica), "the replica did not change")
-    skipped = first_visible(h, one.partition, first + 1, second)
+    skipped = first_visible(h, two, first + 1, second)
     must(second <= first or skipped is not None, "the reader went on")
 
 

@@ -6,6 +6,7 @@ from traces.second_checker.facts import (
     first_visible,
     log_start,
     moves,
+    over_before_the_end,
     reads_by,
     same_instance,
     shares,
@@ -86,7 +87,7 @@ def within_position(h: History, rows: list[Row]) -> None:
             reached.append(row.offset + (row.op == "poll"))
     position = max(reached, default=log_start(h, partition))
     (offset,) = known("no offset was committed", commit.offset)
-    ahead = first_visible(h, partition, position, offset)
+    ahead = first_visible(h, commit, position, offset)
     must(ahead is not None, "everything visible below it had been given to the group")
 
 
@@ -113,7 +114,8 @@ def committed_is_processed(h: History, rows: list[Row]) -> None:
     given = [r for r in h.rows(partition, "poll") if r.ok and r.group == group and r.id is not None]
     held = [r for r in final(h, partition) if r.offset == own and r.id == record.id]
     must(held or any(r.id == record.id for r in given), "the final scan does not hold it")
-    must(own in visible(h, partition), "no reader must be given it")
+    seen = visible(h, partition, over_before_the_end(h, commit))
+    must(own in seen, "no reader must be given it")
     first = min((r.offset for r in given if r.offset is not None), default=None)
     below = (first is not None and first <= own) or _began_by(h, partition, group, own)
     must(below, "the group may have begun above it")
@@ -161,7 +163,7 @@ def goes_on(h: History, rows: list[Row]) -> None:
     starts = _could_start_at(h, read)
     must(starts, "nothing was committed by then")
     for offset in starts:
-        skipped = first_visible(h, partition, offset, got)
+        skipped = first_visible(h, read, offset, got)
         must(skipped is not None, f"it may have begun at {offset}, and missed nothing from there")
 
 

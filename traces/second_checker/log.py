@@ -5,6 +5,7 @@ from traces.second_checker.facts import (
     acknowledged,
     happened,
     in_final,
+    kept_from,
     log_start,
     reads_at,
     reads_of,
@@ -60,7 +61,7 @@ def nothing_missing_below(h: History, rows: list[Row]) -> None:
     ops(rows[:1], "send")
     must(happened(h, lost) and stays(h, lost), "the send is not known to have been stored")
     (own,) = known("nobody knows where it was stored", where(h, lost))
-    must(own >= log_start(h, partition), "it is below the log start")
+    must(own >= kept_from(h, partition), "it may have been deleted")
     passed = (r.offset for r in h.rows(partition, "poll", "scan") if r.ok and r.offset is not None)
     must(any(o >= own for o in passed), "nobody read up to its offset")
     must(not any(r.ok for r in reads_of(h, partition, lost.id)), "it was read")
@@ -81,7 +82,7 @@ def _missing_at_the_end(h: History, lost: Row) -> None:
     must(h.jepsen or h.meta.get("complete") is True, "the run is not complete")
     must(h.jepsen or h.rows(partition, "scan_end"), "there was no final scan of the partition")
     must("no_partition" not in lost.record, "nobody knows which partition it was sent to")
-    must(lost.offset is None or lost.offset >= log_start(h, partition), "it is below the log start")
+    must(lost.offset is None or lost.offset >= kept_from(h, partition), "it may have been deleted")
     must(not in_final(h, partition, lost.id), "the final scan holds it")
     must(not superseded(h, lost), "compaction may have removed it")
 

@@ -8,7 +8,7 @@ from traces.second_checker.facts import (
     final,
     followed,
     in_final,
-    log_start,
+    kept_from,
     stays,
     where,
 )
@@ -46,7 +46,7 @@ def append_times_ascend(h: History, rows: list[Row]) -> None:
 
 def _stored_of_key(h: History, partition: PartitionName, key: object) -> list[tuple[int, Row]]:
     """Sends of a key that are in the log for sure, with their offsets."""
-    start, found = log_start(h, partition), list[tuple[int, Row]]()
+    start, found = kept_from(h, partition), list[tuple[int, Row]]()
     for row in h.rows(partition, "send"):
         own = where(h, row)
         if row.record.get("key") != key or own is None or own < start or row.outcome == "fail":

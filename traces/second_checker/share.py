@@ -132,7 +132,7 @@ def disposed_of(h: History, rows: list[Row]) -> None:
     row = rows[-1]
     partition = one_partition(rows)
     (own,) = known("an offset is missing", row.offset)
-    must(own in visible(h, partition), "no reader must be given it")
+    must(own in visible(h, partition, early=True), "no reader must be given it")
     groups = {r.group for r in h.rows(partition, "acquire") if r.ok}
     left = [group for group in groups if _left(h, partition, group, own)]
     must(left, "it was disposed of")

@@ -129,6 +129,7 @@ update sends set done = outcome = 'ok' or (outcome = 'info' and state = 'committ
     kept = state in ('none', 'committed');
 create table reads as select * from r where op in ('poll', 'scan') and off is not null;
 create table final as select * from reads where op = 'scan' and outcome = 'ok';
+create macro left_from(x) as least(head(x), (select min(off) from final e where e.tp = x));
 create table acked as select * from sends where done and off is not null;
 create table located as select s.*, case when s.done and s.off is not null then s.off
     when (select count(*) from sends o where o.tp = s.tp and o.id = s.id

@@ -6,7 +6,7 @@ QUERIES = {
     "L2": """from known k select 1 where id is not null and not exists (from acked a, reads b
             where a.tp = k.tp and a.id = k.id and b.tp = a.tp and b.off = a.off
             and b.id <> a.id) group by tp, id having count(distinct off) > 1""",
-    "L3": """from acked s where s.kept and s.off >= head(s.tp) and not (compacted(s.topic)
+    "L3": """from acked s where s.kept and s.off >= left_from(s.tp) and not (compacted(s.topic)
             and (s.key is null or expired(s.topic, s.tp, s.tombstone, s.inv)
             or exists (from acked k where k.tp = s.tp and k.key = s.key and k.off > s.off)))
         and exists (from reads d where d.tp = s.tp and d.off >= s.off)
@@ -15,8 +15,7 @@ QUERIES = {
             and (s.key is null or expired(s.topic, s.tp, s.tombstone, s.inv)
             or exists (from acked k where k.tp = s.tp and k.key = s.key and k.off > s.off)))
         and not exists (from final f where f.tp = s.tp and f.id = s.id)
-        and coalesce(off, 0) >= coalesce((select max(off) from starts t where t.tp = s.tp
-        and t.op = 'earliest'), 0)""",
+        and coalesce(off, 0) >= left_from(s.tp)""",
     "L5": """from reads d where not exists (from sends s where s.tp = d.tp and s.id = d.id)
         and id is not null""",
     "L6": """from reads d join sends s using (tp, id) select 1 group by d.process, d.n, d.i,

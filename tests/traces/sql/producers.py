@@ -32,7 +32,7 @@ QUERIES = {
         and s.key is not null and s.chosen = false and s.tp <> s.topic || ':' || key_partition(
             hasher(s.process), s.key, (select count(*) from parts p where p.topic = s.topic))""",
     "T1": """from sends s where s.state = 'committed' and s.outcome <> 'fail'
-        and not compacted(s.topic) and coalesce(s.off, 0) >= head(s.tp)
+        and not compacted(s.topic) and coalesce(s.off, 0) >= left_from(s.tp)
         and not exists (from final f where f.tp = s.tp and f.id = s.id)""",
     "T2": """from reads d where d.iso = 'read_committed'
         and exists (from sends s where s.tp = d.tp and s.id = d.id)
