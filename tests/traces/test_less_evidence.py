@@ -874,6 +874,19 @@ UNASKED: dict[str, tuple[str, list[Call], str]] = {
         )
         for words in ("line of p0#0 4", "tail of p0#0 4", "txn of p0#0 4")
     },
+    "a record of a dump that does not tell its id may be another than was acknowledged": (
+        "T7",
+        [
+            ("p0#0", "txn_begin", TXN),
+            sent("p0#0", 1, 0, **TXN),
+            ("p0#0", "txn_commit", TXN),
+            scan(record(1, 0), end=2),
+            ("broker-1", "dump", {"records": [record(2, 0, sequence=0)], **BATCH}),
+            ("broker-1", "dump", {"records": [record(3, 1)], **BATCH, "control": "abort"}),
+            ("broker-1", "dump", log_of_a_replica(2)),
+        ],
+        "records.id of broker-1 0",
+    ),
     "a record of a dump that does not tell its producer met no marker": (
         "T7",
         [

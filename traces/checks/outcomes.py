@@ -64,11 +64,13 @@ def _by_markers(p: Partition) -> Found:
     at = lookup(p.offset[sends], p.offset[rows])
     rows, after, sends = rows[at >= 0], after[at >= 0], sends[at[at >= 0]]
     same = (p.id[rows] == NONE) | (p.id[rows] == p.id[sends])
-    after, sends = after[same], sends[same]
+    rows, after, sends = rows[same], after[same], sends[same]
     expected = np.where(p.txn_state[sends] == Txn.ABORTED, _ABORT, _COMMIT)
     wrong = p.detail[after] != expected
     found = witness(sends[wrong], after[wrong])
-    return Found(len(sends), found, np.zeros(len(found), np.int64))
+    # Without its id nobody knows whether the replica holds what was acknowledged there.
+    unknown = clause(Clause.UNKNOWN, p.process[found[:, 0]])
+    return Found(len(sends), found, np.where(p.id[rows[wrong]] == NONE, unknown, 0))
 
 
 def _by_readers(p: Partition) -> Found:
