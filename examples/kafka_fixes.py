@@ -103,6 +103,19 @@ FIXES = {
             ),
         ),
     ),
+    # docs/findings/kafka-deleted-records.md: who joins has deleted what the leader has.
+    "deleted-records": Fix(
+        CORE,
+        "kafka/cluster/Partition.scala",
+        (
+            Edit(
+                "private def isFollowerInSync(",
+                "followerEndOffset >= leaderLog.highWatermark",
+                """followerReplica.stateSnapshot.logStartOffset >= leaderLog.logStartOffset &&
+        followerEndOffset >= leaderLog.highWatermark""",
+            ),
+        ),
+    ),
     # docs/findings/kafka-reassignment-stuck.md: lists of the new move, compared with the originals.
     "reassignment-stuck": Fix(
         METADATA,

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from attrs import define, field, frozen
 
 HEAD = struct.Struct(">hhih")
+#: When both ends of a connection are gone its threads end at once; nobody waits for longer.
+SECONDS_TO_END = 5
 
 
 @frozen
@@ -65,6 +67,7 @@ class Relay:
     target: int
     listener: socket.socket = field(factory=lambda: socket.create_server(("127.0.0.1", 0)))
     stalls: list[Stall] = field(factory=list[Stall])
+    threads: list[threading.Thread] = field(factory=list[threading.Thread])
 
     @property
     def port(self) -> int:
@@ -86,17 +89,15 @@ class Relay:
         with suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
-                _start(self._connect, client)
+                self.threads.append(_start(self._connect, client))
 
     def _connect(self, client: socket.socket) -> None:
-        try:
-            server = socket.create_connection(("127.0.0.1", self.target))
-        except OSError:
-            client.close()
-            return
-        connection = _Connection(self, client, server)
-        _start(connection.pass_answers)
-        connection.pass_requests()
+        address = "127.0.0.1", self.target
+        with client, suppress(OSError), socket.create_connection(address) as server:
+            connection = _Connection(self, client, server)
+            answers = _start(connection.pass_answers)
+            connection.pass_requests()
+            answers.join()
 
 
 @define(eq=False)
@@ -136,14 +137,21 @@ class _Connection:
 def relay(target: int) -> Generator[Relay]:
     """A relay to this port of the loopback address, as long as the block lasts."""
     running = Relay(target)
-    _start(running.run)
+    accepting = _start(running.run)
     try:
         yield running
     finally:
+        with suppress(OSError):
+            running.listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for connections
+        accepting.join(SECONDS_TO_END)
         running.listener.close()
         for stall in running.stalls:
             stall.end()
+        for thread in running.threads:
+            thread.join(SECONDS_TO_END)
 
 
-def _start(run: Callable[..., None], *arguments: object) -> None:
-    threading.Thread(target=run, args=arguments, daemon=True).start()
+def _start(run: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=run, args=arguments, daemon=True)
+    thread.start()
+    return thread

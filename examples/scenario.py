@@ -89,11 +89,11 @@ class Scenario:
         consumer: Any = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
         )
-        where = TopicPartition(self.topic, 0, 0)
-        consumer.assign([where])
-        end = consumer.get_watermark_offsets(where, 30)[1]
+        where = TopicPartition(self.topic, 0)
+        start, end = consumer.get_watermark_offsets(where, 30)
+        consumer.assign([TopicPartition(self.topic, 0, start)])
         values: list[bytes] = []
-        while len(values) < end and (message := consumer.poll(30)) is not None:
+        while len(values) < end - start and (message := consumer.poll(30)) is not None:
             values.append(message.value())
         consumer.close()
         self.say(f"a consumer reads {b', '.join(values).decode()}")

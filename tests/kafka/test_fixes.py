@@ -15,6 +15,7 @@ FINDINGS = {
     "unregistered-follower": "unregistered-follower",
     "unregistered-follower-waits": "unregistered-follower",
     "raised-min-isr": "raised-min-isr",
+    "deleted-records": "deleted-records",
     "reassignment-stuck": "reassignment-stuck",
     "group-stale-after-load": "group-stale-after-load",
 }
