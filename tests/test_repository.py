@@ -170,8 +170,8 @@ def test_what_stands_beside_the_rooms_imports_only_what_is_locked(folder: str) -
     pinned = {normalized(bare_name(name)) for name in requirements()}
     for module in (ROOT / folder).rglob("*.py"):
         # The generator of the benches makes traces for tests, too, and what builds a page says what
-        # its test asks, and what real Kafka is held up by stands in the examples; rooms know nothing
-        # of them.
+        # its test asks, and real Kafka is held up by a relay of the examples; rooms know nothing of
+        # them.
         beside = {normalized(one.stem) for one in (ROOT / folder).glob("*.py")}
         assert imported_packages(module) - {"bench", "docs", "examples", *beside} <= pinned, module
 
