@@ -9,6 +9,9 @@ from attrs import define, field
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+SHOWN = 2
+"""So many of what runs are named."""
+
 
 class Watcher(Protocol):
     """Told what begins and what ends."""
@@ -37,7 +40,8 @@ class _Live:
             self._show()
 
     def _show(self) -> None:
-        self.progress.update(self.progress.task_ids[0], description=" ".join(self.running))
+        shown = " ".join(self.running[:SHOWN]) + " …" * (len(self.running) > SHOWN)
+        self.progress.update(self.progress.task_ids[0], description=shown)
 
 
 @define

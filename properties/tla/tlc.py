@@ -1,7 +1,10 @@
-"""TLC behind the checker interface: every run alone in its folder, every report cross-checked."""
+"""TLC behind the checker interface: every run in folders of its own, every report cross-checked."""
 
+import re
 import shutil
 import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import evolve, field, frozen
@@ -15,6 +18,8 @@ from properties.tla.specs import Config, SpecTree
 HEAP_MB = 3072
 #: Up to about this many states, TLC ends before the optimising compiler has paid for itself.
 QUICK_STATES = 100_000
+#: Where one run ends among those of a JVM: what `Batch` says after each.
+_END = re.compile(r"@!@!@ENDRUN (?P<code>\d+) (?P<cpu_s>[\d.E-]+) @!@!@\n")
 
 
 @frozen
@@ -41,10 +46,45 @@ class Tlc:
         finished, report = self.run(self.tree.folder(module), module, cfg, limit_s)
         return named(judge(finished, report, limit_s), Config.read(cfg))
 
+    def check_together(
+        self, module: str, cfgs: Sequence[str], limit_s: float
+    ) -> dict[str, Outcome]:
+        """Check configurations of one module in one JVM, within `limit_s` for all of them.
+
+        What a JVM needs to start and to warm up is most of what a small model costs. Nothing of TLC
+        is meant to be used twice in one process, so such an outcome counts where it is the expected
+        one, to the digit (`properties/tla/runner.py`). One that TLC did not come to is left out.
+        """
+        models = [self.tree.model(module, cfg) for cfg in cfgs]
+        with _scratch() as scratch:
+            command = [
+                *jvm(self.tree, scratch, self.heap_mb, self.quick),
+                *(
+                    "Batch",
+                    module,
+                    str(scratch / "states"),
+                    *(str(one.resolve()) for one in models),
+                ),
+            ]
+            finished = run(command, self.tree.folder(module), limit_s)
+        outcomes: dict[str, Outcome] = {}
+        began = 0
+        for cfg, model, end in zip(cfgs, models, _END.finditer(finished.output), strict=False):
+            one = evolve(
+                finished,
+                code=int(end["code"]),
+                output=finished.output[began : end.start()],
+                errors="",
+                cpu_s=float(end["cpu_s"]),
+                timed_out=False,
+            )
+            outcomes[cfg] = named(judge(one, Report.read(one.output), limit_s), Config.read(model))
+            began = end.end()
+        return outcomes
+
     def run(self, folder: Path, module: str, cfg: Path, limit_s: float) -> tuple[Finished, Report]:
         """Run TLC on `folder/module.tla` and hand back what it said, unjudged."""
-        scratch = Path(tempfile.mkdtemp(prefix="highwater-tlc-"))
-        try:
+        with _scratch() as scratch:
             command = [
                 *jvm(self.tree, scratch, self.heap_mb, self.quick),
                 *("tlc2.TLC", "-tool", "-deadlock", "-workers", "1"),
@@ -52,9 +92,16 @@ class Tlc:
                 *("-metadir", str(scratch / "states"), "-config", str(cfg.resolve()), module),
             ]
             finished = run(command, folder, limit_s)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
         return finished, Report.read(finished.output)
+
+
+@contextmanager
+def _scratch() -> Generator[Path]:
+    scratch = Path(tempfile.mkdtemp(prefix="highwater-tlc-"))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def jvm(tree: SpecTree, scratch: Path, heap_mb: int, quick: bool = False) -> list[str]:

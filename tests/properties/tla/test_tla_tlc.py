@@ -7,13 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from properties.tla import InputError, Outcome, Rec, SpecTree, Status, Tlc
 from properties.tla.processes import Finished, stop_all
 from properties.tla.processes import run as run_process
 from properties.tla.report import Report
+from properties.tla.runner import Options, jobs, run_all
 from properties.tla.specs import Config
-from properties.tla.tlc import judge, named
+from properties.tla.tlc import HEAP_MB, judge, named
 from tests.properties.tla.scratch import Scratch
 
 
@@ -99,6 +101,58 @@ def test_a_run_that_needs_too_much_time_is_stopped(scratch: Scratch) -> None:
     outcome = Tlc(scratch.tree).check("Mailbox", "bug_drop", limit_s=1)
     assert outcome.status is Status.TIMED_OUT
     assert re.match(r"not finished, with [01]\.\d of 1 CPU s used after \d+ s", outcome.reason)
+
+
+def figures(outcome: Outcome) -> Outcome:
+    """All that is said of the model, and nothing of the run."""
+    return evolve(outcome, cpu_s=0.0, wall_s=0.0, command=())
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_configurations_that_share_a_jvm_are_answered_as_each_alone(
+    tree: SpecTree, backwards: bool
+) -> None:
+    cfgs = [model.stem for model in tree.models("Mailbox")]
+    assert {"ok_fair", "bug_unfair", "bug_not_a_pile", "bug_unordered"} < set(cfgs)
+    if backwards:
+        cfgs.reverse()
+    together = Tlc(tree, quick=True).check_together("Mailbox", cfgs, 60)
+    assert list(together) == cfgs
+    for cfg in cfgs:
+        assert figures(together[cfg]) == figures(check(tree, cfg))
+        assert together[cfg].cpu_s > 0
+
+
+def test_of_configurations_that_share_a_jvm_those_are_answered_that_end_in_time(
+    scratch: Scratch,
+) -> None:
+    scratch.replace("Mailbox/cfg/bug_drop.cfg", "Letters = 3", "Letters = 40")
+    cfgs = ["ok_ordered", "bug_drop", "bug_unordered"]
+    assert list(Tlc(scratch.tree).check_together("Mailbox", cfgs, 3)) == ["ok_ordered"]
+
+
+def test_a_model_that_tlc_cannot_run_does_not_stop_the_others(scratch: Scratch) -> None:
+    scratch.replace("Mailbox/cfg/bug_unordered.cfg", "INVARIANT InOrder", "INVARIANT Nope")
+    cfgs = ["bug_unordered", "ok_ordered"]
+    answers = Tlc(scratch.tree).check_together("Mailbox", cfgs, 60)
+    assert answers["bug_unordered"].status is Status.FAILED
+    assert "Nope" in answers["bug_unordered"].reason
+    assert figures(answers["ok_ordered"]) == figures(check(scratch.tree, "ok_ordered"))
+
+
+def test_what_is_not_as_expected_in_a_shared_jvm_is_asked_alone(scratch: Scratch) -> None:
+    table = scratch.file("Mailbox/verdicts.toml").read_text(encoding="utf-8")
+    assert "distinct = 16\n" in table
+    scratch.replace("Mailbox/verdicts.toml", "distinct = 16\n", "distinct = 17\n")
+    todo = jobs(["Mailbox"], scratch.tree)
+    results = list(run_all(todo, Options(scratch.tree, 1, HEAP_MB)))
+    alone = {r.job.verdict.cfg for r in results if "tlc2.TLC" in r.outcome.command}
+    differ = {r.job.verdict.cfg for r in results if r.differences}
+    assert (
+        differ <= alone == {job.verdict.cfg for job in todo if job.verdict.distinct in (17, None)}
+    )
+    assert differ
+    assert len(results) == len(todo) > len(alone)
 
 
 def test_a_run_leaves_nothing_behind(

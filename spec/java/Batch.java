@@ -1,0 +1,52 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
+import java.lang.reflect.Field;
+import tlc2.TLC;
+import tlc2.output.EC;
+import tlc2.tool.liveness.LiveWorker;
+import util.SimpleFilenameToStream;
+
+/**
+ * Checks configurations of one module with TLC, one after the other, in one JVM.
+ *
+ * <p>Usage: {@code Batch MODULE STATES CFG...}, in the module's folder; STATES is a folder for what TLC keeps on
+ * disk, and CFG is a path. After what TLC says of each configuration comes a line
+ * {@code @!@!@ENDRUN CODE SECONDS @!@!@}: the exit code that TLC would have ended with, and the processor seconds
+ * of the JVM since the last such line, or since its start.
+ */
+public final class Batch {
+  private static final OperatingSystemMXBean PROCESS =
+      ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
+
+  private Batch() {}
+
+  public static void main(String[] args) throws ReflectiveOperationException {
+    long began = 0;
+    for (int i = 2; i < args.length; i++) {
+      int code = check(args[0], args[1] + "/" + i, args[i]);
+      long ended = PROCESS.getProcessCpuTime();
+      System.out.println("@!@!@ENDRUN " + code + " " + (ended - began) / 1e9 + " @!@!@");
+      System.out.flush();
+      began = ended;
+    }
+    System.exit(0);
+  }
+
+  private static int check(String module, String states, String cfg) throws ReflectiveOperationException {
+    forgetLiveness();
+    TLC tlc = new TLC();
+    String[] arguments = {
+      "-tool", "-deadlock", "-workers", "1", "-fp", "0", "-lncheck", "final", "-metadir", states, "-config", cfg, module
+    };
+    if (!tlc.handleParameters(arguments)) return EC.ExitStatus.ERROR;
+    tlc.setResolver(new SimpleFilenameToStream());
+    return EC.ExitStatus.errorConstantToExitStatus(tlc.process());
+  }
+
+  /** Who looks for lassos stops as soon as anybody has found one, in any run before. */
+  private static void forgetLiveness() throws ReflectiveOperationException {
+    Field found = LiveWorker.class.getDeclaredField("errFoundByThread");
+    found.setAccessible(true);
+    found.setInt(null, -1);
+  }
+}
