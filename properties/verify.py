@@ -62,18 +62,14 @@ class Result:
 
 
 def stages(work: Path, full: bool = False) -> tuple[Stage, ...]:
-    """The loop. Each stage stands on the ones before; `full` has the large models as well."""
+    """The loop, in the order in which stages begin; `full` has the large models as well."""
     more = ("--full",) if full else ()
     runs, events = work / "runs", work / "events"
     real_runs, real_events = work / "real-runs", work / "real-events"
     return (
         Stage("spec", "the models do what their tables say", ("spec", *more)),
         Stage("prove", "the invariants are kept after any number of steps", ("prove", *more)),
-        Stage("conform", "the machines are the models, edge by edge", ("conform", *more)),
-        # Every check asked about every mutant, and the specs' guards: `make matrix`, far longer.
-        # They stand on the graphs that conformance lays out.
-        Stage("mutants", "a rule that is broken is found", ("mutants",), after=("conform",)),
-        Stage("chaos", "no fault breaks a promise", ("chaos", "--seeds", str(CHAOS_SEEDS))),
+        # Real clients wait for most of their time: beside the models that costs nothing.
         Stage(
             "record",
             "runs written down",
@@ -89,6 +85,8 @@ def stages(work: Path, full: bool = False) -> tuple[Stage, ...]:
             ("faults", "--runs", "4", "--out", str(real_runs), "--events", str(real_events)),
             writes=(real_runs, real_events),
         ),
+        Stage("conform", "the machines are the models, edge by edge", ("conform", *more)),
+        Stage("chaos", "no fault breaks a promise", ("chaos", "--seeds", str(CHAOS_SEEDS))),
         Stage(
             "validate",
             "what the brokers did, there and here, is a behaviour of the spec",
@@ -101,6 +99,9 @@ def stages(work: Path, full: bool = False) -> tuple[Stage, ...]:
             ("check", str(runs), str(real_runs), str(RECORDINGS)),
             after=("record", "faults"),
         ),
+        # Every check asked about every mutant, and the specs' guards: `make matrix`, far longer.
+        # They stand on the graphs that conformance lays out.
+        Stage("mutants", "a rule that is broken is found", ("mutants",), after=("conform",)),
     )
 
 
