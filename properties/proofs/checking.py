@@ -11,7 +11,9 @@ from properties.proofs import sany
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.faithful import Lifted, Story, compare, reached
 from properties.proofs.induct import Answer, Failure, Prover, Question
+from properties.proofs.needs import Needs, needs
 from properties.proofs.ranges import shapes_of
+from properties.proofs.small import refute
 from properties.proofs.table import (
     Control,
     Proof,
@@ -36,7 +38,7 @@ class Kind(Enum):
     FAITHFUL = "the evaluator is the spec"
     INDUCTIVE = "inductive"
     CONTROL = "fails without the rule"
-    NECESSARY = "fails without the conjunct"
+    NECESSARY = "fails without each conjunct"
 
 
 @frozen
@@ -48,7 +50,6 @@ class Task:
     kind: Kind
     scope: Scope = field(factory=dict[str, Any])
     control: Control | None = None
-    dropped: str | None = None
     full: bool = False
 
     @property
@@ -58,7 +59,7 @@ class Task:
             Kind.FAITHFUL: f"against TLC's graph of {self.proof.cfg}",
             Kind.INDUCTIVE: shown(self.scope),
             Kind.CONTROL: self.control.name if self.control else "",
-            Kind.NECESSARY: f"without {self.dropped}",
+            Kind.NECESSARY: "each conjunct dropped",
         }
         return f"{self.folder}/{self.proof.name} {about[self.kind]}"
 
@@ -72,6 +73,8 @@ class Result:
     differences: list[str] = field(factory=list[str])
     failures: list[Failure] = field(factory=list[Failure])
     story: Story | None = None
+    needed: dict[str, str] = field(factory=dict[str, str])
+    """What fails without each conjunct, by action and conjunct."""
     cpu_s: float = 0.0
 
     @property
@@ -104,6 +107,7 @@ class Result:
                 for one in self.failures
             ],
             "reachable": None if self.story is None else list(self.story.steps),
+            "needed": self.needed,
         }
 
 
@@ -129,11 +133,7 @@ def _of(folder: str, proof: Proof, *, full: bool, necessary: bool) -> list[Task]
         if full or not control.full
     ]
     if necessary:
-        # Need is judged at the largest scope only: a small one can do without.
-        largest = scopes[-1]
-        found += [
-            Task(folder, proof, Kind.NECESSARY, largest, dropped=name) for name in proof.invariant
-        ]
+        found.append(Task(folder, proof, Kind.NECESSARY, full=full))
     return found
 
 
@@ -154,14 +154,15 @@ def _question(proof: Proof, scope: Scope) -> Question:
     return Question(proof.invariant, proof.implies, proof.two_state, vacuity=is_bounded(scope))
 
 
-def _asked(task: Task, tree: SpecTree, scope: Scope, proof: Proof | None = None) -> Answer:
+def _asked(task: Task, tree: SpecTree, scope: Scope) -> Answer:
     ev = _evaluator(task, tree, scope)
-    question = _question(proof or task.proof, scope)
+    question = _question(task.proof, scope)
     if not task.full:
         question = evolve(question, alike=task.proof.alike)
-    if task.kind is not Kind.INDUCTIVE:
-        question = evolve(question, vacuity=False)
-    return Prover(ev, shapes_of(ev, task.proof.ranges), question).run()
+    shapes = shapes_of(ev, task.proof.ranges)
+    if task.kind is Kind.INDUCTIVE:
+        return Prover(ev, shapes, question).run()
+    return refute(ev, shapes, evolve(question, vacuity=False))
 
 
 def _faithful(task: Task, tree: SpecTree) -> Result:
@@ -232,14 +233,26 @@ def _reach(task: Task, control: Control, asked: Reachable, tree: SpecTree, resul
 
 
 def _necessary(task: Task, tree: SpecTree) -> Result:
-    rest = tuple(name for name in task.proof.invariant if name != task.dropped)
-    answer = _asked(task, tree, task.scope, evolve(task.proof, invariant=rest))
+    """Judged at all scopes, the largest first: a small one can do without."""
+    proof, found = task.proof, Needs()
+    scopes = [*proof.scopes, *proof.full]
+    scopes.sort(key=is_bounded, reverse=True)
+    for scope in reversed(scopes):
+        if found.needed.keys() < set(proof.invariant):
+            ev = _evaluator(task, tree, scope)
+            question = evolve(_question(proof, scope), alike=proof.alike)
+            needs(ev, shapes_of(ev, proof.ranges), question, found)
     # What is promised stands in the invariant for its own sake, needed by others or not.
-    promised = task.dropped in task.proof.implies
-    differences = [] if answer.failures or promised else ["is not needed: it may go"]
-    names = sorted({failure.name for failure in answer.failures})
-    said = f"needed for {', '.join(names[:3])}" if names else "not needed"
-    return Result(task, said, differences)
+    rest = [name for name in proof.invariant if name not in found.needed]
+    rest = [name for name in rest if name not in proof.implies]
+    differences = [
+        f"{name} is not known to be needed: z3 gives up at {found.doubtful[name]}"
+        if name in found.doubtful
+        else f"{name} is not needed: it may go"
+        for name in rest
+    ]
+    said = f"{len(found.needed)} of {len(proof.invariant)} conjuncts are needed by others"
+    return Result(task, said, differences, needed=found.needed)
 
 
 _RUNS = {

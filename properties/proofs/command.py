@@ -20,7 +20,9 @@ from refimpl.outputs import json_option, write_json
 @click.argument("targets", nargs=-1, metavar="[MODULE | MODULE/PROOF]...")
 @click.option("--full", is_flag=True, help="The large scopes too, and more of the graphs: minutes.")
 @click.option(
-    "--necessary", is_flag=True, help="Drop each conjunct in turn: is the rest still inductive?"
+    "--necessary",
+    is_flag=True,
+    help="Name what fails without each conjunct, or say that it may go.",
 )
 @click.option("--story", is_flag=True, help="Show the counterexamples to induction.")
 @json_option("Write every result, with its counterexamples")
@@ -91,6 +93,8 @@ def _say(results: Sequence[Result], story: bool, console: Console) -> None:
         if result in wrong:
             for line in result.differences:
                 console.print(f"{result.task.name}: {line}", soft_wrap=True, markup=False)
+        for name, what in result.needed.items():
+            console.print(f"  {name}: without it fails {what}", soft_wrap=True, markup=False)
         if story and result.failures:
             console.print("\n".join(tell(result)), soft_wrap=True, markup=False)
     cpu_s = sum(result.cpu_s for result in results)

@@ -190,6 +190,54 @@ class EndlessSequences:
         return value
 
 
+@frozen
+class FewSubsets:
+    """Of the subsets of a large set those of at most so many elements, which z3 may choose.
+
+    Nothing about them takes a quantifier, so that a counterexample is found soon, where there is
+    one as small. Behind a step there may be more elements.
+    """
+
+    of: Shape
+    most: int
+
+    def fresh(self, name: str, given: list[Bool]) -> Value:
+        numbers = range(1, self.most + 1)
+        items = [(z3.Bool(f"{i} in {name}"), self.of.fresh(f"{name}.{i}", given)) for i in numbers]
+        return Set(items, self.of)
+
+    def lift(self, plain: Plain) -> Value:
+        return Subsets(self.of).lift(plain)
+
+    def constants(self) -> Iterator[Value]:
+        raise NotImplementedError("subsets of a large set are not counted")
+
+    def plain(self, value: Value, model: Any) -> Plain:
+        return Subsets(self.of).plain(value, model)
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        return Subsets(self.of).fit(value, obligations)
+
+
+@frozen
+class FewSequences(Sequences):
+    """Of the sequences of any length those of at most so many elements; behind a step, more."""
+
+    def fit(self, value: Value, obligations: list[Bool]) -> Value:
+        return value
+
+
+def limited(shape: Shape, most: int) -> Shape:
+    """The shape with at most so many elements in whatever is endless in it."""
+    if isinstance(shape, EndlessSubsets):
+        return FewSubsets(shape.of, most)
+    if isinstance(shape, EndlessSequences):
+        return FewSequences(shape.of, most, 1)
+    if isinstance(shape, Mapped):
+        return Mapped({key: limited(one, most) for key, one in shape.of.items()})
+    return shape
+
+
 def _reader(shape: Shape, name: str) -> Callable[[Any], Value]:
     return lambda index: _element(shape, name, term(index))
 

@@ -11,7 +11,7 @@ What is asked, with the invariant a conjunction of named definitions:
 replicas and records, and of any number of steps.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -37,6 +37,8 @@ class Question:
     two_state: tuple[str, ...] = ()
     vacuity: bool = True
     """Whether to ask which steps can be taken."""
+    within: bool = True
+    """Whether to ask that each step stays within the variables' ranges."""
     alike: str | None = None
     """A set whose elements no rule tells apart: of the steps that a renaming of them makes the
     same one is asked."""
@@ -81,17 +83,29 @@ class Answer:
         return not self.failures
 
 
+@frozen
+class Taken:
+    """One branch of a step from a state of the invariant: when it is taken, and what it must keep.
+
+    `goals` has a formula for each conjunct that reads something that has changed, and for each
+    two-state formula; `within` says that the state behind is within the variables' ranges.
+    """
+
+    given: Bool
+    within: Bool
+    goals: Mapping[str, Bool]
+    after: Mapping[str, Value]
+
+
 class Prover:
     """A module under an assumed invariant: what may be asked of it, step by step."""
 
     def __init__(self, ev: Evaluator, shapes: Mapping[str, Shape], question: Question) -> None:
         self.ev, self.shapes, self.question = ev, shapes, question
-        given: list[Bool] = []
-        self.state = {name: shape.fresh(name, given) for name, shape in shapes.items()}
-        self.solver: Any = z3.Solver()
-        self.solver.set("timeout", int(question.seconds * 1000))
-        self.solver.add(*given)
-        self.solver.add(*_terms(ev.constants))
+        self.given: list[Bool] = []
+        self.state = {name: shape.fresh(name, self.given) for name, shape in shapes.items()}
+        self.given += _terms(ev.constants)
+        self.solver = solver(self.given, question.seconds)
         self.invariant = {name: ev.define(name, self.state) for name in question.invariant}
         tree = ev.tree
         self.reads = {
@@ -123,36 +137,41 @@ class Prover:
         answer.steps[step.action] = answer.steps.get(step.action, 0) + 1
         answer.taken.setdefault(step.action, 0)
         alive = False
+        for branch in self.branches(step):
+            self.solver.push()
+            self.solver.add(branch.given)
+            alive = alive or (self.question.vacuity and self.solver.check() == z3.sat)
+            if self.question.within:
+                self._show(step.action, str(step), RANGES, branch.within, branch.after)
+            self.solver.add(branch.within)
+            self._keeps(step, branch)
+            self.solver.pop()
+        answer.taken[step.action] += alive
+
+    def branches(self, step: Step) -> Iterator[Taken]:
+        """The ways to take a step, and what each must keep."""
         for condition, behind in taken(self.ev, step, self.state):
             fits: list[Bool] = []
             changed = {name for name in self.shapes if behind[name] is not self.state[name]}
             fitted = {name: self.shapes[name].fit(behind[name], fits) for name in sorted(changed)}
             after = {**self.state, **fitted}
-            self.solver.push()
-            self.solver.add(condition, step.given)
-            alive = alive or (self.question.vacuity and self.solver.check() == z3.sat)
-            if fits:
-                whole = conjunction(*fits)
-                self._show(step.action, str(step), RANGES, whole, after)
-                self.solver.add(whole)
-            self._keeps(step, after, changed)
-            self.solver.pop()
-        answer.taken[step.action] += alive
+            # A conjunct that reads nothing of what has changed says what is assumed already.
+            touched = [name for name, reads in self.reads.items() if reads & changed]
+            goals = {name: self.ev.define(name, after) for name in touched}
+            for name in self.question.two_state:
+                goals[name] = self.ev.define(name, self.state, after)
+            yield Taken(conjunction(condition, step.given), conjunction(*fits), goals, after)
 
-    def _keeps(self, step: Step, after: Mapping[str, Value], changed: set[str]) -> None:
+    def _keeps(self, step: Step, branch: Taken) -> None:
         # One counterexample for each action and conjunct is enough; z3 takes long to find them.
         failed = {one.conjunct for one in self.answer.failures if one.action == step.action}
-        # A conjunct that reads nothing of what has changed says what is assumed already.
-        touched = [name for name, reads in self.reads.items() if reads & changed]
-        goals = {name: self.ev.define(name, after) for name in touched}
-        goals |= {name: self.ev.define(name, self.state, after) for name in self.question.two_state}
-        goals = {name: goal for name, goal in goals.items() if name not in failed}
+        goals = {name: goal for name, goal in branch.goals.items() if name not in failed}
         # One question for all conjuncts; one by one only to name what broke.
         said, _ = self._asked(conjunction(*goals.values()))
         if said == z3.unsat:
             return
         for name, goal in goals.items():
-            self._show(step.action, str(step), name, goal, after)
+            self._show(step.action, str(step), name, goal, branch.after)
 
     def _asked(self, goal: Bool) -> tuple[Any, Any]:
         """What z3 says of the goal's negation, and a model of it where there is one."""
@@ -189,6 +208,14 @@ class Prover:
 
     def _plain(self, state: Mapping[str, Value], model: Any) -> dict[str, Plain]:
         return {name: shape.plain(state[name], model) for name, shape in self.shapes.items()}
+
+
+def solver(given: Sequence[Bool], seconds: float) -> Any:
+    """A solver that knows this, and gives up on a question after so many seconds."""
+    made = z3.Solver()
+    made.set("timeout", int(seconds * 1000))
+    made.add(*given)
+    return made
 
 
 def _terms(constants: Mapping[str, Value]) -> Sequence[Bool]:

@@ -16,8 +16,10 @@ from properties.proofs.endless import EndlessSubsets
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.faithful import Lifted, compare
 from properties.proofs.induct import PROMISE, Answer, Failure, Prover, Question
+from properties.proofs.needs import needs
 from properties.proofs.ranges import shapes_of
 from properties.proofs.shapes import Either, Mapped, Numbers, Shape
+from properties.proofs.small import refute
 from properties.proofs.terms import (
     conjunction,
     disjunction,
@@ -107,8 +109,7 @@ def test_a_conjunct_that_does_not_hold_is_found_in_the_graph(proof: table.Proof)
 
 
 def test_an_invariant_that_lacks_a_conjunct_is_not_inductive(proof: table.Proof) -> None:
-    rest = tuple(name for name in proof.invariant if name != "OneSender")
-    rest = tuple(name for name in rest if name != "SentInGeneration")
+    rest = tuple(name for name in proof.invariant if name != "SentInGeneration")
     answer, _ = asked(evolve(proof, invariant=rest), TINY)
     assert not answer.inductive
     assert {failure.action for failure in answer.failures} <= {"ReceiveCommit", "Join", "Poll"}
@@ -280,6 +281,52 @@ def test_a_scope_without_bounds_can_fail(proof: table.Proof) -> None:
     assert not failed.unknown
     assert (failed.before or {})["requests"]
     _is_counterexample(failed, ev, shapes_of(ev, proof.ranges), proof)
+
+
+UNBOUNDED = {"M": 2, "LogEnd": 2, "MaxGeneration": "any", "MaxProcessed": "any"}
+
+
+def test_what_fails_among_few_elements_is_what_fails(proof: table.Proof) -> None:
+    """And its counterexamples are some of the whole scope."""
+    whole, ev = asked(proof, {**UNBOUNDED, "Fence": False})
+    shapes = shapes_of(ev, proof.ranges)
+    question = Question(proof.invariant, proof.implies, proof.two_state, vacuity=False)
+    few = refute(ev, shapes, question)
+    assert {one.name for one in few.failures} == {one.name for one in whole.failures}
+    for failure in few.failures:
+        assert not failure.unknown
+        _is_counterexample(failure, ev, shapes, proof)
+
+
+@pytest.mark.parametrize("scope", [TINY, UNBOUNDED])
+def test_what_an_invariant_needs_fails_without_it(
+    proof: table.Proof, scope: Mapping[str, Any]
+) -> None:
+    """And what it does not need, as what another conjunct implies, may go."""
+    ev = evaluator(proof, scope)
+    shapes = shapes_of(ev, proof.ranges)
+    invariant = (*proof.invariant, "TypeOK", "Requested")
+    found = needs(ev, shapes, Question(invariant, proof.implies, proof.two_state))
+    assert not found.doubtful
+    assert "OneJoins" in found.needed
+    for name in invariant:
+        rest = tuple(one for one in invariant if one != name)
+        answer = Prover(ev, shapes, Question(rest, proof.implies, proof.two_state)).run()
+        failed = {failure.name for failure in answer.failures}
+        assert failed == set() if name not in found.needed else found.needed[name] in failed
+    assert {"TypeOK", "Requested"}.isdisjoint(found.needed)
+
+
+def test_a_conjunct_that_may_go_is_a_difference(tmp_path: Path) -> None:
+    specs = _copied(tmp_path, "Joined ==", "Joined ==")
+    path = tmp_path / "ConsumerCommit" / table.TABLE
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"Joined", ', '"Joined", "TypeOK", ', 1), encoding="utf-8")
+    todo = tasks([(table.load("ConsumerCommit", specs), {"process_then_commit"})], necessary=True)
+    (necessity,) = [task for task in todo if task.kind is Kind.NECESSARY]
+    result = run(necessity, specs)
+    assert result.differences == ["TypeOK is not needed: it may go"]
+    assert result.as_json()["needed"]["OneJoins"] == result.needed["OneJoins"]
 
 
 def test_a_step_that_leaves_the_ranges_is_found(proof: table.Proof, tmp_path: Path) -> None:

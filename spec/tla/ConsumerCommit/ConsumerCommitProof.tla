@@ -37,7 +37,6 @@ SentInGeneration ==
     \A c \in requests :
         /\ 1 <= c.generation /\ c.generation <= last[c.member]
         /\ \A m \in Members : last[m] = c.generation => m = c.member
-OneSender == \A c, d \in requests : c.generation = d.generation => c.member = d.member
 
 (* Nobody commits what it has not reached. *)
 SentWhatItReached ==

@@ -7,8 +7,6 @@
 (* knows the end: of the ISR, and of who has not started again since.       *)
 EXTENDS TruncationRestartProof
 
-ToldWhoRuns == \A r \in up : Leader(epoch[r]) # None
-
 (* What a leader was told of a follower is so while the follower stays, and *)
 (* has its disk.                                                            *)
 EndsAreTrueSince ==

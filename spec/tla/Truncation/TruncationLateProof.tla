@@ -5,8 +5,6 @@
 (* What differs from TruncationProof is what a leader may still commit.     *)
 EXTENDS TruncationProof
 
-NobodyIsDown == up = Replicas /\ answers = {}
-
 -----------------------------------------------------------------------------
 (* Requests under way *)
 
@@ -14,9 +12,6 @@ LateIsPast ==
     \A k \in late :
         /\ k.epoch < epoch[k.from] /\ k.last <= k.epoch
         /\ (k.end = 0) = (k.last = 0)
-
-(* A follower asks again only when it has given up its last request.        *)
-OneLate == \A k, j \in late : (k.from = j.from /\ k.epoch = j.epoch) => k = j
 
 (* What a late request says of its sender's log was so.                     *)
 LateIsHistory ==

@@ -5,8 +5,6 @@
 (* a late request may be of its sender's epoch, and of an earlier process.  *)
 EXTENDS TruncationLateProof, TruncationRestartProof
 
-NobodyAnswersLate == answers = {}
-
 -----------------------------------------------------------------------------
 (* Requests under way *)
 
@@ -15,10 +13,6 @@ LateIsPastOrOver ==
         /\ k.epoch <= epoch[k.from] /\ k.incarnation <= incarnation[k.from]
         /\ k.epoch = epoch[k.from] => k.incarnation < incarnation[k.from]
         /\ k.last <= k.epoch /\ (k.end = 0) = (k.last = 0)
-
-OneLatePerProcess ==
-    \A k, j \in late :
-        (k.from = j.from /\ k.epoch = j.epoch /\ k.incarnation = j.incarnation) => k = j
 
 (* In the same epoch its sender still has what it told of, unless its       *)
 (* leader has made it cut that: then the two do not agree.                  *)

@@ -25,13 +25,6 @@ ReachIn(l, c) ==
 
 MayLead(l, c) == Leads(l) /\ epoch[l] <= c /\ OneReign(epoch[l], c)
 
-(* Who joins an ISR has what older leaders may still commit.                *)
-JoinedWithReach ==
-    \A e \in Passed : \A d \in 1..(e - 1) : \A r \in Isr(e) \ Isr(d) :
-        epoch[r] <= d =>
-            \A l \in Replicas : \A c \in 1..d : MayLead(l, c) =>
-                IsPrefix(Take(log[l], ReachIn(l, c)), log[r])
-
 (* A leader of an older epoch commits nothing that its successors lack.     *)
 SuccessorsHaveReachIn ==
     \A l \in Replicas : \A c \in Passed : MayLead(l, c) =>

@@ -38,7 +38,6 @@ EpochsDecided == \A r \in Replicas : epoch[r] <= Current
 LeaderInIsr == \A e \in Passed : Leader(e) \in Isr(e)
 (* A leader may not have heard yet who was fenced in its epoch.             *)
 LeaderKnowsIsr == \A l \in Replicas : Leads(l) => Isr(epoch[l]) \subseteq isr[l]
-NobodyRestarts == up = Replicas /\ late = {} /\ answers = {}
 
 -----------------------------------------------------------------------------
 (* Logs *)

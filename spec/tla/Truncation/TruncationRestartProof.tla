@@ -10,9 +10,6 @@ NothingIsLate == late = {} /\ answers = {}
 LeaderInIsrOrNone ==
     \A e \in Passed : Isr(e) # {} /\ Leader(e) \in Isr(e) \cup {None}
 
-(* Of an epoch that nobody leads nobody is told.                            *)
-ToldOfLeaders == \A r \in Replicas : Leader(epoch[r]) # None
-
 (* Only its leader writes in an epoch, and has all of it as long as it is   *)
 (* in that epoch, leading or not.                                           *)
 WrittenByItsLeader ==

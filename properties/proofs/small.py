@@ -1,0 +1,34 @@
+"""Counterexamples in which whatever is endless has few elements.
+
+Nothing about them takes a quantifier, so that z3 finds them soon. Each is one in the whole scope
+as well, so only what has none as small is left to be shown there.
+"""
+
+from collections.abc import Mapping
+
+from attrs import evolve
+
+from properties.proofs.endless import limited
+from properties.proofs.evaluate import Evaluator
+from properties.proofs.induct import Answer, Prover, Question
+from properties.proofs.shapes import Shape
+
+#: How many elements an endless set or sequence has, where a counterexample is looked for.
+FEW = 3
+#: The limit of each question about one conjunct, in seconds.
+PATIENCE_S = 60.0
+
+
+def small(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The variables' ranges, with few elements in what is endless."""
+    return {name: limited(shape, FEW) for name, shape in shapes.items()}
+
+
+def refute(ev: Evaluator, shapes: Mapping[str, Shape], question: Question) -> Answer:
+    """Ask everything of something that is expected to fail."""
+    prover, limits = Prover(ev, shapes, question), small(shapes)
+    if limits != dict(shapes):
+        asked = evolve(question, within=False, seconds=PATIENCE_S)
+        found = Prover(ev, limits, asked).run().failures
+        prover.answer.failures += [one for one in found if not one.unknown]
+    return prover.run()
