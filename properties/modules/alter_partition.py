@@ -30,7 +30,7 @@ from refimpl.projection import ALTER_PARTITION_STATE, TRUNCATION_REPLICA, by_rep
 
 OUTCOMES = {None: "done", INELIGIBLE_REPLICA: "ineligible"}
 _STATE = tuple(ALTER_PARTITION_STATE.items())
-NO_REQUEST = Rec.of(partitionEpoch=0, isr=frozenset())
+NO_REQUEST = AlterPartitionRequest(0, 0, 0, 0, ())
 
 
 class AlterPartition(Replicated):
@@ -184,7 +184,7 @@ class AlterPartition(Replicated):
             partition_epoch=state["partitionEpoch"][r - 1],
             leader=r if state["isr"][r - 1] else self.leaders[epoch],
             isr=state["isr"][r - 1],
-            pending=None if pending == NO_REQUEST else _asked(pending, state),
+            pending=_asked(pending, state) if pending["leader"] else None,
             ends=_known(state["ends"][r - 1]),
             seen=_known(state["seen"][r - 1]),
             incarnation=state["incarnation"][r - 1],
@@ -216,8 +216,10 @@ def _asked(m: Rec, state: Mapping[str, Value]) -> AlterPartitionRequest:
     return AlterPartitionRequest(leader, own, m["epoch"], m["partitionEpoch"], members)
 
 
-def _request(m: AlterPartitionRequest, ids: tuple[int, ...]) -> Rec:
-    """A request in the spec's words; of the leader itself it says nothing."""
+def _request(m: AlterPartitionRequest | None, ids: tuple[int, ...]) -> Rec:
+    """A request in the spec's words, or none; of the leader itself it says nothing."""
+    if m is None:
+        return _request(NO_REQUEST, ids)
     heard = dict(m.new_isr) | {m.broker_id: UNKNOWN_EPOCH}
     return Rec.of(
         leader=m.broker_id,
@@ -240,9 +242,7 @@ def _response(to: Rec, answer: AlterPartitionResponse) -> Rec:
 AlterPartition.projection = {
     **each(TRUNCATION_REPLICA, lambda c: c.replicas),
     "partitionEpoch": lambda c: tuple([r.partition_epoch for r in c.replicas]),
-    "pending": lambda c: tuple(
-        [NO_REQUEST if r.pending is None else _request(r.pending, c.ids) for r in c.replicas]
-    ),
+    "pending": lambda c: tuple([_request(r.pending, c.ids) for r in c.replicas]),
     "ends": lambda c: tuple([by_replica(r.ends, c.ids, -1) for r in c.replicas]),
     "seen": lambda c: tuple([by_replica(r.seen, c.ids, -1) for r in c.replicas]),
     "state": lambda c: Rec.of(**{name: look(c.state) for name, look in _STATE}),

@@ -8,26 +8,26 @@
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
-    N,                   \* replicas 1..N
-    MaxRecords,          \* bound: records in a log
-    MaxEpoch,            \* bound: leader epochs
-    MaxPartitionEpoch,   \* bound: partition epochs
-    MaxRestarts,         \* bound: restarts, 0 for none
-    MaximalIsr,          \* KIP-497: the high watermark waits for whom the leader asked in
-    OnePending,          \* one request at a time
-    CheckPartitionEpoch, \* the controller's update is conditional
-    CheckAlive,          \* KIP-841: nobody joins who is fenced
-    CheckIncarnation,    \* KIP-903: nobody joins on the word of an earlier incarnation
-    CheckEpochStart,     \* KAFKA-7128: nobody joins before the start of the leader's epoch
-    MatchAnswer,         \* KAFKA-12686: an answer counts for the request that it answers
-    RaiseOnRefusal,      \* a refusal raises the partition epoch, so that copies of it are fenced
-    NewerOnly,           \* news of the same partition epoch do not settle what is pending
-    OnlyResent,          \* a copy of a request is there only if the leader has sent it again
-    KeepIfResent,        \* a refusal of what was sent again does not take the leader back
-    GiveUp,              \* a request without an answer is forgotten
-    FenceRaisesEpoch,    \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
-    Unregistered,        \* how a follower fetches before it has registered
-    Dropped              \* the rule that is left out, "none" as it should be
+    (* @type: Int; *)   N,                   \* replicas 1..N
+    (* @type: Int; *)   MaxRecords,          \* bound: records in a log
+    (* @type: Int; *)   MaxEpoch,            \* bound: leader epochs
+    (* @type: Int; *)   MaxPartitionEpoch,   \* bound: partition epochs
+    (* @type: Int; *)   MaxRestarts,         \* bound: restarts, 0 for none
+    (* @type: Bool; *)  MaximalIsr,          \* KIP-497: the high watermark waits for whom the leader asked in
+    (* @type: Bool; *)  OnePending,          \* one request at a time
+    (* @type: Bool; *)  CheckPartitionEpoch, \* the controller's update is conditional
+    (* @type: Bool; *)  CheckAlive,          \* KIP-841: nobody joins who is fenced
+    (* @type: Bool; *)  CheckIncarnation,    \* KIP-903: nobody joins on the word of an earlier incarnation
+    (* @type: Bool; *)  CheckEpochStart,     \* KAFKA-7128: nobody joins before the start of the leader's epoch
+    (* @type: Bool; *)  MatchAnswer,         \* KAFKA-12686: an answer counts for the request that it answers
+    (* @type: Bool; *)  RaiseOnRefusal,      \* a refusal raises the partition epoch, so that copies of it are fenced
+    (* @type: Bool; *)  NewerOnly,           \* news of the same partition epoch do not settle what is pending
+    (* @type: Bool; *)  OnlyResent,          \* a copy of a request is there only if the leader has sent it again
+    (* @type: Bool; *)  KeepIfResent,        \* a refusal of what was sent again does not take the leader back
+    (* @type: Bool; *)  GiveUp,              \* a request without an answer is forgotten
+    (* @type: Bool; *)  FenceRaisesEpoch,    \* a follower that is fenced begins a leader epoch (not since KAFKA-15021)
+    (* @type: Str; *)   Unregistered,        \* how a follower fetches before it has registered
+    (* @type: Str; *)   Dropped              \* the rule that is left out, "none" as it should be
 
 (* Dropped: "leader", a leader may take itself out of the ISR; "leaderEpoch",*)
 (* another leader leads in the same epoch; "answered", a leader counts the   *)
@@ -39,32 +39,36 @@ ASSUME Dropped \in {"none", "leader", "leaderEpoch", "answered"}
 (* it names none, and is not asked in; "silent", it does not fetch.          *)
 ASSUME Unregistered \in {"named", "exempt", "refused", "silent"}
 
+\* @typeAlias: isrRequest = {leader: Int, epoch: Int, partitionEpoch: Int, isr: Set(Int), incarnations: Int -> Int};
+\* @typeAlias: isrAnswer = {to: $isrRequest, outcome: Str, partitionEpoch: Int, isr: Set(Int)};
+\* @typeAlias: partition = {leader: Int, epoch: Int, partitionEpoch: Int, isr: Set(Int)};
 Replicas == 1..N
 Nothing == 0 - 1
-NoRequest == [partitionEpoch |-> 0, isr |-> {}]
 
 VARIABLES
-    log,            \* per replica: the leader epoch of each record
-    highWatermark,  \* per replica
-    epoch,          \* per replica: the leader epoch that it was told of
-    partitionEpoch, \* per leader: the partition epoch that it knows of
-    isr,            \* per leader: the ISR that the controller has confirmed, {} at a follower
-    pending,        \* per leader: the request that is not settled
-    ends, seen,     \* per leader: each follower's log end and incarnation, as of its last fetch
-    state,          \* the controller's record: leader, epoch, partitionEpoch, isr
-    alive,          \* brokers that are not fenced
-    registered,     \* per broker: the incarnation that the controller knows of
-    incarnation,    \* per replica: how often it has restarted
-    requests,       \* whatever leaders ever asked
-    resent,         \* what they have sent more than once, as an answer took too long
-    answers,        \* whatever the controller ever answered
-    committed       \* ghost: what was below a leader's high watermark once
+    (* @type: Int -> Seq(Int); *)       log,            \* per replica: the leader epoch of each record
+    (* @type: Int -> Int; *)            highWatermark,  \* per replica
+    (* @type: Int -> Int; *)            epoch,          \* per replica: the leader epoch that it was told of
+    (* @type: Int -> Int; *)            partitionEpoch, \* per leader: the partition epoch that it knows of
+    (* @type: Int -> Set(Int); *)       isr,            \* per leader: the ISR that the controller has confirmed, {} at a follower
+    (* @type: Int -> $isrRequest; *)    pending,        \* per leader: the request that is not settled
+    (* @type: Int -> (Int -> Int); *)   ends,           \* per leader: each follower's log end, as of its last fetch
+    (* @type: Int -> (Int -> Int); *)   seen,           \* and its incarnation
+    (* @type: $partition; *)            state,          \* the controller's record: leader, epoch, partitionEpoch, isr
+    (* @type: Set(Int); *)              alive,          \* brokers that are not fenced
+    (* @type: Int -> Int; *)            registered,     \* per broker: the incarnation that the controller knows of
+    (* @type: Int -> Int; *)            incarnation,    \* per replica: how often it has restarted
+    (* @type: Set($isrRequest); *)      requests,       \* whatever leaders ever asked
+    (* @type: Set($isrRequest); *)      resent,         \* what they have sent more than once, as an answer took too long
+    (* @type: Set($isrAnswer); *)       answers,        \* whatever the controller ever answered
+    (* @type: Seq(Int); *)              committed       \* ghost: what was below a leader's high watermark once
 
 replicas == <<log, highWatermark, epoch, partitionEpoch, isr, pending, ends, seen>>
 vars == <<replicas, state, alive, registered, incarnation, requests, resent, answers, committed>>
 
 Nobody == [r \in Replicas |-> 0]
 Unheard == [r \in Replicas |-> Nothing]
+NoRequest == [leader |-> 0, epoch |-> 0, partitionEpoch |-> 0, isr |-> {}, incarnations |-> Unheard]
 
 InitWith(members) ==
     /\ log = [r \in Replicas |-> <<>>]
@@ -174,12 +178,14 @@ Resend(l) ==
 -----------------------------------------------------------------------------
 (* The controller answers any request that it ever got *)
 
+\* @type: ($isrRequest, Str, $partition) => Bool;
 Answer(m, outcome, now) ==
     answers' = answers \cup {[to |-> m, outcome |-> outcome,
                               partitionEpoch |-> now.partitionEpoch, isr |-> now.isr]}
 
 (* Of a member that the leader has not heard of yet it cannot say more, nor *)
 (* of one whose fetch named no incarnation.                                 *)
+\* @type: $isrRequest => Bool;
 Eligible(m) ==
     /\ CheckAlive => m.isr \subseteq alive
     /\ CheckIncarnation =>

@@ -10,6 +10,9 @@ Incarnations == Nothing..MaxRestarts
 Asked ==
     [leader : Replicas, epoch : 1..MaxEpoch, partitionEpoch : 1..MaxPartitionEpoch,
      isr : SUBSET Replicas, incarnations : [Replicas -> Incarnations]]
+AskedOrNothing ==
+    [leader : 0..N, epoch : 0..MaxEpoch, partitionEpoch : 0..MaxPartitionEpoch,
+     isr : SUBSET Replicas, incarnations : [Replicas -> Incarnations]]
 Answers ==
     [to : Asked, outcome : {"done", "ineligible"}, partitionEpoch : 1..MaxPartitionEpoch,
      isr : SUBSET Replicas]
@@ -20,7 +23,7 @@ InRange ==
     /\ epoch \in [Replicas -> 1..MaxEpoch]
     /\ partitionEpoch \in [Replicas -> 1..MaxPartitionEpoch]
     /\ isr \in [Replicas -> SUBSET Replicas]
-    /\ pending \in [Replicas -> Asked \cup {NoRequest}]
+    /\ pending \in [Replicas -> AskedOrNothing]
     /\ ends \in [Replicas -> [Replicas -> Nothing..MaxRecords]]
     /\ seen \in [Replicas -> [Replicas -> Incarnations]]
     /\ state \in [leader : Replicas, epoch : 1..MaxEpoch,

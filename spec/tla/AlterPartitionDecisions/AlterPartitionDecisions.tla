@@ -5,7 +5,7 @@
 (* answers.                                                                  *)
 EXTENDS AlterPartition
 
-VARIABLE decisions   \* ghost: the controller's decisions, the last of each leader epoch
+VARIABLE (* @type: Seq({leader: Int, isr: Set(Int)}); *) decisions   \* ghost: the controller's decisions, the last of each leader epoch
 
 Awaited == [r \in Replicas |-> IF Leads(r) THEN Maximal(r) ELSE {}]
 
@@ -13,6 +13,7 @@ Awaited == [r \in Replicas |-> IF Leads(r) THEN Maximal(r) ELSE {}]
 Counts(l) ==
     /\ IsPending(l) /\ pending[l].epoch = state.epoch
     /\ pending[l].partitionEpoch = state.partitionEpoch
+\* @type: Int -> Set(<<Int, Int>>);
 Asked == [l \in Replicas |->
     IF Counts(l) THEN {<<f, pending[l].incarnations[f]>> : f \in pending[l].isr \ isr[l]} ELSE {}]
 

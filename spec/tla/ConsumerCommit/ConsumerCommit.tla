@@ -7,7 +7,7 @@
 (* passed. The log itself does not change here. A rebalance is one step of  *)
 (* the coordinator; members learn of it when they join, and until then act  *)
 (* as before: zombies, whose commits the generation must fence.             *)
-EXTENDS Logs, FiniteSets
+EXTENDS Logs, FiniteSets, Apalache
 
 CONSTANTS
     (* @type: Int; *)  M,             \* members 1..M
@@ -171,8 +171,10 @@ AtMostOnce == \A o \in Records : processed[o] <= 1
 CommittedMonotone == [][committed' >= committed]_committed
 
 (* Within a generation it never does, whatever the fence. *)
+\* @type: <<Int, Int>>;
+point == <<committed, generation>>
 CommittedMonotoneInGeneration ==
-    [][generation' = generation => committed' >= committed]_<<committed, generation>>
+    [][generation' = generation => committed' >= committed]_point
 
 (* One owner: whoever believes to own the partition in the group's          *)
 (* generation is the owner.                                                 *)
@@ -193,10 +195,11 @@ AllCommitted == <>(committed = LogEnd)
 Passed == CHOOSE n \in 0..LogEnd :
     /\ \A o \in 1..n : processed[o] >= 1
     /\ n < LogEnd => processed[n + 1] = 0
+UpTo(n) == Take(MkSeq(LogEnd, LAMBDA o : o), n)
 Abs == INSTANCE AbsLog WITH
     Readers <- {"group"}, MaxLength <- LogEnd, LossAllowed <- FALSE, Dropped <- "none",
-    committed <- [o \in 1..Passed |-> o],
-    views <- [reader \in {"group"} |-> [o \in 1..committed |-> o]]
+    committed <- UpTo(Passed),
+    views <- [reader \in {"group"} |-> UpTo(committed)]
 Refines == Abs!Spec
 
 -----------------------------------------------------------------------------

@@ -8,19 +8,21 @@
 EXTENDS Integers, Sequences, FiniteSets
 
 CONSTANTS
-    M,                 \* member ids 1..M
-    P,                 \* partitions 1..P
-    MaxEpoch,          \* bound: group epochs
-    MaxOffset,         \* bound: committed offsets
-    MaxLog,            \* bound: changes that are not replicated
-    WaitUntilFree, WaitUntilRevoked, Subset, CommitBy   \* as in ConsumerGroup
+    (* @type: Int; *)  M,                 \* member ids 1..M
+    (* @type: Int; *)  P,                 \* partitions 1..P
+    (* @type: Int; *)  MaxEpoch,          \* bound: group epochs
+    (* @type: Int; *)  MaxOffset,         \* bound: committed offsets
+    (* @type: Int; *)  MaxLog,            \* bound: changes that are not replicated
+    (* @type: Bool; *) WaitUntilFree, (* @type: Bool; *) WaitUntilRevoked,
+    (* @type: Bool; *) Subset, (* @type: Str; *) CommitBy   \* as in ConsumerGroup
 
 VARIABLES
-    groupEpoch, targetEpoch, target, member,  \* as in ConsumerGroup
-    committed,   \* per partition: the offset that is committed
-    log,         \* what each change that is not replicated has left
-    others,      \* such logs of coordinators before, which others may have that lead later
-    stable       \* what the last change that is replicated has left
+    (* @type: Int; *) groupEpoch, (* @type: Int; *) targetEpoch, (* @type: Int -> Int; *) target,
+    (* @type: Int -> $member; *) member,      \* as in ConsumerGroup
+    (* @type: Int -> Int; *)     committed,   \* per partition: the offset that is committed
+    (* @type: Seq($group); *)    log,         \* what each change that is not replicated has left
+    (* @type: Set(Seq($group)); *) others,    \* such logs of coordinators before, which others may have that lead later
+    (* @type: $group; *)         stable       \* what the last change that is replicated has left
 
 now == <<groupEpoch, targetEpoch, target, member, committed>>
 group == <<groupEpoch, targetEpoch, target, member>>
@@ -35,6 +37,8 @@ Asked(epoch, owns) == INSTANCE ConsumerGroup WITH
     Static <- 0, MaxLife <- 1, Commits <- FALSE, Batched <- TRUE, LateJoins <- FALSE,
     ReportWhenDone <- TRUE, RejoinByZero <- TRUE, ReleaseFirst <- TRUE
 
+\* @typeAlias: member = {epoch: Int, previous: Int, state: Str, assigned: Int -> Int, pending: Int -> Int};
+\* @typeAlias: group = <<Int, Int, Int -> Int, Int -> $member, Int -> Int>>;
 Members == 1..M
 Partitions == 1..P
 Nobody == 0

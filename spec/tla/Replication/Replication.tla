@@ -7,29 +7,39 @@
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
-    N,                 \* replicas 1..N
-    MaxRecords,        \* bound: records in a log
-    MaxEpoch,          \* bound: leader epochs
-    MaxPartitionEpoch, \* bound: partition epochs
-    MaxRestarts,       \* bound: restarts of each replica
-    LateFetches,       \* fetches may arrive after their sender has moved on
-    Unclean, Lossy,    \* as in Truncation
-    MaximalIsr,        \* KIP-497: the high watermark waits for whom the leader asked in
-    RaiseOnRefusal,    \* a refusal raises the partition epoch, so that copies of it are fenced
-    Dropped            \* the rule that is left out, "none" as it should be
+    (* @type: Int; *)  N,                 \* replicas 1..N
+    (* @type: Int; *)  MaxRecords,        \* bound: records in a log
+    (* @type: Int; *)  MaxEpoch,          \* bound: leader epochs
+    (* @type: Int; *)  MaxPartitionEpoch, \* bound: partition epochs
+    (* @type: Int; *)  MaxRestarts,       \* bound: restarts of each replica
+    (* @type: Bool; *) LateFetches,       \* fetches may arrive after their sender has moved on
+    (* @type: Bool; *) Unclean,           \* as in Truncation
+    (* @type: Str; *)  Lossy,             \* as in Truncation
+    (* @type: Bool; *) MaximalIsr,        \* KIP-497: the high watermark waits for whom the leader asked in
+    (* @type: Bool; *) RaiseOnRefusal,    \* a refusal raises the partition epoch, so that copies of it are fenced
+    (* @type: Str; *)  Dropped            \* the rule that is left out, "none" as it should be
 
 (* Dropped: "cut" and "compare" as in Truncation, "answered" as in          *)
 (* AlterPartition; "leaderEpoch", another leader leads in the same epoch;   *)
 (* "inForce", an ISR that the controller accepts does not bind elections.   *)
 ASSUME Dropped \in {"none", "cut", "compare", "answered", "leaderEpoch", "inForce"}
 
+\* @typeAlias: request = {from: Int, epoch: Int, incarnation: Int, end: Int, last: Int};
+\* @typeAlias: isrRequest = {leader: Int, epoch: Int, partitionEpoch: Int, isr: Set(Int), incarnations: Int -> Int};
+\* @typeAlias: isrAnswer = {to: $isrRequest, outcome: Str, partitionEpoch: Int, isr: Set(Int)};
+\* @typeAlias: partition = {leader: Int, epoch: Int, partitionEpoch: Int, isr: Set(Int)};
 Replicas == 1..N
-NoRequest == [partitionEpoch |-> 0, isr |-> {}]
 
 VARIABLES
-    log, highWatermark, epoch, isr, ends, leaderAndIsr, up, late, incarnation, seen, committed,
-    partitionEpoch, pending, state, alive, registered, requests, replies,
-    decisions  \* whatever the controller ever had in force: news of it may come late
+    (* @type: Int -> Seq(Int); *)     log, (* @type: Int -> Int; *) highWatermark, (* @type: Int -> Int; *) epoch,
+    (* @type: Int -> Set(Int); *)     isr, (* @type: Int -> (Int -> Int); *) ends,
+    (* @type: Seq({leader: Int, isr: Set(Int)}); *) leaderAndIsr,
+    (* @type: Set(Int); *)            up, (* @type: Set($request); *) late, (* @type: Int -> Int; *) incarnation,
+    (* @type: Int -> (Int -> Int); *) seen, (* @type: Seq(Int); *) committed,  \* as in Truncation
+    (* @type: Int -> Int; *)          partitionEpoch, (* @type: Int -> $isrRequest; *) pending,
+    (* @type: $partition; *)          state, (* @type: Set(Int); *) alive, (* @type: Int -> Int; *) registered,
+    (* @type: Set($isrRequest); *)    requests, (* @type: Set($isrAnswer); *) replies,  \* as in AlterPartition
+    (* @type: Set($partition); *)     decisions  \* whatever the controller ever had in force: news of it may come late
 
 logs == <<log, highWatermark, ends, late, seen, committed>>
 roles == <<epoch, up, incarnation>>
@@ -54,6 +64,7 @@ A == INSTANCE AlterPartition WITH
     CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- TRUE, OnlyResent <- FALSE,
     KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- FALSE,
     Unregistered <- "named", answers <- replies, resent <- {}, seen <- heard
+NoRequest == A!NoRequest
 
 Init ==
     /\ T(1)!Init
