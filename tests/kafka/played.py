@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.kafka.judge import CACHE
+
 ROOT = Path(__file__).parents[2]
 ATTEMPTS, NOT_PLAYED = 3, 2
 
@@ -32,6 +34,22 @@ def shown(name: str, finding: str, folders: pytest.TempPathFactory) -> Path:
         (mended * (not played.returncode)) + played.stdout + played.stderr
     )
     return folder
+
+
+def mended(fix: str, name: str, folder: Path | None) -> Path | None:
+    """The recording in this folder of an example that is played on Kafka with a fix, and finds
+    nothing; without a folder it records nothing."""
+    classes = CACHE / "fixes" / fix
+    made = python("examples/kafka_fixes.py", fix, classes)
+    assert made.returncode == 0, made.stdout + made.stderr
+    for attempt in range(ATTEMPTS):
+        run = None if folder is None else folder / str(attempt)
+        where = [] if run is None else [run]
+        played = python(f"examples/{name}", *where, "--classes", classes)
+        if played.returncode != NOT_PLAYED:
+            assert played.returncode == 0, played.stdout + played.stderr
+            return run
+    raise AssertionError(f"the scenario could not be played in {ATTEMPTS} attempts")
 
 
 def assert_that_the_control_holds(name: str, folder: Path, control: str) -> None:
