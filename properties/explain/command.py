@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,13 @@ from properties.tla.tlc import HEAP_MB
 from properties.tla.verdicts import Verdict
 from refimpl.outputs import json_option, write_json
 
+#: So many configurations are named to whoever asks for another one.
+FEW = 6
+
 
 @click.command()
 @click.argument("name", metavar="PROPERTY")
-@click.argument("cfg", metavar="[CONFIG]", required=False)
+@click.argument("cfg", metavar="[CONFIG | MODULE/CONFIG]", required=False)
 @json_option("Write all of it but the story")
 @click.option("--no-story", is_flag=True, help="Do not run TLC for a counterexample.")
 @click.option(
@@ -63,11 +67,24 @@ def explain(
 
 def _to_tell(found: Sequence[Found], cfg: str | None) -> tuple[Found, Verdict] | None:
     """Whose counterexample is told; a configuration that breaks nothing is the user's mistake."""
-    pairs = [(one, row) for one in found if (row := one.broken_in(cfg)) is not None]
+    module, _, short = (cfg or "").rpartition("/")
+    asked = [one for one in found if module in ("", one.module)]
+    pairs = [(one, row) for one in asked if (row := one.broken_in(short or None)) is not None]
     if cfg is not None and not pairs:
-        known = ", ".join(row.cfg for one in found for row in one.break_it) or "none"
-        raise InputError(f"{found[0].name} is not violated in {cfg!r} (it is in: {known})")
+        raise InputError(f"{found[0].name} is not violated in {cfg!r} ({_nearest(found, cfg)})")
     return min(pairs, key=lambda pair: pair[1].length or 0, default=None)
+
+
+def _nearest(found: Sequence[Found], cfg: str) -> str:
+    """The configurations that break a property: all where they are few, else those named alike."""
+    names = [f"{one.module}/{row.cfg}" for one in found for row in one.break_it]
+    if len(names) <= FEW:
+        return f"it is in: {', '.join(names) or 'none'}"
+    by_cfg = {name.rpartition("/")[2]: name for name in reversed(names)}
+    near = get_close_matches(cfg, names, n=3) or [
+        by_cfg[name] for name in get_close_matches(cfg, by_cfg, n=3, cutoff=0)
+    ]
+    return f"did you mean {' or '.join(near)}?"
 
 
 def _tell(found: Found, row: Verdict, tree: SpecTree, console: Console) -> None:

@@ -42,4 +42,22 @@ def test_an_unknown_property_names_the_nearest(run: Run) -> None:
 def test_a_configuration_that_breaks_something_else_is_refused(run: Run) -> None:
     result = run(explain, ["--specs", SPECS, "InOrder", "bug_drop"])
     assert result.exit_code == 2
-    assert "InOrder is not violated in 'bug_drop' (it is in: bug_unordered)" in result.output
+    assert (
+        "InOrder is not violated in 'bug_drop' (it is in: Mailbox/bug_unordered)" in result.output
+    )
+
+
+def test_a_configuration_is_named_with_its_module_or_without(run: Run, scratch: Scratch) -> None:
+    told = [
+        run(explain, ["InOrder", cfg, "--specs", scratch.tree.root]).output
+        for cfg in ("bug_unordered", "Mailbox/bug_unordered")
+    ]
+    assert told[0] == told[1]
+    assert "Mailbox/bug_unordered violates InOrder in 5 states" in told[0]
+
+
+def test_an_unknown_configuration_names_the_nearest(run: Run) -> None:
+    for asked in ("AlterPartition/bug_any_anwser_2", "bug_any_anwser_2"):
+        result = run(explain, ["CommittedInIsr", asked, "--no-story"])
+        assert result.exit_code == 2
+        assert "did you mean AlterPartition/bug_any_answer_2" in result.output.replace("\n", " ")
