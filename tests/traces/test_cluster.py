@@ -168,18 +168,19 @@ def test_a_worker_may_die_in_the_middle(cluster: Cluster, tmp_path: Path) -> Non
     shutil.copytree(EXAMPLE, tmp_path / "run")
     ingest(tmp_path / "run", tmp_path / "ops", size=1 << 14)
     code = here(tmp_path / "ops", tmp_path / "here.json")
-    master, one, _ = cluster.processes
+    master, *workers = cluster.processes
     submitted = cluster.command("ops", "--json", "there.json", "--engine", "spark")
     with (tmp_path / "said.log").open("wb") as log:
         driver = subprocess.Popen(
             submitted, cwd=tmp_path, env=environment(cluster.python), stdout=log, stderr=log
         )
-    # Its executor has begun to work when it has started a Python.
-    await_(lambda: pythons(one) or driver.poll() is not None)
+    # One of them is given the first task: its executor has begun when it has started a Python.
+    await_(lambda: any(map(pythons, workers)) or driver.poll() is not None)
     assert driver.poll() is None, (tmp_path / "said.log").read_text()
-    for executor in psutil.Process(one.pid).children(recursive=True):
+    working = next(worker for worker in workers if pythons(worker))
+    for executor in psutil.Process(working.pid).children(recursive=True):
         executor.send_signal(signal.SIGKILL)
-    one.kill()
+    working.kill()
     assert driver.wait(2 * PATIENCE) == code, (tmp_path / "said.log").read_text()
     assert (tmp_path / "there.json").read_bytes() == (tmp_path / "here.json").read_bytes()
     assert master.poll() is None

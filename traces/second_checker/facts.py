@@ -83,9 +83,9 @@ def kept_from(h: History, partition: PartitionName) -> int:
     Deletion takes a log's head and leaves the rest. So nothing is deleted above the first record
     that a final scan found, though an earlier leader of the partition may have begun higher.
     """
-    told = log_start(h, partition)
+    reported = log_start(h, partition)
     there = [] if h.jepsen else [r.offset for r in final(h, partition) if r.offset is not None]
-    return min([told, *there])
+    return min([reported, *there])
 
 
 def compacted(h: History, partition: PartitionName) -> bool:
