@@ -69,6 +69,9 @@ def every_removal(trace: Trace) -> Iterator[Removal]:
     """All that can be taken away."""
     lines, meta = trace
     for field, having in bearing(lines).items():
+        if field in WHOLLY_ABSENT:  # who does not tell it once tells it never
+            lines_of = Counter(line["process"] for line in having)
+            having = [line for line in having if lines_of[line["process"]] > 1]
         several = [at(line) for line in having]
         if field not in WHOLLY_ABSENT:
             several += ["all", *(line["op"] for line in having)]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.dense import dense_trace
-from tests.traces.dense_search import contradicts, searched
+from tests.traces.dense_search import contradicts, every_removal, searched
 from tests.traces.evidence import Removal
 from tests.traces.needs import looked
 from tests.traces.test_evidence import SEEDED
@@ -43,6 +43,13 @@ def test_nor_does_this_removal(seed: int, removal: Removal, check: str, verdict:
     before, after = (looked(one).verdict(CHECKS[check]) for one in (trace, removal(trace)))
     assert before.verdict == verdict
     assert not contradicts(after, before, removal)
+
+
+def test_an_instance_that_a_process_tells_once_is_not_taken_away() -> None:
+    """Who tells it nowhere is no static member: that is another trace, not one with less in it."""
+    taken = [str(removal) for removal in every_removal(dense_trace(231150789))]
+    assert "instance of c1#0 0" not in taken
+    assert "instance of c0#0 0" in taken
 
 
 def test_many_promises_are_broken_there() -> None:
