@@ -1098,6 +1098,31 @@ def test_a_tombstone_that_may_have_been_stored_twice_may_have_deleted_its_key(
     assert looked((lines, meta)).verdict(CHECKS[id]).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("retention_ms", "verdict"), [(10**9, VIOLATED), (0, HOLDS), (None, NOT_CHECKED)]
+)
+@pytest.mark.parametrize("id", ["L3", "L4", "T1", "T7", "P2"])
+def test_at_which_age_a_tombstone_goes_has_to_be_told(
+    id: str, retention_ms: int | None, verdict: str
+) -> None:
+    dead = record(1, 0, key="k", tombstone=True)
+    ids: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    calls = [
+        ("p0#0", "txn_begin", TXN),
+        ("p0#0", "send", {"records": [dead], **TXN, **ids}),
+        ("p0#0", "send", {"records": [record(2, 1, key="j", tombstone=False)], **TXN, **ids}),
+        ("p0#0", "txn_commit", TXN),
+        STARTS,
+        scan(*([dead] if id == "T7" else []), record(2, 1), end=3),
+        ("scan#1", *scan(record(2, 1), end=3, isolation="read_committed")[1:]),
+    ]
+    if id == "T7":
+        calls.insert(-1, ("scan#1", *STARTS[1:]))
+    lines, meta = trace(*calls)
+    meta["topics"]["t"] |= {"cleanup_policy": "compact", "delete_retention_ms": retention_ms}
+    assert looked((lines, meta)).verdict(CHECKS[id]).verdict == verdict
+
+
 @pytest.mark.parametrize("id", ["G1", "G4"])
 @pytest.mark.parametrize(
     ("protocol", "verdict"), [("classic", ALLOWED), ("consumer", NOT_CHECKED), (None, NOT_CHECKED)]

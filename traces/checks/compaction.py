@@ -23,10 +23,11 @@ def stored_offsets(p: Partition, sends: Ints) -> Ints:
 
 
 def superseded(p: Partition, sends: Ints) -> Bools:
-    """Whether compaction may have removed what was sent: a later record has the same key."""
+    """Whether compaction may have removed what was sent: a later record has the same key, or it was
+    a tombstone, and old enough for the delete.retention.ms that is told."""
     if int(p.context.compacted[p.t]) != 1:
         return np.zeros(len(sends), bool)
-    return _replaced(p, sends)
+    return _replaced(p, sends) | (expired(p, sends) & _retention_is_known(p))
 
 
 def may_be_superseded(p: Partition, sends: Ints) -> Bools:
@@ -41,7 +42,7 @@ def may_be_superseded(p: Partition, sends: Ints) -> Bools:
 def _replaced(p: Partition, sends: Ints) -> Bools:
     if not (p.key[p.sends] != NONE).any():
         return np.ones(len(sends), bool)  # no keys: every hole is taken as compaction
-    return followed(p, sends) | (p.key[sends] == NONE) | expired(p, sends)
+    return followed(p, sends) | (p.key[sends] == NONE)
 
 
 def followed(p: Partition, sends: Ints) -> Bools:
@@ -84,6 +85,10 @@ def _old(p: Partition, sends: Ints) -> Bools:
     return (retention == NONE) | (age_at_the_end(p, sends) >= retention)
 
 
+def _retention_is_known(p: Partition) -> bool:
+    return int(p.context.delete_retention[p.t]) != NONE
+
+
 def age_at_the_end(p: Partition, sends: Ints) -> Ints:
     """How many ms lie at most between each append and the end of the final reading."""
     ends = p.where(Op.SCAN_END)
@@ -97,10 +102,11 @@ def age_at_the_end(p: Partition, sends: Ints) -> Ints:
 def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     """Of which records nobody knows whether compaction may have removed them.
 
-    A record may have been a tombstone if nobody says that it was not. What replaced it may be
-    a record whose key nobody tells, or a tombstone of unknown fate, or a copy of one. Another
-    record of its key may have been read above where not all is told that was read. And if nobody
-    tells the cleanup policy, what a later record of its key has replaced may be gone.
+    A record may have been a tombstone if nobody says that it was not, and a tombstone may have been
+    old enough to go if nobody tells delete.retention.ms. What replaced it may be a record whose key
+    nobody tells, or a tombstone of unknown fate, or a copy of one. Another record of its key may
+    have been read above where not all is told that was read. And if nobody tells the cleanup
+    policy, what a later record of its key has replaced may be gone.
     """
     policy = int(p.context.compacted[p.t])
     if policy == 0 or p.context.jepsen:
@@ -111,6 +117,7 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     unsure = (stored_offsets(p, others) == NONE) | ~p.kept[others] | _may_be_copied(p, others)
     dead = others[unsure & ~p.has(Flag.VALUED)[others]]
     untold = ~(p.has(Flag.VALUED) | p.has(Flag.TOMBSTONE))[sends]
+    untold |= p.has(Flag.TOMBSTONE)[sends] & (not _retention_is_known(p))
     keyless = bool((p.key[others] == NONE).any())
     return untold | keyless | may_be_read_above(p, sends) | np.isin(p.key[sends], p.key[dead])
 

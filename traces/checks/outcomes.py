@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.compaction import superseded
+from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.partition import Partition
 from traces.columns import Bools, distinct, firsts, last_upto, lookup
 from traces.context import UNSET, Clause, Ints, clause
@@ -93,11 +93,13 @@ def _by_readers(p: Partition) -> Found:
     undone = _pairs(p, aborted, reads)
     found = np.concatenate([torn, undone])
     seen = len(whole) + (len(aborted) if len(reads) else 0)
-    # What lies below all that the second scan found may have been deleted since the first.
+    # What lies below all that the second scan found may have been deleted since the first; or
+    # compaction has removed it.
     lowest = p.deleted_below(chosen, np.r_[chosen, ends])
-    deleted = np.r_[p.offset[torn[:, 1]] < lowest, np.zeros(len(undone), bool)]
+    gone = (p.offset[torn[:, 1]] < lowest) | compaction_is_vague(p, torn[:, 0])
+    removed = np.r_[gone, np.zeros(len(undone), bool)]
     unknown = clause(Clause.UNKNOWN, p.process[found[:, 0]])
-    return Found(seen, found, np.where(deleted, unknown, 0))
+    return Found(seen, found, np.where(removed, unknown, 0))
 
 
 def _possible(p: Partition) -> Bools:
