@@ -11,6 +11,7 @@ from properties.tla.values import Value
 
 SUCCESS = 2193
 STATISTICS = 2199
+TEMPORAL = 2212
 SEARCH_DEPTH = 2194
 STATE = 2217
 STUTTERING = 2218

@@ -1,5 +1,6 @@
 """Run configurations side by side and hold each against its row."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -125,7 +126,7 @@ def run_all(
         return together(several, options)
 
     with ThreadPoolExecutor(max_workers=options.parallel) as pool:
-        running = [pool.submit(one, several) for several in _in_one_jvm(todo)]
+        running = [pool.submit(one, several) for several in _in_one_jvm(todo, options.tree)]
         try:
             for done in as_completed(running):
                 yield from done.result()
@@ -136,13 +137,16 @@ def run_all(
             raise
 
 
-def _in_one_jvm(todo: Iterable[Job]) -> list[Sequence[Job]]:
+def _in_one_jvm(todo: Iterable[Job], tree: SpecTree) -> list[Sequence[Job]]:
     """Small models of one module together, each other one alone: the longest first."""
-    small: dict[str, list[Job]] = {}
+    small, texts = dict[str, list[Job]](), dict[str, str]()
     found: list[Sequence[Job]] = []
     for job in sorted(todo, key=_states, reverse=True):
-        if job.apalache is None and 0 < _states(job) <= SMALL_STATES:
-            small.setdefault(job.table.module, []).append(job)
+        module = job.table.module
+        if module not in texts:
+            texts[module] = "".join(one.read_text(encoding="utf-8") for one in tree.closure(module))
+        if 0 < _states(job) <= SMALL_STATES and _may_share(job, tree, texts[module]):
+            small.setdefault(module, []).append(job)
         else:
             found.append((job,))
     for several in small.values():
@@ -150,6 +154,14 @@ def _in_one_jvm(todo: Iterable[Job]) -> list[Sequence[Job]]:
         count = -(-len(several) // TOGETHER)
         found += [several[first::count] for first in range(count)]
     return sorted(found, key=lambda jobs: sum(map(_states, jobs)), reverse=True)
+
+
+def _may_share(job: Job, tree: SpecTree, text: str) -> bool:
+    """Whether TLC checks it, and every property of it is one of steps: `[][A]_v`."""
+    config = Config.read(tree.model(job.table.module, job.verdict.cfg))
+    return job.apalache is None and all(
+        re.search(rf"^{name} ==\s*\[\]\[", text, re.MULTILINE) for name in config.properties
+    )
 
 
 def _states(job: Job) -> int:

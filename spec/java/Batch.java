@@ -1,9 +1,7 @@
 import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
-import java.lang.reflect.Field;
 import tlc2.TLC;
 import tlc2.output.EC;
-import tlc2.tool.liveness.LiveWorker;
 import util.SimpleFilenameToStream;
 
 /**
@@ -20,7 +18,7 @@ public final class Batch {
 
   private Batch() {}
 
-  public static void main(String[] args) throws ReflectiveOperationException {
+  public static void main(String[] args) {
     long began = 0;
     for (int i = 2; i < args.length; i++) {
       int code = check(args[0], args[1] + "/" + i, args[i]);
@@ -32,8 +30,7 @@ public final class Batch {
     System.exit(0);
   }
 
-  private static int check(String module, String states, String cfg) throws ReflectiveOperationException {
-    forgetLiveness();
+  private static int check(String module, String states, String cfg) {
     TLC tlc = new TLC();
     String[] arguments = {
       "-tool", "-deadlock", "-workers", "1", "-fp", "0", "-lncheck", "final", "-metadir", states, "-config", cfg, module
@@ -41,12 +38,5 @@ public final class Batch {
     if (!tlc.handleParameters(arguments)) return EC.ExitStatus.ERROR;
     tlc.setResolver(new SimpleFilenameToStream());
     return EC.ExitStatus.errorConstantToExitStatus(tlc.process());
-  }
-
-  /** Who looks for lassos stops as soon as anybody has found one, in any run before. */
-  private static void forgetLiveness() throws ReflectiveOperationException {
-    Field found = LiveWorker.class.getDeclaredField("errFoundByThread");
-    found.setAccessible(true);
-    found.setInt(null, -1);
   }
 }
