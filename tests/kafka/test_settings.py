@@ -27,7 +27,7 @@ OF_ZOOKEEPER = "zookeeper."
 # Of Kafka's selectors only this one is here.
 OURS_ALONE = "replica.selector.class"
 # Checks of classes, locales and prefixes that have no effect here.
-DESCRIBED_IN_WORDS = ("non-", "(case insensitive)")
+DESCRIBED_IN_WORDS = ("non-",)
 SAMPLES = ("", " ", "0", "-1", "-2", "1", "+7", " 5 ", "08", "1.5", "1e3", "x", "true", "TRUE")
 LISTS = ("a", "a,b", "a,a", "delete,compact", "compact , delete", "delete,", "*", "0:1,2:3", "0:x")
 
