@@ -18,6 +18,8 @@ from properties.tla.specs import Config, SpecTree
 HEAP_MB = 3072
 #: Up to about this many states, TLC ends before the optimising compiler has paid for itself.
 QUICK_STATES = 100_000
+#: How TLC searches, whoever starts it; why, says `Tlc`.
+_SEARCH = ("-tool", "-deadlock", "-workers", "1", "-fp", "0", "-lncheck", "final")
 #: Where one run ends among those of a JVM: what `Batch` says after each.
 _END = re.compile(r"@!@!@ENDRUN (?P<code>\d+) (?P<cpu_s>[\d.E-]+) @!@!@\n")
 
@@ -57,16 +59,11 @@ class Tlc:
         that two files share afterwards: a model that has one is left out, and so is all that TLC
         came to after it, or did not come to.
         """
-        models = [self.tree.model(module, cfg) for cfg in cfgs]
+        models = [self.tree.model(module, cfg).resolve() for cfg in cfgs]
         with _scratch() as scratch:
             command = [
                 *jvm(self.tree, scratch, self.heap_mb, self.quick),
-                *(
-                    "Batch",
-                    module,
-                    str(scratch / "states"),
-                    *(str(one.resolve()) for one in models),
-                ),
+                *("Batch", module, str(scratch / "states"), " ".join(_SEARCH), *map(str, models)),
             ]
             finished = run(command, self.tree.folder(module), limit_s)
         outcomes: dict[str, Outcome] = {}
@@ -92,8 +89,7 @@ class Tlc:
         with _scratch() as scratch:
             command = [
                 *jvm(self.tree, scratch, self.heap_mb, self.quick),
-                *("tlc2.TLC", "-tool", "-deadlock", "-workers", "1"),
-                *("-fp", "0", "-lncheck", "final"),
+                *("tlc2.TLC", *_SEARCH),
                 *("-metadir", str(scratch / "states"), "-config", str(cfg.resolve()), module),
             ]
             finished = run(command, folder, limit_s)
