@@ -11,6 +11,12 @@ import orjson
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
+class CannotBeWrittenError(click.ClickException):
+    """A file that the user asked for and that cannot be written: no bug of ours."""
+
+    exit_code = 2
+
+
 class FileToWrite(click.Path):
     """A file to write: its folder must permit that, and be there or, with `parents`, is made."""
 
@@ -57,7 +63,10 @@ def json_option(what: str) -> Callable[[Verb], Verb]:
 
 def write_json(path: Path | None, value: Any) -> None:
     """Write what a verb found to the file that `--json` names, if it names one."""
-    if path is not None:
-        path.write_bytes(
-            orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        )
+    if path is None:
+        return
+    content = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    try:
+        path.write_bytes(content)
+    except OSError as refused:  # its folder was there before the work, and may be gone since
+        raise CannotBeWrittenError(f"{path}: {refused.strerror}") from refused

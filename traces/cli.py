@@ -18,7 +18,7 @@ from traces.ingest.run import read_trace
 from traces.junit import junit
 from traces.modes import MODES
 from traces.options import runs_of
-from traces.output import progress, result, standard_output, write_json, write_whole
+from traces.output import progress, result, standard_output, staying, write_json, write_result
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise
 from traces.second import SMALL, ask_again
@@ -160,7 +160,7 @@ def check(
     reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
     judged = [Judged(path) for path in runs_of(paths)]
     scratch = Path(ctx.with_resource(TemporaryDirectory(prefix="highwater-", dir=cache())))
-    with progress() as bar:
+    with staying(scratch), progress() as bar:
         read_all(judged, reading, bar, scratch)
         if html_file is not None:
             pictures = pictures_of(judged)
@@ -178,11 +178,11 @@ def check(
     if json_file is not None:
         write_json(json_file, {"runs": [one.as_json() for one in judged]})
     if junit_file is not None:
-        write_whole(junit_file, junit(judged))
+        write_result(junit_file, junit(judged))
     if html_file is not None:
         from traces.html.page import page
 
-        write_whole(html_file, page(judged, pictures or pictures_of(judged)))
+        write_result(html_file, page(judged, pictures or pictures_of(judged)))
     for one in judged:
         for line in unjudged(one):
             console.print(line, style="red", soft_wrap=True, highlight=False, markup=False)

@@ -20,7 +20,7 @@ from traces.ingest.run import Run
 from traces.ingest.topic import REJECTED, State, follow
 from traces.ingest.whole import Map
 from traces.options import runs_of
-from traces.output import progress, result, write_json
+from traces.output import progress, result, staying, write_json
 from traces.problems import BadInput, Problem
 
 _OF_THE_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -204,7 +204,7 @@ def from_topic(
     """Write a topic into the folder of a run."""
     given = {key: value for key, _, value in (setting.partition("=") for setting in settings)}
     topic, console = KafkaTopic(bootstrap, name, given), Console(stderr=True)
-    with interrupted() as stop, progress() as bar:
+    with staying(run), interrupted() as stop, progress() as bar:
         task = bar.add_task(f"reading {name}", total=None)
 
         def tick(state: State) -> None:

@@ -63,7 +63,10 @@ def write_whole(path: Path, content: bytes) -> None:
         path.write_bytes(content)  # a pipe or a terminal is written to and never replaced
         return
     target = path.resolve()  # a link keeps pointing to the file
-    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:  # the system names a file that nobody has heard of
+        raise OSError(error.errno, error.strerror, str(path)) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -88,8 +91,14 @@ class _FileToWrite(click.Path):
         path = Path(str(super().convert(value, param, ctx)))
         if not path.parent.is_dir():
             self.fail(f"there is no folder {path.parent}", param, ctx)
-        if not path.exists() and not os.access(path.parent, os.W_OK):
-            self.fail(f"{path.parent} may not be written to", param, ctx)
+        if not path.exists():
+            if not os.access(path.parent, os.W_OK):
+                self.fail(f"{path.parent} may not be written to", param, ctx)
+            try:  # a folder may permit it and take no files, like /proc, or a link lead nowhere
+                with tempfile.TemporaryFile(dir=path.resolve().parent):
+                    pass
+            except OSError as refused:
+                self.fail(f"{path}: {refused.strerror}", param, ctx)
         return path
 
 
@@ -98,9 +107,34 @@ def result(name: str, help: str) -> Any:
     return click.option(f"--{name}", f"{name}_file", type=_FileToWrite(), metavar="FILE", help=help)
 
 
+def write_result(path: Path, content: bytes) -> None:
+    """Write a file that the user asked for; one that cannot be written is no bug of ours.
+
+    Its folder was there before the work, and may be gone since.
+    """
+    try:
+        write_whole(path, content)
+    except OSError as refused:
+        raise Refusal(f"{path}: {refused.strerror}") from refused
+
+
 def write_json(path: Path, content: Any) -> None:
     """What a command found or did, for programs."""
-    write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    write_result(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+@contextmanager
+def staying(folder: Path, name: Path | None = None) -> Generator[None]:
+    """Refuse, by a name that the user knows, a folder that is removed while it is written to.
+
+    A file that is missing in a folder which is still there is a bug of ours, and stays one.
+    """
+    try:
+        yield
+    except FileNotFoundError as missing:
+        if folder.is_dir():
+            raise
+        raise Refusal(f"{name or folder}: {missing.strerror}") from missing
 
 
 def _umask() -> int:

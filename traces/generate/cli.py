@@ -1,5 +1,6 @@
 """`highwater generate`: make a trace in which it is known what is wrong."""
 
+import errno
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from traces.generate.plan import Plan
 from traces.generate.schedule import NoRoom, plan_of
 from traces.generate.small import small_run, write_small
 from traces.generate.write import Generated, write_parquet
-from traces.output import progress, result, standard_output, write_json
+from traces.output import Refusal, progress, result, standard_output, staying, write_json
 
 FORMATS = {"ndjson": write_lines, "parquet": write_parquet}
 FEWEST_ROWS = 20_000
@@ -153,8 +154,13 @@ def _whole(out: Path, make: Callable[[Path], object]) -> None:
     except OSError as refused:
         raise click.UsageError(f"{out.parent}: {refused.strerror}") from None
     try:
-        make(beside / "run")
-        (beside / "run").rename(out)
+        with staying(beside, out):
+            make(beside / "run")
+            (beside / "run").rename(out)
+    except OSError as taken:
+        if taken.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        raise Refusal(f"{out} is there already") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

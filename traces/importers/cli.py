@@ -174,7 +174,7 @@ def _run(out: Path, make: Callable[[], Imported], json_file: Path | None) -> Non
     except BadInput as bad:
         raise Refusal(f"{bad.count} problems, nothing was written\n{bad}") from None
     except OSError as error:
-        raise Refusal(f"{error.filename}: {error.strerror}; nothing was written") from None
+        raise Refusal(f"{error.filename or out}: {error.strerror}; nothing was written") from None
     _tell(standard_output(), out, imported)
     if json_file is not None:
         warned = {"warnings": [str(warning) for warning in imported.warnings]}

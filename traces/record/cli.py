@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from traces.output import Refusal, result, standard_output, write_json
+from traces.output import Refusal, result, standard_output, staying, write_json
 from traces.record.cluster import Cluster, ClusterError, NoLibraryError, describe, library
 from traces.record.contents import SCANNER, Contents, contents, scan_files
 from traces.record.ids import IdOf
@@ -64,38 +64,41 @@ def record_scan(
     complete when no client runs any more and the scan has reached the end of every partition;
     otherwise the exit code is 2, and nothing in the run can be called lost.
     """
-    console = standard_output()
-    try:
-        running = _settle_all(run, console)
-        found, before = contents(run), read(run)
-        wanted = [name for name in topics.split(",") if name] if topics else sorted(found.topics)
-        ids = _id_function(id_of, found)
-        settings = {"bootstrap.servers": bootstrap, **dict(map(_setting, conf))}
-        used = library()
-        cluster = describe(used, settings, _some(wanted))
-    except NoLibraryError:
-        raise Refusal(
-            "record-scan reads with the package `confluent-kafka`, which is not installed: "
-            "pip install confluent-kafka"
-        ) from None
-    except (ClusterError, BadMetaError) as wrong:
-        raise Refusal(str(wrong)) from None
-    for file in scan_files(run):
-        file.unlink()  # it was not the last reading after all
-    counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
-    unread: list[str] = []
-    for level in _isolations(isolation, found):
-        unread += _scan(run, level, used, settings, ids, found.hashes, timeout, counts)
-    again = contents(run)
-    names = [*again.names, *(_scan_name(file) for file in scan_files(run))]
-    complete = not (running or unread or cluster.headless)
-    write(run, merged(before, run.name, again.processes, names, cluster, complete))
-    _tell(console, len(again.names), cluster, running, unread)
-    if json_file is not None:
-        lacking = {"running": running, "without_leader": cluster.headless, "unread": unread}
-        made = {"run": str(run), "complete": complete, "processes": len(again.names), **lacking}
-        write_json(json_file, made | {"partitions": counts})
-    ctx.exit(0 if complete else BAD_INPUT)
+    with staying(run):
+        console = standard_output()
+        try:
+            running = _settle_all(run, console)
+            found, before = contents(run), read(run)
+            wanted = (
+                [name for name in topics.split(",") if name] if topics else sorted(found.topics)
+            )
+            ids = _id_function(id_of, found)
+            settings = {"bootstrap.servers": bootstrap, **dict(map(_setting, conf))}
+            used = library()
+            cluster = describe(used, settings, _some(wanted))
+        except NoLibraryError:
+            raise Refusal(
+                "record-scan reads with the package `confluent-kafka`, which is not installed: "
+                "pip install confluent-kafka"
+            ) from None
+        except (ClusterError, BadMetaError) as wrong:
+            raise Refusal(str(wrong)) from None
+        for file in scan_files(run):
+            file.unlink()  # it was not the last reading after all
+        counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
+        unread: list[str] = []
+        for level in _isolations(isolation, found):
+            unread += _scan(run, level, used, settings, ids, found.hashes, timeout, counts)
+        again = contents(run)
+        names = [*again.names, *(_scan_name(file) for file in scan_files(run))]
+        complete = not (running or unread or cluster.headless)
+        write(run, merged(before, run.name, again.processes, names, cluster, complete))
+        _tell(console, len(again.names), cluster, running, unread)
+        if json_file is not None:
+            lacking = {"running": running, "without_leader": cluster.headless, "unread": unread}
+            made = {"run": str(run), "complete": complete, "processes": len(again.names), **lacking}
+            write_json(json_file, made | {"partitions": counts})
+        ctx.exit(0 if complete else BAD_INPUT)
 
 
 def _settle_all(run: Path, console: Console) -> list[str]:
