@@ -22,7 +22,7 @@ from traces.columns import Columns
 from traces.context import Context, Ints
 from traces.schema import COLUMNS
 from traces.scopes import SCOPES
-from traces.table import Lazy, by_key, part
+from traces.table import Lazy, by_key, part, refuse_merged_runs
 
 WITNESSES = 10
 EVENT: dict[str, Any] = {
@@ -103,13 +103,17 @@ def judge(
     checks: list[Check],
     contexts: Mapping[int, Context],
     unit: JudgedUnit | None = None,
+    foreign: bool = False,
 ) -> list[dict[str, Any]]:
     """Every one of these checks, applied to each partition, group or producer of these rows.
 
-    Of a `unit` of a partition that is cut only what belongs to it is told.
+    Of a `unit` of a partition that is cut only what belongs to it is told. Of `foreign` rows nobody
+    knows whether they are of one run: raises `BadInput` where they are not.
     """
     tallied = _Tallied()
     whole, spans = by_key(columns, SCOPES[scope])
+    if foreign:
+        refuse_merged_runs(whole)
     alone = list(spans)
     if scope == "partition" and unit is None and len(spans) >= packs.FEWEST:
         alone = _judge_packs(tallied, whole, spans, checks, contexts)

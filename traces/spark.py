@@ -75,8 +75,9 @@ def find(
     cuts = cuts_of(ops, contexts, limits, keep) if limits and "partition" in mine else Cuts()
     packer = Packer(columns, buckets or _buckets(ops), cuts)
     packed = over(ops, packer, names, PACKED_BATCHES_DDL, keep)
+    foreign = not isinstance(ops, Files)  # the runs of files were numbered by `read_ops`
     gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")
-    return gathered.mapInArrow(_judge(contexts, checks, packer), FINDINGS_DDL)
+    return gathered.mapInArrow(_judge(contexts, checks, packer, foreign), FINDINGS_DDL)
 
 
 def cuts_of(
@@ -165,7 +166,10 @@ def _rows(step: Work, layout: Layout, names: Sequence[str]) -> BatchStep:
 
 
 def _judge(
-    contexts: Mapping[int, Context], checks: Iterable[str] | None, packer: Packer
+    contexts: Mapping[int, Context],
+    checks: Iterable[str] | None,
+    packer: Packer,
+    foreign: bool,
 ) -> BatchStep:
     def judge_packed_batches(batches: Iterable[Any]) -> Iterator[Any]:
         mine, names = chosen(checks), list(SCOPES)
@@ -173,7 +177,7 @@ def _judge(
         for (bucket, number), several in groupby(rows, key=lambda row: row[:2]):
             scope = names[number]
             columns = unpack([packed for *_, packed in several])
-            found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket))
+            found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket), foreign)
             yield pa.RecordBatch.from_pylist(found, schema=FINDINGS)
 
     return judge_packed_batches

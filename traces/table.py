@@ -15,6 +15,7 @@ from attrs import define, field
 from traces.arrow import pa
 from traces.columns import Bools, Column, Columns, firsts
 from traces.context import Ints
+from traces.problems import BadInput, Problem
 from traces.schema import COLUMNS, NONE
 from traces.sorting import order_by
 
@@ -154,6 +155,31 @@ def by_key(columns: Columns, scope: Keying) -> tuple[Lazy, list[tuple[int, int]]
     keys = (columns["run"], *scope.key(columns))
     order = _sorted(columns, keys)
     return _in_order(columns, order), list(spans(*(take(key, order) for key in keys)))
+
+
+def refuse_merged_runs(rows: Lazy) -> None:
+    """Raise `BadInput` if calls that were made at two times bear one number: two runs in one.
+
+    The rows lie in the order of a key and of processes. Judged together, the records of one run
+    would be lost, made up and out of order in the other.
+    """
+    again = ~firsts(*(rows[name] for name in ("run", "process", "seq")))
+    again[1:] &= rows["inv"][1:] != rows["inv"][:-1]
+    if not again.any():
+        return
+    run, process, seq = (int(rows[name][again][0]) for name in ("run", "process", "seq"))
+    raise BadInput(
+        [
+            Problem(
+                "DataFrame",
+                None,
+                "run",
+                f"{run} has two calls with seq {seq} of process {process}: number runs apart, as "
+                "traces.spark.read_ops does, and give a mapping of these numbers to the runs",
+            )
+        ],
+        1,
+    )
 
 
 def part(whole: Lazy, start: int, end: int) -> Lazy:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import traces
@@ -95,3 +96,17 @@ def test_a_table_of_something_else_is_refused(spark: SparkSession, tmp_path: Pat
         traces.violations(spark.createDataFrame([(1, 2)], "Offset int, run int"), run)
     with pytest.raises(ValueError, match="there is no check L99"):
         traces.violations(spark.createDataFrame([(1, 2)], "Offset int, run int"), run, ["L99"])
+
+
+@pytest.mark.spark
+def test_two_runs_under_one_number_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Every ingested folder says run 0: the records of one were lost and made up in the other."""
+    for seed, name in enumerate("ab"):
+        one = fixture(seed)
+        ingest(write(tmp_path / f"run-{name}", one.lines, one.meta), tmp_path / name)
+    runs = [traces.load(tmp_path / name) for name in "ab"]
+    frame = spark.read.parquet(*(part for run in runs for part in run.parts))
+    with pytest.raises(PythonException, match=r"DataFrame: run: 0 has two calls with seq \d+ of"):
+        traces.violations(frame, runs[0], ["L4"]).collect()
+    apart = read_ops(spark, *(str(tmp_path / name) for name in "ab"))
+    assert not traces.violations(apart, dict(enumerate(runs)), ["L4"]).collect()

@@ -4,6 +4,8 @@ Exit code 3 says that this program has one; the other codes are verdicts. So a t
 2, with one line that names it, and a file that is missing anywhere else is still 3.
 """
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -97,6 +99,19 @@ def test_a_trace_that_is_there_when_another_one_is_ready_stays(
     result = ran("generate", run, "--small")
     assert (result.exit_code, f"{run} is there already" in result.stderr) == (2, True)
     assert [path.name for path in tmp_path.glob("*/*")] == ["meta.json"]
+
+
+def test_a_disk_that_is_full_is_told_by_the_trace_that_was_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("traces.generate.cli.write_small", full)
+    result = ran("generate", tmp_path / "run", "--small")
+    assert result.exit_code == 2
+    assert f"{tmp_path / 'run'}: {os.strerror(errno.ENOSPC)}" in result.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_table_whose_folder_goes_while_a_run_is_ingested(

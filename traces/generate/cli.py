@@ -157,10 +157,12 @@ def _whole(out: Path, make: Callable[[Path], object]) -> None:
         with staying(beside, out):
             make(beside / "run")
             (beside / "run").rename(out)
-    except OSError as taken:
-        if taken.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+    except OSError as refused:
+        if refused.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise Refusal(f"{out} is there already") from None
+        if refused.filename is not None:
             raise
-        raise Refusal(f"{out} is there already") from None
+        raise Refusal(f"{out}: {refused.strerror}") from refused  # of a full disk, no file is named
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
