@@ -14,7 +14,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.traces.fixture import Line, fixture, write
+from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.test_recordings import KEPT
 from traces import local
 from traces.arrow import pa, pc, pq
@@ -222,6 +222,35 @@ def test_rows_that_lie_in_no_order_are_looked_at_exactly() -> None:
     found = tally(alone.find(table, contexts))[0]
     assert found["C2"].total == 1
     agree(table, contexts, seen=True)
+
+
+def test_what_another_group_was_given_when_the_clock_began_vouches_for_no_commit() -> None:
+    """The time and the group of a commit were left out of its summary, and both read as 0."""
+    one = [{"topic": "t", "partition": 0, "offset": 0, "id": 1}]
+    g, h = ({"group": name, "member": name, "generation": 1} for name in "gh")
+    lines = in_order(
+        ("p0#0", "send", 0, {"records": one}),
+        ("d0#0", "assigned", 0, {**h, "partitions": ["t:0"]}),
+        ("d0#0", "poll", 0, {"group": "h", "records": one}),
+        ("d0#0", "commit", 0, {**h, "offsets": {"t:0": 1}}),
+        ("c0#0", "assigned", 5, {**g, "partitions": ["t:0"]}),
+        ("c0#0", "commit", 6, {**g, "offsets": {"t:0": 1}}),
+        ("c0#0", "poll", 7, {"group": "g", "records": one}),
+        ("s0#0", "scan", 9, {"records": one, "offsets": {"t:0": 1}}),
+    )
+    table, contexts = table_and_contexts(lines, meta())
+    assert tally(local.find(table, contexts, {"G6"}))[0]["G6"].total == 1
+    agree(table, contexts)
+
+
+def in_order(*calls: tuple[str, str, int, Line]) -> dict[str, list[Line]]:
+    """The lines of these calls, each with its process, its verb and when it began and ended."""
+    lines: dict[str, list[Line]] = {}
+    for process, op, at, more in calls:
+        mine = lines.setdefault(process, [])
+        call = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
+        mine.append(call | {"invoked_ns": at, "returned_ns": at} | more)
+    return lines
 
 
 def test_rows_in_order_are_not_taken_for_disorder() -> None:

@@ -35,7 +35,7 @@ def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubt
 def unsure_of(summaries: Summaries) -> Unsure:
     """The records whose sends nobody answered."""
     mine = summaries.kind(SummaryKind.UNSURE)
-    return Unsure.of(mine["run"], mine["k0"])
+    return Unsure.of(mine["run"], mine["id"])
 
 
 def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[dict[str, Any]]:

@@ -25,9 +25,9 @@ class Blocks:
     @classmethod
     def of(cls, summaries: Summaries) -> "Blocks":
         """Sums of all parts of a file and all blocks."""
-        block, number = np.unique(summaries["k0"], return_inverse=True)
+        block, number = np.unique(summaries["block"], return_inverse=True)
         values = np.zeros((3, len(block)), np.int64)
-        for row, name in enumerate(("v0", "v1", "v2")):
+        for row, name in enumerate(("pairs", "low", "high")):
             np.add.at(values[row], number, summaries[name])
         return cls(block, values)
 
@@ -55,10 +55,10 @@ class Equations:
     _seen: list[tuple[int, int, int, int]] = field(init=False)  # id, who, side, offset
 
     def __attrs_post_init__(self) -> None:
-        blocks = self.summaries.kind(SummaryKind.BLOCK).groups("k1", "k2")
+        blocks = self.summaries.kind(SummaryKind.BLOCK).groups("side", "who")
         self._sides = {(side, who): Blocks.of(mine) for (side, who), mine in blocks}
         seen = self.summaries.kind(SummaryKind.SEEN)
-        columns = (seen[name].tolist() for name in ("k0", "k1", "k2", "v0"))
+        columns = (seen[name].tolist() for name in ("id", "who", "side", "offset"))
         self._seen = list(zip(*columns, strict=True))
 
     def doubts(self, ranges: list[Range]) -> Iterator[Doubt]:
@@ -119,7 +119,7 @@ class Equations:
         sent = self.summaries.kind(SummaryKind.UNSURE)
         must: dict[int, bool] = {}
         undone: dict[int, bool] = {}
-        flags = (sent[name].tolist() for name in ("k0", "v1", "v2"))
+        flags = (sent[name].tolist() for name in ("id", "needed", "undone"))
         for id, needed, aborted in zip(*flags, strict=True):
             must[id] = must.get(id, False) or bool(needed)
             undone[id] = undone.get(id, False) or bool(aborted)

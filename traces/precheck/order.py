@@ -158,11 +158,8 @@ def add_positions(
     best -= group * width + 1
     at = np.flatnonzero(commit)
     short = at[offset[at] > best[at]]
-    need, when = np.full(len(start), NONE), np.full(len(start), _NEVER)
+    need = np.full(len(start), NONE)
     np.maximum.at(need, group[short], offset[short])
-    np.minimum.at(when, group[short], lane.at(short, "inv")[0])
-    member = np.full(len(start), NONE)
-    np.maximum.at(member, group[at], lane.at(at, "group")[0])
     inv = lane["inv"]
     steps = np.flatnonzero(located | commit)
     times, where = inv[steps], group[steps]

@@ -15,9 +15,10 @@ from traces.precheck import groups, order, runs, sides, summarise
 from traces.precheck.doubt import LOG, MIXED, Doubt
 from traces.precheck.equations import Equations
 from traces.precheck.ranges import Range, known_start, ranges_of, readers
-from traces.precheck.summary import Summaries, SummaryKind
+from traces.precheck.summary import FIELDS, Summaries, SummaryKind
 from traces.schema import NONE
 
+_OWNER = FIELDS[SummaryKind.OWNER].keys
 _OWN = {summarise.MIXES: MIXED, summarise.DUMPED: "L12", summarise.PAUSED: "C4"}
 
 
@@ -50,17 +51,17 @@ class PartitionSummaries:
     def seen(self) -> Iterator[tuple[str, int]]:
         """How much each covered check would have looked at."""
         counts = self.summaries.kind(SummaryKind.COUNT)
-        total = {what: int(mine["v0"].sum()) for (what,), mine in counts.groups("k0")}
+        total = {what: int(mine["rows"].sum()) for (what,), mine in counts.groups("what")}
         yield from _looked_at(total)
         yield from _seen_of_runs(self.summaries, self.context.senders_known)
         owners = self.summaries.kind(SummaryKind.OWNER)
-        yield "G1", len(set(zip(*(owners[f"k{n}"].tolist() for n in range(3)), strict=True)))
-        yield "G6", int(self.summaries.kind(SummaryKind.REACH)["v1"].sum())
+        yield "G1", len(set(zip(*(owners[name].tolist() for name in _OWNER), strict=True)))
+        yield "G6", int(self.summaries.kind(SummaryKind.REACH)["commits"].sum())
         yield from self._seen_of_readers()
 
     def _seen_of_readers(self) -> Iterator[tuple[str, int]]:
         ranges = self._ranges
-        read = int(self.summaries.kind(SummaryKind.PIECE)["v5"].sum())
+        read = int(self.summaries.kind(SummaryKind.PIECE)["records"].sum())
         for check in ("C1", "C2"):
             yield check, read - len(ranges)
         yield "C3", sum(s.begun in order.SOUGHT and s.start != NONE for s in ranges)
@@ -68,20 +69,20 @@ class PartitionSummaries:
         yield "C4", sum(one_range.count for one_range in moved)
         own = [s for s in ranges if s.who >= 0 and s.begun not in order.SOUGHT]
         yield "G10", sum(known_start(self.summaries, one_range) != NONE for one_range in own)
-        covered = set(self.summaries.kind(SummaryKind.REACH)["k0"].tolist())
+        covered = set(self.summaries.kind(SummaryKind.REACH)["group"].tolist())
         yield "G8", sum(s.count for s in ranges if s.who >= 0 and s.who // 2 in covered)
 
 
 def _doubtful_rows(summaries: Summaries) -> Iterator[Doubt]:
-    for reason in np.unique(summaries.kind(SummaryKind.DOUBT)["k0"]).tolist():
+    for reason in np.unique(summaries.kind(SummaryKind.DOUBT)["reason"]).tolist():
         yield _OWN.get(reason, LOG), NONE
-    if bool(np.any(summaries.kind(SummaryKind.COUNT)["k0"] == summarise.MIXED)):
+    if bool(np.any(summaries.kind(SummaryKind.COUNT)["what"] == summarise.MIXED)):
         yield MIXED, NONE
 
 
 def _seen_of_runs(summaries: Summaries, senders_known: bool) -> Iterator[tuple[str, int]]:
     for sort, check in (*runs.CHECKS, (order.COMMITTED, "G5")):
-        yield check, int(runs.runs_of(summaries, sort)["v5"].sum())
+        yield check, int(runs.runs_of(summaries, sort)["rows"].sum())
     yield "P1", len(runs.stored_unsure(summaries, senders_known)[0])
 
 

@@ -7,7 +7,7 @@ from attrs import define, field
 
 from traces.precheck import order, sides
 from traces.precheck.doubt import LOG, Doubt
-from traces.precheck.summary import Summaries, SummaryKind
+from traces.precheck.summary import FIELDS, Summaries, SummaryKind
 from traces.schema import NONE, Op
 
 
@@ -38,12 +38,12 @@ class Range:
 def ranges_of(summaries: Summaries) -> list[Range]:
     """The pieces of the files as ranges; a client goes on where its last piece ended."""
     ranges: list[Range] = []
-    for _, pieces in summaries.kind(SummaryKind.PIECE).groups("k0"):
-        mine = pieces.sorted("k1", "k2")
+    for _, pieces in summaries.kind(SummaryKind.PIECE).groups("process"):
+        mine = pieces.sorted("seq", "idx")
         one_range = Range(order.GOES_ON)
         ranges.append(one_range)
         for begun, position, first, last, forth, count, who, when in zip(
-            *(mine[f"v{n}"].tolist() for n in range(8)), strict=True
+            *(mine[name].tolist() for name in FIELDS[SummaryKind.PIECE].values), strict=True
         ):
             if begun not in (order.GOES_ON, Op.COMMITTED):
                 one_range = Range(begun, position if begun in order.SOUGHT else NONE)
@@ -77,13 +77,13 @@ def known_start(summaries: Summaries, one_range: Range) -> int:
     if one_range.start != NONE or one_range.who < 0 or one_range.when == NONE:
         return one_range.start
     runs = summaries.kind(SummaryKind.RUN)
-    mine = runs.where((runs["k1"] == order.COMMITTED) & (runs["k2"] >> 32 == one_range.who // 2))
-    before = (mine["v7"] != NONE) & (mine["v7"] <= one_range.when)
-    return int(mine["v3"][before].max(initial=NONE))
+    mine = runs.where((runs["sort"] == order.COMMITTED) & (runs["sub"] >> 32 == one_range.who // 2))
+    before = (mine["beside_last"] != NONE) & (mine["beside_last"] <= one_range.when)
+    return int(mine["last"][before].max(initial=NONE))
 
 
 def log_start(summaries: Summaries) -> int:
     """The start of the log, as `traces.checks.partition` sees it."""
     runs = summaries.kind(SummaryKind.RUN)
-    answers = runs.where(runs["k1"] == order.EARLIEST)
-    return int(np.r_[answers["v2"], answers["v3"]].max(initial=0))
+    answers = runs.where(runs["sort"] == order.EARLIEST)
+    return int(np.r_[answers["first"], answers["last"]].max(initial=0))

@@ -23,22 +23,22 @@ CHECKS = (
 def runs_of(summaries: Summaries, sort: int) -> Summaries:
     """Runs of one sort."""
     runs = summaries.kind(SummaryKind.RUN)
-    return runs.where(runs["k1"] == sort)
+    return runs.where(runs["sort"] == sort)
 
 
 def doubts(summaries: Summaries, senders_known: bool) -> Iterator[Doubt]:
     """Checks of whose numbers some may fall."""
     for sort, check in CHECKS:
         mine = runs_of(summaries, sort)
-        columns = [mine[n] for n in ("k0", "v0", "v1", "v2", "v3")]
+        columns = [mine[n] for n in ("process", "seq", "idx", "first", "last")]
         if sort == order.SENT:
             unsure = stored_unsure(summaries, senders_known)
             columns = [np.r_[a, b] for a, b in zip(columns, unsure, strict=True)]
-        if not bool(np.all(mine["v4"])) or _falls(*columns):
+        if not bool(np.all(mine["in_order"])) or _falls(*columns):
             yield check, NONE
             if sort == order.EARLIEST:  # then nobody knows where the log starts
                 yield LOG, NONE
-    yield from _epochs(runs_of(summaries, order.EPOCHS).sorted("v6", "v7"))
+    yield from _epochs(runs_of(summaries, order.EPOCHS).sorted("beside_first", "beside_last"))
     yield from _commits(runs_of(summaries, order.COMMITTED))
 
 
@@ -49,16 +49,16 @@ def stored_unsure(summaries: Summaries, senders_known: bool) -> list[Ints]:
     do not hold.
     """
     sent, seen = (
-        summaries.kind(SummaryKind.UNSURE).sorted("k0", "v0"),
+        summaries.kind(SummaryKind.UNSURE).sorted("id", "idx"),
         summaries.kind(SummaryKind.SEEN),
     )
-    new = firsts(sent["k0"])
+    new = firsts(sent["id"])
     sent = sent.where(new & np.r_[new[1:], True][: len(new)] & senders_known)
-    seen = seen.where(seen["k2"] != sides.DONE).sorted("k0", "v0")
-    lowest = seen.where(firsts(seen["k0"]))
-    at = lookup(lowest["k0"], sent["k0"])
+    seen = seen.where(seen["side"] != sides.DONE).sorted("id", "offset")
+    lowest = seen.where(firsts(seen["id"]))
+    at = lookup(lowest["id"], sent["id"])
     known = at >= 0
-    return [sent[n][known] for n in ("k1", "k2", "v0")] + [lowest["v0"][at[known]]] * 2
+    return [sent[n][known] for n in ("process", "seq", "idx")] + [lowest["offset"][at[known]]] * 2
 
 
 def _falls(process: Ints, seq: Ints, idx: Ints, first: Ints, last: Ints) -> bool:
@@ -70,19 +70,20 @@ def _falls(process: Ints, seq: Ints, idx: Ints, first: Ints, last: Ints) -> bool
 
 def _epochs(scanned: Summaries) -> Iterator[Doubt]:
     """Leader epochs grow along the log, and several readers agree."""
-    ends, epoch = np.maximum.accumulate(scanned["v7"]), scanned["v2"]
-    overlap = scanned["v6"][1:] <= ends[:-1]
+    ends, epoch = np.maximum.accumulate(scanned["beside_last"]), scanned["first"]
+    overlap = scanned["beside_first"][1:] <= ends[:-1]
     if bool(np.any((epoch[1:] < epoch[:-1]) | (overlap & (epoch[1:] != epoch[:-1])))):
         yield "L12", NONE
 
 
 def _commits(commits: Summaries) -> Iterator[Doubt]:
     """Commits of one generation do not fall, in the order of their times."""
-    if not bool(np.all(commits["v4"])):
+    if not bool(np.all(commits["in_order"])):
         yield "G5", NONE
-    for _, mine in commits.groups("k2"):
-        several = len(np.unique(mine["k0"])) > 1
-        mine = mine.sorted("v6", "v7") if several else mine.sorted("v0", "v1")
-        overlap = mine["v6"][1:] < mine["v7"][:-1] + several
-        if bool(np.any(overlap)) or bool(np.any(mine["v2"][1:] < mine["v3"][:-1])):
+    for _, mine in commits.groups("sub"):
+        several = len(np.unique(mine["process"])) > 1
+        by = ("beside_first", "beside_last") if several else ("seq", "idx")
+        mine = mine.sorted(*by)
+        overlap = mine["beside_first"][1:] < mine["beside_last"][:-1] + several
+        if bool(np.any(overlap)) or bool(np.any(mine["first"][1:] < mine["last"][:-1])):
             yield "G5", NONE

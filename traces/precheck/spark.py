@@ -24,7 +24,7 @@ from traces.precheck.order import MOVES
 from traces.precheck.quick import COVERED, GROUPED, PRODUCED, SEED, Answer, Doubts, answers
 from traces.precheck.sides import Unsure, numbered
 from traces.precheck.summarise import READ_COLUMNS, SEND_COLUMNS, Summariser
-from traces.precheck.summary import SUMMARIES_DDL, Summaries, SummaryKind
+from traces.precheck.summary import FIELDS, SUMMARIES_DDL, Summaries, SummaryKind
 from traces.schema import Op
 from traces.spark import BatchStep, Files
 from traces.table import take
@@ -59,11 +59,12 @@ def doubts(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = 
     """What the fingerprints and the order of these operations leave open."""
     sent = summaries(ops, Summariser(seed), SEND_COLUMNS, _SENDING).persist()
     try:
-        open_ = sent.where(F.col("kind") == int(SummaryKind.UNSURE)).select("run", "k0")
+        id = FIELDS[SummaryKind.UNSURE].columns["id"]
+        open_ = sent.where(F.col("kind") == int(SummaryKind.UNSURE)).select("run", id)
         open_ = open_.limit(quick.MOST_UNSURE + 1).toArrow()
         if open_.num_rows > quick.MOST_UNSURE:
             return Doubts(disorder=set(contexts))
-        unsure = Unsure.of(open_["run"].to_numpy(), open_["k0"].to_numpy())
+        unsure = Unsure.of(open_["run"].to_numpy(), open_[id].to_numpy())
         given = summaries(ops, Summariser(seed, unsure), READ_COLUMNS, _READING)
         together = sent.unionByName(given).repartition("run", "topic", "partition")
         rows: list[Any] = together.mapInArrow(_answers(contexts), ANSWERS_DDL).collect()

@@ -1,21 +1,20 @@
-"""The rows that stand for many: a kind, a place, three keys and eight numbers."""
+"""The rows that stand for many: a kind, a partition, up to three keys and eight values."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from traces.arrow import pa
 from traces.context import Ints
 
-KEYS, VALUES = 3, 8
-NAMES = (
-    *("kind", "run", "topic", "partition"),
-    *(f"k{n}" for n in range(KEYS)),
-    *(f"v{n}" for n in range(VALUES)),
-)
+COMMON = ("kind", "run", "topic", "partition")
+# Columns of the table; what they hold depends on the kind, and has a name there.
+KEYS = tuple(f"key_{n}" for n in range(3))
+VALUES = tuple(f"value_{n}" for n in range(8))
+NAMES = (*COMMON, *KEYS, *VALUES)
 SUMMARIES = pa.schema([(name, pa.int64()) for name in NAMES])
 SUMMARIES_DDL = ", ".join(f"{name} bigint" for name in NAMES)
 # The partition of what concerns a group, a producer or the order of rows; its topic says which.
@@ -24,27 +23,65 @@ PRODUCERS, GROUPS, ORDER = range(3)
 
 
 class SummaryKind(IntEnum):
-    """What a summary is of. Keys and values follow, in their order."""
+    """What a summary is of."""
 
-    BLOCK = 0  # block, side, who: pairs, sums of both halves of their hashes
-    PIECE = 1  # process, seq, idx: begun by, told, first, last, in order, records, who, first ret
-    RUN = 2  # process, sort, sub: seq, idx, first, last, in order, rows, and what is beside both
-    POSITION = (
-        3  # process, seq, idx: highest told, commit above, first inv, last inv, its inv, group
-    )
-    UNSURE = 4  # id, process, seq: idx, must be there, of a transaction that is not kept
-    SEEN = 5  # id, who: offset
-    DOUBT = 6  # reason: the partition is to be judged exactly
-    COUNT = 7  # what is counted: how much
-    OWNER = 8  # group, generation, process
-    REACH = 9  # group: highest offset that is committed
-    GENERATION = 10  # group, generation: earliest assignment, latest commit, commits
-    EPOCH = (
-        11  # transactional id, producer id, process: seq, from, to, first sign, last send, n, init
-    )
-    SESSION = 12  # transactional id, process: first begin, last commit, commits
-    INIT = 13  # transactional id, producer id: inv, producer epoch
-    SPAN = 14  # process, whether of reads: the first seq and idx in a piece, the last seq and idx
+    BLOCK = 0  # the pairs of a record and an offset that one side has in a block of offsets
+    PIECE = 1  # what a client read from one position on, within one file
+    RUN = 2  # numbers that must not fall, and what stands beside the first and the last
+    POSITION = 3  # the highest position a client was given, and the highest it committed above it
+    UNSURE = 4  # a send that nobody answered
+    SEEN = 5  # a read of the record of such a send
+    DOUBT = 6  # a reason to judge the partition exactly
+    COUNT = 7  # how many rows there are of one sort
+    OWNER = 8  # who was assigned the partition
+    REACH = 9  # the highest offset that a group committed
+    GENERATION = 10  # the earliest assignment in a generation, and the latest commit
+    EPOCH = 11  # when an epoch of a producer began, its first sign and its last send
+    SESSION = 12  # a process's first and last transaction under one transactional id
+    INIT = 13  # an initialisation of a producer
+    SPAN = 14  # where the rows of a process begin and end in a piece of a table
+
+
+@frozen
+class Fields:
+    """What the columns of a kind are called."""
+
+    keys: tuple[str, ...]
+    values: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column of the table that holds each."""
+        keys, values = zip(self.keys, KEYS, strict=False), zip(self.values, VALUES, strict=False)
+        return dict(keys) | dict(values)
+
+
+_ROW = ("process", "seq", "idx")
+FIELDS: Mapping[SummaryKind, Fields] = {
+    SummaryKind.BLOCK: Fields(("block", "side", "who"), ("pairs", "low", "high")),
+    SummaryKind.PIECE: Fields(
+        _ROW, ("begun", "start", "first", "last", "in_order", "records", "who", "first_ret")
+    ),
+    SummaryKind.RUN: Fields(
+        ("process", "sort", "sub"),
+        ("seq", "idx", "first", "last", "in_order", "rows", "beside_first", "beside_last"),
+    ),
+    SummaryKind.POSITION: Fields(_ROW, ("highest", "committed", "first_inv", "last_inv")),
+    SummaryKind.UNSURE: Fields(("id", "process", "seq"), ("idx", "needed", "undone")),
+    SummaryKind.SEEN: Fields(("id", "who", "side"), ("offset",)),
+    SummaryKind.DOUBT: Fields(("reason",), ("rows",)),
+    SummaryKind.COUNT: Fields(("what",), ("rows",)),
+    SummaryKind.OWNER: Fields(("group", "generation", "process")),
+    SummaryKind.REACH: Fields(("group",), ("highest", "commits")),
+    SummaryKind.GENERATION: Fields(("group", "generation"), ("joined", "committed", "commits")),
+    SummaryKind.EPOCH: Fields(
+        ("tid", "pid", "process"),
+        ("seq", "began", "settled", "first_sign", "last_send", "sends", "initialised"),
+    ),
+    SummaryKind.SESSION: Fields(("tid", "process"), ("begun", "ended", "commits")),
+    SummaryKind.INIT: Fields(("tid", "pid"), ("inv", "epoch")),
+    SummaryKind.SPAN: Fields(("process", "reads"), ("seq", "idx", "last_seq", "last_idx")),
+}
 
 
 @define
@@ -60,8 +97,7 @@ class SummaryBuilder:
         """Several of one kind: arrays, or one number for all."""
         columns: dict[str, Any] = {"kind": int(kind), "run": self.run}
         columns["topic"], columns["partition"] = topic_partition
-        columns |= {f"k{n}": key for n, key in enumerate(keys)}
-        columns |= {f"v{n}": value for n, value in enumerate(values)}
+        columns |= zip(FIELDS[kind].columns.values(), (*keys, *values), strict=True)
         size = max(np.size(column) for column in columns.values())
         if all(np.size(column) in (1, size) for column in columns.values()) and size:
             if any(np.ndim(column) and not np.size(column) for column in columns.values()):
@@ -102,8 +138,10 @@ class Summaries:
         return self.columns[name]
 
     def kind(self, kind: SummaryKind) -> "Summaries":
-        """Those of one kind."""
-        return self.where(self["kind"] == kind)
+        """Those of one kind, under the names that their columns have there."""
+        rows, named = self["kind"] == kind, FIELDS[kind].columns
+        columns = {name: self[name][rows] for name in COMMON}
+        return Summaries(columns | {name: self[of][rows] for name, of in named.items()})
 
     def where(self, rows: Any) -> "Summaries":
         """Some of them."""
