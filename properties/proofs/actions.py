@@ -47,7 +47,9 @@ def steps_of_next(ev: Evaluator, alike: str | None = None) -> list[Step]:
     nothing: Env = {}
     for disjunct in ev.tree.definition("Next").body(ev.tree).args:
         quantified = disjunct.op == "$BoundedExists"
-        bindings = ev.bindings(disjunct, {}, {}, None) if quantified else [(True, nothing)]
+        bindings = (
+            ev.bindings(disjunct, {}, {}, None, unlisted=True) if quantified else [(True, nothing)]
+        )
         call = disjunct.args[0] if quantified else disjunct
         if call.op != "call":
             raise InputError("a disjunct of Next is no action: name it, so that it can be told")

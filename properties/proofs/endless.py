@@ -32,6 +32,8 @@ from properties.proofs.terms import (
     code,
     conjunction,
     disjunction,
+    every,
+    implication,
     is_word,
     term,
     word_term,
@@ -47,6 +49,7 @@ from properties.proofs.values import (
     fresh_name,
     if_then_else,
     member,
+    offsets,
 )
 from properties.tla.errors import InputError
 from properties.tla.values import Value as Plain
@@ -169,9 +172,10 @@ class EndlessSequences:
     """Sequences of any length: their elements are uninterpreted functions of the index."""
 
     of: Shape
+    least: int
 
     def fresh(self, name: str, given: list[Bool]) -> Value:
-        length = Numbers(1, UNBOUNDED).fresh(f"Len({name})", given)
+        length = Numbers(self.least, UNBOUNDED).fresh(f"Len({name})", given)
         return Endless(_reader(self.of, name), length)
 
     def lift(self, plain: Plain) -> Value:
@@ -187,7 +191,16 @@ class EndlessSequences:
         return tuple(self.of.plain(value.at(index), model) for index in range(1, count + 1))
 
     def fit(self, value: Value, obligations: list[Bool]) -> Value:
-        return value
+        if isinstance(value, Seq):
+            return Sequences(self.of, len(value.cells), self.least).fit(value, obligations)
+        length = Numbers(self.least, UNBOUNDED).fit(value.length, obligations)
+        fitted = Endless(value.at, length)
+        variables, inside, index = offsets(fitted).some()
+        inner: list[Bool] = []
+        self.of.fit(value.at(index), inner)
+        if inner:
+            obligations.append(every(variables, implication(inside, conjunction(*inner))))
+        return fitted
 
 
 @frozen
@@ -232,7 +245,7 @@ def limited(shape: Shape, most: int) -> Shape:
     if isinstance(shape, EndlessSubsets):
         return FewSubsets(shape.of, most)
     if isinstance(shape, EndlessSequences):
-        return FewSequences(shape.of, most, 1)
+        return FewSequences(shape.of, most, shape.least)
     if isinstance(shape, Mapped):
         return Mapped({key: limited(one, most) for key, one in shape.of.items()})
     return shape
@@ -253,6 +266,8 @@ def _element(shape: Shape, name: str, index: Term) -> Value:
     if not isinstance(shape, Numbers):
         raise NotImplementedError(f"an endless sequence of {shape}")
     number = z3.Function(name, z3.IntSort(), z3.IntSort())(index)
+    if shape.highest >= UNBOUNDED // 2:
+        return Num(z3.If(number < shape.lowest, shape.lowest, number), shape.lowest, UNBOUNDED)
     found: Value = shape.highest  # a function into lowest..highest, and into nothing else
     for value in reversed(range(shape.lowest, shape.highest)):
         found = if_then_else(number == value, value, found)

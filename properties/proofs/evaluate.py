@@ -4,27 +4,41 @@ One evaluator, two uses: over plain values it is an explicit-state evaluator, wh
 check edge by edge; over fresh z3 values the same walk over the same tree leaves a formula.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from properties.proofs import values as v
+from properties.proofs.known import Known, is_cardinality, is_chosen
 from properties.proofs.sany import Definition, Node, Tree
 from properties.proofs.terms import (
     Bool,
     Number,
+    Term,
     add,
     at_most,
     conjunction,
     disjunction,
+    every,
     implication,
     negation,
     same_bool,
+    some,
     subtract,
-    z3,
+    term,
+    tried,
 )
-from properties.proofs.values import EndlessSet, Fun, Set, Value, equal, if_then_else, member
+from properties.proofs.values import (
+    Endless,
+    EndlessSet,
+    Fun,
+    Set,
+    Value,
+    equal,
+    if_then_else,
+    member,
+)
 from properties.tla.errors import InputError
 
 State: TypeAlias = Mapping[str, Value]
@@ -39,6 +53,7 @@ class Evaluator:
 
     tree: Tree
     constants: Mapping[str, Value]
+    known: Known = field(factory=Known, eq=False, repr=False)
 
     def define(self, name: str, state: State, after: State | None = None) -> Value:
         """The value of a definition without parameters, in a state (and, primed, the next one)."""
@@ -58,16 +73,19 @@ class Evaluator:
         return operator(*(self.value(one, env, state, after) for one in node.args))
 
     def bindings(
-        self, node: Node, env: Env, state: State, after: State | None
+        self, node: Node, env: Env, state: State, after: State | None, unlisted: bool = False
     ) -> list[tuple[Bool, Env]]:
-        """Every binding of the bound symbols: under which condition it is one, and as what."""
+        """Every binding of the bound symbols: under which condition it is one, and as what.
+
+        With `unlisted`, of a set that cannot be listed one unknown element stands for each.
+        """
         found: list[tuple[Bool, Env]] = [(True, env)]
         for names, over in node.bounds:
             for name in names:
                 found = [
                     (conjunction(c, d), {**bound, name: item})
                     for c, bound in found
-                    for d, item in self.value(over, bound, state, after).items
+                    for d, item in _candidates(self.value(over, bound, state, after), unlisted)
                 ]
         return [one for one in found if one[0] is not False]
 
@@ -76,6 +94,13 @@ class Evaluator:
         definition: Definition = node.ref
         args = [self.value(one, env, state, after) for one in node.args]
         return {**env, **dict(zip(definition.params, args, strict=True))}
+
+
+def _candidates(of: Set | EndlessSet, unlisted: bool) -> Sequence[v.Candidate]:
+    if unlisted and isinstance(of, EndlessSet):
+        _, inside, element = of.some()
+        return [(inside, element)]
+    return of.items
 
 
 def _call(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
@@ -143,7 +168,9 @@ def _case(ev: Evaluator, node: Node, env: Env, state: State, after: State | None
 
 
 def _quantified(
-    join: Callable[..., Bool], guard: Callable[[Bool, Bool], Bool], binder: str
+    join: Callable[..., Bool],
+    guard: Callable[[Bool, Bool], Bool],
+    binder: Callable[[Sequence[Term], Bool], Bool],
 ) -> Callable[[Evaluator, Node, Env, State, State | None], Bool]:
     def whole(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
         symbols = [(name, over) for names, over in node.bounds for name in names]
@@ -155,14 +182,12 @@ def _quantified(
             domain: Set | EndlessSet = ev.value(over, bound, state, after)
             if isinstance(domain, EndlessSet):
                 variables, inside, item = domain.some()
-                body = guard(inside, over_symbol(at + 1, {**bound, name: item}))
-                return body if isinstance(body, bool) else getattr(z3, binder)(variables, body)
-            body = join(
+                with ev.known.for_each():
+                    body = guard(inside, over_symbol(at + 1, {**bound, name: item}))
+                return binder(variables, body)
+            return join(
                 *(guard(c, over_symbol(at + 1, {**bound, name: i})) for c, i in domain.items)
             )
-            if domain.variable is None or isinstance(body, bool):
-                return body
-            return getattr(z3, binder)([domain.variable], body)
 
         return over_symbol(0, env)
 
@@ -172,15 +197,42 @@ def _quantified(
 def _choose(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
     ((name,), over) = node.bounds[0]
     domain = ev.value(over, env, state, after)
-    return v.chosen(domain, lambda item: ev.value(node.args[0], {**env, name: item}, state, after))
+
+    def holds(item: Value) -> Bool:
+        return ev.value(node.args[0], {**env, name: item}, state, after)
+
+    if not isinstance(domain, EndlessSet):
+        return v.chosen(domain, holds)
+    ev.known.facts += [tried(term(one.length)) for one in _sequences(state)]
+    return ev.known.number(domain, lambda one: is_chosen(domain, holds, one))
+
+
+def _sequences(state: State) -> Iterator[Endless]:
+    """The variables that are sequences of any length, or functions to such."""
+    for value in state.values():
+        items = value.of.values() if isinstance(value, Fun) else (value,)
+        yield from (one for one in items if isinstance(one, Endless))
+
+
+def _cardinality(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Number:
+    of = ev.value(node.args[0], env, state, after)
+    if not isinstance(of, EndlessSet):
+        return v.cardinality(of)
+    return ev.known.number(of, lambda size: is_cardinality(of, size))
 
 
 def _filtered(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
     ((name,), over) = node.bounds[0]
     domain = ev.value(over, env, state, after)
-    return v.filtered(
-        domain, lambda item: ev.value(node.args[0], {**env, name: item}, state, after)
-    )
+
+    def holds(item: Value) -> Bool:
+        return ev.value(node.args[0], {**env, name: item}, state, after)
+
+    def holds_for_each(item: Value) -> Bool:
+        with ev.known.for_each():
+            return holds(item)
+
+    return v.filtered(domain, holds_for_each if isinstance(domain, EndlessSet) else holds)
 
 
 def _image(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Set:
@@ -240,9 +292,10 @@ _FORMS: dict[str, Callable[[Evaluator, Node, Env, State, State | None], Any]] = 
     "=>": _implies,
     "$IfThenElse": _if,
     "$Case": _case,
-    "$BoundedForall": _quantified(conjunction, implication, "ForAll"),
-    "$BoundedExists": _quantified(disjunction, conjunction, "Exists"),
+    "$BoundedForall": _quantified(conjunction, implication, every),
+    "$BoundedExists": _quantified(disjunction, conjunction, some),
     "$BoundedChoose": _choose,
+    "Cardinality": _cardinality,
     "$SubsetOf": _filtered,
     "$SetOfAll": _image,
     "$FcnConstructor": _function,
@@ -301,5 +354,4 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "SubSeq": v.subsequence,
     "\\o": v.concatenation,
     "Append": v.appended,
-    "Cardinality": v.cardinality,
 }

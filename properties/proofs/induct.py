@@ -105,8 +105,9 @@ class Prover:
         self.given: list[Bool] = []
         self.state = {name: shape.fresh(name, self.given) for name, shape in shapes.items()}
         self.given += _terms(ev.constants)
-        self.solver = solver(self.given, question.seconds)
         self.invariant = {name: ev.define(name, self.state) for name in question.invariant}
+        self.given += ev.known.facts
+        self.solver = solver(self.given, question.seconds)
         tree = ev.tree
         self.reads = {
             name: tree.variables_in(tree.definition(name).body(tree)) for name in question.invariant
@@ -150,6 +151,7 @@ class Prover:
 
     def branches(self, step: Step) -> Iterator[Taken]:
         """The ways to take a step, and what each must keep."""
+        self.ev.known.facts.clear()
         for condition, behind in taken(self.ev, step, self.state):
             fits: list[Bool] = []
             changed = {name for name in self.shapes if behind[name] is not self.state[name]}
@@ -160,7 +162,8 @@ class Prover:
             goals = {name: self.ev.define(name, after) for name in touched}
             for name in self.question.two_state:
                 goals[name] = self.ev.define(name, self.state, after)
-            yield Taken(conjunction(condition, step.given), conjunction(*fits), goals, after)
+            given = conjunction(condition, step.given, *self.ev.known.facts)
+            yield Taken(given, conjunction(*fits), goals, after)
 
     def _keeps(self, step: Step, branch: Taken) -> None:
         # One counterexample for each action and conjunct is enough; z3 takes long to find them.

@@ -70,7 +70,7 @@ def _called(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
     of = _shape(ev, node.args[0], env)
     least, most = (ev.value(one, env, {}, None) for one in node.args[1:])
     if highest(most) >= UNBOUNDED // 2:
-        return EndlessSequences(of)
+        return EndlessSequences(of, least)
     return Sequences(of, most, least)
 
 

@@ -5,6 +5,7 @@ string is a `str` or a `Word`, one of known strings. What the bounds decide is f
 so a step that the constants forbid costs nothing.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -139,6 +140,48 @@ def negation(part: Bool) -> Bool:
 def implication(condition: Bool, consequence: Bool) -> Bool:
     """condition => consequence."""
     return disjunction(negation(condition), consequence)
+
+
+def every(variables: Sequence[Term], body: Bool) -> Bool:
+    """The body, whatever these variables are."""
+    return _quantified(z3.ForAll, variables, body)
+
+
+def some(variables: Sequence[Term], body: Bool) -> Bool:
+    """The body, for some values of these variables."""
+    return _quantified(z3.Exists, variables, body)
+
+
+def _quantified(binder: Any, variables: Sequence[Term], body: Bool) -> Bool:
+    """z3 tries those numbers of which a function in the body has a value.
+
+    Where there is none, as in the largest n of which something is true, it tries what is `tried`.
+    """
+    if isinstance(body, bool):
+        return body
+    (one, *others) = variables
+    if others or not z3.is_int(one) or _is_argument(one, body):
+        return binder(variables, body)
+    return binder(variables, body, patterns=[tried(one)])
+
+
+def tried(number: Term) -> Bool:
+    """A mark without a meaning, on numbers with which a formula may be tried."""
+    return z3.Function("tried", z3.IntSort(), z3.BoolSort())(number)
+
+
+def _is_argument(variable: Term, body: Term) -> bool:
+    """Whether something is said of a function's value at this variable."""
+    waiting, seen = [(body, False)], set[tuple[int, bool]]()
+    while waiting:
+        one, within = waiting.pop()
+        if within and z3.eq(one, variable):
+            return True
+        if (key := (one.get_id(), within)) not in seen:
+            seen.add(key)
+            named = z3.is_app(one) and one.decl().kind() == z3.Z3_OP_UNINTERPRETED
+            waiting += [(child, within or named) for child in one.children()]
+    return False
 
 
 def same_bool(a: Bool, b: Bool) -> Bool:

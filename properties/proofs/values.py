@@ -22,6 +22,7 @@ from properties.proofs.terms import (
     choose_word,
     conjunction,
     disjunction,
+    every,
     highest,
     implication,
     is_bool,
@@ -63,19 +64,18 @@ def _possible(items: Iterable[Candidate]) -> list[Candidate]:
 class Set:
     """Candidates, each with the condition under which it is a member.
 
-    `element` is the shape of an element where a state variable says so. `variable` is set for an
-    interval without an upper bound: its one candidate stands for any number.
+    `element` is the shape of an element where a state variable says so.
     """
 
     items: list[Candidate] = field(converter=_possible)
     element: Any = None
-    variable: Term = None
 
 
 @frozen(eq=False)
 class EndlessSet:
-    """A set of any size: the shape of its elements, and which of them are members.
+    """A set that cannot be listed: the shape of its elements, and which of them are members.
 
+    Of an interval of numbers, or a part of one, there is no shape: it is finite, and no variable.
     `any_element` makes an element of z3 variables: these, what is known of them, and the element.
     `added` are the elements that were put in since a shape was assumed of all of them.
     """
@@ -193,7 +193,7 @@ def equal(a: Value, b: Value) -> Bool:
         return same_bool(a, b)
     if isinstance(a, Set | EndlessSet):
         return a is b or conjunction(subset(a, b), subset(b, a))
-    if isinstance(a, Endless):
+    if isinstance(a, Endless) or isinstance(b, Endless):
         return _equal_endless(a, b)
     if isinstance(a, Seq) or isinstance(b, Seq):
         return _equal_seq(as_seq(a), as_seq(b))
@@ -207,14 +207,21 @@ def equal(a: Value, b: Value) -> Bool:
     return conjunction(*(equal(a.of[key], b.of[key]) for key in a.of))
 
 
-def _equal_endless(a: Endless, b: Value) -> Bool:
+def _equal_endless(a: Value, b: Value) -> Bool:
+    """Of equal lengths, and equal as far as they go."""
     if a is b:
         return True
-    other = as_seq(b)
-    cells = enumerate(other.cells, 1)
-    return conjunction(
-        equal(a.length, other.length), *(equal(a.at(index), cell) for index, cell in cells)
+    same = equal(length(a), length(b))
+    if isinstance(a, Endless) and isinstance(b, Endless):
+        variables, inside, index = offsets(a).some()
+        elements = implication(inside, equal(a.at(index), b.at(index)))
+        return conjunction(same, every(variables, elements))
+    endless, listed = (a, as_seq(b)) if isinstance(a, Endless) else (b, as_seq(a))
+    cells = (
+        implication(at_most(index, listed.length), equal(endless.at(index), cell))
+        for index, cell in enumerate(listed.cells, 1)
     )
+    return conjunction(same, *cells)
 
 
 def _equal_seq(a: Seq, b: Seq) -> Bool:
@@ -249,6 +256,11 @@ def if_then_else(condition: Bool, a: Value, b: Value) -> Value:
         here = [(conjunction(condition, c), item) for c, item in a.items]
         there = [(conjunction(negation(condition), c), item) for c, item in b.items]
         return merged(here + there, a.element or b.element)
+    if isinstance(a, Endless) or isinstance(b, Endless):
+        return Endless(
+            lambda index: _choose_at(condition, a, index, b, index),
+            if_then_else(condition, length(a), length(b)),
+        )
     if isinstance(a, Seq) or isinstance(b, Seq):
         return _choose_seq(condition, as_seq(a), as_seq(b))
     if isinstance(a, Variants) or isinstance(b, Variants) or _of_two_kinds(a, b):
@@ -267,7 +279,15 @@ def _endless(
     first, *more = (one for one in of if isinstance(one, EndlessSet))
     if any(one.shape != first.shape for one in more):
         raise OutOfRangeError("sets of any size, whose elements are of two shapes")
-    return EndlessSet(first.shape, first.any_element, has, added)
+    from_first = len(of) == 1 or first.shape is not None
+    return EndlessSet(first.shape, first.any_element if from_first else any_number, has, added)
+
+
+def any_number(least: Number = -UNBOUNDED) -> tuple[list[Term], Bool, Num]:
+    """A fresh variable, that it is no less, and the number."""
+    number = z3.Int(fresh_name("any"))
+    known = True if lowest(least) <= -UNBOUNDED else term(least) <= number
+    return [number], known, Num(number, lowest(least), UNBOUNDED)
 
 
 def _added(of: Set | EndlessSet) -> list[Candidate]:
@@ -292,6 +312,15 @@ def _choose_record(condition: Bool, a: Fun | Variants, b: Fun | Variants) -> Var
     return Variants(list(found.values()))
 
 
+def _choose_at(condition: Bool, a: Value, i: Number, b: Value, j: Number) -> Value:
+    """IF condition THEN a[i] ELSE b[j], where an empty sequence has nothing to choose."""
+    if isinstance(a, Seq) and not a.cells:
+        return apply(b, j)
+    if isinstance(b, Seq) and not b.cells:
+        return apply(a, i)
+    return if_then_else(condition, apply(a, i), apply(b, j))
+
+
 def _choose_seq(condition: Bool, a: Seq, b: Seq) -> Seq:
     def cell(one: Seq, other: Seq, index: int) -> Value:
         return one.cells[index] if index < len(one.cells) else other.cells[index]
@@ -303,14 +332,23 @@ def _choose_seq(condition: Bool, a: Seq, b: Seq) -> Seq:
     return Seq(cells, if_then_else(condition, a.length, b.length))
 
 
-def interval(a: Number, b: Number) -> Set:
-    """a..b; without an upper bound one candidate stands for any number."""
+def interval(a: Number, b: Number) -> Set | EndlessSet:
+    """a..b; where b has no bound it cannot be listed."""
     if is_unbounded(b):
-        some = z3.Int(fresh_name("any"))
-        inside = conjunction(term(a) <= some, some <= term(b))
-        return Set([(inside, Num(some, lowest(a), UNBOUNDED))], variable=some)
+        return _unlisted(a, b)
     return Set(
         [(conjunction(at_most(a, i), at_most(i, b)), i) for i in range(lowest(a), highest(b) + 1)]
+    )
+
+
+def offsets(sequence: Endless) -> EndlessSet:
+    """1..Len(sequence)."""
+    return _unlisted(1, sequence.length)
+
+
+def _unlisted(a: Number, b: Number) -> EndlessSet:
+    return EndlessSet(
+        None, lambda: any_number(a), lambda one: conjunction(at_most(a, one), at_most(one, b))
     )
 
 
@@ -355,13 +393,8 @@ def updated(function: Value, path: Sequence[Value], change: Callable[[Value], Va
         return change(function)
     at, rest = path[0], path[1:]
     if isinstance(function, Endless):
-        old = function
-        return Endless(
-            lambda index: if_then_else(
-                equal(index, at), updated(old.at(at), rest, change), old.at(index)
-            ),
-            old.length,
-        )
+        old, new = function, updated(function.at(at), rest, change)
+        return Endless(lambda index: if_then_else(equal(index, at), new, old.at(index)), old.length)
     if isinstance(function, Seq):
         cells = [
             _updated_if(equal(at, index), cell, rest, change)
@@ -380,8 +413,12 @@ def _updated_if(
     return item if here is False else if_then_else(here, updated(item, path, change), item)
 
 
-def subsequence(value: Value, first: Number, last: Number) -> Seq:
+def subsequence(value: Value, first: Number, last: Number) -> Seq | Endless:
     """SubSeq(value, first, last)."""
+    if isinstance(value, Endless):
+        count = subtract(add(last, 1), first)
+        count = count if lowest(count) >= 0 else if_then_else(at_most(0, count), count, 0)
+        return Endless(lambda index: value.at(subtract(add(first, index), 1)), count)
     seq = as_seq(value)
     if isinstance(first, int) and first == 1:
         length = last if lowest(last) >= 0 else if_then_else(at_most(0, last), last, 0)
@@ -395,8 +432,15 @@ def subsequence(value: Value, first: Number, last: Number) -> Seq:
     return Seq([apply(seq, add(first, i)) for i in range(most)], length)
 
 
-def concatenation(a: Value, b: Value) -> Seq:
+def concatenation(a: Value, b: Value) -> Seq | Endless:
     r"""a \o b."""
+    if isinstance(a, Endless) or isinstance(b, Endless):
+        return Endless(
+            lambda index: _choose_at(
+                at_most(index, length(a)), a, index, b, subtract(index, length(a))
+            ),
+            add(length(a), length(b)),
+        )
     front, back = as_seq(a), as_seq(b)
     if not back.cells:
         return front
@@ -419,7 +463,7 @@ def appended(value: Value, item: Value) -> Value:
     """Append(value, item)."""
     if not isinstance(value, Endless):
         return concatenation(value, Seq([item], 1))
-    new = Num(term(value.length) + 1, lowest(value.length) + 1, UNBOUNDED)
+    new = add(value.length, 1)
     return Endless(lambda index: if_then_else(equal(index, new), item, value.at(index)), new)
 
 
@@ -490,7 +534,7 @@ def tuple_of(*items: Value) -> Seq:
     return Seq(list(items), len(items))
 
 
-def domain(function: Value) -> Set:
+def domain(function: Value) -> Set | EndlessSet:
     """DOMAIN function."""
     if isinstance(function, Fun):
         return Set([(True, key) for key in function.of])

@@ -1,5 +1,6 @@
 """Inductive invariants: the evaluator is the spec, and what a proof claims can fail."""
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,18 @@ from properties.proofs import evaluate, ranges, sany, table
 from properties.proofs.actions import steps_of_next, taken
 from properties.proofs.checking import Kind, Task, run, tasks
 from properties.proofs.command import prove
-from properties.proofs.endless import EndlessSubsets
+from properties.proofs.endless import EndlessSequences, EndlessSubsets
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.faithful import Lifted, compare
 from properties.proofs.induct import PROMISE, Answer, Failure, Prover, Question
+from properties.proofs.known import Known, is_cardinality, is_chosen
 from properties.proofs.needs import needs
 from properties.proofs.ranges import shapes_of
 from properties.proofs.shapes import Either, Mapped, Numbers, Shape
 from properties.proofs.small import refute
 from properties.proofs.terms import (
+    Num,
+    at_most,
     conjunction,
     disjunction,
     implication,
@@ -29,19 +33,30 @@ from properties.proofs.terms import (
     z3,
 )
 from properties.proofs.values import (
+    Endless,
     EndlessSet,
     Fun,
+    Seq,
     Set,
+    appended,
     apply,
+    cardinality,
+    chosen,
+    concatenation,
     difference,
     enumerated,
     equal,
     filtered,
     if_then_else,
     intersection,
+    interval,
+    length,
     member,
+    offsets,
+    subsequence,
     subset,
     union,
+    updated,
 )
 from properties.tla.errors import InputError
 from properties.tla.graph import load_graph
@@ -234,6 +249,169 @@ def test_what_leaves_the_range_of_a_set_of_any_size_is_an_obligation() -> None:
         obligations: list[Any] = []
         shape.fit(union(shape.fresh("a", given), enumerated(item)), obligations)
         assert is_valid(conjunction(*obligations), given) == fits
+
+
+ONE = Num(z3.Int("one"), 1, 3)
+OTHER = Num(z3.Int("other"), 1, 3)
+LIMITS = [z3.And(one.term >= 1, one.term <= 3) for one in (ONE, OTHER)]
+#: Of two sequences: what a log is made of, copied to, and cut to.
+OF_SEQUENCES: dict[str, Callable[[Any, Any], Any]] = {
+    "beginning": lambda a, b: subsequence(a, 1, length(b)),
+    "middle": lambda a, b: subsequence(a, ONE, OTHER),
+    "concatenation": concatenation,
+    "copy": lambda a, b: concatenation(a, subsequence(b, ONE, OTHER)),
+    "append": lambda a, b: appended(a, length(b)),
+    "except": lambda a, b: updated(a, [ONE], lambda old: length(b)),
+    "if": lambda a, b: if_then_else(z3.Bool("condition"), a, b),
+    "if empty": lambda a, b: if_then_else(z3.Bool("condition"), a, Seq([], 0)),
+}
+
+
+def sequence_in_two_forms(name: str, given: list[Any]) -> tuple[Endless, Seq]:
+    """One unknown sequence of at most three small numbers: of any length, and listed."""
+    endless = EndlessSequences(SMALL, 0).fresh(name, given)
+    given.append(endless.length.term <= 3)
+    return endless, Seq([endless.at(i) for i in (1, 2, 3)], Num(endless.length.term, 0, 3))
+
+
+@pytest.mark.parametrize("operation", OF_SEQUENCES)
+def test_a_sequence_of_any_length_is_operated_on_as_a_listed_one(operation: str) -> None:
+    given: list[Any] = [*LIMITS]
+    a, listed_a = sequence_in_two_forms("a", given)
+    b, listed_b = sequence_in_two_forms("b", given)
+    given += [at_most(OTHER, length(a)), at_most(OTHER, length(b))]
+    listed = OF_SEQUENCES[operation](listed_a, listed_b)
+    made = OF_SEQUENCES[operation](a, b)
+    assert isinstance(made, Endless)
+    assert is_valid(equal(made, listed), given)
+    assert not is_valid(equal(made, OF_SEQUENCES[operation](listed_b, listed_a)), given)
+
+
+def test_sequences_of_any_length_are_compared_as_listed_ones() -> None:
+    given: list[Any] = []
+    a, listed_a = sequence_in_two_forms("a", given)
+    b, listed_b = sequence_in_two_forms("b", given)
+    for one, other in ((a, b), (a, listed_b), (listed_a, b)):
+        assert is_valid(same_bool(equal(one, other), equal(listed_a, listed_b)), given)
+    assert not is_valid(equal(a, b), given)
+    assert not is_valid(negation(equal(a, b)), given)
+
+
+def test_what_leaves_the_range_of_a_sequence_of_any_length_is_an_obligation() -> None:
+    given: list[Any] = []
+    shape = EndlessSequences(SMALL, 1)
+    fresh = shape.fresh("a", given)
+    longer_than_one = at_most(2, fresh.length)
+    for value, fits in (
+        (appended(fresh, 3), True),
+        (appended(fresh, 4), False),
+        (subsequence(fresh, 2, fresh.length), False),
+        (if_then_else(longer_than_one, subsequence(fresh, 2, fresh.length), fresh), True),
+    ):
+        obligations: list[Any] = []
+        shape.fit(value, obligations)
+        assert is_valid(conjunction(*obligations), given) == fits
+
+
+def test_of_an_interval_that_cannot_be_listed_all_numbers_are_members_and_no_others() -> None:
+    end = Num(z3.Int("end"), 0, 10**9)
+    given = [end.term >= 0]
+    to_end = interval(1, end)
+    assert isinstance(to_end, EndlessSet)
+    assert is_valid(implication(at_most(2, end), member(2, to_end)), given)
+    assert is_valid(negation(member(0, to_end)), given)
+    assert is_valid(subset(to_end, union(enumerated(0), to_end)), given)
+    assert not is_valid(subset(union(to_end, enumerated(0)), to_end), given)
+    assert is_valid(subset(filtered(to_end, lambda i: at_most(2, i)), to_end), given)
+    assert not is_valid(subset(to_end, filtered(to_end, lambda i: at_most(2, i))), given)
+
+
+def test_how_many_offsets_there_are_and_the_last_of_them_are_as_in_a_list() -> None:
+    """Where they are those of a beginning: otherwise nothing is known of how many there are."""
+    given: list[Any] = [*LIMITS]
+    log, listed = sequence_in_two_forms("log", given)
+    here = [listed.cells[i] for i in range(3)]
+    below = filtered(offsets(log), lambda i: at_most(apply(log, i), ONE))
+    listed_below = filtered(interval(1, listed.length), lambda i: at_most(apply(listed, i), ONE))
+    assert isinstance(below, EndlessSet)
+    assert isinstance(listed_below, Set)
+    known = Known()
+    size = known.number(below, lambda number: is_cardinality(below, number))
+    again = known.number(below, lambda number: is_cardinality(below, number))
+    assert again is size
+    ascends = [at_most(here[0], here[1]), at_most(here[1], here[2])]
+    same_size = equal(size, cardinality(listed_below))
+    assert is_valid(same_size, [*given, *known.facts, *ascends])
+    assert not is_valid(same_size, [*given, *known.facts])
+
+    last = known.number(below, lambda n: is_chosen(below, lambda i: _no_less(i, below), n))
+    listed_last = chosen(listed_below, lambda i: _no_less(i, listed_below))
+    same_last = equal(last, listed_last)
+    some = negation(equal(listed_below, enumerated()))
+    assert is_valid(implication(some, same_last), [*given, *known.facts])
+    assert not is_valid(same_last, [*given, *known.facts])
+
+
+def _no_less(number: Any, of: Any) -> Any:
+    return subset(of, filtered(of, lambda other: at_most(other, number)))
+
+
+def test_a_number_that_is_another_for_each_of_any_number_of_elements_is_refused() -> None:
+    known, log = Known(), EndlessSequences(SMALL, 0).fresh("log", [])
+    with known.for_each(), pytest.raises(InputError, match="need a list"):
+        known.number(offsets(log), lambda number: is_cardinality(offsets(log), number))
+    assert known.number(offsets(log), lambda number: is_cardinality(offsets(log), number))
+
+
+def durable(changed: Mapping[str, Any]) -> tuple[table.Proof, Prover]:
+    """DurableIsr, whose logs are of any length."""
+    proof = table.load("DurableIsr", TREE).proofs[0]
+    scope = {**proof.scopes[-1], **changed}
+    assert scope["MaxRecords"] == table.ANY
+    syntax = sany.read(proof.module, "DurableIsr", TREE)
+    ev = Evaluator(syntax, table.constants_of(proof, scope, "DurableIsr", TREE))
+    question = Question(proof.invariant, proof.implies, proof.two_state, vacuity=False)
+    return proof, Prover(ev, shapes_of(ev, proof.ranges), question)
+
+
+def test_logs_of_any_length_keep_what_was_acknowledged() -> None:
+    _, prover = durable({})
+    assert isinstance(prover.state["acked"], Endless)
+    assert prover.run().inductive
+
+
+@pytest.mark.parametrize(
+    ("rule", "fails"),
+    [
+        ({"DetectCrash": False}, {"Restart: EligibleHaveAcked"}),
+        ({"LastKnownLeader": True}, {"ElectLastKnown: EligibleHaveAcked"}),
+    ],
+)
+def test_a_rule_that_is_missing_is_found_among_logs_of_any_length(
+    rule: Mapping[str, Any], fails: set[str]
+) -> None:
+    """z3 has a model, and among logs of few records one that is a counterexample in the spec."""
+    proof, prover = durable(rule)
+    found = prover.run().failures
+    assert {one.name for one in found} == fails
+    assert not any(one.unknown for one in found)
+    few = refute(prover.ev, prover.shapes, prover.question).failures
+    assert {one.name for one in few} == fails
+    for failure in few:
+        _is_counterexample(failure, prover.ev, prover.shapes, proof)
+
+
+def test_without_a_guard_of_its_text_the_spec_with_logs_of_any_length_fails(tmp_path: Path) -> None:
+    shutil.copytree(TREE.root, tmp_path, dirs_exist_ok=True)
+    spec = tmp_path / "DurableIsr" / "DurableIsr.tla"
+    text, guard = spec.read_text(encoding="utf-8"), " /\\ Len(log[f]) >= Len(acked)\n"
+    assert guard in text
+    spec.write_text(text.replace(guard, "\n", 1), encoding="utf-8")
+    specs = SpecTree(tmp_path)
+    todo = tasks([(table.load("DurableIsr", specs), {"kip966"})])
+    (unbounded,) = [task for task in todo if task.scope.get("MaxCrashes") == table.ANY]
+    result = run(unbounded, specs)
+    assert result.differences == ["ExpandIsr: EligibleHaveAcked fails"]
 
 
 def test_a_record_of_two_kinds_is_of_one_of_them() -> None:

@@ -9,6 +9,9 @@ EXTENDS AlterPartitionProof
 
 NoFutureRecords == \A r \in Replicas : \A i \in 1..LogEnd(r) : log[r][i] <= epoch[r]
 
+LogsAscend ==
+    \A r \in Replicas : \A j \in 1..LogEnd(r) : \A i \in 1..j : log[r][i] <= log[r][j]
+
 IsrIsAlive ==
     /\ state.isr \subseteq alive
     /\ \A r \in alive : registered[r] = incarnation[r]

@@ -55,6 +55,9 @@ WrittenByLeader ==
             /\ e <= epoch[Leader(e)]
             /\ epoch[Leader(e)] = e => (i <= LogEnd(Leader(e)) /\ log[Leader(e)][i] = e)
 
+LogsAscend ==
+    \A r \in Replicas : \A j \in 1..LogEnd(r) : \A i \in 1..j : log[r][i] <= log[r][j]
+
 NoFutureRecords == \A r \in Replicas : \A i \in 1..LogEnd(r) : log[r][i] <= Current
 
 (* What a leader was told of a follower is so while the follower stays.     *)
