@@ -1,6 +1,5 @@
 """What the quick pre-checks vouch for is right: where they see no doubt, nothing is to be found."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -14,6 +13,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.traces.dense import dense_trace
 from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.test_recordings import KEPT
 from traces import local
@@ -28,6 +28,7 @@ from traces.jepsen import add_cycles
 from traces.precheck import alone, quick
 from traces.precheck import spark as prechecks
 from traces.precheck.quick import COVERED
+from traces.problems import BadInput
 from traces.schema import COLUMNS, OPS, Op
 from traces.spark import read_ops
 from traces.verdict import tally
@@ -35,7 +36,7 @@ from traces.verdict import tally
 SEEDS = st.integers(0, 10**9)
 
 
-def said(findings: list[dict[str, Any]], *, seen: bool = False) -> Mapping[str, Any]:
+def said(findings: list[dict[str, Any]], *, seen: bool = False) -> dict[str, Any]:
     """What was found by each check, under which clause, with which witnesses."""
     tallies = tally(findings).get(0, {})
     add_cycles(tallies, jepsen=False)
@@ -164,6 +165,36 @@ def test_whatever_is_damaged(seed: int) -> None:
     w = fixture(seed % 20)
     table, contexts = table_and_contexts(w.lines, w.meta)
     agree(damaged(table, Random(seed)), contexts)
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_whatever_clients_do(seed: int) -> None:
+    """Nothing is looked at that the exact checks leave out, or it would hold and is not checked."""
+    try:
+        table, contexts = table_and_contexts(*dense_trace(seed))
+    except BadInput:
+        reject()
+    quick, exact = said(alone.find(table, contexts)), said(local.find(table, contexts, COVERED))
+    if "L2" in exact and all(exact["L2"][0]):  # what an application sent twice is not seen
+        for one in (quick, exact):
+            one.pop("L2", None)
+    assert quick.keys() <= exact.keys()
+    assert all(quick.get(check, ({}, [], True)) == exact[check] for check in exact)
+
+
+def test_commits_of_a_group_whose_members_have_epochs_are_not_looked_at() -> None:
+    """G1 and G4 are about generations, which KIP-848 has not: quick said that they hold."""
+    one = {"group": "g", "member": "c", "generation": 1}
+    lines = in_order(
+        ("c0#0", "assigned", 1, {**one, "partitions": ["t:0"]}),
+        ("c0#0", "commit", 2, {**one, "offsets": {"t:0": 0}}),
+    )
+    for protocol, wanted in (("classic", {"G1", "G4"}), ("consumer", set[str]())):
+        settings = {"c0": {"group": "g", "group_protocol": protocol}}
+        table, contexts = table_and_contexts(lines, meta() | {"consumers": settings})
+        for found in (alone.find(table, contexts), local.find(table, contexts, COVERED)):
+            assert said(found).keys() & {"G1", "G4"} == wanted
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traces.context import UNSET, Context
+from traces.precheck import summarise
 from traces.precheck.doubt import LOG, Doubt
 from traces.precheck.ranges import log_start
 from traces.precheck.summary import FIELDS, Summaries, SummaryKind
@@ -36,3 +38,13 @@ def covered_commits(summaries: Summaries) -> Iterator[Doubt]:
         given = pieces["last"][pieces["who"] // 2 == group]
         if int(mine["highest"].max()) > int(given.max(initial=NONE)) + 1:
             yield LOG, NONE
+
+
+def commits_of_share_groups(summaries: Summaries, context: Context) -> Iterator[Doubt]:
+    """A share group commits no positions, so what it is said to have committed counts nowhere."""
+    committing = summaries.kind(SummaryKind.REACH)["group"]
+    settings = (context.lock, context.delivery_limit, context.share_committed_only)
+    known = any(bool(np.any(setting[committing] != UNSET)) for setting in settings)
+    reasons = summaries.kind(SummaryKind.DOUBT)["reason"]
+    if known or (len(committing) and bool(np.any(reasons == summarise.SHARED))):
+        yield from ((LOG, NONE), ("G5", NONE), ("G6", NONE))

@@ -47,6 +47,7 @@ class PartitionSummaries:
         yield from groups.owners(self.summaries)
         yield from groups.positions(self.summaries)
         yield from groups.covered_commits(self.summaries)
+        yield from groups.commits_of_share_groups(self.summaries, self.context)
 
     def seen(self) -> Iterator[tuple[str, int]]:
         """How much each covered check would have looked at."""
@@ -55,6 +56,7 @@ class PartitionSummaries:
         yield from _looked_at(total)
         yield from _seen_of_runs(self.summaries, self.context.senders_known)
         owners = self.summaries.kind(SummaryKind.OWNER)
+        owners = owners.where(self.context.classic[owners["group"]] != 0)
         yield "G1", len(set(zip(*(owners[name].tolist() for name in _OWNER), strict=True)))
         yield "G6", int(self.summaries.kind(SummaryKind.REACH)["commits"].sum())
         yield from self._seen_of_readers()
@@ -74,7 +76,8 @@ class PartitionSummaries:
 
 
 def _doubtful_rows(summaries: Summaries) -> Iterator[Doubt]:
-    for reason in np.unique(summaries.kind(SummaryKind.DOUBT)["reason"]).tolist():
+    reasons = set(summaries.kind(SummaryKind.DOUBT)["reason"].tolist())
+    for reason in sorted(reasons - {summarise.SHARED}):
         yield _OWN.get(reason, LOG), NONE
     if bool(np.any(summaries.kind(SummaryKind.COUNT)["what"] == summarise.MIXED)):
         yield MIXED, NONE

@@ -104,7 +104,7 @@ def add_groups(summary: SummaryBuilder, piece: PieceRows) -> None:
     summary.add(SummaryKind.OWNER, piece.where(mine["topic_partition"][owns]), keys)
     commits = (mine["op"] == Op.COMMIT) & ok & (mine["offset"] != NONE)
     own = commits & known & ((mine["flags"] & Flag.AUTO) == 0)
-    joined = assigned & known & (mine["ret"] != NONE)
+    joined = assigned & known & ok & (mine["ret"] != NONE)
     _generations(summary, mine, joined, own)
     covers = (commits | (mine["op"] == Op.COMMITTED)) & ok & in_partition & (mine["offset"] != NONE)
     _reaches(summary, piece, mine, np.flatnonzero(covers), commits)

@@ -52,7 +52,7 @@ def answers(summaries: Summaries, contexts: Mapping[int, Context]) -> Iterator[A
             seen = list[tuple[str, int]]()
         elif partition == NOWHERE:
             doubts = wholes.doubtful_groups if topic == GROUPS else wholes.doubtful_producers
-            found, seen = list(doubts(mine)), wholes.seen(mine)
+            found, seen = list(doubts(mine)), wholes.seen(mine, contexts[run])
         else:
             one = PartitionSummaries(mine, contexts[run])
             found, seen = list(one.doubts()), one.seen()

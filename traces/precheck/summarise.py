@@ -22,6 +22,7 @@ READS, COMMITTED_READS, POLLS, IN_TXN, MIXED_POLLS = range(7, 12)
 KINDS_OF_COUNTS = 12
 # Why a partition is to be judged exactly, whatever the sums say.
 READ_FAILED, NO_OFFSET, MIXES, PAUSED, DUMPED = range(5)
+SHARED = 5  # only if somebody commits there as well
 
 SEND_COLUMNS = (
     *("run", "topic", "partition", "process", "seq", "idx", "op", "outcome", "offset", "id"),
@@ -137,6 +138,7 @@ def _doubts(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads: Bool
         (MIXES, polls & ((piece["flags"] & Flag.MIXED) != 0)),
         (PAUSED, piece.called(Op.PAUSE)),
         (DUMPED, piece.called(Op.DUMP)),
+        (SHARED, piece.called(Op.ACQUIRE, Op.ACKNOWLEDGE)),
     ):
         _per_partition(
             summary, SummaryKind.DOUBT, piece, np.flatnonzero(rows & piece.in_partition), reason

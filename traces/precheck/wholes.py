@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from traces.columns import firsts
+from traces.context import Context
 from traces.precheck.summary import FIELDS, Summaries, SummaryKind
 from traces.schema import NONE
 
@@ -80,9 +81,10 @@ def in_disorder(summaries: Summaries) -> bool:
     return bool(np.any(same & ~behind))
 
 
-def seen(summaries: Summaries) -> Iterator[tuple[str, int]]:
+def seen(summaries: Summaries, context: Context) -> Iterator[tuple[str, int]]:
     """How much the checks of groups and producers would have looked at."""
     generations = summaries.kind(SummaryKind.GENERATION)
+    generations = generations.where(context.classic[generations["group"]] != 0)
     joined = generations["group"][generations["joined"] < np.iinfo(np.int64).max]
     yield "G4", int(generations["commits"][np.isin(generations["group"], joined)].sum())
     epochs = summaries.kind(SummaryKind.EPOCH)
