@@ -116,7 +116,7 @@ class Isolation(IntEnum):
 class Flag:
     """Bits of the `flags` column."""
 
-    FINAL: Final = 1  # belongs to the final reading of the partition
+    FINAL: Final = 1  # belongs to the final scan of the partition
     REBALANCED: Final = 2  # the partition changed hands while this call ran
     MIXED: Final = 4  # the unit (transaction) both sends and reads
     AUTO: Final = 8  # a commit the client made by itself: its times are those of the report

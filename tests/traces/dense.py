@@ -245,7 +245,7 @@ class _Dense:
         self.call("q0#0", self.any("committed", "commit"), **fields)
 
     def scans(self) -> None:
-        """Final readings: one of all, and maybe one of what is committed, which holds no more."""
+        """Final scans: one of all, and maybe one of what is committed, which holds no more."""
         self.now += 50
         offsets = {"t:0": self.highest + 2} | ({"t:1": 0} if self.partitions == 2 else {})
         several = [self.read(offset) for offset in sorted(self.log) if self.chance(0.85)]

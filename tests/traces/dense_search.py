@@ -84,7 +84,7 @@ def every_removal(trace: Trace) -> Iterator[Removal]:
         yield Removal("end", process)
         for line in mine[:-1]:
             yield Removal("line", at(line))
-            if line["op"] != "scan":  # of two final readings that differ either may be right
+            if line["op"] != "scan":  # of two final scans that differ either may be right
                 yield Removal("tail", at(line))
 
 

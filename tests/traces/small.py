@@ -47,7 +47,7 @@ def trace(*calls: Call, **settings: Any) -> tuple[Lines, dict[str, Any]]:
 
 
 def scan(*records: Line, end: int, isolation: str = "read_uncommitted") -> Call:
-    """The final reading of the partition."""
+    """The final scan of the partition."""
     about = {"partitions": [PARTITION], "offsets": {PARTITION: end}, "isolation": isolation}
     return "scan#0", "scan", {"records": list(records), **about}
 

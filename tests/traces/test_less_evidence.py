@@ -443,12 +443,12 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "isolation of c0#0",
     ),
-    "where the final reading found nothing, nothing is there": (
+    "where the final scan found nothing, nothing is there": (
         "G6",
         [committed("c0#0", 4), polled("c0#0", record(1, 2), group="g"), scan(end=5)],
         "records.id of c0#0",
     ),
-    "what lies nobody knows where may lie below where the final reading begins": (
+    "what lies nobody knows where may lie below where the final scan begins": (
         "L4",
         [sent("p0#0", 1, 0), sent("p0#0", 2, 1), scan(record(2, 1), end=2)],
         "records.offset of p0#0 0",

@@ -38,7 +38,7 @@ def neighbours(rows: Ints) -> list[Found]:
 # Mistakes that a check could make: it looks at the right rows and forgets half of the condition.
 BUGS: dict[str, Callable[[Partition], list[Found]]] = {
     "L1": lambda p: neighbours(p.log),  # forgets that the offsets have to be the same
-    "L4": lambda p: found(p.sends),  # forgets to look into the final reading
+    "L4": lambda p: found(p.sends),  # forgets to look into the final scan
     "L5": lambda p: found(p.reads),
     "L9": lambda p: neighbours(p.acked),
     "L12": lambda p: neighbours(p.final[np.argsort(p.offset[p.final], kind="stable")]),

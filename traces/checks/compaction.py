@@ -90,7 +90,7 @@ def _retention_is_known(p: Partition) -> bool:
 
 
 def age_at_the_end(p: Partition, sends: Ints) -> Ints:
-    """How many ms lie at most between each append and the end of the final reading."""
+    """How many ms lie at most between each append and the end of the final scan."""
     ends = p.where(Op.SCAN_END)
     ends = ends[p.ok[ends]]
     returned = int(p.ret[ends].max(initial=NONE))
@@ -163,7 +163,7 @@ def last_of_key(p: Partition, sends: Ints) -> Ints:
 
 
 def scanned_until(p: Partition) -> int:
-    """The end that the final reading came to."""
+    """The end that the final scan came to."""
     ends = p.where(Op.SCAN_END)
     return int(p.offset[ends[p.ok[ends]]].max(initial=NONE))
 
@@ -261,7 +261,7 @@ def moved_or_early(p: Partition) -> list[Found]:
 
 
 def _moved(p: Partition, known: Ints) -> Ints:
-    """Pairs: a send, and the final reading of its record elsewhere and only there."""
+    """Pairs: a send, and the final scan of its record elsewhere and only there."""
     final = p.final[np.lexsort((p.offset[p.final], p.id[p.final]))]
     pairs = p.id[final], p.offset[final]
     here = np.isin(_paired(p.id[known], stored_offsets(p, known)), _paired(*pairs))

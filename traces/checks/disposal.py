@@ -54,7 +54,7 @@ def left_over(p: Partition) -> list[Found]:
 
 
 def _where(p: Partition, offsets: Ints) -> Ints:
-    """The row of the final reading, or any reading, that shows each of these offsets."""
+    """The row of the final scan, or any reading, that shows each of these offsets."""
     rows = np.concatenate([p.final, p.log])
     rows = rows[np.unique(p.offset[rows], return_index=True)[1]]
     return rows[lookup(p.offset[rows], offsets)]

@@ -47,9 +47,9 @@ def _with_another(p: Partition, rows: Ints) -> Ints:
 
 
 def _displaced(p: Partition, pairs: Ints) -> Ints:
-    """Whether the record that had to give way, the one the final reading lacks, could be lost.
+    """Whether the record that had to give way, the one the final scan lacks, could be lost.
 
-    Below where the final reading begins, and in a compacted topic, either may have been removed.
+    Below where the final scan begins, and in a compacted topic, either may have been removed.
     """
     if not len(pairs):
         return np.empty(0, np.int64)

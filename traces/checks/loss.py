@@ -47,7 +47,7 @@ def lost_below_frontier(p: Partition) -> list[Found]:
     uses="compacted.key",
 )
 def lost_at_the_end(p: Partition) -> list[Found]:
-    """After all is over, the final reading lacks a record whose sender was told that it is safe."""
+    """After all is over, the final scan lacks a record whose sender was told that it is safe."""
     kept = p.sends[(p.outcome[p.sends] == Outcome.OK) & p.kept[p.sends]]
     kept = kept[~p.has(Flag.UNKNOWN_PARTITION)[kept]]
     retained = (p.offset[kept] == NONE) | (p.offset[kept] >= p.kept_from)

@@ -110,7 +110,7 @@ def high_watermark_back(p: Partition) -> list[Found]:
     "L12",
     "leader epochs grow along the log",
     found="leader epoch{s} went back along the log",
-    formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final reading and over each dumped log",
+    formula="o < o′ ⇒ epoch(o) ≤ epoch(o′), over the final scan and over each dumped log",
     needs="scan.epoch dump.epoch log.whole RECORDS consumers",
     closed="dumped.topic dump.node dump.partition dump.offset",
     spec="Truncation!EpochsAscend",

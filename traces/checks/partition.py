@@ -64,7 +64,7 @@ class Partition(Rows):
 
     @cached_property
     def final(self) -> Ints:
-        """The final reading: what is in the log when all is over."""
+        """The final scan: what is in the log when all is over."""
         return self.delivered[self.has(Flag.FINAL)[self.delivered]]
 
     @cached_property

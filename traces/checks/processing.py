@@ -53,7 +53,7 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     first = int(p.offset[delivered].min(initial=reach[-1]))
     began, sure = _began(p, group)
     start = min(first, began)
-    # Without a final reading only what the group itself was given is known to have been there.
+    # Without a final scan only what the group itself was given is known to have been there.
     source = p.final if p.context.complete and len(p.final) else delivered
     source = source[(p.offset[source] >= start) & (p.offset[source] < reach[-1])]
     source = source[visible_at(p, p.offset[source], commits)]

@@ -33,7 +33,7 @@ def gaps(p: Partition) -> list[Found]:
     """The broker takes a batch of a session only right after the one before it.
 
     A dump of a replica decides this by the sequence numbers themselves; nothing is concluded from
-    a compacted log. From what clients say, a record that is not in the final reading while a later
+    a compacted log. From what clients say, a record that is not in the final scan while a later
     one of its session is. Only sends that tell id and epoch are looked at: a client that gave a
     batch up begins a new epoch by itself (KIP-360), and the gap between two sessions is legal.
     """

@@ -16,7 +16,7 @@ NEVER = int(np.iinfo(np.int64).max)
 def visible(p: Partition) -> Ints:
     """Offsets, sorted, where a record is known to be visible to a read_committed reader.
 
-    What the final reading holds is what there is. Without one, whatever was acknowledged or
+    What the final scan holds is what there is. Without one, whatever was acknowledged or
     read counts, unless its send failed, its transaction was not committed, or a later record
     of a compacted topic took its place. Of a record that was sent again, what is known is what was
     acknowledged where it lies; and so where not all producers' files are whole.
@@ -26,7 +26,7 @@ def visible(p: Partition) -> Ints:
 
 @once
 def visible_before(p: Partition) -> Ints:
-    """The same for whoever was answered before the final reading began.
+    """The same for whoever was answered before the final scan began.
 
     What that found compaction had not removed until then, whatever had replaced it.
     """
@@ -36,7 +36,7 @@ def visible_before(p: Partition) -> Ints:
 
 
 def answered_before(p: Partition, calls: Ints) -> Bools:
-    """Which of these calls were surely answered before the final reading began."""
+    """Which of these calls were surely answered before the final scan began."""
     ends = p.where(Op.SCAN_END)
     ends = ends[p.ok[ends] & p.has(Flag.FINAL)[ends]]
     began = p.inv[ends].min(initial=NEVER) if len(ends) else NONE
@@ -73,7 +73,7 @@ def _visible(p: Partition, superseded: Bools) -> Ints:
 
 
 def _emptied(p: Partition) -> bool:
-    """Whether the final reading found nothing."""
+    """Whether the final scan found nothing."""
     ends = p.where(Op.SCAN_END)
     return p.context.complete and bool((p.ok[ends] & p.has(Flag.FINAL)[ends]).any())
 

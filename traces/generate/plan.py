@@ -69,7 +69,7 @@ class Plan:
 
     @property
     def end(self) -> int:
-        """When every client has stopped, and the final reading begins."""
+        """When every client has stopped, and the final scan begins."""
         return START + self.chunks * self.span
 
 

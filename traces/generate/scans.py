@@ -1,4 +1,4 @@
-"""The final reading of all partitions, a piece for each generation."""
+"""The final scan of all partitions, a piece for each generation."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from traces.schema import NONE, Flag, Isolation, Op
 
 
 def scanning(chunk: Chunk) -> list[Block]:
-    """The piece of the final reading that holds this chunk."""
+    """The piece of the final scan that holds this chunk."""
     log = chunk.log
     rows = np.flatnonzero(log["scanned"])
     tp, id = log["tp"][rows], log["scanned_id"][rows]

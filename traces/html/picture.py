@@ -33,7 +33,7 @@ from traces.schema import NONE, Flag, Op, Outcome, Txn
 _KAFKA_BEGAN_MS = 1_290_000_000_000  # in 2010: an earlier stamp is no time of day
 PARTITIONS = 1000  # the busiest; beyond that nobody looks at them one by one
 
-# What clients do during a run; the final reading may come hours later and is not drawn.
+# What clients do during a run; the final scan may come hours later and is not drawn.
 _DURING = [
     *(Op.SEND, Op.POLL, Op.ACQUIRE, Op.ACKNOWLEDGE, Op.COMMIT, Op.COMMITTED, Op.SUBSCRIBE),
     *(Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.INIT_PRODUCER),

@@ -41,7 +41,7 @@ def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
 
 
 def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntColumns) -> None:
-    """Find out whether the final reading that `complete` promises is there, for every partition."""
+    """Find out whether the final scan that `complete` promises is there, for every partition."""
     ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
     scanned = _distinct(columns, ends)
     topics = {names.topics.number(name) for name in meta.topics}

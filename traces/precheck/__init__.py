@@ -2,7 +2,7 @@
 
 Two pre-checks look at each row once and where it lies. The *fingerprint* adds up a hash of every
 (record, offset) pair, block by block, on each side of an equation: what was acknowledged, what the
-final reading holds, what a group was given, what it processed. The *order* folds what each process
+final scan holds, what a group was given, what it processed. The *order* folds what each process
 did, in its own order, into a few numbers that can be put together again across pieces of a file.
 What neither can vouch for is named, and goes to the exact checks.
 """

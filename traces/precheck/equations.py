@@ -76,7 +76,7 @@ class Equations:
         return sorted(summed | {who for _, who, one, _ in self._seen if one == side})
 
     def _final(self) -> Iterator[Doubt]:
-        """What the final reading holds is what was acknowledged."""
+        """What the final scan holds is what was acknowledged."""
         kept, undone = self._side(sides.KEPT), self._side(sides.UNDONE)
         finals = self._whos(sides.FINAL)
         for who in finals:

@@ -2,7 +2,7 @@
 
 In every block of a partition, counted as pairs of a record and its offset:
 
-* what the final reading holds is what was acknowledged, and what is proved to be stored;
+* what the final scan holds is what was acknowledged, and what is proved to be stored;
 * what a group was given is what was acknowledged and committed;
 * what a group processed is what it was given.
 
@@ -23,7 +23,7 @@ from traces.table import is_constant
 
 BLOCK_BITS = 12
 KEPT, UNDONE, FINAL, GIVEN, DONE = range(5)  # sides
-WHOLE, VISIBLE = -2, -3  # who: the final reading of everything, of what is committed
+WHOLE, VISIBLE = -2, -3  # who: the final scan of everything, of what is committed
 _READERS = -10  # and below: readers that are in no group
 _WIDE = 1 << 32  # values as far apart as this are numbered before they are put together
 
@@ -77,7 +77,7 @@ def _slots(keys: Ints) -> Ints:
 
 
 def who_of(piece: Sided, rows: Ints, final: bool) -> Column:
-    """On whose account a read is: of the final reading, of a group, or of a reader by itself."""
+    """On whose account a read is: of the final scan, of a group, or of a reader by itself."""
     committed = piece.take("isolation", rows) == Isolation.READ_COMMITTED
     if final:
         return WHOLE - committed.astype(np.int64)

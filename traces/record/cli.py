@@ -84,7 +84,7 @@ def record_scan(
         except (ClusterError, BadMetaError) as wrong:
             raise Refusal(str(wrong)) from None
         for file in scan_files(run):
-            file.unlink()  # it was not the last reading after all
+            file.unlink()  # it was not the final scan after all
         counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
         unread: list[str] = []
         for level in _isolations(isolation, found):

@@ -41,7 +41,7 @@ def stays(h: History, row: Row) -> bool:
 
 
 def final(h: History, partition: PartitionName) -> list[Row]:
-    """The final reading; every successful poll of a Jepsen history counts as part of it."""
+    """The final scan; every successful poll of a Jepsen history counts as part of it."""
     ops = ("poll",) if h.jepsen else ("scan",)
     return [
         r for r in h.rows(partition, *ops) if r.ok and r.id is not None and r.offset is not None
@@ -49,7 +49,7 @@ def final(h: History, partition: PartitionName) -> list[Row]:
 
 
 def in_final(h: History, partition: PartitionName, id: object) -> bool:
-    """Whether the final reading shows a record anywhere in the partition."""
+    """Whether the final scan shows a record anywhere in the partition."""
     ops = ("poll",) if h.jepsen else ("scan",)
     return any(r.ok and r.offset is not None for r in h.of(partition, id, *ops))
 
@@ -138,7 +138,7 @@ def _retention_ms(h: History, send: Row) -> int | None:
 
 
 def age(h: History, send: Row) -> float:
-    """How many ms lie at most between an append and the end of the final reading."""
+    """How many ms lie at most between an append and the end of the final scan."""
     returned = [r.ret for r in h.rows(send.partition, "scan_end") if r.ok]
     if send.inv is None or not returned or None in returned:
         return float("inf")
@@ -160,7 +160,7 @@ def _of_keys(h: History, partition: PartitionName) -> dict[Any, set[tuple[int, A
 
 
 def over_before_the_end(h: History, call: Row) -> bool:
-    """Whether a call was surely over when the final reading of its partition began."""
+    """Whether a call was surely over when the final scan of its partition began."""
     ends = [] if h.jepsen else [r for r in h.rows(call.partition, "scan_end") if r.ok]
     return bool(ends) and call.ok and all(before(call, end) for end in ends)
 
@@ -168,9 +168,9 @@ def over_before_the_end(h: History, call: Row) -> bool:
 def visible(h: History, partition: PartitionName, early: bool = False) -> list[int]:
     """Offsets, in order, whose record a reader of committed records must be given if it passes.
 
-    What the final reading holds is what there is; without one, what was acknowledged or read. A
+    What the final scan holds is what there is; without one, what was acknowledged or read. A
     record counts only if it is known who sent it, or if it was read as committed. Whether it had
-    been replaced does not matter to who read `early`, before the final reading began: what that
+    been replaced does not matter to who read `early`, before the final scan began: what that
     found was there all the time.
     """
     cached = ("visible", partition, early)

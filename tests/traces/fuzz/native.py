@@ -1,4 +1,4 @@
-"""Operations as a run in trace format v1, with a final reading of their logs."""
+"""Operations as a run in trace format v1, with a final scan of their logs."""
 
 from random import Random
 from typing import Any

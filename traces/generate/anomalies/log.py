@@ -39,7 +39,7 @@ def duplicate(s: Slot) -> bool:
 
 @in_rows("L1 G8", rare=True)
 def inconsistent(s: Slot) -> bool:
-    """The group is given another record at the offset than the final reading."""
+    """The group is given another record at the offset than the final scan."""
     if (two := s.pair()) is None:
         return False
     s.vanish(two[0])
@@ -135,7 +135,7 @@ def read_before_sent(s: Slot) -> bool:
 
 @in_rows("L12")
 def older_leader(s: Slot) -> bool:
-    """The final reading shows an older leader epoch behind a newer one."""
+    """The final scan shows an older leader epoch behind a newer one."""
     if (v := s.one(s.usual())) is None:
         return False
 

@@ -198,7 +198,7 @@ class Scenario:
         self.add("sends", Op.SEND, process, self.sent, **fields)
 
     def scan(self, kept: Bools | slice = ALL, start: int = 0, late: int = 0) -> None:
-        """The final reading's piece of this generation, by one who begins at `start`."""
+        """The final scan's piece of this generation, by one who begins at `start`."""
         who = self.process(f"scan-{self.topic}")
         read = {"isolation": EVERYTHING, "flags": Flag.FINAL}
         when, end = self.afterwards(8, late), self.end
