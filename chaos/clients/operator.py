@@ -22,7 +22,7 @@ NAMES = ("t1", "t2", "t3")
 KEYS = ("retention.ms", "delete.retention.ms")
 RATES = ("producer_byte_rate", "consumer_byte_rate")
 ORDERS = ConfigResource(RESOURCE, TOPIC)
-ENTITIES = (("user", "alice"), ("client-id", None)), (("client-id", "loader"),)
+ENTITIES = (("user", "user-1"), ("client-id", None)), (("client-id", "loader"),)
 """Who has quotas: each client of a user, and a client of whoever uses it."""
 # Values count on from here: nothing is ever so old that it is deleted, and nobody is throttled.
 FIRST_VALUE = 1_000_000_000

@@ -50,6 +50,7 @@ from tests.refimpl.storage.test_compaction_crashes import (
 from tests.refimpl.storage.test_crashes import STORIES, Story
 
 BATCH = 50
+TOPIC_ID = bytes(range(16))
 #: The rows of the table in docs/storage.md, which says why.
 EXPLAINED = {
     "none",
@@ -184,7 +185,9 @@ def ours(case: Case, folder: Path) -> Found:
     directory = LogDir.open(laid_out(case, folder), NOW_MS, case.config)
     if PARTITION in directory.damaged:
         return Found(opened=False, why=str(directory.damaged[PARTITION]))
-    log = directory.log(PARTITION)
+    log = directory.logs.get(PARTITION)
+    if log is None:  # it was only begun, and is created as if for the first time
+        log = directory.create(PARTITION, TOPIC_ID, NOW_MS)
     found = described(log)
     directory.close()
     data, indexes = left_in(folder, found.segments)

@@ -36,7 +36,7 @@ def steps_of_mailbox(state: State, ordered: bool) -> Iterator[tuple[str, Value, 
     """The rules of Mailbox with two clerks and two letters, written down once more."""
     posted, bag, shelf = state
     count = len(bag) + len(shelf)
-    for clerk in ("ann", "bob"):
+    for clerk in ("first", "second"):
         if count < 2:
             letter = Rec.of(**{"from": clerk, "number": count + 1})
             after = posted.replace(**{clerk: posted[clerk] + 1})
@@ -52,7 +52,7 @@ def test_the_graph_is_all_that_the_rules_allow_and_no_more(
 ) -> None:
     """Also where a promise breaks on the way: TLC alone would stop there."""
     graph = load_graph("Mailbox", cfg, tree)
-    initial: State = (Rec.of(ann=0, bob=0), frozenset[Value](), ())
+    initial: State = (Rec.of(first=0, second=0), frozenset[Value](), ())
     reached, waiting, expected = {initial}, [initial], set[Value]()
     for state in waiting:
         for name, argument, successor in steps_of_mailbox(state, ordered):
@@ -105,15 +105,15 @@ def test_a_graph_has_as_many_states_as_tlc_finds(tree: SpecTree) -> None:
 
 def test_labels_have_the_arguments_even_of_sets_that_depend_on_the_state(unordered: Graph) -> None:
     assert {str(label) for label in unordered.actions} == {
-        'Post("ann")',
-        'Post("bob")',
-        'Deliver([from |-> "ann", number |-> 1])',
-        'Deliver([from |-> "ann", number |-> 2])',
-        'Deliver([from |-> "bob", number |-> 1])',
-        'Deliver([from |-> "bob", number |-> 2])',
+        'Post("first")',
+        'Post("second")',
+        'Deliver([from |-> "first", number |-> 1])',
+        'Deliver([from |-> "first", number |-> 2])',
+        'Deliver([from |-> "second", number |-> 1])',
+        'Deliver([from |-> "second", number |-> 2])',
         "Drop()",
     }
-    assert unordered.actions[0] == Label("Post", {"c": "ann"})
+    assert unordered.actions[0] == Label("Post", {"c": "first"})
 
 
 def test_states_and_values_can_be_found_again(unordered: Graph) -> None:

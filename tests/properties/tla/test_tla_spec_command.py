@@ -14,20 +14,20 @@ Mailbox/bug_unordered violates InOrder in 5 states (MAIL-1)
 the second letter overtakes the first
 
 1  Init
-       posted = [ann |-> 0, bob |-> 0]
+       posted = [first |-> 0, second |-> 0]
        bag = {}
        shelf = <<>>
-2  Post(c="ann")
-       posted.ann: 0 → 1
-       bag + [from |-> "ann", number |-> 1]
-3  Post(c="ann")
-       posted.ann: 1 → 2
-       bag + [from |-> "ann", number |-> 2]
-4  Deliver(letter=[from |-> "ann", number |-> 2])
-       bag − [from |-> "ann", number |-> 2]
+2  Post(c="first")
+       posted.first: 0 → 1
+       bag + [from |-> "first", number |-> 1]
+3  Post(c="first")
+       posted.first: 1 → 2
+       bag + [from |-> "first", number |-> 2]
+4  Deliver(letter=[from |-> "first", number |-> 2])
+       bag − [from |-> "first", number |-> 2]
        shelf: <<>> → <<2>>
-5  Deliver(letter=[from |-> "ann", number |-> 1])
-       bag − [from |-> "ann", number |-> 1]
+5  Deliver(letter=[from |-> "first", number |-> 1])
+       bag − [from |-> "first", number |-> 1]
        shelf: <<2>> → <<2, 1>>
 
 InOrder does not hold.
@@ -55,15 +55,15 @@ def test_a_violation_is_told_as_a_story_and_written_as_json_and_drawn(
     assert (found["verdict"], found["property"], found["length"]) == ("violates", "InOrder", 5)
     assert found["counterexample"][3] == {
         "action": "Deliver",
-        "params": {"letter": {"from": "ann", "number": 2}},
+        "params": {"letter": {"from": "first", "number": 2}},
         "state": {
-            "posted": {"ann": 2, "bob": 0},
-            "bag": {"set": [{"from": "ann", "number": 1}]},
+            "posted": {"first": 2, "second": 0},
+            "bag": {"set": [{"from": "first", "number": 1}]},
             "shelf": [2],
         },
     }
     texts = [text.text for text in ElementTree.parse(svg).iter() if text.text]
-    assert {"clerk ann", "postman", 'Post(c="ann")', "shelf: <<>> → <<2>>"} <= set(texts)
+    assert {"clerk first", "postman", 'Post(c="first")', "shelf: <<>> → <<2>>"} <= set(texts)
 
 
 def test_any_difference_exits_with_1_and_says_how_to_see_it_again(
@@ -83,7 +83,7 @@ def test_a_broken_rule_in_the_spec_is_found_and_told(run: Run, scratch: Scratch)
     result = run(spec, ["--specs", scratch.tree.root, "Mailbox/ok_ordered", "--story"])
     assert result.exit_code == 1
     assert "verdict: expected passes, found violates InOrder" in result.output
-    assert 'Deliver(letter=[from |-> "ann", number |-> 2])' in result.output
+    assert 'Deliver(letter=[from |-> "first", number |-> 2])' in result.output
 
 
 def test_a_large_configuration_is_run_where_it_is_named_or_all_are_wanted(

@@ -42,7 +42,7 @@ def test_a_violated_invariant_comes_with_its_name_and_its_shortest_counterexampl
     # TLC names an action after the definition it stands in when its set depends on the state.
     assert actions == [None, "Post", "Post", "Next", "Next"]
     assert outcome.steps[0].state == {
-        "posted": Rec.of(ann=0, bob=0),
+        "posted": Rec.of(first=0, second=0),
         "bag": frozenset(),
         "shelf": (),
     }

@@ -16,9 +16,9 @@ from properties.tla.validate_command import validate
 from tests.properties.tla.scratch import SPECS, Run
 
 Line = dict[str, Any]
-CONSTANTS = {"Clerks": {"set": ["ann", "bob"]}, "Letters": 1000, "Ordered": True}
-LETTERS = [{"from": "ann", "number": 1}, {"from": "bob", "number": 2}]
-POSTED = {"ann": 1, "bob": 1}
+CONSTANTS = {"Clerks": {"set": ["first", "second"]}, "Letters": 1000, "Ordered": True}
+LETTERS = [{"from": "first", "number": 1}, {"from": "second", "number": 2}]
+POSTED = {"first": 1, "second": 1}
 
 
 def header(run: str = "1", **changed: Any) -> Line:
@@ -31,12 +31,12 @@ def event(seq: int, action: str, params: Line, after: Line | None = None, run: s
 
 
 def good() -> list[Line]:
-    """Ann and Bob post a letter each, and the postman delivers them in order."""
+    """The two clerks post a letter each, and the postman delivers them in order."""
     one, two = LETTERS
     return [
         header(),
-        event(1, "Post", {"c": "ann"}, {"bag": {"set": [one]}}),
-        event(2, "Post", {"c": "bob"}, {"bag": {"set": [two, one]}, "posted": POSTED}),
+        event(1, "Post", {"c": "first"}, {"bag": {"set": [one]}}),
+        event(2, "Post", {"c": "second"}, {"bag": {"set": [two, one]}, "posted": POSTED}),
         event(3, "Deliver", {"letter": one}, {"shelf": [1]}),
         event(4, "Deliver", {"letter": two}, {"shelf": [1, 2], "bag": {"set": []}}),
     ]
@@ -89,7 +89,7 @@ def test_each_rejected_trace_names_the_event_and_the_fault(tmp_path: Path, tree:
         "the guard of Deliver is false: `Ordered => Oldest(letter)` (Mailbox.tla, line 38)"
     )
     assert guard.before == {
-        "posted": Rec.of(ann=1, bob=1),
+        "posted": Rec.of(first=1, second=1),
         "bag": frozenset(Rec.of(**letter) for letter in LETTERS),
         "shelf": (),
     }
@@ -116,14 +116,15 @@ def test_an_argument_that_the_action_cannot_take_is_a_rejection(
 
 def test_where_several_states_are_possible_all_are_followed(tmp_path: Path, tree: SpecTree) -> None:
     """Drop keeps none, one or two of three letters; only what is posted next tells how many."""
-    letters = [{"from": "ann", "number": number} for number in (1, 2, 3)]
+    letters = [{"from": "first", "number": number} for number in (1, 2, 3)]
     lines = [header(constants={**CONSTANTS, "Letters": 3})]
-    lines += [event(seq, "Post", {"c": "ann"}) for seq in (1, 2, 3)]
+    lines += [event(seq, "Post", {"c": "first"}) for seq in (1, 2, 3)]
     lines += [event(seq + 4, "Deliver", {"letter": letters[seq]}) for seq in (0, 1, 2)]
     lines += [event(7, "Drop", {})]
 
     def then_posted(number: int) -> Line:
-        return event(8, "Post", {"c": "bob"}, {"bag": {"set": [{"from": "bob", "number": number}]}})
+        bag = {"set": [{"from": "second", "number": number}]}
+        return event(8, "Post", {"c": "second"}, {"bag": bag})
 
     kept, lost = judge(tmp_path, tree, [*lines, then_posted(2)], [*lines, then_posted(4)])
     assert kept.accepted
@@ -271,11 +272,11 @@ def test_the_verb_exits_with_1_and_tells_the_last_good_step_and_the_bad_one(
     assert result.exit_code == 1
     assert (
         f"run 1, Mailbox of box: rejected at event 3 ({file}:4)\n"
-        '  last accepted  Post(c="bob")\n'
-        '  rejected       Deliver(letter=[from |-> "ann", number |-> 1])\n'
+        '  last accepted  Post(c="second")\n'
+        '  rejected       Deliver(letter=[from |-> "first", number |-> 1])\n'
         "  because        shelf: the spec has <<1>>, the event <<2>>\n"
         "  the spec's state before:\n"
-        "    posted = [ann |-> 1, bob |-> 1]\n"
+        "    posted = [first |-> 1, second |-> 1]\n"
     ) in result.output
     (found,) = orjson.loads(json.read_bytes())
     assert (found["accepted"], found["event"], found["line"]) == (False, 3, 4)

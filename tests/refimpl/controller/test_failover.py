@@ -198,17 +198,17 @@ def test_a_deletion_that_was_only_asked_for_is_carried_out_by_the_next_controlle
     assert f"{znodes.DELETE_TOPICS}/t" not in made.store.tree.nodes
 
 
-ALICE = (("user", "alice"), ("client-id", None))
+USER_1 = (("user", "user-1"), ("client-id", None))
 
 
 def limit(made: StoredCluster, rate: float) -> Any:
     """Ask for a quota; the answer, None if none comes."""
-    quotas = (c.QuotaAlteration(ALICE, (("producer_byte_rate", rate),)),)
+    quotas = (c.QuotaAlteration(USER_1, (("producer_byte_rate", rate),)),)
     return made.ask(c.AlterClientQuotasRequest(quotas))
 
 
 def quotas_seen(made: StoredCluster) -> list[Any]:
-    return [made.candidates[one].metadata.quotas.get(frozenset(ALICE)) for one in (1, 2, 3)]
+    return [made.candidates[one].metadata.quotas.get(frozenset(USER_1)) for one in (1, 2, 3)]
 
 
 def test_a_quota_is_altered_by_whoever_wrote_it_and_by_the_next_controller() -> None:
@@ -226,7 +226,7 @@ def test_a_controller_that_reads_again_goes_on_telling_brokers() -> None:
     made = cluster()
     create(made)
     zxid = made.store.zxid + 1
-    made.store.redo(zxid, 0, Create(f"{znodes.CONFIGS}/users/alice"))
+    made.store.redo(zxid, 0, Create(f"{znodes.CONFIGS}/users/user-1"))
     assert limit(made, 5.0) is None
     assert limit(made, 6.0) is not None
     acting = made.acting

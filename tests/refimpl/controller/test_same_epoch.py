@@ -29,7 +29,7 @@ def acting(made: StoredCluster) -> Controller:
 
 
 def alter_quota(made: StoredCluster, client: str | None) -> object:
-    entity = (("user", "alice"), ("client-id", client))
+    entity = (("user", "user-1"), ("client-id", client))
     return made.ask(c.AlterClientQuotasRequest((c.QuotaAlteration(entity, QUOTA),)))
 
 
@@ -56,7 +56,7 @@ def goes_on_above_what_it_told() -> None:
         made.ask(c.CreateTopicsRequest((c.CreatableTopic(name, 1, 2),)))
     before = acting(made)
     told = before.metadata.metadata_version
-    intrude(made, "/config/users/alice")
+    intrude(made, "/config/users/user-1")
     alter_quota(made, None)
     after = acting(made)
     assert after is not before

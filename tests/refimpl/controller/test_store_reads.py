@@ -22,7 +22,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 ID = b"t" * 16
 DECISION = LeaderAndIsr(3, None, frozenset((1, 2)), 9)
 HERE = PartitionRegistration(T0, ID, DECISION, (3, 2, 1), (3,), (1,), frozenset({4}), 2)
-USER: QuotaEntity = frozenset({("user", "alice"), ("client-id", "app")})
+USER: QuotaEntity = frozenset({("user", "user-1"), ("client-id", "app")})
 
 
 @define
