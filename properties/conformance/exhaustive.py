@@ -8,6 +8,7 @@ for the walks.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TypeAlias
 
 from properties.conformance.binding import NoSuchChoice
@@ -56,12 +57,9 @@ def _loaded(machines: Machines, state: int) -> Discrepancy | None:
 def _forbidden(
     machines: Machines, state: int, memory: Memory, named: Compare | None
 ) -> Discrepancy | None:
-    """What the spec forbids is refused, and leaves no trace.
-
-    Nine of ten attempts are of this kind, so the loop is as bare as it can be.
-    """
+    """What the spec forbids is refused, whatever there is to choose, and leaves no trace."""
     allowed = machines.scope.graph.out[state]
-    for label, call in machines.plain.items():
+    for label, call in machines.plain.items():  # nine of ten attempts, so as bare as it can be
         if label in allowed:
             continue
         try:
@@ -70,24 +68,24 @@ def _forbidden(
             if named is not None and (found := named(state, label, refusal)):
                 return found
         except Exception as crash:
-            return machines.differs(state, label, f"crashes: {type(crash).__name__}: {crash}")
+            return machines.crashed(state, label, crash)
         else:
-            return machines.differs(state, label, f"takes it: {machines.changed_since(state)}")
+            return machines.took(state, label)
     for label, call in machines.choosing.items():
         if label in allowed:
             continue
-        try:
-            call(choice=0)
-        except NoSuchChoice:
-            continue
-        except Refusal as refusal:  # there may be other choices
-            if named is not None and (found := named(state, label, refusal)):
-                return found
-        except Exception:
-            pass  # judge tells of it
-        memory.restore()
-        if found := machines.judge(state, label, memory):
-            return found
+        for choice in count():
+            try:
+                call(choice=choice)
+            except NoSuchChoice:
+                break
+            except Refusal as refusal:
+                if named is not None and (found := named(state, label, refusal)):
+                    return found
+            except Exception as crash:
+                return machines.crashed(state, label, crash)
+            else:
+                return machines.took(state, label)
     return _culprit(machines, state, memory) if memory.changed() else None
 
 

@@ -92,11 +92,11 @@ class Machines:
             self.refused = refusal
             return None
         except Exception as crash:
-            return f"crashes: {type(crash).__name__}: {crash}"
+            return _crash(crash)
         to = self.where()
         if to in self.scope.graph.out[state].get(label, ()):
             return to
-        return f"takes it: {self.changed_since(state)}"
+        return self._took(state)
 
     def judge(self, state: int, label: int, memory: Memory) -> Discrepancy | None:
         """Try a label and go back: does it lead to all that the spec allows, and nowhere else?"""
@@ -152,6 +152,17 @@ class Machines:
         found = self.told(state, step, spec or FORBIDDEN, code)
         return evolve(found, at=(state, label))
 
+    def crashed(self, state: int, label: int, crash: Exception) -> Discrepancy:
+        """A label at which the machines neither refuse nor go on."""
+        return self.differs(state, label, _crash(crash))
+
+    def took(self, state: int, label: int) -> Discrepancy:
+        """A label that the machines have just taken, and not as the spec says."""
+        return self.differs(state, label, self._took(state))
+
+    def _took(self, state: int) -> str:
+        return f"takes it: {self.changed_since(state)}"
+
     def told(self, state: int, step: str, spec: str, code: str) -> Discrepancy:
         graph = self.scope.graph
         path = tuple([str(graph.actions[label]) for label, _ in graph.shortest_path(state)])
@@ -164,3 +175,7 @@ class Machines:
         thing = memory.shared[0]
         code = f"two parts hold the same {type(thing).__name__}, {thing}"
         return self.told(state, "look closely", "no part changes with another", code)
+
+
+def _crash(crash: Exception) -> str:
+    return f"crashes: {type(crash).__name__}: {crash}"
