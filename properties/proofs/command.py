@@ -1,6 +1,10 @@
 """`highwater prove`: which invariants are inductive, and what breaks them."""
 
-from collections.abc import Sequence
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import click
@@ -10,7 +14,7 @@ from properties.proofs import table
 from properties.proofs.checking import Kind, Result, Task, run, tasks
 from properties.proofs.induct import Failure
 from properties.tla.errors import InputError, Unusable
-from properties.tla.progress import watching
+from properties.tla.progress import Watcher, watching
 from properties.tla.specs import SpecTree
 from properties.tla.syntax import to_tla
 from refimpl.outputs import json_option, write_json
@@ -79,12 +83,33 @@ def _tables(targets: Sequence[str], tree: SpecTree) -> list[tuple[table.ProofTab
 def _run(todo: Sequence[Task], tree: SpecTree, console: Console) -> list[Result]:
     results: list[Result] = []
     with watching(console, len(todo)) as watcher:
-        for task in todo:
-            watcher.started(task.name)
-            result = run(task, tree)
+        for task, result in zip(todo, _results(todo, tree, watcher), strict=True):
             results.append(result)
             watcher.finished(task.name, result.line())
     return results
+
+
+def _results(todo: Sequence[Task], tree: SpecTree, watcher: Watcher) -> Iterator[Result]:
+    """What comes of the tasks, in their order, as many at once as there are cores.
+
+    Each has a process of its own: how long z3 takes, and which counterexample it finds, depends
+    on all that it was asked before.
+    """
+    waiting = deque(todo)
+    running: deque[tuple[ProcessPoolExecutor, Future[Result]]] = deque()
+    try:
+        while waiting or running:
+            while waiting and len(running) < (os.cpu_count() or 1):
+                task = waiting.popleft()
+                process = ProcessPoolExecutor(1, get_context("fork"))
+                running.append((process, process.submit(run, task, tree)))
+                watcher.started(task.name)
+            process, result = running.popleft()
+            yield result.result()
+            process.shutdown()
+    finally:
+        for process, _ in running:
+            process.shutdown(wait=False, cancel_futures=True)
 
 
 def _say(results: Sequence[Result], story: bool, console: Console) -> None:
