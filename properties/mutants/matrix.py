@@ -77,16 +77,16 @@ class Matrix:
 
     def survivors(self) -> list[str]:
         """What lives through everything, and is not known to be equivalent."""
-        mutants = catalogue()
+        mutants, equivalent = catalogue(), equivalent_guards()
         machines = [n for n, row in self.machines.items() if not any(row.values())]
         living = [name for name, why in self.guards.items() if why is None]
         return [name for name in machines if not mutants[name].equivalent] + [
-            name for name in living if name not in equivalent_guards()
+            name for name in living if name not in equivalent
         ]
 
     def revived(self) -> list[str]:
         """What is said to be equivalent, and was killed all the same."""
-        mutants = catalogue()
+        mutants, equivalent = catalogue(), equivalent_guards()
         return [
             name
             for name, row in self.machines.items()
@@ -94,7 +94,7 @@ class Matrix:
         ] + [
             name
             for name, why in self.guards.items()
-            if guards.tells(why) and name in equivalent_guards()
+            if guards.tells(why) and name in equivalent
         ]
 
 
@@ -117,10 +117,11 @@ def _machines(expected: Matrix, found: Matrix) -> Iterator[str]:
 
 
 def _guards(expected: Matrix, found: Matrix) -> Iterator[str]:
+    equivalent = equivalent_guards()
     for name, why in found.guards.items():
         if name not in expected.guards:
             yield f"{name}: not in the matrix"
-        elif why is not None and not guards.tells(why) and name in equivalent_guards():
+        elif why is not None and not guards.tells(why) and name in equivalent:
             continue  # what is argued stays so
         elif expected.guards[name] != why:
             yield f"{name}: {expected.guards[name] or 'missed by nothing'} -> {why or 'nothing'}"
