@@ -129,7 +129,10 @@ def test_what_bears_the_name_of_a_process_file_and_is_none_is_refused(
     )()
     result = checked(run)
     assert result.exit_code == 2
-    assert "c9#0.ndjson: expected a regular file, found" in result.output
+    found = {"link": "a link to nothing", "pipe": "a pipe, a socket or a device"}.get(
+        kind, "a folder"
+    )
+    assert f"c9#0.ndjson: expected a regular file, found {found}" in result.output
 
 
 def test_rows_of_partitions_that_meta_denies_are_refused(tmp_path: Path) -> None:

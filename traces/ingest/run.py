@@ -103,7 +103,8 @@ def process_files(folder: Path) -> list[Path]:
     problems, files = Problems(), sorted(f for f in folder.iterdir() if f.name.endswith(SUFFIXES))
     for file in files:
         if not file.is_file():
-            what = "a folder" if file.is_dir() else "a link to nothing" if _loose(file) else "none"
+            other = "a link to nothing" if _loose(file) else "a pipe, a socket or a device"
+            what = "a folder" if file.is_dir() else other
             problems.add(file.name, None, "", f"expected a regular file, found {what}")
     problems.raise_any()
     return files
