@@ -284,6 +284,18 @@ def in_order(*calls: tuple[str, str, int, Line]) -> dict[str, list[Line]]:
     return lines
 
 
+def test_markers_alone_are_a_dump() -> None:
+    """Of a log of which compaction left nothing but markers quick mode did not look at L12."""
+    markers = [
+        {"topic": "t", "partition": 0, "offset": n, "epoch": 2 - n, "control": "commit"}
+        for n in range(2)
+    ]
+    lines = in_order(("b1", "dump", 1, {"node": 1, "records": markers}))
+    table, contexts = table_and_contexts(lines, meta())
+    assert tally(local.find(table, contexts, {"L12"}))[0]["L12"].total == 1
+    agree(table, contexts)
+
+
 def test_rows_in_order_are_not_taken_for_disorder() -> None:
     w = fixture(1)
     table, contexts = table_and_contexts(w.lines, w.meta)

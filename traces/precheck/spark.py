@@ -32,7 +32,7 @@ from traces.table import take
 _SENDING = (Op.SEND, Op.INIT_PRODUCER, Op.TXN_BEGIN, Op.TXN_COMMIT)
 _READING = (
     *(Op.POLL, Op.PROCESS, Op.COMMIT, Op.COMMITTED, Op.SCAN, Op.MARK, Op.EARLIEST, Op.LATEST),
-    *(Op.PAUSE, Op.DUMP, Op.ACQUIRE, Op.ACKNOWLEDGE, *MOVES),
+    *(Op.PAUSE, Op.DUMP, Op.MARKER, Op.ACQUIRE, Op.ACKNOWLEDGE, *MOVES),
 )
 ANSWERS_DDL = "run int, topic int, partition int, what string, number bigint, doubt boolean"
 _ANSWERS = pa.schema(

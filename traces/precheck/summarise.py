@@ -137,7 +137,7 @@ def _doubts(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads: Bool
         (NO_OFFSET, piece.called(Op.PROCESS) & (piece["offset"] < 0)),
         (MIXES, polls & ((piece["flags"] & Flag.MIXED) != 0)),
         (PAUSED, piece.called(Op.PAUSE)),
-        (DUMPED, piece.called(Op.DUMP)),
+        (DUMPED, piece.called(Op.DUMP, Op.MARKER)),
         (SHARED, piece.called(Op.ACQUIRE, Op.ACKNOWLEDGE)),
     ):
         _per_partition(
