@@ -287,7 +287,7 @@ def in_order(*calls: tuple[str, str, int, Line]) -> dict[str, list[Line]]:
 def test_markers_alone_are_a_dump() -> None:
     """Of a log of which compaction left nothing but markers quick mode did not look at L12."""
     markers = [{"topic": "t", "partition": 0, "offset": n, "epoch": 2 - n} for n in range(2)]
-    dump = {"replica": "b1", "control": "commit"}
+    dump = {"replica": 1, "control": "commit", "transactional": True}
     lines = in_order(*(("b1", "dump", 1, {**dump, "records": [one]}) for one in markers))
     table, contexts = table_and_contexts(lines, meta())
     assert set(table["op"].to_pylist()) == {int(Op.MARKER)}
