@@ -189,7 +189,67 @@ OnlyMembersCommit ==
 OneProcess == G!OneProcess
 
 -----------------------------------------------------------------------------
+(* Promises of who joins, waits and goes, as in ClassicGroup.               *)
+LeaderIsMember == G!LeaderIsMember
+NobodyWaitsInVain == G!NobodyWaitsInVain
+WaitsForSomebody == G!WaitsForSomebody
+MembersOnlyAreAssigned == \A p \in Partitions : assignment[p] \in G!In(phase) \cup {Nobody}
+
+(* An id that was given out is not given out again, whoever coordinates,    *)
+(* and a dynamic member begins with one.                                    *)
+IdsAreUsedOnce ==
+    [][\A m \in Members :
+        /\ phase[m] # "none" => phase'[m] # "none"
+        /\ phase[m] = "none" => phase'[m] \in {"none", "pending"} \/ m \in Statics]_phase
+
+(* Each request has one answer: it is taken or refused, and a heartbeat     *)
+(* says which it would be.                                                  *)
+JoinsAreAnswered ==
+    \A m \in Members :
+        /\ phase[m] \in {"none", "gone"} => (ENABLED RefuseJoin(m))
+        /\ (ENABLED RefuseJoin(m)) => ~(ENABLED Join(m, FALSE)) /\ ~(ENABLED JoinPending(m))
+SyncsAreAnswered ==
+    \A m \in Members, g \in 1..MaxGeneration :
+        LET assigns == (ENABLED SyncLeader(m, g, G!Unassigned))
+            syncs == (ENABLED Sync(m, g))
+        IN  /\ (ENABLED RefuseSync(m, g)) => ~assigns /\ ~syncs
+            /\ (ENABLED RefuseSync(m, g)) \/ syncs \/ (leader = m /\ state = "CompletingRebalance")
+            /\ assigns => leader = m /\ state = "CompletingRebalance"
+CommitsAreAnswered ==
+    \A m \in Members, g \in 1..MaxGeneration : (ENABLED RefuseCommit(m, g)) # IsAccepted(m, g)
+HeartbeatsAreTrue ==
+    \A m \in Members, g \in 1..MaxGeneration :
+        LET said == {a \in {"ok", "rebalance", "refused"} : (ENABLED Heartbeat(m, g, a))}
+        IN  said = {IF ~(ENABLED RefuseSync(m, g)) THEN "ok"
+                    ELSE IF (ENABLED RefuseCommit(m, g)) THEN "refused" ELSE "rebalance"}
+
+(* An offset is committed only where somebody may commit; a coordinator may *)
+(* read it in another one's log.                                            *)
+OnlyAcceptedAreTaken ==
+    [][committed' # committed /\ Len(log') > Len(log) /\ ~(\E l \in others : Starts(l, log'))
+        => \E m \in Members : IsAccepted(m, generation)]_<<log, committed>>
+
+-----------------------------------------------------------------------------
+(* Promises of the log *)
+
+(* What a coordinator knows is what the last change has left; an empty or   *)
+(* stable group is as it was written.                                       *)
+LastIsKnown == <<written, committed>> = IF log = <<>> THEN stable ELSE log[Len(log)]
+SettledIsWritten == state \in {"Empty", "Stable"} => Group = written
+
+(* A change is replicated once, and then no coordinator is without it:      *)
+(* neither generations nor offsets begin anew.                              *)
+ReplicatedOnce == [][stable' # stable => Len(log') < Len(log)]_<<log, stable>>
+ReplicatedStays ==
+    /\ generation >= stable[1].generation
+    /\ \A p \in Partitions : stable[2][p] > 0 => committed[p] > 0
+
+-----------------------------------------------------------------------------
 (* Probes: each must be violated, or the model never gets there. *)
 NeverHandedOver == ~(state = "Stable" /\ generation > 1 /\ log = <<>>)
+NeverAssigned == \A p \in Partitions : assignment[p] = Nobody
+NeverSyncing == \A m \in Members : phase[m] # "syncing"
+NeverCommitted == log = <<>> => \A p \in Partitions : committed[p] = 0
+NeverAnotherLog == others = {}
 NeverForgotten == \A m \in Members : phase[m] = "gone" => m \notin written.members
 =============================================================================
