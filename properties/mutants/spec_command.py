@@ -38,7 +38,7 @@ MODULES = (
     *("AlterPartitionDecisions", "Truncation", "OpenTruncation", "Controller"),
     *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr"),
     *("ClassicDelivery", "ConsumerDelivery", "ClassicRejoin", "GroupLog"),
-    *("ConsumerGroup", "ClassicGroup", "ClassicCoordinator"),
+    *("ConsumerGroup", "ClassicGroup", "ClassicCoordinator", "ConsumerCoordinator"),
 )
 
 

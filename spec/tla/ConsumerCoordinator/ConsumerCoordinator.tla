@@ -178,8 +178,62 @@ OnlyHoldersCommit ==
     \A m \in Members, p \in Partitions, epoch \in 1..MaxEpoch :
         IsAccepted(Commit(m, p, epoch)) => \A n \in Members \ {m} : p \notin Asked(0, {})!Holds(n)
 
+(* A change is what a request or a timer has made: whoever begins to        *)
+(* coordinate makes none, but may read one in another one's log.            *)
+Changed == Len(log') > Len(log) /\ ~(\E l \in others : Starts(l, log'))
+
+(* A commit names an epoch that its member has reached.                     *)
+CommitsAreOfTheirEpoch ==
+    \A m \in Members, p \in Partitions, epoch \in 1..MaxEpoch :
+        IsAccepted(Commit(m, p, epoch)) => epoch <= member[m].epoch
+
+(* Only members are given something, and they have what the target of their *)
+(* epoch gives, whatever they say.                                          *)
+OnlyMembersAreGiven == \A p \in Partitions : target[p] = Nobody \/ Known(target[p])
+AsTheTargetSays ==
+    \A m \in Members : member[m].epoch = targetEpoch =>
+        \A p \in Asked(0, {})!Assigned(m) : target[p] = m
+EpochsFollow ==
+    /\ targetEpoch <= groupEpoch
+    /\ \A m \in Members : member[m].epoch <= targetEpoch
+
+(* An epoch begins when somebody comes or goes, or the topics change.       *)
+Came == {m \in Members : Known(m)}
+OneEpochEach ==
+    [][Changed => IF Came' # Came THEN groupEpoch' = groupEpoch + 1
+                  ELSE groupEpoch' = groupEpoch \/ (groupEpoch' = groupEpoch + 1 /\ UNCHANGED member)]_vars
+
+(* Each request has one answer: it is taken or refused.                     *)
+HeartbeatsAreAnswered ==
+    Len(log) < MaxLog =>
+        \A m \in Members, epoch \in 1..MaxEpoch, owns \in SUBSET Partitions :
+            (ENABLED Heartbeat(m, epoch, owns)) # (ENABLED RefuseHeartbeat(m, epoch, owns))
+CommitsAreAnswered ==
+    \A m \in Members, p \in Partitions, epoch \in 1..MaxEpoch :
+        IsAccepted(Commit(m, p, epoch)) # (ENABLED RefuseCommit(m, {p}, epoch))
+OnlyAcceptedAreTaken ==
+    [][Changed /\ committed' # committed
+        => \E m \in Members, p \in Partitions, epoch \in 1..MaxEpoch :
+               committed'[p] # committed[p] /\ IsAccepted(Commit(m, p, epoch))]_<<log, committed>>
+
+-----------------------------------------------------------------------------
+(* Promises of the log *)
+
+(* What a coordinator knows is what the last change has left.               *)
+LastIsKnown == now = IF log = <<>> THEN stable ELSE log[Len(log)]
+
+(* A change is replicated once, and then no coordinator is without it:      *)
+(* neither epochs nor offsets begin anew.                                   *)
+ReplicatedOnce == [][stable' # stable => Len(log') < Len(log)]_<<log, stable>>
+ReplicatedStays ==
+    /\ groupEpoch >= stable[1] /\ targetEpoch >= stable[2]
+    /\ \A p \in Partitions : stable[5][p] > 0 => committed[p] > 0
+
 -----------------------------------------------------------------------------
 (* Probes: each must be violated, or the model never gets there. *)
 NeverUnrevoked == \A m \in Members : member[m].state # "unrevoked"
+NeverAnotherLog == others = {}
+NeverOtherTopics == [][Changed /\ groupEpoch' > groupEpoch => member' # member]_groupEpoch
+NeverRetargeted == [][Changed /\ groupEpoch' = groupEpoch => target' = target]_target
 NeverBack == ~(log = <<>> /\ groupEpoch = 3 /\ committed # [p \in Partitions |-> 0])
 =============================================================================
