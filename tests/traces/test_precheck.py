@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -168,6 +168,11 @@ def test_whatever_is_damaged(seed: int) -> None:
 
 
 @given(SEEDS)
+@example(1101025)  # epochs of KIP-848
+@example(1101070)  # a share group that commits
+@example(1101097)  # an assignment that failed
+@example(1103747)  # a dump of markers alone
+@example(1105074)  # an aborted record, sent again
 @settings(max_examples=40)
 def test_whatever_clients_do(seed: int) -> None:
     """Nothing is looked at that the exact checks leave out, or it would hold and is not checked."""

@@ -159,12 +159,16 @@ def _count_sends(summary: SummaryBuilder, piece: PieceRows, sends: Sends) -> Non
     state, outcome, flags = (piece.take(name, rows) for name in ("txn_state", "outcome", "flags"))
     whole = ((state == Txn.COMMITTED) | (state == Txn.PROVED)) & (outcome != Outcome.FAIL)
     in_partition, ok = (flags & Flag.UNKNOWN_PARTITION) == 0, outcome == Outcome.OK
+    aborted = state == Txn.ABORTED
+    if aborted.any():  # of a record that was sent again, and kept, nobody knows which send is read
+        ids = piece.take("id", rows)
+        aborted[aborted] = ~np.isin(ids[aborted], ids[~aborted])
     for what, mine in (
         (SURE, (ok | (state == Txn.PROVED)) & sends.kept),
         (ANSWERED, ok & sends.kept & in_partition),
         (ACKED, sends.acked),
         (WHOLE, whole & in_partition),
-        (ABORTED, state == Txn.ABORTED),
+        (ABORTED, aborted),
         (MIXED, (flags & Flag.MIXED) != 0),
     ):
         _per_partition(summary, SummaryKind.COUNT, piece, rows[mine], what)
