@@ -1,10 +1,10 @@
 """Taking evidence away from a trace: a field of one line or of many, a setting, lines, a file."""
 
-import json
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+import orjson
 from attrs import frozen
 
 from tests.traces.fixture import Line
@@ -51,7 +51,7 @@ class Removal:
 
     def __call__(self, trace: Trace) -> Trace:
         """A copy of the trace with that taken away."""
-        lines, meta = json.loads(json.dumps(trace))
+        lines, meta = orjson.loads(orjson.dumps(trace))
         process, _, seq = self.where.rpartition(" ")
         match self.what:
             case "meta":
@@ -137,14 +137,13 @@ def of_files(lines: Lines, meta: Any, random: Random) -> Iterator[Removal]:
 
 def bearing(lines: Lines) -> dict[str, list[Line]]:
     """The lines that have each field, of their own or of a record's."""
-    found: dict[str, list[Line]] = {}
-    everywhere = [line for mine in lines.values() for line in mine]
-    for field in (*CALL_FIELDS, *(f"{RECORDS}{part}" for part in RECORD_PARTS)):
-        name = field.removeprefix(RECORDS)
-        having = [line for line in everywhere if any(name in x for x in _bearers(line, field))]
-        if having:
-            found[field] = having
-    return found
+    fields = *CALL_FIELDS, *(f"{RECORDS}{part}" for part in RECORD_PARTS)
+    found: dict[str, list[Line]] = {field: [] for field in fields}
+    for line in (line for mine in lines.values() for line in mine):
+        parts = {f"{RECORDS}{part}" for record in line.get("records", ()) for part in record}
+        for name in (line.keys() | parts) & found.keys():
+            found[name].append(line)
+    return {field: having for field, having in found.items() if having}
 
 
 def settings_in(meta: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -1,13 +1,13 @@
 """The law of evidence: taking some away turns a verdict into *not checked*, or leaves it."""
 
 import gzip
-import json
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 from zlib import crc32
 
+import orjson
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
@@ -125,9 +125,9 @@ def test_nor_does_it_in_a_recording(path: Path, seed: int) -> None:
 def from_folder(path: Path) -> tuple[Lines, dict[str, Any]]:
     lines: Lines = {}
     for file in sorted(path.glob("*.ndjson.gz")):
-        mine = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+        mine = [orjson.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
         lines[mine[0]["process"]] = mine
-    return lines, json.loads((path / "meta.json").read_text())
+    return lines, orjson.loads((path / "meta.json").read_text())
 
 
 def test_every_field_that_is_read_is_taken_away_somewhere() -> None:
@@ -200,7 +200,7 @@ def test_a_partition_without_its_scan_leaves_the_run_incomplete(tmp_path: Path) 
 def test_times_of_two_clocks_are_not_compared(tmp_path: Path) -> None:
     """Shifted by an hour, the clock of one client says nothing about order."""
     w = fixture(1)
-    lines: Lines = json.loads(json.dumps(w.lines))
+    lines: Lines = orjson.loads(orjson.dumps(w.lines))
     for line in lines["p0#0"]:
         line |= {"clock": "elsewhere"}
         line["invoked_ns"] += 10**12
@@ -218,7 +218,7 @@ NAMELESS = {"L4", "P2", "T1", "C1", "C2", "C3", "C4", "C5", "C7", "G6", "G10", "
 def test_a_consumer_that_tells_no_ids_switches_off_only_what_needs_them() -> None:
     """What is lost at the end the final scan tells; a position is an offset."""
     w = fixture(5, steps=8)
-    lines, meta = json.loads(json.dumps([w.lines, w.meta]))
+    lines, meta = orjson.loads(orjson.dumps([w.lines, w.meta]))
     for line in lines["c0#0"]:
         for record in line.get("records", ()) if line["op"] == "poll" else ():
             del record["id"]
