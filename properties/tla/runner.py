@@ -27,7 +27,7 @@ from properties.tla.verdicts import (
 )
 
 #: Models of at most so many states share a JVM, so many at a time: then its start is nothing.
-SMALL_STATES = 20_000
+SMALL_STATES = 200_000
 TOGETHER = 24
 
 
@@ -172,7 +172,8 @@ def _check_together(several: Sequence[Job], options: Options) -> list[Result]:
     """Check them in one JVM; what is not as expected there is checked alone, and that counts."""
     module = several[0].table.module
     limit_s = max(job.verdict.seconds for job in several) + 2 * len(several)
-    tlc = Tlc(options.tree, options.heap_mb, quick=True)
+    quick = max(map(_states, several)) < QUICK_STATES
+    tlc = Tlc(options.tree, options.heap_mb, quick)
     outcomes = tlc.check_together(module, [job.verdict.cfg for job in several], limit_s)
     results: list[Result] = []
     for job in several:
