@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fuzz.native import trace
@@ -23,6 +23,7 @@ COVERED = {
 
 
 @given(seed=st.integers(0, 10**9))
+@example(824681)  # a record that nobody sent, in a topic without transactions
 @settings(max_examples=max(150, settings().max_examples), phases=SEEDED)
 def test_a_random_run_is_violated_where_the_formulas_are_broken(seed: int) -> None:
     random = Random(seed)
