@@ -91,11 +91,7 @@ class Matrix:
             name
             for name, row in self.machines.items()
             if mutants[name].equivalent and any(row.values())
-        ] + [
-            name
-            for name, why in self.guards.items()
-            if guards.tells(why) and name in equivalent
-        ]
+        ] + [name for name, why in self.guards.items() if guards.tells(why) and name in equivalent]
 
 
 def differences(expected: Matrix, found: Matrix) -> list[str]:

@@ -7,6 +7,7 @@ for its names, and is put in place of the segments that it replaces (KAFKA-6264)
 from collections.abc import Collection
 
 from refimpl.storage.disk import Disk
+from refimpl.storage.errors import CorruptFile, RefusedBatch
 from refimpl.storage.local_log import DELETED
 from refimpl.storage.scan import headers
 from refimpl.storage.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX
@@ -47,9 +48,13 @@ def _replaced(disk: Disk, folder: str, sizes: dict[str, int], swaps: Collection[
         return []
     start = min(map(_base, logs))
     end = start
-    for name in logs:
-        for _, header in headers(disk, f"{folder}/{name}", 0, sizes[name]):
-            end = max(end, header.next_offset)
+    for path, size in ((f"{folder}/{name}", sizes[name]) for name in logs):
+        position = 0
+        try:
+            for at, header in headers(disk, path, 0, size):
+                end, position = max(end, header.next_offset), at + header.size
+        except RefusedBatch as damage:
+            raise CorruptFile(path, position, damage.why) from None
     parts = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
     return [name for name in sizes if name.endswith(parts) and start <= _base(name) < end]
 

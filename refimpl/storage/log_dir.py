@@ -25,12 +25,13 @@ from refimpl.storage.config import LogConfig
 from refimpl.storage.disk import Disk
 from refimpl.storage.errors import StorageDamage, StorageOffline
 from refimpl.storage.guarded_disk import GuardedDisk
+from refimpl.storage.leftovers import TEMPORARY
 from refimpl.storage.partition_log import PartitionLog
 from refimpl.storage.recovery import nothing, open_log
-from refimpl.storage.segment import LOG
 
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _DELETING = "-delete"
+_FIRST = f"{0:020d}."
 
 
 def folder_name(partition: Partition) -> str:
@@ -192,11 +193,13 @@ class LogDir:
     def _was_begun(self, folder: str) -> bool:
         """Take away what is left of a log whose process was killed while it made it.
 
-        It has no partition.metadata, which comes before anything else, and no record.
+        It has no partition.metadata, which comes before anything else, and at most the empty files
+        of a first segment. Brokers before Kafka 2.8 wrote none, and what theirs hold is theirs.
         """
         files = self.disk.list_files(folder)
-        if PARTITION_METADATA in files or any(
-            size for name, size in files.items() if name.endswith(LOG)
+        if PARTITION_METADATA in files or not all(
+            name.endswith(TEMPORARY) or (size == 0 and name.startswith(_FIRST))
+            for name, size in files.items()
         ):
             return False
         for name in files:

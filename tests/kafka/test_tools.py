@@ -138,7 +138,8 @@ def test_what_is_written_is_read_and_its_files_are_believed(tools: Tools) -> Non
         indexes = sorted(folder.glob("*index"))
         assert [path.suffix for path in indexes] == [".index", ".timeindex"]
         sane = tools.judge.dump(*indexes, options=("--index-sanity-check",))
-        assert sane.out.count("passed sanity check") == len(indexes), sane
+        assert f"{indexes[0]} is empty" in sane.out, sane
+        assert f"{indexes[1]} passed sanity check" in sane.out, sane
 
 
 def test_a_verifiable_producer_has_every_record_acknowledged(tools: Tools) -> None:

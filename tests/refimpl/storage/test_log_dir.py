@@ -185,3 +185,35 @@ def test_a_log_whose_process_was_killed_while_it_made_it_was_never_begun(
     assert ("orders", 7) not in logs.directory.logs
     found = logs.open(TopicPartition("orders", 7))
     assert (found.log.end, found.topic_id) == (0, bytes(15) + b"7")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("00000000000000000000.log.swap", b"compacted"),
+        ("00000000000000000000.log.deleted", b"expired"),
+        ("00000000000000000018.log", b""),
+        ("leader-epoch-checkpoint", b"0\n1\n3 0\n"),
+    ],
+)
+def test_a_log_of_an_older_broker_was_begun(name: str, data: bytes) -> None:
+    """Before Kafka 2.8 there was no partition.metadata."""
+    disk = MemoryDisk()
+    filled(disk).close()
+    disk.make_folder("orders-7")
+    disk.append(f"orders-7/{name}", data)
+    directory = LogDir.open(disk, NOW_MS, CONFIG)
+    assert ("orders", 7) in {*directory.logs, *directory.damaged}
+
+
+def test_a_swapped_segment_that_is_damaged_closes_its_partition_alone() -> None:
+    disk = MemoryDisk()
+    filled(disk).close()
+    disk.append("orders-0/00000000000000000000.log.swap", batch() + b"torn")
+    directory = LogDir.open(disk, NOW_MS, CONFIG)
+    assert directory.damaged.keys() == {ORDERS}
+    assert str(directory.damaged[ORDERS]) == (
+        f"orders-0/00000000000000000000.log.swap: at byte {len(batch())}: "
+        "only 4 bytes, less than any batch has"
+    )
+    assert OTHERS in directory.logs
