@@ -66,9 +66,12 @@ def _visible(p: Partition, superseded: Bools) -> Ints:
     seen &= p.context.senders_known
     there = seen[p.record[source]]
     if not there.all():
-        acks = s[~gone & p.done[s] & (p.offset[s] >= 0)]
-        again = np.flatnonzero(~there & p.among(source, acks))
-        there[again] = p.same_offset(source[again], acks)
+        acked = p.done[s] & (p.offset[s] >= 0)
+        again = np.flatnonzero(~there & p.among(source, s[~gone & acked]))
+        there[again] = p.same_offset(source[again], s[~gone & acked])
+        # Where an aborted send was acknowledged, too, nobody knows which of them lies there.
+        again = again[p.among(source[again], s[gone & acked])]
+        there[again] &= ~p.same_offset(source[again], s[gone & acked])
     source = source[there]
     return distinct(p.offset[source[p.offset[source] >= p.log_start]])
 

@@ -200,8 +200,10 @@ def _seen(h: History, partition: PartitionName, id: object, offset: int, held: b
     shown = [
         s for s in sends if (h.jepsen or stays(h, s)) and (held or not _may_be_superseded(h, s))
     ]
-    here = any(acknowledged(h, s) and s.offset == offset for s in shown)
-    return here or len(shown) == len(sends)
+    if len(shown) == len(sends):
+        return True
+    here = [s for s in sends if acknowledged(h, s) and s.offset == offset]
+    return bool(here) and all(s in shown for s in here)
 
 
 def first_visible(h: History, call: Row, low: int, high: int) -> int | None:
