@@ -7,7 +7,7 @@ from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.columns import Bools, distinct
 from traces.context import Ints
-from traces.schema import NONE, Flag, Op, Outcome
+from traces.schema import NONE, Flag, Op, Outcome, Txn
 
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -48,9 +48,8 @@ def answered_before(p: Partition, calls: Ints) -> Bools:
 def _visible(p: Partition, superseded: Bools) -> Ints:
     source = p.final if (len(p.final) or _emptied(p)) and not p.context.jepsen else p.log
     seen = np.ones(p.records, bool)
-    if not p.context.jepsen:
-        # Known by its send, and so by its transaction, or because it was read as committed. What
-        # nobody sent (L5) may have been written in a transaction that was aborted.
+    if not p.context.jepsen and (p.txn_state[p.sends] != Txn.NOT).any():
+        # Known by its send, and so by its transaction, or because it was read as committed.
         committed = p.reads[p.committed_only(p.reads)]
         seen = p.about(p.sends) | p.about(committed)
     s = p.sends
