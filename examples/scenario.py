@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -183,19 +183,14 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
     def main(
         run: Path, jars: Path | None, classes: Path | None, brokers: Path | None, **more: bool
     ) -> None:
-        with ExitStack() as stack:
-            if run.exists() and any(run.iterdir()):
-                refuse(f"{run} is not empty: name a new folder for the recording")
-            if brokers is not None and brokers.exists():
-                refuse(f"{brokers} exists: name a new folder for the brokers")
-            home = brokers or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            run.mkdir(parents=True, exist_ok=True)
-            with playing():
-                where = home.resolve(), class_path(jars, classes)
-                scenario = start(*where, run, stack, **more)
-                values = scenario.play()
-                (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
-                scan(run, scenario.bootstrap)
+        if brokers is not None and brokers.exists():
+            refuse(f"{brokers} exists: name a new folder for the brokers")
+        with recording(run) as (folder, stack):
+            home = (brokers or folder).resolve()
+            scenario = start(home, class_path(jars, classes), run, stack, **more)
+            values = scenario.play()
+            (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
+            scan(run, scenario.bootstrap)
         click.echo(f"recorded in {run}; judge it: highwater check {run}")
         if b"B" not in values:
             click.echo("B was acknowledged with acks=all and min.insync.replicas=2, and is lost.")
@@ -204,6 +199,19 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
 
     main.params.extend(flags)
     return main
+
+
+@contextmanager
+def recording(run: Path) -> Generator[tuple[Path, ExitStack]]:
+    """A new folder for the recording; what is yielded is a temporary one for the brokers, and a
+    stack for what has to end before it goes."""
+    if run.exists() and any(run.iterdir()):
+        refuse(f"{run} is not empty: name a new folder for the recording")
+    run.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        with playing():
+            yield folder, stack
 
 
 def scan(run: Path, bootstrap: str) -> None:

@@ -8,9 +8,7 @@ records its clients in RUN (trace format v1). Exit code 1: the deleted record is
 
 import signal
 import sys
-import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -18,11 +16,11 @@ import orjson
 from attrs import define, field
 from confluent_kafka import TopicPartition
 
-from examples.brokers import NotInTimeError, playing, until
+from examples.brokers import NotInTimeError, until
 from examples.kafka_jars import class_path, classes_option, jars_option
 from examples.relay import Header
 from examples.relayed import FENCED_S, Relayed, fetched_by_broker_3, relayed
-from examples.scenario import refuse, scan
+from examples.scenario import recording, scan
 
 TOPIC = "deleted-records"
 FETCH = 1
@@ -115,17 +113,12 @@ class DeletedRecords(Relayed):
 @jars_option
 @classes_option
 def main(run: Path, in_time: bool, jars: Path | None, classes: Path | None) -> None:
-    with ExitStack() as stack:
-        if run.exists() and any(run.iterdir()):
-            refuse(f"{run} is not empty: name a new folder for the recording")
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        run.mkdir(parents=True, exist_ok=True)
-        with playing():
-            fields = relayed(home.resolve(), class_path(jars, classes), stack)
-            scenario = DeletedRecords(run=run, topic=TOPIC, in_time=in_time, **fields)
-            values = scenario.play()
-            (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
-            scan(run, scenario.bootstrap)
+    with recording(run) as (folder, stack):
+        fields = relayed(folder.resolve(), class_path(jars, classes), stack)
+        scenario = DeletedRecords(run=run, topic=TOPIC, in_time=in_time, **fields)
+        values = scenario.play()
+        (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
+        scan(run, scenario.bootstrap)
     click.echo(f"recorded in {run}; judge it: highwater check {run}")
     if b"A" in values:
         click.echo("A was deleted, which was confirmed, and is read again.")

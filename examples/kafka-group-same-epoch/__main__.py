@@ -7,23 +7,18 @@ committed records reads the output twice; 0: the late one is refused; 2: the sce
 played.
 """
 
-import sys
-import tempfile
-import time
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 from attrs import define, field
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Consumer, TopicPartition
 
-from examples.brokers import NotInTimeError, cluster, playing, until
+from examples.billing import GROUP, RECORDS_EACH, Billing, Instance, conclude
+from examples.brokers import NotInTimeError, cluster, until
 from examples.kafka_jars import class_path, jars_option
-from examples.scenario import refuse, scan
+from examples.scenario import recording, scan
 from refimpl.machines.consumer_group import UNREVOKED
 from refimpl.storage.consumer_group_records import CurrentMemberAssignment
 from refimpl.storage.coordinator_records import (
@@ -32,74 +27,12 @@ from refimpl.storage.coordinator_records import (
     partition_for,
     read_record,
 )
-from traces.record import recorded
 
-GROUP, INPUT, OUTPUT = "billing", "orders", "invoices"
-PARTITIONS, RECORDS_EACH = 6, 3
+PARTITIONS = 6
+PROTOCOL = {"group.protocol": "consumer"}
 OFFSETS_PARTITIONS = 50
 #: What takes one or two heartbeats, of 5 s each, may take longer on a machine that has much to do.
 PATIENCE_S = 120
-
-
-def waits_for_nobody(consumer: Any, partitions: Any) -> None:
-    """The listener of an application that lets go at once."""
-
-
-@define
-class Instance:
-    """One instance of the application: consumer, transactional producer, and what was polled."""
-
-    name: str
-    bootstrap: str
-    run: Path
-    consumer: Any = field(init=False)
-    producer: Any = field(init=False)
-    polled: dict[int, list[Any]] = field(factory=dict[int, list[Any]])
-
-    def __attrs_post_init__(self) -> None:
-        """Join the group; give up partitions when `poll` says so, without waiting for anybody."""
-        conf = {"bootstrap.servers": self.bootstrap, "log_level": 0}
-        reading = {
-            **{"group.id": GROUP, "group.protocol": "consumer", "client.id": self.name},
-            **{"auto.offset.reset": "earliest", "enable.auto.commit": False},
-        }
-        self.consumer = recorded(
-            Consumer, self.run, {**conf, **reading}, name=f"consumer-{self.name}"
-        )
-        self.consumer.subscribe([INPUT], on_revoke=waits_for_nobody)
-        writing = {"transactional.id": f"billing-{self.name}"}
-        self.producer = recorded(
-            Producer, self.run, {**conf, **writing}, name=f"producer-{self.name}"
-        )
-        self.producer.init_transactions(60)
-
-    def poll(self, patience_s: float = 0.1) -> None:
-        """Poll once, and keep what comes."""
-        message = self.consumer.poll(patience_s)
-        if message is not None and message.error() is None:
-            self.polled.setdefault(message.partition(), []).append(message)
-
-    def process(self, partition: int, membership: Any) -> str:
-        """One transaction: an invoice for each order of a partition, and the orders' offset.
-
-        Returns "" when it is committed, else why it was refused.
-        """
-        orders = self.polled[partition]
-        behind = TopicPartition(INPUT, partition, orders[-1].offset() + 1)
-        self.producer.begin_transaction()
-        try:
-            for order in orders:
-                self.producer.produce(OUTPUT, order.value(), partition=0)
-            self.producer.send_offsets_to_transaction([behind], membership, 30)
-            self.producer.commit_transaction(60)
-        except KafkaException as refused:
-            self.producer.abort_transaction(60)
-            return str(refused.args[0].name())
-        return ""
-
-    def close(self) -> None:
-        self.consumer.close()
-        self.producer.close()
 
 
 @define
@@ -131,26 +64,19 @@ class GroupLog:
 
 
 @define
-class Scenario:
+class Scenario(Billing):
     """What happens, step by step; each step waits until the one before has taken effect."""
 
-    bootstrap: str
-    run: Path
-    admin: Any = field(init=False)
-    log: "GroupLog" = field(init=False)
-    started: float = field(factory=time.monotonic)
-
-    def __attrs_post_init__(self) -> None:
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+    log: GroupLog = field(init=False)
 
     def play(self) -> str:
         """Why the late commit was refused; "" if it was not. Whatever happens, clients are closed
         while there are brokers to hear of it."""
-        self.create()
+        self.create(PARTITIONS)
         with ExitStack() as clients:
 
             def start(name: str) -> Instance:
-                instance = Instance(name, self.bootstrap, self.run)
+                instance = Instance(name, self.bootstrap, self.run, PROTOCOL)
                 clients.callback(instance.close)
                 return instance
 
@@ -164,17 +90,6 @@ class Scenario:
             self.until_target_moves([second, third])
             partition, owner = self.hand_over(slow, [second, third])
             return self.both_commit(partition, owner, slow, membership)
-
-    def create(self) -> None:
-        until("three brokers", 60, lambda: len(self.admin.list_topics(timeout=5).brokers) == 3)
-        topics = [NewTopic(INPUT, PARTITIONS, 3), NewTopic(OUTPUT, 1, 3)]
-        for created in self.admin.create_topics(topics).values():
-            created.result(60)
-        conf = {"bootstrap.servers": self.bootstrap, "log_level": 0}
-        producer: Any = recorded(Producer, self.run, conf, name="shop")
-        for number in range(PARTITIONS * RECORDS_EACH):
-            producer.produce(INPUT, f"order {number}", partition=number % PARTITIONS)
-        producer.close()
 
     def read_everything(self, slow: Instance) -> Any:
         """The membership under which the slow instance's worker will commit."""
@@ -264,44 +179,18 @@ class Scenario:
         described = self.admin.describe_consumer_groups([GROUP])[GROUP].result(30)
         return next(one for one in described.members if one.client_id == name)
 
-    def read_output(self) -> Counter[str]:
-        """How often a reader of committed records reads each invoice."""
-        reading = {"group.id": "reader", "isolation.level": "read_committed"}
-        consumer: Any = Consumer({"bootstrap.servers": self.bootstrap, **reading})
-        where = TopicPartition(OUTPUT, 0, 0)
-        consumer.assign([where])
-        found: Counter[str] = Counter()
-        while (message := consumer.poll(5)) is not None:
-            found[message.value().decode()] += 1
-        consumer.close()
-        return found
-
-    def say(self, what: str) -> None:
-        click.echo(f"{time.monotonic() - self.started:7.3f} s  {what}")
-
 
 @click.command(help=__doc__)
 @click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @jars_option
 def main(run: Path, jars: Path | None) -> None:
-    with ExitStack() as stack:
-        if run.exists() and any(run.iterdir()):
-            refuse(f"{run} is not empty: name a new folder for the recording")
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        run.mkdir(parents=True, exist_ok=True)
-        with playing():
-            classpath = class_path(jars)
-            nodes = stack.enter_context(cluster(folder / "cluster", classpath))
-            scenario = Scenario(",".join(node.address for node in nodes.values()), run)
-            refused = scenario.play()
-            invoices = scenario.read_output()
-            scan(run, scenario.bootstrap)
-    twice = sorted(invoice for invoice, times in invoices.items() if times > 1)
-    click.echo(f"recorded in {run}; judge it: highwater check {run}")
-    if twice:
-        click.echo(f"In the committed output twice: {', '.join(twice)}.")
-        sys.exit(1)
-    click.echo(f"The late commit was refused ({refused}): nothing is there twice.")
+    with recording(run) as (folder, stack):
+        nodes = stack.enter_context(cluster(folder / "cluster", class_path(jars)))
+        scenario = Scenario(",".join(node.address for node in nodes.values()), run)
+        refused = scenario.play()
+        invoices = scenario.read_output()
+        scan(run, scenario.bootstrap)
+    conclude(run, refused, invoices)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +26,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from examples.brokers import CONTROLLER, Node, NotInTimeError, laid_out, playing, started, until
+from examples.brokers import CONTROLLER, Node, NotInTimeError, laid_out, started, until
 from examples.kafka_jars import class_path, classes_option, jars_option
-from examples.scenario import refuse, scan
+from examples.scenario import recording, scan
 from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
 from traces.record import recorded
 
@@ -322,18 +321,12 @@ def start(folder: Path, classpath: str, stack: ExitStack) -> tuple[Mapping[int, 
 @jars_option
 @classes_option
 def main(run: Path, jars: Path | None, classes: Path | None) -> None:
-    with ExitStack() as stack:
-        if run.exists() and any(run.iterdir()):
-            refuse(f"{run} is not empty: name a new folder for the recording")
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        run.mkdir(parents=True, exist_ok=True)
-        with playing():
-            classpath = class_path(jars, classes)
-            brokers, gates = start(folder, classpath, stack)
-            with ExitStack() as clients:
-                scenario = Scenario(brokers, gates, run, clients)
-                offset = scenario.play()
-            scan(run, scenario.bootstrap)
+    with recording(run) as (folder, stack):
+        brokers, gates = start(folder, class_path(jars, classes), stack)
+        with ExitStack() as clients:
+            scenario = Scenario(brokers, gates, run, clients)
+            offset = scenario.play()
+        scan(run, scenario.bootstrap)
     click.echo(f"recorded in {run}; judge it: highwater check {run}")
     if offset != ORDERS:
         click.echo(f"Offset {ORDERS} was acknowledged, and {offset} is what a new reader is told.")
