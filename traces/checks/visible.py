@@ -7,7 +7,7 @@ from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.columns import Bools, distinct
 from traces.context import Ints
-from traces.schema import NONE, Flag, Op, Outcome, Txn
+from traces.schema import NONE, Flag, Isolation, Op, Outcome
 
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -48,10 +48,11 @@ def answered_before(p: Partition, calls: Ints) -> Bools:
 def _visible(p: Partition, superseded: Bools) -> Ints:
     source = p.final if (len(p.final) or _emptied(p)) and not p.context.jepsen else p.log
     seen = np.ones(p.records, bool)
-    if not p.context.jepsen and (p.txn_state[p.sends] != Txn.NOT).any():
-        # Known by its send, and so by its transaction, or because it was read as committed.
-        committed = p.reads[p.committed_only(p.reads)]
-        seen = p.about(p.sends) | p.about(committed)
+    if not p.context.jepsen:
+        # Known by its send, and so by its transaction, or by a reader that may have asked for what
+        # is committed. What others were given of unknown senders may have been aborted.
+        others = p.isolation[p.reads] == Isolation.READ_UNCOMMITTED
+        seen = p.about(p.sends) | p.about(p.reads[~others])
     s = p.sends
     failed = p.outcome[s] == Outcome.FAIL
     mine = np.ones(len(s), bool)

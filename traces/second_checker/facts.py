@@ -194,7 +194,7 @@ def _seen(h: History, partition: PartitionName, id: object, offset: int, held: b
     if not sends:
         failed = bool(h.of(partition, id, "send"))
         committed = (
-            r.line.get("isolation") == "read_committed" for r in reads_of(h, partition, id)
+            r.line.get("isolation") != "read_uncommitted" for r in reads_of(h, partition, id)
         )
         return not failed and (h.jepsen or any(committed))
     shown = [
