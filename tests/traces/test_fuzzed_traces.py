@@ -24,6 +24,7 @@ COVERED = {
 
 @given(seed=st.integers(0, 10**9))
 @example(824681)  # a record that nobody sent, read by who asks for uncommitted ones as well
+@example(7376)  # of a record sent three times, one answer tells where the kept one lies
 @example(276214)  # two sends of one record acknowledged at one offset, and one of them aborted
 @settings(max_examples=max(150, settings().max_examples), phases=SEEDED)
 def test_a_random_run_is_violated_where_the_formulas_are_broken(seed: int) -> None:
