@@ -223,7 +223,10 @@ def _tables() -> list[Table]:
 def equivalent_guards() -> dict[str, str]:
     """The guards that may go, by their full name, and why."""
     return {
-        f"{t.module}.{place}": why for t in _tables() for place, why in t.guards.equivalent.items()
+        f"{table.module}.{place}": why
+        for table in _tables()
+        if table.scopes.guards
+        for place, why in table.guards.equivalent.items()
     }
 
 
