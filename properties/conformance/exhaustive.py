@@ -8,7 +8,6 @@ for the walks.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import TypeAlias
 
 from properties.conformance.binding import NoSuchChoice
@@ -59,24 +58,12 @@ def _forbidden(
 ) -> Discrepancy | None:
     """What the spec forbids is refused, whatever there is to choose, and leaves no trace."""
     allowed = machines.scope.graph.out[state]
-    for label, call in machines.plain.items():  # nine of ten attempts, so as bare as it can be
+    for label in range(len(machines.scope.graph.actions)):
         if label in allowed:
             continue
-        try:
-            call()
-        except Refusal as refusal:
-            if named is not None and (found := named(state, label, refusal)):
-                return found
-        except Exception as crash:
-            return machines.crashed(state, label, crash)
-        else:
-            return machines.took(state, label)
-    for label, call in machines.choosing.items():
-        if label in allowed:
-            continue
-        for choice in count():
+        for call in machines.calls(label):
             try:
-                call(choice=choice)
+                call()
             except NoSuchChoice:
                 break
             except Refusal as refusal:

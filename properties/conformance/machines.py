@@ -1,7 +1,7 @@
 """The machines of a scope, held against the graph one label at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
@@ -63,6 +63,12 @@ class Machines:
             return None
         return self.scope.graph.state_ids.get(key)
 
+    def calls(self, label: int) -> Iterable[Callable[[], None]]:
+        """The calls that try a label: one, or one for each choice, up to `NoSuchChoice`."""
+        if call := self.plain.get(label):
+            return (call,)
+        return (partial(self.choosing[label], choice=choice) for choice in count())
+
     def outcome(self, state: int, label: int) -> int | str | None:
         """Try a label that has nothing to choose: where it leads, what is wrong with it, or None
         where it is refused."""
@@ -73,9 +79,7 @@ class Machines:
 
         Nothing comes of what is refused. Who asks for a further outcome has put the machines back.
         """
-        plain = label in self.plain
-        for choice in range(1) if plain else count():
-            call = self.plain[label] if plain else partial(self.choosing[label], choice=choice)
+        for call in self.calls(label):
             try:
                 outcome = self._tried(call, state, label)
             except NoSuchChoice:
