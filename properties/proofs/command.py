@@ -104,9 +104,10 @@ def _results(todo: Sequence[Task], tree: SpecTree, watcher: Watcher) -> Iterator
                 process = ProcessPoolExecutor(1, get_context("fork"))
                 running.append((process, process.submit(run, task, tree)))
                 watcher.started(task.name)
-            process, result = running.popleft()
+            process, result = running[0]
             yield result.result()
             process.shutdown()
+            running.popleft()
     finally:
         for process, _ in running:
             process.shutdown(wait=False, cancel_futures=True)

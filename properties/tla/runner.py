@@ -171,7 +171,7 @@ def _states(job: Job) -> int:
 def _check_together(several: Sequence[Job], options: Options) -> list[Result]:
     """Check them in one JVM; what is not as expected there is checked alone, and that counts."""
     module = several[0].table.module
-    limit_s = max(job.verdict.seconds for job in several) + 2 * len(several)
+    limit_s = sum(job.verdict.seconds for job in several)
     quick = max(map(_states, several)) < QUICK_STATES
     tlc = Tlc(options.tree, options.heap_mb, quick)
     outcomes = tlc.check_together(module, [job.verdict.cfg for job in several], limit_s)
