@@ -86,7 +86,7 @@ class Instance:
 
 @define
 class Billing:
-    """The orders of a scenario, what becomes of them, and what happens meanwhile, told."""
+    """A scenario about orders: it writes them, reads the invoices, and says what happens."""
 
     bootstrap: str
     run: Path

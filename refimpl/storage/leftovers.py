@@ -48,10 +48,10 @@ def _replaced(disk: Disk, folder: str, sizes: dict[str, int], swaps: Collection[
         return []
     start = min(map(_base, logs))
     end = start
-    for path, size in ((f"{folder}/{name}", sizes[name]) for name in logs):
-        position = 0
+    for name in logs:
+        path, position = f"{folder}/{name}", 0
         try:
-            for at, header in headers(disk, path, 0, size):
+            for at, header in headers(disk, path, 0, sizes[name]):
                 end, position = max(end, header.next_offset), at + header.size
         except RefusedBatch as damage:
             raise CorruptFile(path, position, damage.why) from None

@@ -169,9 +169,9 @@ def visible(h: History, partition: PartitionName, early: bool = False) -> list[i
     """Offsets, in order, whose record a reader of committed records must be given if it passes.
 
     What the final scan holds is what there is; without one, what was acknowledged or read. A
-    record counts only if it is known who sent it, or if it was read as committed. Whether it had
-    been replaced does not matter to who read `early`, before the final scan began: what that
-    found was there all the time.
+    record counts only if it is known who sent it, or if somebody read it who did not ask for
+    uncommitted ones. Whether it had been replaced does not matter to who read `early`, before the
+    final scan began: what that found was there all the time.
     """
     cached = ("visible", partition, early)
     if cached not in h.cache:
