@@ -53,10 +53,21 @@ class Members:
                 offsets = [self.library.TopicPartition(self.topic, *end) for end in ends.items()]
                 consumer.commit(offsets=offsets, asynchronous=True)
 
+    def commit_again(self) -> None:
+        """Each commits where it is: a commit that failed or was lost is not repeated otherwise."""
+        for consumer in self.consumers:
+            if read := self._read(consumer):
+                consumer.commit(offsets=read, asynchronous=True)
+
     def replace_one(self, rng: Random) -> None:
         """One leaves, and another one joins."""
         self.consumers.pop(rng.randrange(len(self.consumers))).close()
         self.join()
+
+    def have_read(self) -> dict[int, int]:
+        """Where each partition is read next by whom it is assigned to."""
+        read = [one for consumer in self.consumers for one in self._read(consumer)]
+        return {one.partition: one.offset for one in read}
 
     def have_committed(self, ends: Sequence[int]) -> bool:
         """Whether the group has committed where the partitions end."""
@@ -71,3 +82,6 @@ class Members:
         """All leave."""
         for consumer in self.consumers:
             consumer.close()
+
+    def _read(self, consumer: Any) -> list[Any]:
+        return [one for one in consumer.position(consumer.assignment()) if one.offset >= 0]

@@ -26,6 +26,8 @@ MEMBERS = 2
 RECORDS = 4
 LAG_MS = 31_000
 """More than replica.lag.time.max.ms, for clocks that are advanced."""
+AGAIN_SECONDS = 2
+"""After which members that have read everything commit again; more than a commit takes."""
 SETTINGS = {
     "replica.socket.timeout.ms": "500",  # for answers that were lost on a link that is cut
     "replica.fetch.wait.max.ms": "200",
@@ -148,12 +150,18 @@ class Running:
         return all(len(self.cluster.isr(TOPIC, one)) == 3 for one in range(PARTITIONS))
 
     def _drain(self) -> None:
-        """Let the group come to the end, however often it has to begin anew."""
-        until = time.monotonic() + 180
+        """Let the group come to the end, however often it has to begin or to commit anew."""
+        until, again = time.monotonic() + 180, time.monotonic() + AGAIN_SECONDS
         while not self.members.have_committed(self._ends()):
             self.members.work()
+            if time.monotonic() > again:
+                self.members.commit_again()
+                again += AGAIN_SECONDS
             if time.monotonic() > until:
-                raise TimeoutError(f"the group {GROUP} has not come to {self._ends()} in 180 s")
+                read = self.members.have_read()
+                raise TimeoutError(
+                    f"the group {GROUP} has not committed {self._ends()} in 180 s; it read {read}"
+                )
 
     def _ends(self) -> list[int]:
         numbers = range(PARTITIONS)

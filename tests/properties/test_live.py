@@ -1,5 +1,6 @@
 """Real clients against brokers that are broken meanwhile: what is recorded, and what is found."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import TraceVerdict, validate_all
 from properties.tla.tracefile import read_traces
 from refimpl.machines.replica import Replica
+from traces.record.confluent_consumer import ConfluentConsumer
 
 PATIENT_MS = 60_000
 """So long that no request times out on a slow machine: librdkafka then infers acknowledgements, and
@@ -60,6 +62,23 @@ def test_a_coordinator_that_keeps_its_generation_is_refused_at_that_step(tmp_pat
     assert all(one.accepted for one in of_partitions)
     assert not group.accepted
     assert group.why == "generation: the spec has 1, the event 0"
+
+
+def test_commits_that_were_lost_are_made_again(tmp_path: Path) -> None:
+    def lost(*_: Any, **__: Any) -> None: ...
+
+    def lose_commits(run: live.Running) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ConfluentConsumer, "commit", lost)
+            run.write(5)
+            run.writer.flush()
+            until = time.monotonic() + 180
+            while sum(run.members.have_read().values()) < run.acknowledged.total():
+                run.members.work()
+                assert time.monotonic() < until, "the group does not read"
+
+    verdicts, _ = recorded(tmp_path, Plan(1, faults=1, timeout_ms=PATIENT_MS), lose_commits)
+    assert verdicts.verdict != "violated", verdicts.as_json()
 
 
 def test_a_leader_that_waits_for_nobody_is_found_by_both(
