@@ -38,6 +38,10 @@ CASES: dict[str, tuple[str, list[Call], bool]] = {
         *("C1", aborted_and_sent_again(at=1, again=3)),
         False,
     ),
+    "what both were acknowledged with is either's": (
+        *("C1", aborted_and_sent_again(at=1, again=1)),
+        False,
+    ),
     "a copy of which nobody knows where it is need not be the one that is there": (
         *("C1", aborted_and_sent_again(at=1, again=None)),
         False,

@@ -145,8 +145,8 @@ create view known as select tp, off, id from acked union all by name
 create view answers as select * from r where op in ('mark', 'log_start', 'last_stable')
   and outcome = 'ok' and off is not null;
 create view hidden as select distinct d.tp, d.off, d.id from reads d join sends s using (tp, id)
-  where not s.kept and s.outcome <> 'fail' and not exists (from acked a
-    where a.tp = d.tp and a.id = d.id and a.off = d.off and a.kept);
+  where not s.kept and s.outcome <> 'fail' and not coalesce((select bool_and(a.kept) from acked a
+    where a.tp = d.tp and a.id = d.id and a.off = d.off), false);
 create table visible as from (select tp, off, id, iso from reads r where outcome = 'ok'
     and not (iso = 'read_committed' and (tp, off, id) in (from hidden))
   union select d.tp, d.off, d.id, 'read_committed' from reads d join sends s using (tp, id)
