@@ -1157,3 +1157,37 @@ def test_what_a_query_by_time_did_not_find_may_have_been_deleted(
         scan(record(2, 1), end=2),
     )
     assert looked((lines, meta)).verdict(CHECKS["L16"]).verdict == verdict
+
+
+# Each passes over offset 1.
+PASSED_OVER: dict[str, list[Call]] = {
+    "C1": [polled("c0#0", record(2, 0)), polled("c0#0", record(3, 2))],
+    "C3": [("c0#0", "seek", {"offsets": {PARTITION: 1}}), polled("c0#0", record(3, 2))],
+    "C5": [
+        polled("c0#0", record(2, 0), replica=1, high_watermark={PARTITION: 3}),
+        polled("c0#0", record(3, 2), replica=2, high_watermark={PARTITION: 3}),
+    ],
+    "G6": [polled("c0#0", record(2, 0), **MEMBER), committed("c0#0", 2)],
+    "G8": [
+        polled("c0#0", record(2, 0), **MEMBER),
+        ("c0#0", "process", {"records": [record(2, 0)], "group": "g"}),
+        committed("c0#0", 2),
+    ],
+    "G10": [committed("c1#0", 1), polled("c0#0", record(3, 2), **MEMBER)],
+    "S4": [*_accepted("s0#0", 2, 0), *_accepted("s1#0", 3, 2)],
+}
+
+
+@pytest.mark.parametrize("id", PASSED_OVER)
+def test_what_nobody_sent_may_have_been_aborted_where_its_reader_does_not_tell_its_isolation(
+    id: str,
+) -> None:
+    calls = [sent("p0#0", 2, 0), sent("p0#0", 3, 2), *PASSED_OVER[id], STARTS]
+    there = record(2, 0), record(9, 1), record(3, 2)
+    aborted, read = (
+        trace(*calls, scan(*there, end=3, isolation=isolation))
+        for isolation in ("read_uncommitted", "read_committed")
+    )
+    untold = Removal.parse("isolation of scan")(aborted)
+    said = [looked(one).verdict(CHECKS[id]).verdict for one in (aborted, untold, read)]
+    assert said == [HOLDS, NOT_CHECKED, ALLOWED if id == "S4" else VIOLATED]

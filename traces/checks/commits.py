@@ -6,7 +6,7 @@ from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows, once
 from traces.checks.share import share_groups
-from traces.checks.visible import passed_over, visible_between
+from traces.checks.visible import passed_over, unless_open, visible_between
 from traces.columns import Bools, distinct, firsts, last_before, last_upto, running_max
 from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Op, Outcome
@@ -146,12 +146,16 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     anywhere = p.ret[found[:, 0]] >= p.inv[assigned].min(initial=np.iinfo(np.int64).max)
     # Who does not tell its group may have been of this one.
     still, _ = _ahead(p, members | _outsiders(p), found[:, 0])
+    sure, _ = _ahead(p, members, found[:, 0], surely=True)
     unknown = clause(Clause.UNKNOWN, np.full(len(found), group))
-    clauses = np.where((from_end | anywhere | ~still) & (not p.context.jepsen), unknown, 0)
+    open_ = from_end | anywhere | ~still | ~sure
+    clauses = np.where(open_ & (not p.context.jepsen), unknown, 0)
     return Found(len(commits), found, clauses, "commit-beyond-position")
 
 
-def _ahead(p: Partition, members: Bools, commits: Ints) -> tuple[Bools, Ints]:
+def _ahead(
+    p: Partition, members: Bools, commits: Ints, *, surely: bool = False
+) -> tuple[Bools, Ints]:
     """Which commits are beyond what these members were given, and the highest step of theirs."""
     steps = _steps(p)
     steps = steps[members[p.process[steps]]]
@@ -161,7 +165,7 @@ def _ahead(p: Partition, members: Bools, commits: Ints) -> tuple[Bools, Ints]:
     nothing = before < 0
     start = np.full(len(commits), p.log_start)
     position = np.where(nothing, start, reach[before] if len(steps) else start)
-    missed = visible_between(p, position, p.offset[commits], commits)
+    missed = visible_between(p, position, p.offset[commits], commits, surely=surely)
     beyond = (missed > 0) & (position < p.offset[commits])
     return beyond, np.where(nothing, NONE, steps[at[before]] if len(steps) else NONE)
 
@@ -187,8 +191,10 @@ def handover_gap(p: Partition) -> list[Found]:
     base = _higher(p, own, _commits_before(p, first))
     first, base = first[base >= 0], base[base >= 0]
     gap = passed_over(p, p.offset[base] - 1, p.offset[first], first)
-    found = witness(base[gap], first[gap])
-    return [Found(len(first), found, p.topic_clause(len(found)), "group-delivery-gap")]
+    base, first, seen = base[gap], first[gap], len(first)
+    clauses = p.topic_clause(len(first))
+    clauses = unless_open(p, clauses, p.offset[base], p.offset[first], first)
+    return [Found(seen, witness(base, first), clauses, "group-delivery-gap")]
 
 
 def _ranges(p: Partition, reads: Ints) -> tuple[Ints, Ints]:

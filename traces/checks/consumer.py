@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 import numpy as np
+from attrs import evolve
 
 from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import once
-from traces.checks.visible import passed_over
+from traces.checks.visible import passed_over, unless_open
 from traces.columns import Bools, last_before
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Flag, Op
@@ -102,11 +103,18 @@ def moved_by_truncation(p: Partition, found: Ints) -> Ints:
 )
 def skips(p: Partition) -> list[Found]:
     """The next record is the next visible one; gaps of markers and aborted records are legal."""
-    return _steps(p, ("poll-skip", "int-poll-skip"), lambda pairs: _passed_over(p, pairs))
+    steps = _steps(p, ("poll-skip", "int-poll-skip"), lambda pairs: _passed_over(p, pairs))
+    return [evolve(found, clause=unless_known(p, found.rows, found.clause)) for found in steps]
 
 
 def _passed_over(p: Partition, pairs: Ints) -> Bools:
     return passed_over(p, p.offset[pairs[:, 0]], p.offset[pairs[:, 1]], pairs[:, 1])
+
+
+def unless_known(p: Partition, pairs: Ints, clauses: Ints) -> Ints:
+    """These clauses of pairs of reads between which something visible lies, if that is sure."""
+    one, two = pairs[:, 0], pairs[:, 1]
+    return unless_open(p, clauses, p.offset[one] + 1, p.offset[two], two)
 
 
 @check(
@@ -164,7 +172,9 @@ def wrong_start(p: Partition) -> list[Found]:
     want, got = p.offset[start], p.offset[first]
     wrong = (got < want) | passed_over(p, want - 1, got, first)
     found = witness(start[wrong], first[wrong])
-    return [Found(len(first), found, p.topic_clause(len(found)))]
+    clauses = p.topic_clause(len(found))
+    clauses = unless_open(p, clauses, want[wrong], got[wrong], first[wrong])
+    return [Found(len(first), found, clauses)]
 
 
 @check(

@@ -5,7 +5,7 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.share import WHOLE, deliveries, final_acks, moved_back, share_groups
-from traces.checks.visible import visible_before
+from traces.checks.visible import surely_visible_before, visible_before
 from traces.columns import firsts, lookup, running_max
 from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Op, Outcome, Txn
@@ -32,7 +32,7 @@ def left_over(p: Partition) -> list[Found]:
     d, limit = deliveries(p), p.context.delivery_limit
     if not (p.context.complete and len(d.rows)):
         return [Found(0)]
-    seen, out = visible_before(p), [Found(0)]
+    seen, sure, out = visible_before(p), surely_visible_before(p), [Found(0)]
     for group in np.unique(p.group[d.rows]):
         mine = d.rows[p.group[d.rows] == group]
         reach = p.offset[mine]
@@ -47,7 +47,7 @@ def left_over(p: Partition) -> list[Found]:
         last = mine[np.r_[p.offset[mine[1:]] != p.offset[mine[:-1]], True]]
         at = lookup(p.offset[last], left)
         shown = np.where(at >= 0, last[at], NONE)
-        unsure = np.isin(left, maybe) | (most == UNSET)
+        unsure = np.isin(left, maybe) | (most == UNSET) | ~np.isin(left, sure)
         code = np.where(unsure, clause(Clause.UNKNOWN, group), clause(Clause.PROGRESS, group))
         out.append(Found(len(reached), witness(shown, _where(p, left)), code))
     return out

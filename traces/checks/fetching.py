@@ -3,7 +3,7 @@
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Found, check, witness
-from traces.checks.consumer import moved_by_truncation, successive
+from traces.checks.consumer import moved_by_truncation, successive, unless_known
 from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.partition import Partition
 from traces.checks.starts import reported
@@ -64,7 +64,7 @@ def _at_the_change(p: Partition) -> Found:
     pairs = pairs[(one != two) & (one != NONE) & (two != NONE)]
     before, after = p.offset[pairs[:, 0]], p.offset[pairs[:, 1]]
     found = pairs[(after <= before) | passed_over(p, before, after, pairs[:, 1])]
-    return Found(len(pairs), found, moved_by_truncation(p, found))
+    return Found(len(pairs), found, unless_known(p, found, moved_by_truncation(p, found)))
 
 
 @check(

@@ -65,6 +65,7 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     replaced = np.isin(p.offset[missed], p.offset[delivered]) & ~was_given
     clauses = np.where(replaced, p.topic_clause(len(missed)), _skip_clause(p, group, was_given))
     unsure = p.offset[missed] < min(first, sure)
+    unsure |= ~visible_at(p, p.offset[missed], commits, surely=True)
     unknown = clause(Clause.UNKNOWN, np.full(len(missed), group))
     clauses = np.where(unsure, unknown, clauses)
     covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]

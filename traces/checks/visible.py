@@ -6,7 +6,7 @@ from traces.checks.compaction import may_be_superseded
 from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.columns import Bools, distinct
-from traces.context import Ints
+from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Isolation, Op, Outcome
 
 NEVER = int(np.iinfo(np.int64).max)
@@ -45,14 +45,43 @@ def answered_before(p: Partition, calls: Ints) -> Bools:
     return sure & (p.clock[calls] == clocks[0]) if len(clocks) == 1 else sure & False
 
 
-def _visible(p: Partition, superseded: Bools) -> Ints:
+@once
+def _open(p: Partition) -> bool:
+    """Whether something counts that nobody sent, of whose readers none tells that it asked for
+    committed records, and one does not tell that it did not: it may have been aborted."""
+    how = p.isolation[p.reads]
+    untold = p.reads[(how != Isolation.READ_COMMITTED) & (how != Isolation.READ_UNCOMMITTED)]
+    if p.context.jepsen or not len(untold):
+        return False
+    told = p.about(p.sends) | p.about(p.reads[how == Isolation.READ_COMMITTED])
+    return bool((p.about(untold) & ~told).any())
+
+
+@once
+def _surely(p: Partition) -> Ints:
+    """`visible`, without what is open."""
+    return _visible(p, may_be_superseded(p, p.sends), surely=True)
+
+
+@once
+def surely_visible_before(p: Partition) -> Ints:
+    """`visible_before`, without what is open."""
+    if not _open(p):
+        return visible_before(p)
+    if int(p.context.compacted[p.t]) == 0 or not len(p.final):
+        return _surely(p)
+    return _visible(p, np.zeros(len(p.sends), bool), surely=True)
+
+
+def _visible(p: Partition, superseded: Bools, *, surely: bool = False) -> Ints:
     source = p.final if (len(p.final) or _emptied(p)) and not p.context.jepsen else p.log
     seen = np.ones(p.records, bool)
     if not p.context.jepsen:
         # Known by its send, and so by its transaction, or by a reader that may have asked for what
         # is committed. What others were given of unknown senders may have been aborted.
-        others = p.isolation[p.reads] == Isolation.READ_UNCOMMITTED
-        seen = p.about(p.sends) | p.about(p.reads[~others])
+        how = p.isolation[p.reads]
+        committed = how == Isolation.READ_COMMITTED if surely else how != Isolation.READ_UNCOMMITTED
+        seen = p.about(p.sends) | p.about(p.reads[committed])
     s = p.sends
     failed = p.outcome[s] == Outcome.FAIL
     mine = np.ones(len(s), bool)
@@ -82,19 +111,29 @@ def _emptied(p: Partition) -> bool:
     return p.context.complete and bool((p.ok[ends] & p.has(Flag.FINAL)[ends]).any())
 
 
-def visible_between(p: Partition, low: Ints, high: Ints, calls: Ints) -> Ints:
+def visible_between(
+    p: Partition, low: Ints, high: Ints, calls: Ints, *, surely: bool = False
+) -> Ints:
     """How many records visible to these calls lie at offsets from `low` up to, not at, `high`."""
     late, early = (
         np.searchsorted(offsets, high) - np.searchsorted(offsets, low)
-        for offsets in (visible(p), visible_before(p))
+        for offsets in _both(p, surely)
     )
     return np.where(early > late, np.where(answered_before(p, calls), early, late), late)
 
 
-def visible_at(p: Partition, offsets: Ints, calls: Ints) -> Bools:
+def _both(p: Partition, surely: bool) -> tuple[Ints, Ints]:
+    """What is visible, and what was before the final scan began."""
+    if surely and _open(p):
+        return _surely(p), surely_visible_before(p)
+    return visible(p), visible_before(p)
+
+
+def visible_at(p: Partition, offsets: Ints, calls: Ints, *, surely: bool = False) -> Bools:
     """At which of these offsets there is a record that is visible to all of these calls."""
     low, high = int(offsets.min(initial=0)), int(offsets.max(initial=0))
-    every = visible_before(p) if answered_before(p, calls).all() else visible(p)
+    late, early = _both(p, surely)
+    every = early if answered_before(p, calls).all() else late
     near = every[slice(*np.searchsorted(every, (low, high + 1)))]
     if high - low > 16 * (len(offsets) + len(near)):
         return np.isin(offsets, near)
@@ -108,3 +147,16 @@ def passed_over(p: Partition, one: Ints, two: Ints, calls: Ints) -> Bools:
     gap = two > one + 1
     gap[gap] = visible_between(p, one[gap] + 1, two[gap], calls[gap]) > 0
     return gap
+
+
+def unless_open(p: Partition, clauses: Ints, low: Ints, high: Ints, calls: Ints) -> Ints:
+    """These clauses of findings that something visible lies from `low` up to, not at, `high`.
+
+    They are undecided where all that lies there may have been aborted: nobody sent it, and who
+    read it does not tell how.
+    """
+    if not _open(p):
+        return clauses
+    there = visible_between(p, low, high, calls) > 0
+    sure = visible_between(p, low, high, calls, surely=True) > 0
+    return np.where(there & ~sure, clause(Clause.UNKNOWN, np.full(len(low), p.t)), clauses)

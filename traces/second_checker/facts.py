@@ -169,8 +169,8 @@ def visible(h: History, partition: PartitionName, early: bool = False) -> list[i
     """Offsets, in order, whose record a reader of committed records must be given if it passes.
 
     What the final scan holds is what there is; without one, what was acknowledged or read. A
-    record counts only if it is known who sent it, or if somebody read it who did not ask for
-    uncommitted ones. Whether it had been replaced does not matter to who read `early`, before the
+    record counts only if it is known who sent it, or if somebody read it who asked for
+    committed ones. Whether it had been replaced does not matter to who read `early`, before the
     final scan began: what that found was there all the time.
     """
     cached = ("visible", partition, early)
@@ -194,7 +194,7 @@ def _seen(h: History, partition: PartitionName, id: object, offset: int, held: b
     if not sends:
         failed = bool(h.of(partition, id, "send"))
         committed = (
-            r.line.get("isolation") != "read_uncommitted" for r in reads_of(h, partition, id)
+            r.line.get("isolation") == "read_committed" for r in reads_of(h, partition, id)
         )
         return not failed and (h.jepsen or any(committed))
     shown = [
