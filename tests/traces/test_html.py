@@ -33,6 +33,7 @@ from traces.ingest.run import Run, read_trace
 from traces.problems import BadInput, Problem
 from traces.report import Judged
 from traces.second_checker import Confirmed, Refuted
+from traces.sentences import sentences
 
 DATA = Path(__file__).parent / "data"
 HISTORIES = DATA / "histories"
@@ -99,6 +100,21 @@ def test_every_promise_is_told_with_its_verdict_and_its_reason(
         assert checked.spec in words
     cells = find(root, ".glance a.cell")
     assert [cell.attrs["href"] for cell in cells] == [f"#run-1-row-{id}" for id in CHECKS]
+
+
+def test_a_page_begins_with_what_was_found_counted_and_in_words(
+    recorded: tuple[Judged, Element],
+) -> None:
+    one, root = recorded
+    first, *_ = find(root, "#main section > *")
+    assert [text_of(item) for item in find(first, "li")] == [
+        " ".join(words.split()) for words in sentences(one.verdicts)[:-1]
+    ]
+    cells = {text_of(cell).split()[1]: text_of(cell) for cell in find(root, ".glance a.cell")}
+    broken = [v for v in one.verdicts if v.verdict in ("violated", "allowed")]
+    assert broken
+    for verdict in broken:
+        assert cells[verdict.check].endswith(f"{verdict.title}: {verdict.count:,}")
 
 
 def test_every_witness_is_there_with_file_and_line_and_the_first_are_drawn(

@@ -25,6 +25,12 @@ CUT = """[...document.querySelectorAll('svg text')].filter(text => {
   return mine.width && (mine.left < frame.left - 2 || mine.right > frame.right + 2
     || mine.top < frame.top - 2 || mine.bottom > frame.bottom + 2);
 }).map(text => text.textContent)"""
+# Of each diagram, how much its frame hides, and the height of its letters.
+DIAGRAMS = """[...document.querySelectorAll('.witness .drawing')].map(frame => {
+  const svg = frame.querySelector('svg');
+  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  return [frame.scrollWidth - frame.clientWidth, 12 * scale];
+})"""
 # checkVisibility() knows what a folded `details` hides.
 FOLDED_AWAY = """[...document.querySelectorAll('details *')]
   .filter(element => !element.checkVisibility()).length"""
@@ -91,6 +97,17 @@ def test_a_page_opens_without_complaint_and_fits(
     assert len(sizes) > 5
     assert all(across > 200 and down > 60 for across, down in sizes), sizes
     assert tab.value(CUT) == []
+
+
+@pytest.mark.parametrize("name", ["allowed", "violated"])
+def test_on_a_telephone_a_diagram_is_seen_whole_and_can_be_read(
+    name: str, tab: Tab, pages: dict[str, Path]
+) -> None:
+    tab.open(pages[name], 400)
+    tab.value(UNFOLD)
+    diagrams = tab.value(DIAGRAMS)
+    assert diagrams
+    assert all(hidden <= 0 and letters >= 8 for hidden, letters in diagrams), diagrams
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

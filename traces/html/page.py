@@ -45,6 +45,7 @@ class Section:
     open: bool
     facts: Sequence[tuple[str, str]]
     settings: Sequence[tuple[str, list[view.SharedSettings]]]
+    sentences: Sequence[str]
     summary: str
     rows: Sequence[view.VerdictRow]
     families: Sequence[tuple[str, list[view.VerdictRow]]]
@@ -122,6 +123,7 @@ def _section(judged: Sequence[Judged], number: int, picture: Picture, budget: _B
         open=number in _unfolded(judged),
         facts=view.facts(one.run, picture) if one.run else [("input", str(one.path))],
         settings=view.configuration(one.run.meta) if one.run else [],
+        sentences=view.sentences(one),
         summary=view.summary(one),
         rows=rows,
         families=view.families(rows),

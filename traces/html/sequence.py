@@ -9,9 +9,11 @@ from attrs import define, field, frozen
 from traces.html.svg import inline
 from traces.output import writable
 
-_MARGIN, _TIMES, _HEAD, _ROW = 14, 84, 58, 38
-_LANE_LEAST, _LETTER = 210, 6.6
+_MARGIN, _HEAD, _ROW = 8, 58, 38
+_LANE_LEAST, _LETTER = 84, 6.6
+_LEGIBLE = 0.7  # of its size, a drawing can be read; a telephone shows less of a wider one
 _NAME_LONGEST = 34
+_UNANSWERED = "no answer: nobody knows"
 
 # What a call asks and what its answer says; `{}` are fields of the event.
 _WORDS: Mapping[str, tuple[str, str]] = {
@@ -138,6 +140,8 @@ class _Diagram:
     at: dict[str, float]
     clients: set[str]
     times: list[str]
+    left: float
+    width: float
     drawing: drawsvg.Drawing
 
     @property
@@ -160,6 +164,13 @@ class _Diagram:
     def text(self, words: str, x: float, y: float, kind: str, anchor: str = "middle") -> None:
         self.put(drawsvg.Text(words, 12, x, y, class_=kind, text_anchor=anchor))
 
+    def label(self, words: str, x: float, y: float, kind: str = "word") -> None:
+        """Words around x, across what is drawn there, and never beyond the drawing."""
+        half = _width(words) / 2
+        x = max(min(x, self.width - _MARGIN - half), self.left + half)
+        for layer in (f"{kind} halo", kind):
+            self.text(words, x, y, layer)
+
 
 def draw(
     events: Sequence[Mapping[str, Any]], times: Mapping[int, str], prefix: str, label: str
@@ -170,12 +181,15 @@ def draw(
     lanes = list(dict.fromkeys(row.call.client for row in rows))
     clients = set(lanes)
     lanes += sorted({call.target for call in made if call.target} - clients)
-    step = max([_LANE_LEAST, *(_width(", ".join(_said(row))) + 36 for row in rows)])
-    at = {lane: _MARGIN + _TIMES + step * (n + 0.5) for n, lane in enumerate(lanes)}
-    width, height = _MARGIN * 2 + _TIMES + step * len(lanes), _HEAD + _ROW * len(rows) + 34
     words = [times.get(row.at, "") if row.at is not None else "" for row in rows]
+    left = _MARGIN + max((_width(word) for word in words), default=0) + 4
+    step = max([_LANE_LEAST, *(2 * _half(_named(lane, clients)) + 8 for lane in lanes)])
+    said = [_width(", ".join(_said(row)) + "?") for row in rows] + [_width(_UNANSWERED)]
+    right = left + max(step * len(lanes), *said)
+    at = {lane: left + (right - left) * (n + 0.5) / len(lanes) for n, lane in enumerate(lanes)}
+    width, height = right + _MARGIN, _HEAD + _ROW * len(rows) + 34
     drawing = drawsvg.Drawing(width, height, id_prefix="q")
-    diagram = _Diagram(rows, at, clients, words, drawing)
+    diagram = _Diagram(rows, at, clients, words, left, width, drawing)
     for lane in lanes:
         _lifeline(diagram, lane)
     for n, call in enumerate(made):
@@ -183,7 +197,7 @@ def draw(
     for n in range(len(rows)):
         _row(diagram, n)
     text = drawing.as_svg() or ""  # pyright: ignore[reportUnknownMemberType]
-    style = f"max-width:{width:.0f}px;min-width:{min(width, 520):.0f}px"
+    style = f"max-width:{width:.0f}px;min-width:{width * _LEGIBLE:.0f}px"
     return inline(text, prefix, label, style=style)
 
 
@@ -202,14 +216,23 @@ def _width(words: str) -> float:
     return _LETTER * len(words)
 
 
+def _named(lane: str, clients: set[str]) -> str:
+    label = f"process {lane}" if lane in clients and lane.isdecimal() else lane
+    return writable(label if len(label) <= _NAME_LONGEST else f"{label[: _NAME_LONGEST - 1]}…")
+
+
+def _half(name: str) -> float:
+    """Half of the width of a box with this name, in bold letters."""
+    return max(_width(name) * 1.1 / 2 + 6, 38)
+
+
 def _lifeline(d: _Diagram, lane: str) -> None:
-    x, client = d.at[lane], lane in d.clients
+    x, name = d.at[lane], _named(lane, d.clients)
     d.put(drawsvg.Line(x, _HEAD - 12, x, d.foot, class_="life"))
-    label = f"process {lane}" if client and lane.isdecimal() else lane
-    name = writable(label if len(label) <= _NAME_LONGEST else f"{label[: _NAME_LONGEST - 1]}…")
-    half = max(_width(name) / 2 + 12, 46)
-    kind = "client" if client else "server"
-    d.put(drawsvg.Rectangle(x - half, 12, 2 * half, 28, rx=6 if client else 0, class_=kind))
+    half, kind = _half(name), "client" if lane in d.clients else "server"
+    d.put(
+        drawsvg.Rectangle(x - half, 12, 2 * half, 28, rx=6 if kind == "client" else 0, class_=kind)
+    )
     d.text(name, x, 31, "name")
 
 
@@ -224,26 +247,25 @@ def _activation(d: _Diagram, call: DrawnCall, before: Sequence[DrawnCall]) -> No
     kind = "open" if answered else "open unanswered"
     d.put(drawsvg.Rectangle(x, top, 10, bottom - top, rx=3, class_=kind))
     if not answered and call.outcome == "info":
-        d.text("no answer: nobody knows", x + 16, d.foot + 8, "unknown", "start")
+        d.label(_UNANSWERED, x + 16 + _width(_UNANSWERED) / 2, d.foot + 8, "unknown")
 
 
 def _row(d: _Diagram, number: int) -> None:
     row, y = d.rows[number], d.y(number)
     call = row.call
     client = d.at[call.client]
-    d.text(d.times[number], _MARGIN + _TIMES - 12, y + 4, "time", "end")
+    d.text(d.times[number], d.left - 6, y + 4, "time", "end")
     words = writable(", ".join(_said(row)))
     if row.returns and call.outcome == "info":
         words = f"{words}?" if words else "nobody knows"
     if not call.target:
-        d.text(words, client + 14, y + 4, "word", "start")
+        d.label(words, client + 14 + _width(words) / 2, y + 4)
         return
     server = d.at[call.target]
     start, end = (server, client) if row.returns else (client, server)
     kind = "refusal" if row.returns and call.outcome == "fail" else "arrow"
     _arrow(d, start, end, y, kind + (" answer" if row.returns else ""))
-    for layer in ("word halo", "word"):
-        d.text(words, (start + end) / 2, y - 6, layer)
+    d.label(words, (start + end) / 2, y - 6)
 
 
 def _arrow(d: _Diagram, start: float, end: float, y: float, kind: str) -> None:

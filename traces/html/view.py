@@ -13,6 +13,7 @@ from traces.ingest.evidence import SPOKEN
 from traces.ingest.run import Run
 from traces.meta import Meta
 from traces.report import Judged
+from traces.sentences import sentences as plain_sentences
 from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, UNASKED, VIOLATED, Verdict
 
 SLUGS = {VIOLATED: "violated", ALLOWED: "allowed", HOLDS: "holds", NOT_CHECKED: "unchecked"}
@@ -90,6 +91,11 @@ def _row(verdict: Verdict) -> VerdictRow:
         spec=check.spec,
         witnesses=len(verdict.witnesses),
     )
+
+
+def sentences(one: Judged) -> list[str]:
+    """What was found, counted, before anything else; `summary` says how many promises that is."""
+    return plain_sentences(one.verdicts)[:-1] if one.verdicts else []
 
 
 def summary(one: Judged) -> str:
