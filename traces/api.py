@@ -12,7 +12,7 @@ from traces.arrow import pa
 from traces.checks.catalogue import CHECKS
 from traces.context import Clause
 from traces.engines import cache
-from traces.ingest.history import Reading
+from traces.ingest.history import SUB_VIA, Reading
 from traces.ingest.inputs import read_input
 from traces.ingest.run import Run
 from traces.kernel import chosen
@@ -66,20 +66,22 @@ class Result:
         return self.judged.as_json()
 
 
-def load(path: str | Path, *, sub_via: str = "assign", cleanup_policy: str = "delete") -> Run:
+def load(path: str | Path, *, sub_via: str | None = None, cleanup_policy: str = "delete") -> Run:
     """The recording at a path: a run's folder, a Jepsen history (.edn), or an ingested folder.
 
-    `sub_via` (`assign` or `subscribe`) and `cleanup_policy` (`delete` or `compact`) tell what a
-    history cannot. Raises `BadInput`, with file, line and field, for what is no recording, and
-    `OSError`.
+    `sub_via` (`assign` or `subscribe`; by itself subscribe where any client subscribes) and
+    `cleanup_policy` (`delete` or `compact`) tell what a history cannot. Raises `BadInput`, with
+    file, line and field, for what is no recording, and `OSError`.
     """
     for name, value, known in (
-        ("sub_via", sub_via, ("assign", "subscribe")),
+        ("sub_via", sub_via, (None, "assign", "subscribe")),
         ("cleanup_policy", cleanup_policy, ("delete", "compact")),
     ):
         if value not in known:
-            raise ValueError(f"{name}: expected one of {', '.join(known)}, found {value!r}")
-    reading = Reading(sub_via == "subscribe", cleanup_policy == "compact")
+            raise ValueError(
+                f"{name}: expected one of {', '.join(map(str, known))}, found {value!r}"
+            )
+    reading = Reading(SUB_VIA[sub_via], cleanup_policy == "compact")
     with TemporaryDirectory(prefix="highwater-", dir=cache()) as scratch:
         run = read_input(Path(path), reading, Path(scratch))
         if not (run.parts and Path(run.parts[0]).is_relative_to(scratch)):

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from traces import options
 from traces.checks.catalogue import CHECKS
 from traces.engines import ENGINES, cache, judge_all
-from traces.ingest.history import Reading
+from traces.ingest.history import SUB_VIA, Reading
 from traces.ingest.inputs import read_input
 from traces.ingest.run import read_trace
 from traces.junit import junit
@@ -130,7 +130,7 @@ def check(
     fail_on: str,
     listed: bool,
     verbose: bool,
-    sub_via: str,
+    sub_via: str | None,
     ww_deps: bool,
     cleanup_policy: str,
 ) -> None:
@@ -157,7 +157,7 @@ def check(
         raise click.UsageError("--until says when --watch ends, and there is no --watch")
     if watched:
         _watch(ctx, paths, strict, json_file, until)
-    reading = Reading(sub_via == "subscribe", cleanup_policy == "compact", ww_deps)
+    reading = Reading(SUB_VIA[sub_via], cleanup_policy == "compact", ww_deps)
     judged = [Judged(path) for path in runs_of(paths)]
     scratch = Path(ctx.with_resource(TemporaryDirectory(prefix="highwater-", dir=cache())))
     with staying(scratch), progress() as bar:

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from traces import options
-from traces.ingest.history import Reading
+from traces.ingest.history import SUB_VIA, Reading
 from traces.ingest.ingesting import SPLIT, ingest, ingest_history
 from traces.ingest.kafka import KafkaTopic
 from traces.ingest.maps import in_spark, processes
@@ -98,7 +98,7 @@ def ingest_(
     topic: str | None,
     until_end: bool,
     settings: tuple[str, ...],
-    sub_via: str,
+    sub_via: str | None,
     cleanup_policy: str,
     json_file: Path | None,
 ) -> None:
@@ -121,7 +121,7 @@ def ingest_(
     if not paths:
         raise click.UsageError("expected a RUN, or --kafka and --topic")
     runs = runs_of(paths)
-    reading = Reading(sub_via == "subscribe", cleanup_policy == "compact")
+    reading = Reading(SUB_VIA[sub_via], cleanup_policy == "compact")
     console, bad = Console(stderr=True), False
     listed: list[dict[str, Any]] = []
     with _engine(engine, jobs) as over, progress() as bar:

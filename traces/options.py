@@ -11,8 +11,8 @@ from traces.ingest.ingesting import is_ops
 sub_via = click.option(
     "--sub-via",
     type=click.Choice(["assign", "subscribe"]),
-    default="assign",
-    show_default=True,
+    default=None,
+    show_default="subscribe where any does, else assign",
     help="How the consumers of an .edn history got their partitions.",
 )
 cleanup_policy = click.option(

@@ -57,7 +57,13 @@ def test_under_subscription_only_what_one_poll_shows_is_a_skip() -> None:
     """The same history with an assignment has a consumer that jumps."""
     path = HISTORIES / "subscribe-skip-legal.edn"
     assert judged(path, reading=Reading(subscribed=True)).anomalies == []
-    assert judged(path, reading=Reading()).anomalies == ["poll-skip"]
+    assert judged(path, reading=Reading(subscribed=False)).anomalies == ["poll-skip"]
+
+
+def test_a_history_in_which_anybody_subscribes_needs_nobody_to_say_so() -> None:
+    path = HISTORIES / "subscribe-skip-legal.edn"
+    assert ":subscribe" in path.read_text()
+    assert judged(path).anomalies == []
 
 
 def test_a_hole_is_a_skip_and_a_loss_unless_the_topic_is_compacted() -> None:

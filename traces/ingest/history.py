@@ -31,6 +31,7 @@ _CALLS = (":send", ":poll", ":txn")
 _LISTS = {":assign": Op.ASSIGN, ":subscribe": Op.SUBSCRIBE}
 _NATURAL = (":index", ":time", ":end-txn-time")
 _WHOLE = {":timestamp": 63, ":generation": 63, ":producer-id": 63, ":producer-epoch": 31}  # bits
+SUB_VIA = {None: None, "assign": False, "subscribe": True}  # what commands call it
 _EXPECTED = "expected a whole number of at least 0"
 _SILENT = (":crash", ":debug-topic-partitions")
 
@@ -41,7 +42,7 @@ _Map = dict[Any, Any]
 class Reading:
     """What a history cannot say about itself."""
 
-    subscribed: bool = False
+    subscribed: bool | None = None  # None: if any of its operations subscribes
     compacted: bool = False
     ww_deps: bool = False
 
@@ -60,6 +61,7 @@ def read_history(path: Path, reading: Reading) -> Run:
     nobody = np.empty(0, np.int64)
     evidence.look_at(columns, members=nobody, unanswered=nobody)
     evidence.settle()
+    subscribed = history.subscribes if reading.subscribed is None else reading.subscribed
     names.files = dict.fromkeys(names.processes.numbers, path.name)
     return Run(
         path=path,
@@ -67,7 +69,7 @@ def read_history(path: Path, reading: Reading) -> Run:
         names=names,
         columns=columns,
         evidence=evidence,
-        context=history_context(subscribed=reading.subscribed, compacted=reading.compacted),
+        context=history_context(subscribed=subscribed, compacted=reading.compacted),
         calls=history.calls,
         jepsen=True,
     )
@@ -102,6 +104,7 @@ class _History:
     calls: int = 0
     number: int = 0  # of the line
     forms: int = 0
+    subscribes: bool = False  # whether anybody does
     _indexed: bool | None = None  # whether the operations have an :index
     _index: int = -1
     _gone: set[int] = field(factory=set[int])  # processes that do nothing more
@@ -227,6 +230,7 @@ class _History:
         if f in _CALLS:
             self._steps(value, fields, closed)
         elif f in _LISTS:
+            self.subscribes |= f == ":subscribe"
             self._lists(_LISTS[f], value or [], fields, closed, outcome)
         elif f == ":list-offsets":
             asked: _Map = opened.get(":value") or {}
