@@ -1188,6 +1188,6 @@ def test_what_nobody_sent_may_have_been_aborted_where_its_reader_does_not_tell_i
         trace(*calls, scan(*there, end=3, isolation=isolation))
         for isolation in ("read_uncommitted", "read_committed")
     )
-    untold = Removal.parse("isolation of scan")(aborted)
-    said = [looked(one).verdict(CHECKS[id]).verdict for one in (aborted, untold, read)]
+    silent = Removal.parse("isolation of scan")(aborted)
+    said = [looked(one).verdict(CHECKS[id]).verdict for one in (aborted, silent, read)]
     assert said == [HOLDS, NOT_CHECKED, ALLOWED if id == "S4" else VIOLATED]

@@ -50,11 +50,11 @@ def _open(p: Partition) -> bool:
     """Whether something counts that nobody sent, of whose readers none tells that it asked for
     committed records, and one does not tell that it did not: it may have been aborted."""
     how = p.isolation[p.reads]
-    untold = p.reads[(how != Isolation.READ_COMMITTED) & (how != Isolation.READ_UNCOMMITTED)]
-    if p.context.jepsen or not len(untold):
+    silent = p.reads[(how != Isolation.READ_COMMITTED) & (how != Isolation.READ_UNCOMMITTED)]
+    if p.context.jepsen or not len(silent):
         return False
-    told = p.about(p.sends) | p.about(p.reads[how == Isolation.READ_COMMITTED])
-    return bool((p.about(untold) & ~told).any())
+    known = p.about(p.sends) | p.about(p.reads[how == Isolation.READ_COMMITTED])
+    return bool((p.about(silent) & ~known).any())
 
 
 @once
