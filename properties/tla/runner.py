@@ -157,11 +157,17 @@ def _in_one_jvm(todo: Iterable[Job], tree: SpecTree) -> list[Sequence[Job]]:
 
 
 def _may_share(job: Job, tree: SpecTree, text: str) -> bool:
-    """Whether TLC checks it, and every property of it is one of steps: `[][A]_v`."""
+    """Whether TLC checks it, and every property of it is one of steps: `[][A]_v`, or what is an
+    initial state and such steps, here or in an instance: `Init /\\ [][A]_v`, `M!Spec`."""
     config = Config.read(tree.model(job.table.module, job.verdict.cfg))
-    return job.apalache is None and all(
-        re.search(rf"^{name} ==\s*\[\]\[", text, re.MULTILINE) for name in config.properties
-    )
+    return job.apalache is None and all(_is_of_steps(name, text) for name in config.properties)
+
+
+def _is_of_steps(name: str, text: str) -> bool:
+    """Whether the modules' text defines that property, or what it instantiates, by steps."""
+    instance = re.search(rf"^{name} == \w+!(\w+)$", text, re.MULTILINE)
+    of = instance[1] if instance else name
+    return re.search(rf"^{of} ==\s*(\w+ /\\ )?\[\]\[", text, re.MULTILINE) is not None
 
 
 def _states(job: Job) -> int:
