@@ -21,7 +21,7 @@ from traces.options import runs_of
 from traces.output import progress, result, standard_output, staying, write_json, write_result
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise
-from traces.second import SMALL, ask_again
+from traces.second import ROWS, SMALL, ask_again
 from traces.verdict import ALLOWED, NOT_CHECKED, VIOLATED
 
 FAILURES = ("violated", "allowed")
@@ -84,7 +84,8 @@ def _list_checks(json_file: Path | None) -> None:
 @click.option(
     "--recheck/--no-recheck",
     default=None,
-    help=f"Judge each witness again by a second, slow checker.  [default: up to {SMALL:,} calls]",
+    help="Judge each witness again by a second, slow checker.  "
+    f"[default: up to {SMALL:,} calls and {ROWS:,} rows]",
 )
 @click.option("--strict", is_flag=True, help="What the configuration permits is violated, too.")
 @click.option(

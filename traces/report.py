@@ -45,6 +45,7 @@ class Judged:
     anomalies: list[str] = field(factory=list[str])
     undecided: list[str] = field(factory=list[str])
     error: BadInput | None = None
+    rows: int = 0  # that were judged
     opinions: dict[tuple[str, int], Opinion] = field(factory=dict[tuple[str, int], Opinion])
 
     @property
@@ -67,14 +68,14 @@ class Judged:
     def table(self, number: int) -> Any:
         """The rows of the run, which are no longer needed here once they are handed out."""
         assert self.run is not None
-        table = self.run.table(number)
+        table, self.rows = self.run.table(number), self.run.rows
         self.run.columns = {}
         return table
 
     def lazily(self, number: int) -> Lazy:
         """As `table`, of each column what is asked for."""
         assert self.run is not None
-        rows = self.run.lazily(number)
+        rows, self.rows = self.run.lazily(number), self.run.rows
         self.run.columns = {}
         return rows
 

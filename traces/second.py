@@ -9,12 +9,16 @@ from traces.report import Judged
 from traces.second_checker import opinion_on, partitions_of, read
 from traces.verdict import ALLOWED, VIOLATED, clause_of
 
-SMALL = 100_000  # calls of a run whose witnesses are judged again without being asked to
+# Calls and rows of a run whose witnesses are judged again without being asked to; one call may
+# hold millions.
+SMALL, ROWS = 100_000, 1_000_000
 
 
 def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
     """Judge the witnesses of what was found in a run by its files; of large runs if asked to."""
-    if one.run is None or not (always or one.run.calls <= SMALL):
+    if one.run is None:
+        return
+    if not always and (one.run.calls > SMALL or one.rows > ROWS):
         return
     broken = [v for v in one.verdicts if v.verdict in (VIOLATED, ALLOWED)]
     shown = [

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from tests.traces.fixture import Fixture, fixture, write
 from tests.traces.judging import judged
+from traces import second
 from traces.checks.base import Found, witness
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition
@@ -114,3 +115,14 @@ def test_the_command_tells_what_is_confirmed(
     shown = one["checks"]["L5"]["witnesses"][0]
     assert (shown["confirmed"], shown["refuted"]) == (False, "it is all right")
     assert "Please report it" in output
+
+
+def test_of_many_rows_in_few_calls_nobody_is_asked_again_unless_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = judged(write(tmp_path, *injected(fixture(2), IN_CALLS["lost"])))
+    monkeypatch.setattr(second, "ROWS", one.rows - 1)
+    ask_again(one, always=False)
+    assert not one.opinions
+    ask_again(one, always=True)
+    assert one.opinions
