@@ -151,7 +151,9 @@ def _evaluator(task: Task, tree: SpecTree, scope: Scope) -> Evaluator:
 
 
 def _question(proof: Proof, scope: Scope) -> Question:
-    return Question(proof.invariant, proof.implies, proof.two_state, vacuity=is_bounded(scope))
+    bounded = is_bounded(scope)
+    promises = proof.implies, proof.two_state
+    return Question(proof.invariant, *promises, vacuity=bounded, apart=not bounded)
 
 
 def _asked(task: Task, tree: SpecTree, scope: Scope) -> Answer:

@@ -3,7 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -99,15 +99,19 @@ def _results(todo: Sequence[Task], tree: SpecTree, watcher: Watcher) -> Iterator
     running: deque[tuple[ProcessPoolExecutor, Future[Result]]] = deque()
     try:
         while waiting or running:
-            while waiting and len(running) < (os.cpu_count() or 1):
+            busy = [result for _, result in running if not result.done()]
+            while waiting and len(busy) < (os.cpu_count() or 1):
                 task = waiting.popleft()
                 process = ProcessPoolExecutor(1, get_context("fork"))
                 running.append((process, process.submit(run, task, tree)))
+                busy.append(running[-1][1])
                 watcher.started(task.name)
-            process, result = running[0]
-            yield result.result()
-            process.shutdown()
-            running.popleft()
+            wait(busy, return_when=FIRST_COMPLETED)
+            while running and running[0][1].done():
+                process, result = running[0]
+                yield result.result()
+                process.shutdown()
+                running.popleft()
     finally:
         for process, _ in running:
             process.shutdown(wait=False, cancel_futures=True)

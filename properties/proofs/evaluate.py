@@ -7,7 +7,7 @@ check edge by edge; over fresh z3 values the same walk over the same tree leaves
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from properties.proofs import values as v
 from properties.proofs.known import Known, is_cardinality, is_chosen
@@ -47,6 +47,30 @@ Env: TypeAlias = Mapping[str, Value]
 OLD = "@"
 
 
+#: How many values are remembered, before all are forgotten.
+MOST_REMEMBERED = 200_000
+
+
+@define
+class Memory:
+    """Values of definitions, by all that they depend on, with the facts that came with them."""
+
+    of: dict[Any, tuple[Value, Sequence[Bool]]] = field(factory=dict[Any, Any])
+
+    def recall(self, key: Any, known: Known, evaluate: Callable[[], Value]) -> Value:
+        """The value under this key, evaluated if there is none yet."""
+        found = self.of.get(key)
+        if found is None:
+            before = len(known.facts)
+            value = evaluate()
+            if len(self.of) >= MOST_REMEMBERED:
+                self.of.clear()
+            self.of[key] = value, tuple(known.facts[before:])
+            return value
+        known.facts += found[1]
+        return found[0]
+
+
 @frozen
 class Evaluator:
     """A module with values for its constants."""
@@ -54,10 +78,20 @@ class Evaluator:
     tree: Tree
     constants: Mapping[str, Value]
     known: Known = field(factory=Known, eq=False, repr=False)
+    memory: Memory = field(factory=Memory, eq=False, repr=False)
 
     def define(self, name: str, state: State, after: State | None = None) -> Value:
         """The value of a definition without parameters, in a state (and, primed, the next one)."""
-        return self.value(self.tree.definition(name).body(self.tree), {}, state, after)
+        return self.body(self.tree.definition(name), {}, state, after)
+
+    def body(self, definition: Definition, env: Env, state: State, after: State | None) -> Value:
+        """The value of a definition's body: evaluated once for all that it depends on."""
+        body = definition.body(self.tree)
+        if self.tree.speaks_of_next(body):
+            return self.value(body, env, state, after)
+        reads, symbols = self.tree.depends(body)
+        key = (body, *(_key(env[one]) for one in symbols), *(_key(state[one]) for one in reads))
+        return self.memory.recall(key, self.known, lambda: self.value(body, env, state, after))
 
     def value(self, node: Node, env: Env, state: State, after: State | None) -> Value:
         """The value of an expression.
@@ -96,6 +130,11 @@ class Evaluator:
         return {**env, **dict(zip(definition.params, args, strict=True))}
 
 
+def _key(value: Value) -> Any:
+    """What stands for a value in a key: most are the same only if they are one object."""
+    return (value,) if isinstance(value, bool) else value  # for TRUE is not 1
+
+
 def _candidates(of: Set | EndlessSet, unlisted: bool) -> Sequence[v.Candidate]:
     if unlisted and isinstance(of, EndlessSet):
         _, inside, element = of.some()
@@ -104,9 +143,7 @@ def _candidates(of: Set | EndlessSet, unlisted: bool) -> Sequence[v.Candidate]:
 
 
 def _call(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
-    definition: Definition = node.ref
-    inner = ev.called(node, env, state, after)
-    return ev.value(definition.body(ev.tree), inner, state, after)
+    return ev.body(node.ref, ev.called(node, env, state, after), state, after)
 
 
 def _primed(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:

@@ -1,4 +1,4 @@
-"""Is an invariant inductive? One question to z3 for each step; on failure one for each conjunct.
+"""Is an invariant inductive? One question to z3 for each step, or one for each conjunct of it.
 
 What is asked, with the invariant a conjunction of named definitions:
 - Init implies each conjunct, and the conjunction implies each promise;
@@ -37,6 +37,8 @@ class Question:
     two_state: tuple[str, ...] = ()
     vacuity: bool = True
     """Whether to ask which steps can be taken."""
+    apart: bool = False
+    """Whether to ask for each conjunct alone: with quantifiers z3 sees many at once late."""
     within: bool = True
     """Whether to ask that each step stays within the variables' ranges."""
     alike: str | None = None
@@ -107,7 +109,7 @@ class Prover:
         self.given += _terms(ev.constants)
         self.invariant = {name: ev.define(name, self.state) for name in question.invariant}
         self.given += ev.known.facts
-        self.solver = solver(self.given, question.seconds)
+        self.solver = self._solver()
         tree = ev.tree
         self.reads = {
             name: tree.variables_in(tree.definition(name).body(tree)) for name in question.invariant
@@ -117,8 +119,7 @@ class Prover:
     def run(self, on_step: Callable[[Step], None] = lambda _: None) -> Answer:
         """Ask everything. `on_step` hears of each step before it is asked about."""
         self._init()
-        for formula in self.invariant.values():
-            self.solver.add(formula)
+        self.solver.add(*self.invariant.values())
         for name in self.question.promises:
             self._show(PROMISE, PROMISE, name, self.ev.define(name, self.state), None)
         for step in steps_of_next(self.ev, self.question.alike):
@@ -133,8 +134,14 @@ class Prover:
             self._show(INIT, INIT, name, formula, None)
         self.solver.pop()
 
+    def _solver(self) -> Any:
+        return solver(self.given, self.question.seconds)
+
     def _step(self, step: Step) -> None:
         answer = self.answer
+        if self.question.apart:  # what z3 has learnt of other steps leads it astray
+            self.solver = self._solver()
+            self.solver.add(*self.invariant.values())
         answer.steps[step.action] = answer.steps.get(step.action, 0) + 1
         answer.taken.setdefault(step.action, 0)
         alive = False
@@ -169,10 +176,11 @@ class Prover:
         # One counterexample for each action and conjunct is enough; z3 takes long to find them.
         failed = {one.conjunct for one in self.answer.failures if one.action == step.action}
         goals = {name: goal for name, goal in branch.goals.items() if name not in failed}
-        # One question for all conjuncts; one by one only to name what broke.
-        said, _ = self._asked(conjunction(*goals.values()))
-        if said == z3.unsat:
-            return
+        if not self.question.apart:
+            # One question for all conjuncts; one by one only to name what broke.
+            said, _ = self._asked(conjunction(*goals.values()))
+            if said == z3.unsat:
+                return
         for name, goal in goals.items():
             self._show(step.action, str(step), name, goal, branch.after)
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,6 @@ class Definition:
     module: str
     source: ET.Element | None
     _body: Node | None = None
-    primed: bool | None = None
-    reads: frozenset[str] | None = None
 
     def body(self, tree: "Tree") -> Node:
         """The body, read when it is needed first."""
@@ -74,6 +72,8 @@ class Tree:
             kind = next(part for part in entry if part.tag != "UID")
             self._entries[_text(entry, "UID")] = kind
         self._by_uid: dict[str, Definition] = {}
+        self._primed: dict[Node, bool] = {}
+        self._depends: dict[Node, tuple[frozenset[str], frozenset[str]]] = {}
         self.definitions: dict[str, Definition] = {}
         for uid, kind in self._entries.items():
             if kind.tag == "UserDefinedOpKind":
@@ -143,27 +143,50 @@ class Tree:
 
     def speaks_of_next(self, node: Node) -> bool:
         """Whether an expression has primed variables in it."""
-        if node.op in ("'", "UNCHANGED") or any(self.speaks_of_next(one) for one in node.args):
-            return True
-        if node.op != "call":
-            return False
-        called: Definition = node.ref
-        if called.primed is None:
-            called.primed = self.speaks_of_next(called.body(self))
-        return called.primed
+        known = self._primed.get(node)
+        if known is None:
+            known = node.op in ("'", "UNCHANGED") or any(map(self.speaks_of_next, node.args))
+            if not known and node.op == "call":
+                known = self.speaks_of_next(node.ref.body(self))
+            self._primed[node] = known
+        return known
 
     def variables_in(self, node: Node) -> frozenset[str]:
         """The state variables that the value of an expression may depend on."""
+        return self.depends(node)[0]
+
+    def depends(self, node: Node) -> tuple[frozenset[str], frozenset[str]]:
+        """What the value of an expression may depend on: state variables, and bound symbols.
+
+        EXCEPT's old value is the symbol `@`.
+        """
+        known = self._depends.get(node)
+        if known is None:
+            known = self._depends[node] = self._find_depends(node)
+        return known
+
+    def _find_depends(self, node: Node) -> tuple[frozenset[str], frozenset[str]]:
         if node.op == "variable":
-            return frozenset({node.ref})
-        parts = [*node.args, *(over for _, over in node.bounds)]
-        found = frozenset[str]().union(*map(self.variables_in, parts))
-        if node.op != "call":
-            return found
-        called: Definition = node.ref
-        if called.reads is None:
-            called.reads = self.variables_in(called.body(self))
-        return found | called.reads
+            return frozenset({node.ref}), frozenset()
+        if node.op == "param":
+            return frozenset(), frozenset({node.ref})
+        if node.op == "@":
+            return frozenset(), frozenset({node.op})
+        reads, symbols = self._join(node.args)
+        if node.op == "call":
+            called: Definition = node.ref
+            inside, free = self.depends(called.body(self))
+            return reads | inside, symbols | free.difference(called.params)
+        ranges, outside = self._join(over for _, over in node.bounds)
+        bound = {name for names, _ in node.bounds for name in names}
+        return reads | ranges, symbols.difference(bound) | outside
+
+    def _join(self, nodes: Iterable[Node]) -> tuple[frozenset[str], frozenset[str]]:
+        reads, symbols = frozenset[str](), frozenset[str]()
+        for one in nodes:
+            read, free = self.depends(one)
+            reads, symbols = reads | read, symbols | free
+        return reads, symbols
 
     def numeral(self, xml: ET.Element) -> Node:
         return Node("number", (), int(_text(xml, "IntValue")))

@@ -5,7 +5,8 @@ string is a `str` or a `Word`, one of known strings. What the bounds decide is f
 so a step that the constants forbid costs nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -16,6 +17,11 @@ z3: Any = import_module("z3")
 
 Term: TypeAlias = Any
 Bool: TypeAlias = Any
+
+# Terms are made by z3's C functions: its Python operators look up and compare the sorts of all
+# operands each time, which took a third of a proof. The operands here are of known sorts.
+_Z3: Any = z3.main_ctx()
+_REF: Any = _Z3.ref()
 
 # As an upper bound: there is none. Half of it is the limit, so that sums stay recognizable.
 UNBOUNDED = 10**9
@@ -59,9 +65,14 @@ def highest(number: Number) -> int:
     return number if isinstance(number, int) else number.highest
 
 
+@cache
+def _numeral(number: int) -> Term:
+    return z3.IntVal(number)
+
+
 def term(number: Number) -> Term:
     """The number as z3 takes it."""
-    return z3.IntVal(number) if isinstance(number, int) else number.term
+    return _numeral(number) if isinstance(number, int) else number.term
 
 
 def is_bool(value: Any) -> bool:
@@ -80,7 +91,7 @@ def add(a: Number, b: Number) -> Number:
         return a + b
     if isinstance(b, int) and b == 0:
         return a
-    return Num(term(a) + term(b), lowest(a) + lowest(b), highest(a) + highest(b))
+    return Num(_sum(z3.Z3_mk_add, a, b), lowest(a) + lowest(b), highest(a) + highest(b))
 
 
 def subtract(a: Number, b: Number) -> Number:
@@ -89,7 +100,15 @@ def subtract(a: Number, b: Number) -> Number:
         return a - b
     if isinstance(b, int) and b == 0:
         return a
-    return Num(term(a) - term(b), lowest(a) - highest(b), highest(a) - lowest(b))
+    return Num(_sum(z3.Z3_mk_sub, a, b), lowest(a) - highest(b), highest(a) - lowest(b))
+
+
+def _sum(make: Callable[..., Any], a: Number, b: Number) -> Term:
+    return z3.ArithRef(make(_REF, 2, _array((term(a), term(b)))), _Z3)
+
+
+def _array(terms: Sequence[Term]) -> Any:
+    return (z3.Ast * len(terms))(*(one.ast for one in terms))
 
 
 def at_most(a: Number, b: Number) -> Bool:
@@ -98,7 +117,7 @@ def at_most(a: Number, b: Number) -> Bool:
         return True
     if lowest(a) > highest(b):
         return False
-    return term(a) <= term(b)
+    return z3.BoolRef(z3.Z3_mk_le(_REF, term(a).ast, term(b).ast), _Z3)
 
 
 def same_number(a: Number, b: Number) -> Bool:
@@ -107,7 +126,11 @@ def same_number(a: Number, b: Number) -> Bool:
         return a == b
     if highest(a) < lowest(b) or highest(b) < lowest(a):
         return False
-    return term(a) == term(b)
+    return _same(term(a), term(b))
+
+
+def _same(a: Term, b: Term) -> Bool:
+    return z3.BoolRef(z3.Z3_mk_eq(_REF, a.ast, b.ast), _Z3)
 
 
 def conjunction(*parts: Bool) -> Bool:
@@ -118,7 +141,7 @@ def conjunction(*parts: Bool) -> Bool:
             return False
         if part is not True:
             left.append(part)
-    return True if not left else left[0] if len(left) == 1 else z3.And(*left)
+    return True if not left else left[0] if len(left) == 1 else _joined(z3.Z3_mk_and, left)
 
 
 def disjunction(*parts: Bool) -> Bool:
@@ -129,12 +152,18 @@ def disjunction(*parts: Bool) -> Bool:
             return True
         if part is not False:
             left.append(part)
-    return False if not left else left[0] if len(left) == 1 else z3.Or(*left)
+    return False if not left else left[0] if len(left) == 1 else _joined(z3.Z3_mk_or, left)
+
+
+def _joined(make: Callable[..., Any], parts: Sequence[Term]) -> Bool:
+    return z3.BoolRef(make(_REF, len(parts), _array(parts)), _Z3)
 
 
 def negation(part: Bool) -> Bool:
     """Not this."""
-    return not part if isinstance(part, bool) else z3.Not(part)
+    if isinstance(part, bool):
+        return not part
+    return z3.BoolRef(z3.Z3_mk_not(_REF, part.ast), _Z3)
 
 
 def implication(condition: Bool, consequence: Bool) -> Bool:
@@ -190,7 +219,7 @@ def same_bool(a: Bool, b: Bool) -> Bool:
         return b if a else negation(b)
     if isinstance(b, bool):
         return a if b else negation(a)
-    return a == b
+    return _same(a, b)
 
 
 def choose_bool(condition: Bool, a: Bool, b: Bool) -> Bool:
@@ -199,7 +228,11 @@ def choose_bool(condition: Bool, a: Bool, b: Bool) -> Bool:
         return disjunction(condition, b) if a else conjunction(negation(condition), b)
     if isinstance(b, bool):
         return disjunction(negation(condition), a) if b else conjunction(condition, a)
-    return z3.If(condition, a, b)
+    return z3.BoolRef(_either(condition, a, b), _Z3)
+
+
+def _either(condition: Bool, a: Term, b: Term) -> Any:
+    return z3.Z3_mk_ite(_REF, condition.ast, a.ast, b.ast)
 
 
 def choose_number(condition: Bool, a: Number, b: Number) -> Number:
@@ -207,7 +240,7 @@ def choose_number(condition: Bool, a: Number, b: Number) -> Number:
     if isinstance(a, int) and isinstance(b, int) and a == b:
         return a
     return Num(
-        z3.If(condition, term(a), term(b)),
+        z3.ArithRef(_either(condition, term(a), term(b)), _Z3),
         min(lowest(a), lowest(b)),
         max(highest(a), highest(b)),
     )
@@ -225,21 +258,22 @@ def is_word(value: Any) -> bool:
 
 def word_term(word: str | Word) -> Term:
     """A string as z3 takes it."""
-    return z3.IntVal(code(word)) if isinstance(word, str) else word.term
+    return _numeral(code(word)) if isinstance(word, str) else word.term
 
 
 def same_word(a: str | Word, b: str | Word) -> Bool:
     """a = b, of strings."""
     if isinstance(a, str) and isinstance(b, str):
         return a == b
-    return word_term(a) == word_term(b) if _words(a) & _words(b) else False
+    return _same(word_term(a), word_term(b)) if _words(a) & _words(b) else False
 
 
 def choose_word(condition: Bool, a: str | Word, b: str | Word) -> str | Word:
     """IF condition THEN a ELSE b, of strings."""
     if isinstance(a, str) and a == b:
         return a
-    return Word(z3.If(condition, word_term(a), word_term(b)), _words(a) | _words(b))
+    chosen = z3.ArithRef(_either(condition, word_term(a), word_term(b)), _Z3)
+    return Word(chosen, _words(a) | _words(b))
 
 
 def _words(word: str | Word) -> frozenset[str]:

@@ -14,7 +14,7 @@ from properties.proofs.actions import steps_of_next, taken
 from properties.proofs.checking import Kind, Task, run, tasks
 from properties.proofs.command import prove
 from properties.proofs.endless import EndlessSequences, EndlessSubsets
-from properties.proofs.evaluate import Evaluator
+from properties.proofs.evaluate import Evaluator, Memory
 from properties.proofs.faithful import Lifted, compare
 from properties.proofs.induct import PROMISE, Answer, Failure, Prover, Question
 from properties.proofs.known import Known, is_cardinality, is_chosen
@@ -193,6 +193,44 @@ def test_a_conjunct_reads_what_stands_in_it_and_in_what_it_calls(proof: table.Pr
     assert reads("AtLeastOnce") == {"committed", "processed"}
     assert reads("CommittedNeverFalls") == {"committed"}
     assert reads("NeverZombieCommits") == {"requests", "generation"}
+
+
+def test_a_definition_is_evaluated_once_for_what_it_depends_on(proof: table.Proof) -> None:
+    """Other values of the variables that it reads are evaluated, those of others are not."""
+    ev = evaluator(proof, {})
+    graph = load_graph("ConsumerCommit", proof.cfg, TREE)
+    lifted = Lifted.of(ev, shapes_of(ev, proof.ranges), graph)
+    first, *others = (lifted.state(number) for number in range(0, 29_000, 1_000))
+    ev.define("AtLeastOnce", first)
+    known = len(ev.memory.of)
+    ev.define("AtLeastOnce", {**first, "joined": others[-1]["joined"]})
+    assert len(ev.memory.of) == known > 0
+    found = [ev.define("NeverAllCommitted", one) for one in (first, *others)]
+    anew = [evaluator(proof, {}).define("NeverAllCommitted", one) for one in (first, *others)]
+    assert found == anew
+    assert set(found) == {True, False}
+
+
+def test_true_is_remembered_apart_from_1(tmp_path: Path) -> None:
+    defined = "Itself(item) == item\nOfTrue == Itself(TRUE)\nOfOne == Itself(1)\nJoined =="
+    specs = _copied(tmp_path, "Joined ==", defined)
+    ev = Evaluator(sany.read("ConsumerCommitProof", "ConsumerCommit", specs), {})
+    assert ev.define("OfTrue", {}) is True
+    assert ev.define("OfOne", {}) is not True
+
+
+def test_what_is_known_of_a_number_is_known_again() -> None:
+    """The facts that came with a value that is remembered are those of another question too."""
+    known, memory, log = Known(), Memory(), EndlessSequences(SMALL, 0).fresh("log", [])
+
+    def last() -> Any:
+        return known.number(offsets(log), lambda number: is_cardinality(offsets(log), number))
+
+    value = memory.recall("last", known, last)
+    (fact,) = known.facts
+    known.facts.clear()
+    assert memory.recall("last", known, last) is value
+    assert known.facts == [fact]
 
 
 SMALL = Numbers(0, 3)
