@@ -14,24 +14,36 @@ from properties.tla.graph import parse_label
 from properties.tla.names import spec_names
 from properties.tla.processes import run
 from properties.tla.specs import Config, SpecTree
+from properties.tla.syntax import to_tla
 from properties.tla.tlc import jvm
 from properties.tla.values import Value
 
 _LIMIT_S = 120.0
+#: The module that begins in the first state of a counterexample.
+BEGUN = "Begun"
 
 
-def with_arguments(outcome: Outcome, module: str, cfg: Path, tree: SpecTree) -> Outcome:
-    """The same outcome, its steps with arguments; unchanged where they cannot be found."""
+def with_arguments(
+    outcome: Outcome, module: str, cfg: Path, tree: SpecTree, *, anywhere: bool = False
+) -> Outcome:
+    """The same outcome, its steps with arguments; unchanged where they cannot be found.
+
+    A counterexample to induction begins `anywhere`, and not as the model does.
+    """
     if len(outcome.steps) < 2:
         return outcome
     scratch = Path(tempfile.mkdtemp(prefix="highwater-replay-"))
     try:
         (scratch / "states").write_bytes(b"".join(_line(step) for step in outcome.steps))
-        model = scratch / "model.cfg"
-        model.write_text(_model(Config.read(cfg), module, tree), encoding="utf-8")
+        model, begun, folder = scratch / "model.cfg", module, tree.folder(module)
+        if anywhere:
+            begun, folder = BEGUN, scratch
+            (scratch / f"{BEGUN}.tla").write_text(_begun(module, outcome.steps[0]), "utf-8")
+        text = _model(Config.read(cfg), module, tree, "First" if anywhere else "Init")
+        model.write_text(text, encoding="utf-8")
         command = [*jvm(tree, scratch, heap_mb=1024, quick=True)]
-        command += ["Replay", module, str(model), str(scratch / "states")]
-        told = run(command, tree.folder(module), _LIMIT_S)
+        command += ["Replay", begun, str(model), str(scratch / "states")]
+        told = run(command, folder, _LIMIT_S)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     labels = [parse_label(line) for line in told.output.splitlines()]
@@ -46,6 +58,12 @@ def with_arguments(outcome: Outcome, module: str, cfg: Path, tree: SpecTree) -> 
     return evolve(outcome, steps=(first, *steps))
 
 
+def _begun(module: str, first: Step) -> str:
+    """The module, with a state of it as the initial one."""
+    state = "".join(f"  /\\ {name} = {to_tla(value)}\n" for name, value in first.state.items())
+    return f"---- MODULE {BEGUN} ----\nEXTENDS {module}\nFirst ==\n{state}====\n"
+
+
 def _ordered(step: Step, variables: Sequence[str]) -> dict[str, Value]:
     """The state with the variables in the order of the spec, which TLC does not keep."""
     return {name: step.state[name] for name in variables}
@@ -56,9 +74,9 @@ def _line(step: Step) -> bytes:
     return orjson.dumps([step.action or "Init", state], option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _model(config: Config, module: str, tree: SpecTree) -> str:
+def _model(config: Config, module: str, tree: SpecTree, init: str) -> str:
     """The model, but with the module's own Next: a fairness formula may hide the actions in it."""
     if spec_names(module, tree).actions:
         config = config.without("SPECIFICATION", "INIT", "NEXT")
-        return f"INIT Init\nNEXT Next\n{config.behaviour_only()}"
+        return f"INIT {init}\nNEXT Next\n{config.behaviour_only()}"
     return config.behaviour_only()

@@ -212,4 +212,5 @@ def _explained(outcome: Outcome, job: Job, options: Options) -> Outcome:
     if not options.explain:
         return outcome
     cfg = options.tree.model(job.table.module, job.verdict.cfg)
-    return with_arguments(outcome, job.table.module, cfg, options.tree)
+    inductive = job.apalache is not None and job.apalache.init is not None
+    return with_arguments(outcome, job.table.module, cfg, options.tree, anywhere=inductive)

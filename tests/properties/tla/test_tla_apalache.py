@@ -201,22 +201,32 @@ def test_the_verb_fails_when_apalache_finds_what_should_not_be(
     assert again in result.output
 
 
+BIGINT = '{{"#bigint": "{}"}}'
+
+
+@pytest.mark.parametrize("init", [None, "Low"])
 def test_apalaches_counterexample_is_told_like_tlcs(
-    run: Run, scratch: Scratch, program: Install
+    run: Run, scratch: Scratch, program: Install, init: str | None
 ) -> None:
-    check = 'cfg = "ok"\napalache = [{inv = "Low", length = 2, expect = "violates"}]'
+    """Of a counterexample to induction, too, which begins in no initial state."""
+    first, second = ([], [1]) if init is None else ([7], [7, 2])
+    begun = f', init = "{init}"' if init else ""
+    check = f'cfg = "ok"\napalache = [{{inv = "Low", length = 1, expect = "violates"{begun}}}]'
     scratch.replace("Pile/verdicts.toml", 'cfg = "ok"', check)
-    states = (
-        '{"#meta": {"index": 0}, "items": []}, {"#meta": {"index": 1}, "items": [{"#bigint": "1"}]}'
+    states = ", ".join(
+        f'{{"#meta": {{"index": {n}}}, "items": [{", ".join(map(BIGINT.format, items))}]}}'
+        for n, items in enumerate((first, second))
     )
     program(
         "apalache-mc",
         "mkdir -p out/Pile.tla/run\n"
-        f'echo \'{{"vars": ["pile"], "states": [{states}]}}\''
+        f'echo \'{{"vars": ["items"], "states": [{states}]}}\''
         " > out/Pile.tla/run/violation.itf.json\n"
+        f"echo 'Set the initialization predicate to {init}'\n"
         "echo 'The outcome is: Error'; exit 12",
     )
     result = run(spec, ["--specs", scratch.tree.root, "Pile", "--apalache", "--story"])
     assert result.exit_code == 0, result.output
     assert "Low does not hold." in result.output
-    assert "2  Put\n       items: <<>> → <<1>>" in result.output
+    shown = [str(items).replace("[", "<<").replace("]", ">>") for items in (first, second)]
+    assert f"2  Put\n       items: {shown[0]} → {shown[1]}" in result.output
