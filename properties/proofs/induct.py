@@ -39,6 +39,8 @@ class Question:
     """Whether to ask which steps can be taken."""
     apart: bool = False
     """Whether to ask for each conjunct alone: with quantifiers z3 sees many at once late."""
+    again: tuple[int, ...] = ()
+    """Random seeds with which a question is asked again where z3 gave up on it."""
     within: bool = True
     """Whether to ask that each step stays within the variables' ranges."""
     alike: str | None = None
@@ -190,8 +192,14 @@ class Prover:
             return z3.unsat, None
         self.solver.push()
         self.solver.add(negation(goal))
-        said = self.solver.check()
-        model = self.solver.model() if said == z3.sat else None
+        asked, said = self.solver, self.solver.check()
+        for seed in self.question.again if said == z3.unknown else ():
+            asked = solver(self.solver.assertions(), self.question.seconds)
+            asked.set("random_seed", seed)
+            said = asked.check()
+            if said != z3.unknown:
+                break
+        model = asked.model() if said == z3.sat else None
         self.solver.pop()
         return said, model
 

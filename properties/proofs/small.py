@@ -28,7 +28,7 @@ def refute(ev: Evaluator, shapes: Mapping[str, Shape], question: Question) -> An
     """Ask everything of something that is expected to fail."""
     prover, limits = Prover(ev, shapes, question), small(shapes)
     if limits != dict(shapes):
-        asked = evolve(question, within=False, seconds=PATIENCE_S)
+        asked = evolve(question, within=False, seconds=PATIENCE_S, again=())
         found = Prover(ev, limits, asked).run().failures
         prover.answer.failures += [one for one in found if not one.unknown]
     return prover.run()

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from properties.proofs import evaluate, ranges, sany, table
+from properties.proofs import evaluate, induct, ranges, sany, table
 from properties.proofs.actions import steps_of_next, taken
 from properties.proofs.checking import Kind, Task, run, tasks
 from properties.proofs.command import prove
@@ -181,6 +181,34 @@ def test_asking_one_of_like_steps_tells_what_asking_all_does(
     one = Prover(ev, shapes_of(ev, proof.ranges), question).run()
     assert {failure.name for failure in one.failures} == {each.name for each in every.failures}
     assert sum(one.steps.values()) < sum(every.steps.values())
+
+
+def test_where_z3_gives_up_it_is_asked_again_with_another_seed(
+    proof: table.Proof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = induct.solver
+
+    def gives_up_at_first(given: Any, seconds: float) -> Any:
+        made = first(given, seconds)
+        monkeypatch.setattr(induct, "solver", first)
+        made.check = lambda: z3.unknown
+        return made
+
+    def unknown(scope: Mapping[str, Any], *seeds: int) -> tuple[list[bool], set[str]]:
+        ev = evaluator(proof, scope)
+        monkeypatch.setattr(induct, "solver", gives_up_at_first)
+        question = Question(proof.invariant, vacuity=False, again=seeds)
+        failures = Prover(ev, shapes_of(ev, proof.ranges), question).run().failures
+        return [one.unknown for one in failures], {one.name for one in failures}
+
+    said, _ = unknown(TINY)
+    assert said
+    assert all(said)
+    assert unknown(TINY, 1) == ([], set())
+    answered, failed = unknown({**TINY, "Fence": False}, 1)
+    assert answered
+    assert not any(answered)
+    assert failed == {one.name for one in asked(proof, {**TINY, "Fence": False})[0].failures}
 
 
 def test_a_conjunct_reads_what_stands_in_it_and_in_what_it_calls(proof: table.Proof) -> None:
