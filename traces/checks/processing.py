@@ -54,7 +54,7 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     began, sure = _began(p, group)
     start = min(first, began)
     # Without a final scan only what the group itself was given is known to have been there.
-    source = p.final if p.context.complete and len(p.final) else delivered
+    source = p.final if p.context.complete and len(p.final) else delivered[_stayed(p, delivered)]
     source = source[(p.offset[source] >= start) & (p.offset[source] < reach[-1])]
     source = source[visible_at(p, p.offset[source], commits)]
     missed = source[~p.among(source, done)]
@@ -71,6 +71,14 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
     found = witness(np.where(was_given, given, missed), covering)
     return Found(_partitions(p, source), found, clauses)
+
+
+def _stayed(p: Partition, rows: Ints) -> Bools:
+    """Which of these reads show a record that, for all that is known, no other one replaced."""
+    log = p.log[np.lexsort((p.record[p.log], p.offset[p.log]))]
+    log = log[firsts(p.offset[log], p.record[log])]
+    several = p.offset[log[~firsts(p.offset[log])]]
+    return ~np.isin(p.offset[rows], several) | p.same_offset(rows, p.final)
 
 
 def _partitions(p: Partition, rows: Ints) -> int:

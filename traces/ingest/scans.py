@@ -72,12 +72,12 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
 
 
 def _hollow(columns: IntColumns, names: Names) -> list[str]:
-    """Partitions of which scans returned nothing, though records were read of them before."""
+    """Partitions of which scans returned nothing, though records were sent or read."""
 
-    def partitions(op: Op) -> set[tuple[int, ...]]:
-        return _distinct(columns, (columns["op"] == op) & (columns["partition"] != NONE))
+    def partitions(*ops: Op) -> set[tuple[int, ...]]:
+        return _distinct(columns, np.isin(columns["op"], ops) & (columns["partition"] != NONE))
 
-    hollow = partitions(Op.SCAN_END) & partitions(Op.POLL) - partitions(Op.SCAN)
+    hollow = partitions(Op.SCAN_END) & (partitions(Op.SEND, Op.POLL) - partitions(Op.SCAN))
     return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(hollow)]
 
 

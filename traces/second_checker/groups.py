@@ -112,8 +112,10 @@ def committed_is_processed(h: History, rows: list[Row]) -> None:
     done = h.of(partition, record.id, "process" if processes else "poll")
     must(not [r for r in done if r.ok and r.group == group], "a member of the group processed it")
     given = [r for r in h.rows(partition, "poll") if r.ok and r.group == group and r.id is not None]
-    held = [r for r in final(h, partition) if r.offset == own and r.id == record.id]
-    must(held or any(r.id == record.id for r in given), "the final scan does not hold it")
+    there = [r for r in final(h, partition) if r.offset == own or r.id == record.id]
+    held = any(r.id == record.id for r in there)
+    was_given = any(r.id == record.id for r in given)
+    must(held or (was_given and not there), "the final scan does not hold it")
     seen = visible(h, partition, over_before_the_end(h, commit))
     must(own in seen, "no reader must be given it")
     first = min((r.offset for r in given if r.offset is not None), default=None)
