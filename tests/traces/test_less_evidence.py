@@ -909,113 +909,108 @@ UNASKED: dict[str, tuple[str, list[Call], str]] = {
 }
 
 
-WEAK: dict[str, tuple[str, list[Call], str]] = (
-    {
-        f"whose record gave way may have been promised less, without {words}": (
-            "L1",
-            [
-                sent("p0#0", 1, 0),
-                polled("c0#0", record(1, 0)),
-                sent("p1#0", 2, 0),
-                scan(record(2, 0), end=1),
-            ],
-            words,
-        )
-        for words in ("records.offset of p0#0 0", "line of p0#0 0")
-    }
-    | {
-        "a group need not process what gave way to another record, as a scan shows": (
-            "G8",
-            [
-                polled("c0#0", record(4, 0), **MEMBER),
-                sent("p0#0", 1, 0),
-                ("c1#0", "process", {"records": [record(1, 0)], "group": "g"}),
-                committed("c1#0", 1),
-                scan(record(1, 0), end=1),
-            ],
-            "meta of complete",
-        ),
-    }
-    | {
-        "where a log started that began above a record, that may have been removed": (
-            "L1",
-            [
-                sent("p0#0", 1, 0),
-                sent("p1#0", 2, outcome="info"),
-                polled("c0#0", record(2, 0)),
-                ("q0#0", "list_offsets", EARLIEST | {"offsets": {PARTITION: 1}}),
-                scan(record(1, 0), end=1),
-            ],
-            "query of q0#0 0",
-        ),
-        "what replaced a record may have been read above it, compacted": (
-            "L4",
-            [
-                keyed("p0#0", 1, 0, "k"),
-                keyed("p1#0", 3, 1, "k"),
-                polled("c0#0", record(1, 2), outcome="fail"),
-                scan(record(1, 0), end=4),
-            ],
-            "records.partition of poll",
-        ),
-        "what a reader passed over may have been replaced, if the topic is compacted": (
-            "C1",
-            [
-                keyed("p0#0", 1, 0, "j"),
-                keyed("p0#0", 2, 1, "k"),
-                keyed("p0#0", 3, 2, "k"),
-                scan(record(1, 0), record(2, 1), record(3, 2), end=3),
-                ("scan#1", *scan(record(1, 0), record(3, 2), end=3)[1:]),
-            ],
-            "meta of topics/t/cleanup_policy",
-        ),
-        "a transaction's record, too, may have been replaced by what was read, compacted": (
-            "T1",
-            [
-                ("p0#0", "txn_begin", TXN),
-                keyed("p0#0", 1, 1, "k", **TXN),
-                ("p0#0", "txn_commit", TXN),
-                keyed("p1#0", 2, 0, "k"),
-                polled("c0#0", record(2, 4)),
-                STARTS,
-                scan(record(2, 0), end=5),
-            ],
-            "records of poll",
-        ),
-        "whose file is cut off may have committed more": (
-            "G10",
-            [
-                *(sent("p0#0", id, id) for id in range(4)),
-                polled("c0#0", *(record(id, id) for id in range(3)), group="g"),
-                committed("c0#0", 2),
-                committed("c0#0", 3),
-                polled("c1#0", record(3, 3), group="g"),
-                scan(*(record(id, id) for id in range(4)), end=4),
-            ],
-            "tail of c0#0 2",
-        ),
-        "what lies at an offset that nobody tells may have been replaced, compacted": (
-            "L4",
-            [
-                keyed("p0#0", 1, 0, "k"),
-                keyed("p1#0", 2, 1, "k"),
-                scan(record(1, 0), end=2),
-            ],
-            "records.offset of send",
-        ),
-        "of several records at one offset any two may be the breach, compacted": (
-            "L1",
-            [
-                sent("p0#0", 1, 0),
-                polled("c0#0", record(2, 0)),
-                sent("p1#0", 2, outcome="fail"),
-                sent("p1#0", 3, outcome="info"),
-                scan(record(3, 0), end=1),
-            ],
-            "records.partition of send",
-        ),
-    }
-)
+WEAK: dict[str, tuple[str, list[Call], str]] = {
+    f"whose record gave way may have been promised less, without {words}": (
+        "L1",
+        [
+            sent("p0#0", 1, 0),
+            polled("c0#0", record(1, 0)),
+            sent("p1#0", 2, 0),
+            scan(record(2, 0), end=1),
+        ],
+        words,
+    )
+    for words in ("records.offset of p0#0 0", "line of p0#0 0")
+} | {
+    "a group need not process what gave way to another record, as a scan shows": (
+        "G8",
+        [
+            polled("c0#0", record(4, 0), **MEMBER),
+            sent("p0#0", 1, 0),
+            ("c1#0", "process", {"records": [record(1, 0)], "group": "g"}),
+            committed("c1#0", 1),
+            scan(record(1, 0), end=1),
+        ],
+        "meta of complete",
+    ),
+    "where a log started that began above a record, that may have been removed": (
+        "L1",
+        [
+            sent("p0#0", 1, 0),
+            sent("p1#0", 2, outcome="info"),
+            polled("c0#0", record(2, 0)),
+            ("q0#0", "list_offsets", EARLIEST | {"offsets": {PARTITION: 1}}),
+            scan(record(1, 0), end=1),
+        ],
+        "query of q0#0 0",
+    ),
+    "what replaced a record may have been read above it, compacted": (
+        "L4",
+        [
+            keyed("p0#0", 1, 0, "k"),
+            keyed("p1#0", 3, 1, "k"),
+            polled("c0#0", record(1, 2), outcome="fail"),
+            scan(record(1, 0), end=4),
+        ],
+        "records.partition of poll",
+    ),
+    "what a reader passed over may have been replaced, if the topic is compacted": (
+        "C1",
+        [
+            keyed("p0#0", 1, 0, "j"),
+            keyed("p0#0", 2, 1, "k"),
+            keyed("p0#0", 3, 2, "k"),
+            scan(record(1, 0), record(2, 1), record(3, 2), end=3),
+            ("scan#1", *scan(record(1, 0), record(3, 2), end=3)[1:]),
+        ],
+        "meta of topics/t/cleanup_policy",
+    ),
+    "a transaction's record, too, may have been replaced by what was read, compacted": (
+        "T1",
+        [
+            ("p0#0", "txn_begin", TXN),
+            keyed("p0#0", 1, 1, "k", **TXN),
+            ("p0#0", "txn_commit", TXN),
+            keyed("p1#0", 2, 0, "k"),
+            polled("c0#0", record(2, 4)),
+            STARTS,
+            scan(record(2, 0), end=5),
+        ],
+        "records of poll",
+    ),
+    "whose file is cut off may have committed more": (
+        "G10",
+        [
+            *(sent("p0#0", id, id) for id in range(4)),
+            polled("c0#0", *(record(id, id) for id in range(3)), group="g"),
+            committed("c0#0", 2),
+            committed("c0#0", 3),
+            polled("c1#0", record(3, 3), group="g"),
+            scan(*(record(id, id) for id in range(4)), end=4),
+        ],
+        "tail of c0#0 2",
+    ),
+    "what lies at an offset that nobody tells may have been replaced, compacted": (
+        "L4",
+        [
+            keyed("p0#0", 1, 0, "k"),
+            keyed("p1#0", 2, 1, "k"),
+            scan(record(1, 0), end=2),
+        ],
+        "records.offset of send",
+    ),
+    "of several records at one offset any two may be the breach, compacted": (
+        "L1",
+        [
+            sent("p0#0", 1, 0),
+            polled("c0#0", record(2, 0)),
+            sent("p1#0", 2, outcome="fail"),
+            sent("p1#0", 3, outcome="info"),
+            scan(record(3, 0), end=1),
+        ],
+        "records.partition of send",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", [*CASES, *UNASKED, *WEAK])

@@ -75,10 +75,15 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
 
 def _stayed(p: Partition, rows: Ints) -> Bools:
     """Which of these reads show a record that, for all that is known, no other one replaced."""
+    return ~np.isin(p.offset[rows], _replaced(p)) | p.same_offset(rows, p.final)
+
+
+@once
+def _replaced(p: Partition) -> Ints:
+    """Offsets at which more than one record was seen."""
     log = p.log[np.lexsort((p.record[p.log], p.offset[p.log]))]
     log = log[firsts(p.offset[log], p.record[log])]
-    several = p.offset[log[~firsts(p.offset[log])]]
-    return ~np.isin(p.offset[rows], several) | p.same_offset(rows, p.final)
+    return p.offset[log[~firsts(p.offset[log])]]
 
 
 def _partitions(p: Partition, rows: Ints) -> int:
