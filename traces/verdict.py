@@ -164,9 +164,10 @@ def _unknown(run: Run, check: Check, tally: Tally) -> str:
     allowed = f"whether that is allowed depends on: {check.unless}" if check.unless else ""
     if unsure := run.evidence.reasons(_UNSURE):  # settings alone would not decide it
         return f"{unsure[0]}; {allowed}".rstrip("; ")
-    return f"meta.json does not tell: {allowed or 'undecided'}"
+    return f"{UNTOLD}; {allowed}".rstrip("; ")
 
 
+UNTOLD = "neither meta.json nor what was recorded tells enough"
 # What leaves findings undecided that a read or a send, of which nobody tells, might contradict.
 _UNSURE = (*READERS, "consumers.whole", *SENDERS)
 

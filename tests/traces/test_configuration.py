@@ -9,7 +9,7 @@ import pytest
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines
 from traces.generate.small import IN_CALLS, injected
-from traces.verdict import Verdict
+from traces.verdict import UNTOLD, Verdict
 
 Setting = tuple[str, Any]
 
@@ -32,7 +32,7 @@ CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
     ("lost", "L4", (("producers.acks", "1"),), "allowed", "acks = 1"),
     ("lost", "L4", (("producers.acks", "0"),), "allowed", "acks = 0"),
     ("lost", "L4", (("producers.acks", "-1"),), "violated", "acks"),
-    ("lost", "L4", (("producers.acks", None),), "not checked", "meta.json does not tell"),
+    ("lost", "L4", (("producers.acks", None),), "not checked", UNTOLD),
     (
         "lost",
         "L4",
@@ -47,7 +47,7 @@ CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
         "allowed",
         "topics.t.min_insync_replicas = 1",
     ),
-    ("lost", "L4", (("topics.min_insync_replicas", None),), "not checked", "does not tell"),
+    ("lost", "L4", (("topics.min_insync_replicas", None),), "not checked", UNTOLD),
     # A machine that dies may come back as the last in sync, without its page cache (KIP-966).
     (
         "lost",
@@ -73,7 +73,7 @@ CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
     ),
     ("duplicate", "L2", (), "violated", "idempotence"),
     ("duplicate", "L2", (("producers.idempotence", False),), "allowed", "idempotence = false"),
-    ("duplicate", "L2", (("producers.idempotence", None),), "not checked", "does not tell"),
+    ("duplicate", "L2", (("producers.idempotence", None),), "not checked", UNTOLD),
     ("reordered", "P1", (), "violated", "max_in_flight"),
     ("reordered", "P1", (("producers.idempotence", False),), "allowed", "max_in_flight = 5"),
     (
@@ -95,7 +95,7 @@ CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
         "P1",
         (("producers.idempotence", False), ("producers.max_in_flight", None)),
         "not checked",
-        "does not tell",
+        UNTOLD,
     ),
     ("committed_back", "G5", (), "violated", "truncated"),
     (

@@ -1209,6 +1209,20 @@ def test_what_nobody_sent_may_have_been_aborted_where_its_reader_does_not_tell_i
     assert said == [HOLDS, NOT_CHECKED, ALLOWED if id == "S4" else VIOLATED]
 
 
+@pytest.mark.parametrize("id", sorted(set(PASSED_OVER) - {"S4"}))
+def test_what_is_there_at_last_may_have_been_below_the_start_that_somebody_was_told(
+    id: str,
+) -> None:
+    """Another leader may have been ahead with its retention when it was passed over."""
+    calls = [sent("p0#0", 2, 0), sent("p0#0", 9, 1), sent("p0#0", 3, 2), *PASSED_OVER[id], STARTS]
+    told = "c9#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 2}}
+    there = scan(record(2, 0), record(9, 1), record(3, 2), end=3)
+    said = [
+        looked(trace(*calls, *before, there)).verdict(CHECKS[id]).verdict for before in ([told], [])
+    ]
+    assert said == [NOT_CHECKED, VIOLATED]
+
+
 def test_a_group_need_not_process_what_gave_way_to_what_its_other_member_was_given() -> None:
     calls = [
         polled("c0#0", record(4, 0), **MEMBER),

@@ -14,7 +14,7 @@ from tests.traces.search import broken_somewhere
 from traces.generate.small import IN_CALLS, injected
 from traces.generate.small.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
 from traces.second_checker import from_lines
-from traces.verdict import Verdict
+from traces.verdict import UNTOLD, Verdict
 
 Lines = dict[str, list[Line]]
 SEED = 7
@@ -62,7 +62,7 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         "allowed",
         "topics.t.min_insync_replicas = 1",
     ),
-    ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": None}, "not checked", "not tell"),
+    ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": None}, "not checked", UNTOLD),
     # Its key is the only one of its kind, so compaction excuses nothing.
     ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": "compact"}, "violated", ""),
     ("changed", "L7", "t", {"unclean_leader_election": True}, "violated", "never allowed"),
@@ -99,7 +99,7 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         COMPACTED,
         {"delete_retention_ms": None},
         "not checked",
-        "meta.json does not tell",
+        UNTOLD,
     ),
     ("compact_early", "L19", COMPACTED, {}, "violated", "message_timestamp_type"),
     # The sender may have stamped its records with times long past.
@@ -109,7 +109,7 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         COMPACTED,
         {"message_timestamp_type": "CreateTime"},
         "not checked",
-        "meta.json does not tell",
+        UNTOLD,
     ),
     ("compact_early", "L19", COMPACTED, {"min_compaction_lag_ms": 0}, "holds", ""),
     (
@@ -118,7 +118,7 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         COMPACTED,
         {"min_compaction_lag_ms": None},
         "not checked",
-        "meta.json does not tell",
+        UNTOLD,
     ),
     ("read_what_was_deleted", "A2", DELETED, {}, "violated", "flush_loses"),
     (
@@ -137,7 +137,7 @@ SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
         DELETED,
         {"unclean_leader_election": None},
         "not checked",
-        "meta.json does not tell",
+        UNTOLD,
     ),
     ("elsewhere_by_key", "P6", KEYED, {}, "violated", "never allowed"),
     (
@@ -214,7 +214,7 @@ MISSING = [
     ("stamped_back", "L17", "epoch", ("scan",), "saw nothing to judge"),
     ("removed", "L18", "key", ("send",), "key is missing"),
     ("removed", "L18", "tombstone", ("send",), "tombstone is missing"),
-    ("removed", "L4", "tombstone", ("send",), "meta.json does not tell"),
+    ("removed", "L4", "tombstone", ("send",), UNTOLD),
     ("compact_early", "L19", "key", ("send",), "key is missing"),
     ("elsewhere_by_key", "P6", "key", ("send",), "saw nothing to judge"),
     ("elsewhere_by_key", "P6", "chosen", ("send",), "chosen is missing"),

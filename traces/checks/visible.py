@@ -47,6 +47,11 @@ def answered_before(p: Partition, calls: Ints) -> Bools:
 
 @once
 def _open(p: Partition) -> bool:
+    """Whether anything counts of which it is not sure that a reader was to be given it."""
+    return p.kept_from < p.log_start or _may_be_aborted(p)
+
+
+def _may_be_aborted(p: Partition) -> bool:
     """Whether something counts that nobody sent, of whose readers none tells that it asked for
     committed records, and one does not tell that it did not: it may have been aborted."""
     how = p.isolation[p.reads]
@@ -102,7 +107,8 @@ def _visible(p: Partition, superseded: Bools, *, surely: bool = False) -> Ints:
         again = again[p.among(source[again], s[gone & acked])]
         there[again] &= ~p.same_offset(source[again], s[gone & acked])
     source = source[there]
-    return distinct(p.offset[source[p.offset[source] >= p.log_start]])
+    start = p.log_start if surely else p.kept_from
+    return distinct(p.offset[source[p.offset[source] >= start]])
 
 
 def _emptied(p: Partition) -> bool:
@@ -153,7 +159,8 @@ def unless_open(p: Partition, clauses: Ints, low: Ints, high: Ints, calls: Ints)
     """These clauses of findings that something visible lies from `low` up to, not at, `high`.
 
     They are undecided where all that lies there may have been aborted: nobody sent it, and who
-    read it does not tell how.
+    read it does not tell how. So they are where somebody was told that the log began above, and
+    the final scan found it nevertheless: another leader may have been ahead with its retention.
     """
     if not _open(p):
         return clauses
