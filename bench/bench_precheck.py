@@ -1,9 +1,11 @@
 """What the quick pre-checks cost, with and without anomalies, and the checks beside Jepsen's.
 
-Usage: python bench/bench_precheck.py [--rows N …] [--anomalies K] [--jepsen LINES] [--keep FOLDER]
+Usage: python -m bench.bench_precheck [--rows N …] [--files N] [--anomalies K] [--jepsen LINES]
+       [--keep FOLDER]
 
 A trace of N rows is generated and judged by fingerprints and order alone, then by exact checks
-where those leave doubt, and must come to the truth that was written beside it. `--jepsen` makes a
+where those leave doubt, and must come to the truth that was written beside it; `--files` cuts it
+into so many files of Parquet. `--jepsen` makes a
 history as Jepsen's checker was measured on (10 processes, 20 live keys that retire after 1,024
 writes, half sends and half polls of up to 8 records, a final drain) and judges it by the kernels
 alone. CPU seconds are those of all processes together.
@@ -62,6 +64,16 @@ def quick(spark: Any, folder: Path) -> None:
     truth = {check: n for check, n in truth_in(folder).items() if check in COVERED}
     assert counts == truth, (counts, truth)
     print(f"  all {sum(truth.values())} anomalies of {len(truth)} covered checks found, no other")
+
+
+def cut(folder: Path, files: int) -> None:
+    """Put a trace's rows, in their order, into so many files."""
+    ops = folder / "ops"
+    table = pq.read_table(ops)
+    for file in ops.iterdir():
+        file.unlink()
+    for n, start in enumerate(range(0, len(table), -(-len(table) // files))):
+        pq.write_table(table[start : start + -(-len(table) // files)], ops / f"{n:06}.parquet")
 
 
 @define
@@ -153,6 +165,7 @@ def beside_jepsen(lines: int, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="*", default=[1e6, 1e7])
+    parser.add_argument("--files", type=int, help="put the rows into so many files")
     parser.add_argument("--anomalies", type=int, default=2)
     parser.add_argument("--jepsen", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--keep", type=Path, help="generate there, or take what is there")
@@ -170,6 +183,8 @@ def main() -> None:
                 folder = scratch / f"{int(rows)}-{given.anomalies}"
                 if not folder.exists():
                     write_parquet(Generated(plan_of(int(rows), anomalies=given.anomalies)), folder)
+                if given.files:
+                    cut(folder, given.files)
                 quick(spark, folder)
     finally:
         if given.keep is None:

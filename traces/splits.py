@@ -24,6 +24,7 @@ from traces.table import constant, from_arrow
 fs: Any = pyarrow.fs
 ROWS_OF_A_TASK = 2_000_000
 _ROWS_AT_ONCE = 1_000_000
+_FEWEST_ROWS = 50_000  # of a piece, but for the last one
 
 
 @frozen
@@ -102,7 +103,31 @@ class SplitPlan:
 def read(
     splits: Iterable[Split], names: Sequence[str], ops: Collection[int] | None = None
 ) -> Iterator[Columns]:
-    """These columns of these row groups, piece by piece; of those only that hold such calls."""
+    """These columns of these row groups, piece by piece; of those only that hold such calls.
+
+    Small row groups side by side are one piece: each piece costs something, whatever its rows.
+    """
+    held, rows = list[Columns](), 0
+    for piece in _pieces(splits, names, ops):
+        held.append(piece)
+        rows += len(piece[names[0]])
+        if rows >= _FEWEST_ROWS:
+            yield joined(held)
+            held, rows = [], 0
+    if held:
+        yield joined(held)
+
+
+def joined(pieces: Sequence[Columns]) -> Columns:
+    """These pieces as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def _pieces(
+    splits: Iterable[Split], names: Sequence[str], ops: Collection[int] | None
+) -> Iterator[Columns]:
     for uri, several in groupby(splits, key=lambda split: split.uri):
         with pq.ParquetFile(opened(uri)) as file:
             for split in several:

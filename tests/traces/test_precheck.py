@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.traces.dense import dense_trace
 from tests.traces.fixture import Line, fixture, meta, write
+from tests.traces.small import record, scan, trace
 from tests.traces.test_recordings import KEPT
 from traces import local
 from traces.arrow import pa, pc, pq
@@ -311,7 +312,27 @@ def test_rows_in_order_are_not_taken_for_disorder() -> None:
 def test_too_many_unanswered_sends_are_left_to_the_exact_checks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table, contexts = with_anomaly("lost", 3)
-    monkeypatch.setattr(quick, "MOST_UNSURE", -1)
-    assert alone.doubts(table, contexts).disorder == set(contexts)
-    agree(table, contexts, seen=True)
+    table, contexts = two_unanswered()
+    for most, left in ((1, set(contexts)), (2, set[int]())):
+        monkeypatch.setattr(quick, "MOST_UNSURE", most)
+        assert alone.doubts(table, contexts).disorder == left
+        agree(table, contexts, seen=True)
+
+
+@pytest.mark.spark
+def test_and_so_by_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, contexts = two_unanswered()
+    pq.write_table(table, tmp_path / "ops.parquet")
+    for most, left in ((1, set(contexts)), (2, set[int]())):
+        monkeypatch.setattr(quick, "MOST_UNSURE", most)
+        ops = read_ops(spark, str(tmp_path))
+        assert prechecks.doubts(ops, contexts).disorder == left
+
+
+def two_unanswered() -> tuple[Any, Any]:
+    """A record that was sent and read, and two of which nobody knows."""
+    answered = "p0#0", "send", {"records": [record(1, 0)]}
+    others = [("p0#0", "send", {"records": [record(n)], "outcome": "info"}) for n in (2, 3)]
+    return table_and_contexts(*trace(answered, *others, scan(record(1, 0), end=1)))

@@ -9,6 +9,7 @@ from tests.traces.fixture import fixture, write
 from traces import splits
 from traces.arrow import pa, pq
 from traces.ingest.ingesting import ingest
+from traces.ingest.run import read_trace
 from traces.problems import BadInput
 from traces.schema import OPS
 from traces.splits import Split, SplitPlan, splits_of
@@ -40,6 +41,16 @@ def test_folders_of_several_runs_do_not_merge(tmp_path: Path) -> None:
         }
         rows = list(splits.read(found, ["run", "op"]))
         assert {int(value) for piece in rows for value in set(piece["run"].tolist())} == {0, 1}
+
+
+def test_small_files_side_by_side_are_one_piece(tmp_path: Path) -> None:
+    """A piece costs something whatever its rows: quick mode took 8 CPU-s for 2,000 files."""
+    w = fixture(3)
+    whole = read_trace(write(tmp_path / "run", w.lines, w.meta)).table(0)
+    for row in range(len(whole)):
+        pq.write_table(whole.slice(row, 1), tmp_path / f"{row:04}.parquet")
+    (piece,) = splits.read(splits_of([str(tmp_path)]), OPS.names)
+    assert {name: column.tolist() for name, column in piece.items()} == whole.to_pydict()
 
 
 @pytest.mark.parametrize(
