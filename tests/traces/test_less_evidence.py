@@ -1215,10 +1215,10 @@ def test_what_is_there_at_last_may_have_been_below_the_start_that_somebody_was_t
 ) -> None:
     """Another leader may have been ahead with its retention when it was passed over."""
     calls = [sent("p0#0", 2, 0), sent("p0#0", 9, 1), sent("p0#0", 3, 2), *PASSED_OVER[id], STARTS]
-    told = "c9#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 2}}
+    asked = "c9#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 2}}
     there = scan(record(2, 0), record(9, 1), record(3, 2), end=3)
     said = [
-        looked(trace(*calls, *before, there)).verdict(CHECKS[id]).verdict for before in ([told], [])
+        looked(trace(*calls, *before, there)).verdict(CHECKS[id]).verdict for before in ([asked], [])
     ]
     assert said == [NOT_CHECKED, VIOLATED]
 

@@ -23,7 +23,7 @@ _COMMIT, _ABORT = Detail.MARKERS["commit"], Detail.MARKERS["abort"]
     "a request to end hits its own transaction",
     found="record{s} met another end than the producer was answered",
     formula="the outcome of T in the log is the outcome that T's producer was answered",
-    needs="SENDS TXNS proof ENDS scan_end.isolation COMPACTED sequenced.pid",
+    needs="SENDS TXNS proof ENDS scan_end.isolation COMPACTED sequenced.pid ended.offset",
     closed="RECORDS consumers SENDS TXNS transactional.txn ending.txn producers.whole "
     "marker.pid marker.detail dumped.topic dump.partition dump.offset dump.node dumps STARTS",
     spec="Transactions, to come",

@@ -223,6 +223,8 @@ class Evidence:
         untold = self.reasons(RECORDS)
         if transactional and "acked.offset" in self.missing:
             self.missing["copies"] = self.missing["acked.offset"]
+            if "marker.pid" in self.counts:  # nobody knows which marker ended what was sent
+                self.missing["ended.offset"] = self.missing["acked.offset"]
         if "pending.offset" in self.missing and untold:
             self.missing["pending.read"] = untold[0]
 
