@@ -55,13 +55,18 @@ SHORT_HELP = {
 }
 
 
+def extra_of(offer: EntryPoint) -> str:
+    """The extra that brings what a verb stands on: it is named after the verb's room."""
+    return offer.module.removeprefix("refimpl.").partition(".")[0]
+
+
 class MissingExtraError(click.ClickException):
     """A verb's room is here, but not a package that it stands on."""
 
     exit_code = BAD_INPUT
 
     def __init__(self, offer: EntryPoint, package: str) -> None:
-        extra = offer.module.removeprefix("refimpl.").partition(".")[0]
+        extra = extra_of(offer)
         super().__init__(
             f"`highwater {offer.name}` needs the package `{package}`, which is not installed. "
             f"It comes with the extra `{extra}`; in a checkout: pip install '.[{extra}]'"

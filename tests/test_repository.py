@@ -8,15 +8,17 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
+import grimp
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from refimpl.__main__ import SHORT_HELP
+from refimpl.__main__ import COMMANDS, ROOMS, SHORT_HELP, extra_of
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -54,9 +56,20 @@ def requirements() -> Iterator[str]:
     project = PYPROJECT["project"]
     yield from project["dependencies"]
     for extra in project["optional-dependencies"].values():
-        yield from extra
+        yield from (entry for entry in extra if bare_name(entry) != project["name"])
     for group in PYPROJECT["dependency-groups"].values():
         yield from (entry for entry in group if isinstance(entry, str))
+
+
+def brought(extra: str) -> set[str]:
+    """The names of what an extra installs beside the dependencies, with the extras it names."""
+    found = set[str]()
+    for one in map(Requirement, PYPROJECT["project"]["optional-dependencies"].get(extra, [])):
+        if one.name == PYPROJECT["project"]["name"]:
+            found |= {name for other in one.extras for name in brought(other)}
+        else:
+            found.add(normalized(one.name))
+    return found
 
 
 def bare_name(requirement: str) -> str:
@@ -136,6 +149,7 @@ def test_every_direct_dependency_has_its_reason() -> None:
     assert explained == sorted({normalized(bare_name(name)) for name in requirements()})
 
 
+DEPENDENCIES = [normalized(bare_name(name)) for name in PYPROJECT["project"]["dependencies"]]
 #: Packages that are imported by another name than they are installed by
 IMPORTED_AS = {"re2": "google-re2"}
 
@@ -155,14 +169,23 @@ def imported_packages(module: Path) -> set[str]:
 
 @pytest.mark.parametrize("room", ["refimpl", "chaos", "properties", "traces"])
 def test_a_room_imports_only_what_its_own_extra_installs(room: str) -> None:
-    project = PYPROJECT["project"]
-    extras = project["optional-dependencies"]
     for module in (ROOT / room).rglob("*.py"):
         # A folder inside a room may bring an extra of its own, again of its own name.
-        folders = module.relative_to(ROOT).parts
-        brought = [name for folder in folders for name in extras.get(folder, [])]
-        installed = {normalized(bare_name(name)) for name in [*project["dependencies"], *brought]}
+        installed = set(DEPENDENCIES).union(*map(brought, module.relative_to(ROOT).parts))
         assert imported_packages(module) <= installed, module
+
+
+@pytest.mark.parametrize("verb", PYPROJECT["project"]["entry-points"][COMMANDS])
+def test_the_extra_that_a_verb_names_installs_all_that_it_imports(verb: str) -> None:
+    """By way of whatever module, and wherever in it; but `check --html` asks for its own extra."""
+    graph = grimp.build_graph(*ROOMS, include_external_packages=True)
+    for module in graph.find_matching_modules("traces.html.*"):
+        graph.remove_module(module)
+    (offer,) = entry_points(group=COMMANDS, name=verb)
+    found = {name.partition(".")[0] for name in graph.find_upstream_modules(offer.module)}
+    others = found - set(ROOMS) - sys.stdlib_module_names - {"py4j"}
+    names = {normalized(IMPORTED_AS.get(name, name)) for name in others}
+    assert names <= {*DEPENDENCIES, *brought(extra_of(offer))}
 
 
 @pytest.mark.parametrize("folder", ["tests", "bench", "docs"])
