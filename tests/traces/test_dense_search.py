@@ -37,6 +37,12 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         (91821233, Removal("tail", "c0#0 3"), "L4", VIOLATED),
         # at which age a tombstone goes nobody tells: it may have been too young
         (640206153, Removal("meta", "topics/t/delete_retention_ms"), "L4", ALLOWED),
+        # or old enough, and a reader that passed over it did not skip it
+        (914590178, Removal("meta", "topics/t/delete_retention_ms"), "C1", VIOLATED),
+        # who was assigned nobody knows where need not have begun where its group had committed
+        (811625792, Removal("offsets", "c0#0 0"), "C6", VIOLATED),
+        # a reader passed over what the final scan found below a start that another was told
+        (156701239, Removal("tail", "c0#0 0"), "C3", NOT_CHECKED),
     ],
     ids=str,
 )

@@ -1218,7 +1218,8 @@ def test_what_is_there_at_last_may_have_been_below_the_start_that_somebody_was_t
     asked = "c9#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 2}}
     there = scan(record(2, 0), record(9, 1), record(3, 2), end=3)
     said = [
-        looked(trace(*calls, *before, there)).verdict(CHECKS[id]).verdict for before in ([asked], [])
+        looked(trace(*calls, *before, there)).verdict(CHECKS[id]).verdict
+        for before in ([asked], [])
     ]
     assert said == [NOT_CHECKED, VIOLATED]
 

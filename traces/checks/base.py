@@ -94,8 +94,8 @@ BUNDLES = {
     # compacted topic they must have: what was read above may have replaced what is there.
     "SEEN": "SENDS GIVEN FINAL TXNS COMPACTED STARTS compacted.whole compacted.read emptied",
     # Which copy of a record that was sent again, or may have been replaced, is there to be seen.
-    "COPIES": "policy copies producers.whole compacted.tombstone compacted_call.inv "
-    "compacted_call.ret",
+    "COPIES": "policy copies producers.whole compacted.tombstone compacted_dead.retention "
+    "compacted_call.inv compacted_call.ret",
     # How far retention has come, as far as anybody asked.
     "STARTS": "earliest.topic earliest.offset asked.timestamp",
     # Whether a tombstone was old enough to be removed.

@@ -73,7 +73,7 @@ def _at_the_change(p: Partition) -> Found:
     found="reset{s} of a position had no cause",
     formula="no_offset ⇒ nothing committed; out_of_range ⇒ position not in [log start, end]; "
     "truncation ⇒ the log was cut",
-    needs="ACKS READS acked.ret read.ret member.group rebalance.group",
+    needs="ACKS READS acked.ret read.ret member.group rebalance.group assign.offset",
     closed="GIVEN MOVES COMMITS commit.ret reset.topic reset.inv reset.ret one_clock",
     spec="Truncation!Truncate",
     unless=f"{TRUNCATED}, or {MAY_FORGET}",

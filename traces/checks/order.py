@@ -144,7 +144,7 @@ def _epochs_back(p: Partition, log: Ints) -> Found:
     formula="answer(τ) = min {o ≥ log start: visible, timestamp(o) ≥ τ}, at an instant of the call",
     needs="list_offsets.topic list_offsets.offset list_offsets.inv list_offsets.ret "
     "asked.timestamp ACKS acked.ret send.inv pending.read TXNS proof consumers",
-    closed="SENDS STARTS stamped.timestamp",
+    closed="SENDS STARTS stamped.timestamp acked.offset",
     kinds="offset-for-time-wrong",
     looks_at="queries by time",
     uses="timestamp",

@@ -179,6 +179,7 @@ SPOKEN = {
     "pepoch": "producer_epoch",
     "node": "replica",
     "detail": "delivery_count or ack",
+    "retention": "delete_retention_ms",
 }
 
 

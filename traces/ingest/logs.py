@@ -114,6 +114,11 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
         ),
         ("inv", "ret"),
     ),
+    # Records that are tombstones, or may be.
+    "compacted_dead": (
+        lambda of: of.calls(Op.SEND) & of.compacted & (of.columns["flags"] & Flag.VALUED == 0),
+        ("retention",),
+    ),
     "compacted_acked": (lambda of: of.calls(Op.SEND) & of.compacted & of.ok, ("offset",)),
     "unclear": (lambda of: of.calls(Op.SEND) & of.unclear, ("key",)),
     "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
@@ -131,6 +136,7 @@ def count_fields(evidence: Evidence, columns: IntColumns, context: Context) -> N
     sizes = np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
     unchosen = (columns["flags"] & (Flag.CHOSEN | Flag.LEFT) == 0) & (columns["key"] != NONE)
     derived = {"tombstone": np.where(valued, 1, NONE), "partitions": sizes}
+    derived["retention"] = context.delete_retention[columns["topic"]]
     derived["chosen"] = np.where(unchosen, NONE, 1)
     derived["partitioner"] = context.partitioner[columns["process"]]
     of = Of({**columns, **derived}, context)
