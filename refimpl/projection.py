@@ -34,6 +34,8 @@ def by_replica(
     numbers: Mapping[int, int], replicas: tuple[int, ...], nothing: int = 0
 ) -> tuple[int, ...]:
     """What is known of each replica, as a sequence; `nothing` for those of which nothing is."""
+    if not numbers:
+        return (nothing,) * len(replicas)
     return tuple([numbers.get(r, nothing) for r in replicas])
 
 

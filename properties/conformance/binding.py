@@ -93,7 +93,7 @@ def _of(look: Callable[[M], Value], machine: Callable[[Any], M], system: Any) ->
 
 
 def _each(look: Callable[[M], Value], machines: Callable[[Any], Iterable[M]], system: Any) -> Value:
-    return tuple([look(machine) for machine in machines(system)])
+    return tuple(map(look, machines(system)))
 
 
 CHOICE = "choice"

@@ -48,7 +48,7 @@ def _starts(machines: Machines) -> Discrepancy | None:
 
 def _loaded(machines: Machines, state: int) -> Discrepancy | None:
     """What was loaded is what the machines are in."""
-    if machines.where() == state:
+    if machines.is_in(state):
         return None
     return machines.told(state, "load", "the state above", machines.changed_since(state))
 
@@ -58,10 +58,10 @@ def _forbidden(
 ) -> Discrepancy | None:
     """What the spec forbids is refused, whatever there is to choose, and leaves no trace."""
     allowed = machines.scope.graph.out[state]
-    for label in range(len(machines.scope.graph.actions)):
+    for label, calls in enumerate(machines.calls):
         if label in allowed:
             continue
-        for call in machines.calls(label):
+        for call in calls:
             try:
                 call()
             except NoSuchChoice:

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from properties.conformance.binding import CHOICE, Binding, NoSuchChoice, snake_case
 from properties.conformance.discrepancy import FORBIDDEN, Discrepancy, changes, guard_of
@@ -16,6 +16,16 @@ from properties.tla import Value
 from refimpl.errors import Refusal
 
 
+@frozen
+class _Choices:
+    """The calls of an action that chooses: there is no end of them, so one of them has to say."""
+
+    call: Callable[..., None]
+
+    def __iter__(self) -> Iterator[Callable[[], None]]:
+        return (partial(self.call, choice=choice) for choice in count())
+
+
 @define(eq=False)
 class Machines:
     """One system and its graph; `method` says who asks, for the story."""
@@ -23,9 +33,10 @@ class Machines:
     scope: Scope
     method: str
     system: Binding = field(init=False)
+    calls: list[Iterable[Callable[[], None]]] = field(init=False)
+    """What tries each label: one call, or one for each choice, up to `NoSuchChoice`."""
     plain: dict[int, Callable[[], None]] = field(init=False)
-    """What each label calls; labels of actions that choose are in `choosing`."""
-    choosing: dict[int, Callable[..., None]] = field(init=False)
+    """The call of each label that has nothing to choose."""
     refused: Refusal | None = field(default=None, init=False)
     """How a label was refused last."""
     reached: Counter[int] = field(factory=Counter[int], init=False)
@@ -49,10 +60,12 @@ class Machines:
     def reset(self) -> None:
         """Begin again with new machines, in the initial state."""
         system = self.system = self.scope.system()
-        self.plain, self.choosing = {}, {}
+        self.calls, self.plain = [], {}
         for number, (chooses, method, arguments) in enumerate(self._methods):
-            calls = self.choosing if chooses else self.plain
-            calls[number] = partial(getattr(system, method), *arguments)
+            call = partial(getattr(system, method), *arguments)
+            self.calls.append(_Choices(call) if chooses else (call,))
+            if not chooses:
+                self.plain[number] = call
 
     def where(self) -> int | None:
         """The number of the state that the machines are in, None if the spec never gets there."""
@@ -63,11 +76,13 @@ class Machines:
             return None
         return self.scope.graph.state_ids.get(key)
 
-    def calls(self, label: int) -> Iterable[Callable[[], None]]:
-        """The calls that try a label: one, or one for each choice, up to `NoSuchChoice`."""
-        if call := self.plain.get(label):
-            return (call,)
-        return (partial(self.choosing[label], choice=choice) for choice in count())
+    def is_in(self, state: int) -> bool:
+        """Whether the machines are in this state: `where() == state`, and no value is hashed."""
+        system, graph = self.system, self.scope.graph
+        there = [
+            known[number] for known, number in zip(graph.values, graph.states[state], strict=True)
+        ]
+        return [look(system) for look, _ in self._looks] == there
 
     def outcome(self, state: int, label: int) -> int | str | None:
         """Try a label that has nothing to choose: where it leads, what is wrong with it, or None
@@ -79,7 +94,7 @@ class Machines:
 
         Nothing comes of what is refused. Who asks for a further outcome has put the machines back.
         """
-        for call in self.calls(label):
+        for call in self.calls[label]:
             try:
                 outcome = self._tried(call, state, label)
             except NoSuchChoice:
@@ -97,8 +112,11 @@ class Machines:
             return None
         except Exception as crash:
             return _crash(crash)
+        allowed = self.scope.graph.out[state].get(label, ())
+        if len(allowed) == 1:
+            return allowed[0] if self.is_in(allowed[0]) else self._took(state)
         to = self.where()
-        if to in self.scope.graph.out[state].get(label, ()):
+        if to in allowed:
             return to
         return self._took(state)
 
@@ -133,7 +151,7 @@ class Machines:
             call()
         except Exception:
             return False
-        return self.where() == to
+        return self.is_in(to)
 
     @property
     def refusal(self) -> str:

@@ -25,6 +25,8 @@ from properties.tla import Rec
 
 Fields: TypeAlias = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
 
+_ANY: Fields = (), lambda thing: ()
+
 #: Classes whose objects never change. Frozen ones of attrs join them when they are met.
 _values: set[type] = {
     *(int, bool, str, bytes, float, type(None), frozenset, Rec),
@@ -54,7 +56,7 @@ class Memory:
             if kind in _values:
                 continue
             if kind is tuple or isinstance(thing, tuple):
-                waiting.extend(cast("tuple[Any, ...]", thing))
+                waiting += thing
             elif isinstance(thing, Enum):
                 continue
             elif id(thing) in known:
@@ -62,7 +64,8 @@ class Memory:
                     memory.shared.append(thing)
             else:
                 known.add(id(thing))
-                waiting.extend(memory._remember(thing, kind))
+                inside = memory._remember(thing, kind)
+                waiting += [one for one in inside if one.__class__ not in _values]
         return memory
 
     def _remember(self, thing: Any, kind: Any) -> Iterable[Any]:
@@ -76,21 +79,21 @@ class Memory:
         if kind is set:
             self.containers.append((thing, thing.copy()))
             return ()
-        if isinstance(thing, tuple):  # a named one; what is in it is a value, as in a frozen class
-            _values.add(kind)
-            return ()
-        fields = _fields_of(kind) if attrs.has(kind) else _named(tuple(thing.__dict__))
+        fields = _fields_of(kind)
         if fields is None:
             return ()
+        if fields is _ANY:
+            fields = _named(tuple(thing.__dict__))
         values = fields[1](thing)
         self.objects.append((thing, fields, values))
         return values
 
     def changed(self) -> bool:
         """Whether anything is not as it was."""
-        return any(get(thing) != then for thing, (_, get), then in self.objects) or any(
-            now != then for now, then in self.containers
-        )
+        for thing, (_, get), then in self.objects:
+            if get(thing) != then:
+                return True
+        return any(now != then for now, then in self.containers)
 
     def restore(self) -> None:
         """Put everything back as it was."""
@@ -113,9 +116,12 @@ def _fill(container: Any, contents: Any) -> None:
 
 @cache
 def _fields_of(kind: Any) -> Fields | None:
-    """The fields of a class of attrs, None if its objects never change or are opaque."""
+    """The fields of a class, None if its objects never change or are opaque; `_ANY` if each has
+    its own."""
     if getattr(kind, "OPAQUE", False):
         return None
+    if not attrs.has(kind):
+        return _ANY
     if kind.__setattr__ is not object.__setattr__:
         _values.add(kind)
         return None

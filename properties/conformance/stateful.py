@@ -53,6 +53,7 @@ def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedS
     """
     machines = Machines(scope, "Hypothesis")
     actions, out = scope.graph.actions, scope.graph.out
+    names = [str(action) for action in actions]
 
     class Walk(RuleBasedStateMachine):
         def __init__(self) -> None:
@@ -65,7 +66,6 @@ def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedS
             """One step that the spec allows; now and then one that it forbids."""
             self.compare()
             here = self.run.state
-            names = [str(action) for action in actions]
             allowed = [Choice(k, to, names[k]) for k, tos in out[here].items() for to in tos]
             fresh = [one for one in allowed if (here, one.label, one.to) not in known]
             choices = fresh or allowed

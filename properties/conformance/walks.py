@@ -74,7 +74,7 @@ class Run:
             memory.restore()
         if allowed:
             return self._differs(label, self.machines.refusal)
-        if self.machines.where() != self.state:
+        if not self.machines.is_in(self.state):
             code = f"{self.machines.refusal}, but {self.machines.changed_since(self.state)}"
             return self._differs(label, code)
         return None
@@ -86,7 +86,7 @@ class Run:
             if label not in allowed:
                 for outcome in self.machines.outcomes(self.state, label):
                     return self._forbidden(label, str(outcome))
-        if self.machines.where() == self.state:
+        if self.machines.is_in(self.state):
             return None
         code = f"together change something: {self.machines.changed_since(self.state)}"
         found = self.machines.told(self.state, "refused steps", "nothing changes", code)

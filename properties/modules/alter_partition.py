@@ -8,6 +8,7 @@ follower that restarts is told its old epoch again at once: the spec gives it no
 # ruff: noqa: E741
 
 from collections.abc import Mapping
+from functools import cache
 from typing import ClassVar
 
 from properties.conformance.binding import Bound, Environment, NoSuchChoice, OtherAction, each
@@ -29,7 +30,7 @@ from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
 from refimpl.projection import ALTER_PARTITION_STATE, TRUNCATION_REPLICA, by_replica
 
 OUTCOMES = {None: "done", INELIGIBLE_REPLICA: "ineligible"}
-_STATE = tuple(ALTER_PARTITION_STATE.items())
+_STATE = tuple(ALTER_PARTITION_STATE.values())
 NO_REQUEST = AlterPartitionRequest(0, 0, 0, 0, ())
 
 
@@ -159,15 +160,11 @@ class AlterPartition(Replicated):
             partition_epoch=now["partitionEpoch"],
         )
         self.leaders = {**_leaders(state, ids), 1: 1, now["epoch"]: now["leader"]}
-        self.requests = {rec: _asked(rec, state) for rec in state["requests"]}
-        self.answers = {}
-        for rec in state["answers"]:
-            outcome = None if rec["outcome"] == "done" else INELIGIBLE_REPLICA
-            to = rec["to"]
-            response = AlterPartitionResponse(
-                outcome, to["leader"], to["epoch"], rec["isr"], rec["partitionEpoch"]
-            )
-            self.answers[rec] = _asked(to, state), response
+        incarnations = state["incarnation"]
+        self.requests = {rec: _asked(rec, incarnations) for rec in state["requests"]}
+        self.answers = {
+            rec: (_asked(rec["to"], incarnations), _answered(rec)) for rec in state["answers"]
+        }
         self.replicas = tuple(self._loaded(state, r) for r in ids)
         self.committed = state["committed"]
 
@@ -184,7 +181,7 @@ class AlterPartition(Replicated):
             partition_epoch=state["partitionEpoch"][r - 1],
             leader=r if state["isr"][r - 1] else self.leaders[epoch],
             isr=state["isr"][r - 1],
-            pending=_asked(pending, state) if pending["leader"] else None,
+            pending=_asked(pending, state["incarnation"]) if pending["leader"] else None,
             ends=_known(state["ends"][r - 1]),
             seen=_known(state["seen"][r - 1]),
             incarnation=state["incarnation"][r - 1],
@@ -205,17 +202,25 @@ def _known(numbers: tuple[int, ...]) -> dict[int, int]:
     return {r: number for r, number in enumerate(numbers, start=1) if number >= 0}
 
 
-def _asked(m: Rec, state: Mapping[str, Value]) -> AlterPartitionRequest:
+@cache
+def _asked(m: Rec, incarnations: tuple[int, ...]) -> AlterPartitionRequest:
     """A request from its record; a leader does not restart in its epoch, so its own incarnation is
     the one that it has, or void anyway."""
-    leader = m["leader"]
-    own = state["incarnation"][leader - 1]
+    leader: int = m["leader"]
+    own: int = incarnations[leader - 1]
     members = tuple(
         [(r, own if r == leader else m["incarnations"][r - 1]) for r in sorted(m["isr"])]
     )
     return AlterPartitionRequest(leader, own, m["epoch"], m["partitionEpoch"], members)
 
 
+@cache
+def _answered(m: Rec) -> AlterPartitionResponse:
+    outcome, to = None if m["outcome"] == "done" else INELIGIBLE_REPLICA, m["to"]
+    return AlterPartitionResponse(outcome, to["leader"], to["epoch"], m["isr"], m["partitionEpoch"])
+
+
+@cache
 def _request(m: AlterPartitionRequest | None, ids: tuple[int, ...]) -> Rec:
     """A request in the spec's words, or none; of the leader itself it says nothing."""
     if m is None:
@@ -230,6 +235,7 @@ def _request(m: AlterPartitionRequest | None, ids: tuple[int, ...]) -> Rec:
     )
 
 
+@cache
 def _response(to: Rec, answer: AlterPartitionResponse) -> Rec:
     return Rec.of(
         to=to,
@@ -239,13 +245,18 @@ def _response(to: Rec, answer: AlterPartitionResponse) -> Rec:
     )
 
 
+@cache
+def _state(*values: Value) -> Rec:
+    return Rec.of(**dict(zip(ALTER_PARTITION_STATE, values, strict=True)))
+
+
 AlterPartition.projection = {
     **each(TRUNCATION_REPLICA, lambda c: c.replicas),
     "partitionEpoch": lambda c: tuple([r.partition_epoch for r in c.replicas]),
     "pending": lambda c: tuple([_request(r.pending, c.ids) for r in c.replicas]),
     "ends": lambda c: tuple([by_replica(r.ends, c.ids, -1) for r in c.replicas]),
     "seen": lambda c: tuple([by_replica(r.seen, c.ids, -1) for r in c.replicas]),
-    "state": lambda c: Rec.of(**{name: look(c.state) for name, look in _STATE}),
+    "state": lambda c: _state(*[look(c.state) for look in _STATE]),
     "alive": lambda c: c.state.brokers.alive,
     "registered": lambda c: by_replica(c.state.brokers.epochs, c.ids),
     "requests": lambda c: frozenset(c.requests),

@@ -101,14 +101,16 @@ class ConsumerGroup(Binding):
 
     def _rules(self, target: tuple[int, ...] | None = None) -> Rules:
         """By which a target is computed at once, or by no heartbeat."""
-        wanted = {
+        interval = LATER_MS if target is None else 0
+        return Rules(OneTopic(), lambda _: self._wanted(target or ()), NOW, interval, refresh=False)
+
+    def _wanted(self, target: tuple[int, ...]) -> dict[str, frozenset[Partition]]:
+        return {
             self._name(m): frozenset(
-                [p for p, owner in zip(self.partitions, target or (), strict=False) if owner == m]
+                [p for p, owner in zip(self.partitions, target, strict=False) if owner == m]
             )
             for m in self.ids
         }
-        interval = LATER_MS if target is None else 0
-        return Rules(OneTopic(), lambda _: wanted, NOW, interval, refresh=False)
 
     def _request(self, m: int, epoch: int, owned: frozenset[Partition] | None) -> Heartbeat:
         """A full request, or if what is owned is not said, one that says nothing else either."""

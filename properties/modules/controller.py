@@ -9,6 +9,7 @@ one partition; what was ever sent to brokers may come again.
 # ruff: noqa: E741
 
 from collections.abc import Mapping
+from functools import cache
 from typing import ClassVar
 
 from properties.conformance.binding import Binding, Bound, Environment, NoSuchChoice, each
@@ -221,10 +222,12 @@ def _number(session: int) -> int:
     return session % 100
 
 
+@cache
 def _news(leader: int, epoch: int, by: int) -> Rec:
     return Rec.of(leader=leader, epoch=epoch, by=by)
 
 
+@cache
 def _decision(news: Rec) -> LeaderAndIsr:
     return LeaderAndIsr(news["epoch"], news["leader"], frozenset({news["leader"]}), news["epoch"])
 

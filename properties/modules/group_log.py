@@ -6,6 +6,7 @@ list, of which a cleaner has removed some records.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from attrs import define, field, frozen
@@ -39,11 +40,13 @@ class AppendRefused(Refusal):
     kafka_error = "KAFKA_STORAGE_ERROR"
 
 
+@cache
 def name(key: int) -> TopicPartition:
     """The partition whose offset a key of the spec stands for."""
     return TopicPartition(TOPIC, key)
 
 
+@cache
 def record(key: int, value: int) -> CoordinatorRecord:
     """A committed offset, or with 0 the end of one."""
     if value == 0:

@@ -56,7 +56,6 @@ class Truncation(Replicated):
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         super().__init__(constants)
-        self.nobody, self.unheard = (0,) * len(self.ids), (-1,) * len(self.ids)
         self.max_fetch: int = constants["MaxFetch"]
         self.lossy: str = constants["Lossy"]
         self.late_fetches: bool = constants["LateFetches"]
@@ -303,12 +302,8 @@ def _request(m: FetchRequest) -> Rec:
 
 Truncation.projection = {
     **each(TRUNCATION_REPLICA, lambda c: c.replicas),
-    "ends": lambda c: tuple(
-        [by_replica(r.ends, c.ids, -1) if r.ends else c.unheard for r in c.replicas]
-    ),
-    "seen": lambda c: tuple(
-        [by_replica(r.seen, c.ids) if r.seen else c.nobody for r in c.replicas]
-    ),
+    "ends": lambda c: tuple([by_replica(r.ends, c.ids, -1) for r in c.replicas]),
+    "seen": lambda c: tuple([by_replica(r.seen, c.ids) for r in c.replicas]),
     "up": lambda c: frozenset([r.id for r in c.replicas if r.up]),
     "leaderAndIsr": lambda c: tuple([_decision(d.leader, d.isr) for d in c.decisions.values()]),
     "late": lambda c: frozenset([_request(m) for m in c.late]),

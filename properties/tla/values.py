@@ -22,6 +22,9 @@ from attrs import frozen
 # this module and compared as wholes, so "hashable" is the promise that matters.
 Value: TypeAlias = Any
 
+#: Where a `Rec` has its keys.
+_KEYS = slice(1, None, 2)
+
 
 class Rec(tuple[Value, ...]):
     """A record, or a function whose domain is not `1..n`: a mapping that can be hashed.
@@ -70,10 +73,11 @@ class Rec(tuple[Value, ...]):
         return any(key == known for known in self)
 
     def __getitem__(self, key: Value) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
-        for known, value in self.items():
-            if known == key:
-                return value
-        raise KeyError(key)
+        cell = super().__getitem__
+        try:
+            return cell(2 * cell(_KEYS).index(key) + 2)
+        except ValueError:
+            raise KeyError(key) from None
 
     def replace(self, **fields: Value) -> "Rec":
         """The same record with these fields changed: TLA+'s EXCEPT."""
