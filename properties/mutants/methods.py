@@ -163,7 +163,7 @@ def _recordings(mutant: Mutant) -> Iterator[Trace]:
 def _record(one: Scope, name: str, random: Random) -> Trace:
     """What the machines do when nobody compares: random steps, as far as they take them."""
     system, labels = one.system(), one.graph.actions
-    choosing = Machines(one, "traces").choosing
+    plain = Machines(one, "traces").plain
     constants = {key: to_json(value) for key, value in one.constants.items()}
     trace = Trace(Path(name), name, one.binding.module, "the machines", constants)
     for _ in range(TRACE_EVENTS * PATIENCE):
@@ -171,7 +171,7 @@ def _record(one: Scope, name: str, random: Random) -> Trace:
             break
         number = random.randrange(len(labels))
         label = labels[number]
-        arguments = {"choice": 0} if number in choosing else {}
+        arguments = {} if number in plain else {"choice": 0}
         try:
             getattr(system, snake_case(label.name))(*label.params.values(), **arguments)
         except Refusal:
