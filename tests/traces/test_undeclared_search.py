@@ -11,6 +11,8 @@ from traces.checks.catalogue import CHECKS
 FORGOTTEN = [
     ("T9", "sent_offsets.inv", 102419966, Removal("invoked_ns", "p1#0"), "more"),
     ("L16", "acked.offset", 624909244, Removal("records.offset", "p1#0 0"), "more"),
+    # on any call a process may tell that it is static
+    ("G1", "static.instance", 139411222, Removal("instance", "c1#0 2"), "more"),
     ("T7", "ended.offset", 806670115, Removal("records.offset", "p1#0"), "less"),
     ("T7", "sequenced.pid", 402598447, Removal("producer_id", "broker-2 0"), "less"),
 ]

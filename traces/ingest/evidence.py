@@ -145,7 +145,7 @@ MARKED: Mapping[str, str] = {
 TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
     "member_of": lambda c: c["group"] != NONE,
     "numbers": lambda c: calls(c, Op.SEND) & ((c["pid"] != NONE) | (c["pepoch"] != NONE)),
-    "static": lambda c: calls(c, Op.ASSIGNED, Op.COMMIT) & (c["instance"] != NONE),
+    "static": lambda c: c["instance"] != NONE,
     "nodes": lambda c: calls(c, Op.POLL, Op.MARK, Op.LOG_START) & (c["node"] != NONE),
     "watches": lambda c: calls(c, Op.MARK),
     "starts": lambda c: calls(c, Op.LOG_START),
