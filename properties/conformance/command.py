@@ -83,6 +83,8 @@ def _reports(chosen: Sequence[Wanted], budget: Budget, console: Console) -> Iter
     pool = ProcessPoolExecutor(os.cpu_count(), get_context("fork"))
     try:
         with console.status(f"0 of {len(chosen)} scopes") as status:
+            for _ in pool.map(scopes.make_graphs, *zip(*scopes.by_module(chosen), strict=True)):
+                pass
             reports = pool.map(partial(_report, budget), chosen)
             for number, report in enumerate(reports, start=1):
                 status.update(f"{number} of {len(chosen)} scopes")

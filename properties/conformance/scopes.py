@@ -1,11 +1,13 @@
 """Which machines are held against which configurations: `[scopes]` of each `verdicts.toml`."""
 
+from collections.abc import Iterable
+
 from attrs import frozen
 
 from properties.conformance.binding import check_names
 from properties.conformance.scope import Scope
 from properties.modules.descriptor import module, modules
-from properties.tla import InputError
+from properties.tla import InputError, SpecTree, graph
 from properties.tla.verdicts import Table
 
 
@@ -62,3 +64,17 @@ def wanted(
         if module(name).on_disk is not None and cfg in module(name).table().scopes.disk:
             found.append(Wanted(name, cfg, on_disk=True))
     return found
+
+
+def by_module(chosen: Iterable[Wanted]) -> list[tuple[str, list[str]]]:
+    """The configurations of each module, each once; where there are most of them, first."""
+    found: dict[str, dict[str, None]] = {}
+    for one in chosen:
+        found.setdefault(one.module, {})[one.cfg] = None
+    return sorted(((name, [*cfgs]) for name, cfgs in found.items()), key=lambda one: -len(one[1]))
+
+
+def make_graphs(module: str, cfgs: Iterable[str]) -> None:
+    """Make the graphs of these configurations, as far as the cache does not have them."""
+    tree = SpecTree()
+    graph.make_graphs(module, [tree.model(module, cfg) for cfg in cfgs], tree)

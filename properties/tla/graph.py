@@ -8,10 +8,10 @@ until the spec, the configuration, the jar or that class changes.
 import array
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from attrs import define, field, frozen
 
@@ -33,7 +33,20 @@ LIMIT_S = 900.0
 #: Of graphs with at most so many steps conformance compares which guard refuses what.
 NAMED_STEPS = 70_000
 ALL_STEPS = 2**31 - 1
-_MADE_BY = ("GraphDump", "GuardDump", "Guards", "Labels", "SpecNames")
+_MADE_BY = ("Conjuncts", "GraphDump", "GuardDump", "Guards", "Ints", "Labels", "SpecNames")
+
+
+@frozen
+class Wanted:
+    """A graph that is to be written, and its false guards if it has at most `named` steps."""
+
+    cfg: Path
+    out: Path
+    named: int
+
+    @property
+    def guards(self) -> Path:
+        return self.out.with_suffix(GUARDS)
 
 
 @frozen
@@ -119,36 +132,46 @@ def load_graph(module: str, cfg: str, tree: SpecTree | None = None) -> Graph:
 def graph_file(module: str, cfg: Path, tree: SpecTree) -> Path:
     """The file of a graph. Filling it compares its state count with TLC's own, of which
     `highwater spec` holds the one that the table of verdicts has."""
+    make_graphs(module, [cfg], tree)
+    return _file(module, cfg, tree)
+
+
+def make_graphs(module: str, cfgs: Iterable[Path], tree: SpecTree) -> None:
+    """Make the graphs of these configurations that are not there yet, all of them in one JVM: to
+    start and to warm up is most of what it needs for a small one."""
+    missing = [(cfg, file) for cfg in cfgs if not (file := _file(module, cfg, tree)).is_file()]
+    if not missing:
+        return
+    with TemporaryDirectory(prefix="highwater-graphs-") as scratch:
+        wanted = [
+            Wanted(cfg, Path(scratch) / file.name, _named(module, cfg, tree))
+            for cfg, file in missing
+        ]
+        dump(module, wanted, tree)
+        for one, (cfg, file) in zip(wanted, missing, strict=True):
+            # The graph comes last: where it is, the guards are or are not wanted.
+            for made in filter(Path.is_file, (one.guards, one.out)):
+                write_aside(file.with_suffix(made.suffix), partial(shutil.move, made))
+            key = file.stem.rpartition("-")[2]
+            for stale in file.parent.glob(f"{module}-{cfg.stem}-{'?' * len(key)}.*"):
+                if stale.stem != file.stem:
+                    stale.unlink(missing_ok=True)
+
+
+def _file(module: str, cfg: Path, tree: SpecTree) -> Path:
     key = tools.digest([*tree.closure(module), cfg], "graph", module, tools.find().key(*_MADE_BY))
-    folder = cache_folder() / "graphs"
-    file = folder / f"{module}-{cfg.stem}-{key}.graph"
-    if not file.is_file():
-        write_aside(file, lambda part: _fill(module, cfg, tree, part, file))
-        for stale in folder.glob(f"{module}-{cfg.stem}-{'?' * len(key)}.*"):
-            if stale.stem != file.stem:
-                stale.unlink(missing_ok=True)
-    return file
+    return cache_folder() / "graphs" / f"{module}-{cfg.stem}-{key}.graph"
 
 
 def guards_file(module: str, cfg: Path, tree: SpecTree) -> Path:
     """The file of the false guards of a graph, which is mostly made together with it."""
-    graph = graph_file(module, cfg, tree)
-    file = graph.with_suffix(GUARDS)
+    file = graph_file(module, cfg, tree).with_suffix(GUARDS)
     if not file.is_file():
-
-        def fill(part: Path) -> None:
-            dump(module, cfg, tree, part.with_suffix(graph.suffix), part, ALL_STEPS)
-
-        write_aside(file, fill)
+        with TemporaryDirectory(prefix="highwater-graphs-") as scratch:
+            wanted = Wanted(cfg, Path(scratch) / "again.graph", ALL_STEPS)
+            dump(module, [wanted], tree)
+            write_aside(file, partial(shutil.move, wanted.guards))
     return file
-
-
-def _fill(module: str, cfg: Path, tree: SpecTree, part: Path, file: Path) -> None:
-    """Both files, the graph's last: where it is, the other one is or is not wanted."""
-    guards = part.with_suffix(GUARDS)
-    dump(module, cfg, tree, part, guards, _named(module, cfg, tree))
-    if guards.is_file():
-        guards.replace(file.with_suffix(GUARDS))
 
 
 def _named(module: str, cfg: Path, tree: SpecTree) -> int:
@@ -159,32 +182,38 @@ def _named(module: str, cfg: Path, tree: SpecTree) -> int:
     return ALL_STEPS if cfg.stem in table.scopes.mutants else NAMED_STEPS
 
 
-def dump(module: str, cfg: Path, tree: SpecTree, out: Path, guards: Path, most: int) -> None:
-    """Let TLC's jar write a graph, and its false guards if it has at most so many steps."""
-    scratch = Path(tempfile.mkdtemp(prefix="highwater-graph-"))
-    try:
-        model = scratch / "behaviour.cfg"
-        model.write_text(Config.read(cfg).behaviour_only(), encoding="utf-8")
-        virtual_machine = jvm(tree, scratch, HEAP_MB, quick=True)
-        files = str(model), str(out), str(guards)
-        command = [*virtual_machine, "GraphDump", module, *files, str(most)]
-        told = run(command, tree.folder(module), LIMIT_S)
+def dump(module: str, wanted: Sequence[Wanted], tree: SpecTree) -> None:
+    """Let TLC's jar write graphs, and their false guards where they are wanted."""
+    cfgs = ", ".join(str(one.cfg) for one in wanted)
+    limit_s = LIMIT_S * len(wanted)
+    with TemporaryDirectory(prefix="highwater-graph-") as folder:
+        scratch = Path(folder)
+        command = [*jvm(tree, scratch, HEAP_MB, quick=True), "GraphDump", module]
+        for one in wanted:
+            model = scratch / one.cfg.name
+            model.write_text(Config.read(one.cfg).behaviour_only(), encoding="utf-8")
+            command += [str(model), str(one.out), str(one.guards), str(one.named)]
+        told = run(command, tree.folder(module), limit_s)
         if told.timed_out:
-            raise InputError(f"{cfg}: the graph of {module} is {told.spent(LIMIT_S)}")
+            raise InputError(f"{cfgs}: the graph of {module} is {told.spent(limit_s)}")
         if told.code != 0:
             said = (told.errors.strip() or told.output.strip())[-3000:]
-            raise InputError(f"{cfg}: no graph of {module}:\n{said}")
-        found = len(read_graph(out).states)
-        if found == _pinned(module, cfg, tree):
-            return
-        expected = Tlc(tree, HEAP_MB, quick=True).check_file(module, model, LIMIT_S)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+            raise InputError(f"{cfgs}: no graph of {module}:\n{said}")
+        for one in wanted:
+            _check_count(module, one, scratch / one.cfg.name, tree)
+
+
+def _check_count(module: str, made: Wanted, model: Path, tree: SpecTree) -> None:
+    """A graph has as many states as TLC finds."""
+    found = len(read_graph(made.out).states)
+    if found == _pinned(module, made.cfg, tree):
+        return
+    expected = Tlc(tree, HEAP_MB, quick=True).check_file(module, model, LIMIT_S)
     if expected.status is not Status.PASSED:
-        raise InputError(f"{cfg}: TLC does not explore {module}: {expected.reason}")
+        raise InputError(f"{made.cfg}: TLC does not explore {module}: {expected.reason}")
     if found != expected.distinct:
         raise AssertionError(
-            f"{cfg}: the graph of {module} has {found} states, TLC finds {expected.distinct}"
+            f"{made.cfg}: the graph of {module} has {found} states, TLC finds {expected.distinct}"
         )
 
 
@@ -202,18 +231,29 @@ def _table(module: str, tree: SpecTree) -> Table | None:
 
 def read_graph(file: Path) -> Graph:
     """Read what `GraphDump` wrote."""
-    data = memoryview(file.read_bytes())
-    text_size, state_ints, _ = _ints(data[:12])
-    text = str(data[12 : 12 + text_size], "utf-8")
-    states_end = 12 + text_size + 4 * state_ints
+    text, ids, steps = read_ints(file, 2)
     lines = iter(text.split("\n"))
     initial = int(next(lines).split()[1])
     actions, variables, values = _names(lines)
     with uncollected():
-        numbers = iter(_ints(data[12 + text_size : states_end]))
+        numbers = iter(ids)
         states = list(zip(*[numbers] * len(variables), strict=True))
-        out = _steps(_ints(data[states_end:]), len(states))
+        out = _steps(steps, len(states))
     return Graph(variables, values, states, list(range(initial)), actions, out)
+
+
+def read_ints(file: Path, arrays: int) -> "tuple[str, *tuple[array.array[int], ...]]":
+    """The text and the arrays of a file that `Ints` wrote."""
+    data = memoryview(file.read_bytes())
+    at = 4 + 4 * arrays
+    text_size, *sizes = _ints(data[:at])
+    text = str(data[at : at + text_size], "utf-8")
+    at += text_size
+    found: list[array.array[int]] = []
+    for size in sizes:
+        found.append(_ints(data[at : at + 4 * size]))
+        at += 4 * size
+    return (text, *found)
 
 
 def _ints(data: memoryview) -> "array.array[int]":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from properties.tla.graph import guards_file
+from properties.tla.graph import guards_file, read_ints
 from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import text_at
 
@@ -30,14 +30,14 @@ def load_false_guards(module: str, cfg: str, tree: SpecTree | None = None) -> Fa
 
 
 def _read(file: Path, tree: SpecTree) -> FalseGuards:
+    text, numbers = read_ints(file, 1)
     sets: list[tuple[str, ...]] = []
-    rows: list[tuple[int, ...]] = []
     texts: dict[str, str] = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("set"):
-            rows.append(tuple(map(int, line.split())))
-            continue
+    counted, *lines = text.splitlines()
+    for line in lines:
         places = line.split("\t")[1:]
         texts |= {place: text_at(place, tree)[0] for place in places if place not in texts}
         sets.append(tuple([texts[place] for place in places]))
+    labels = int(counted.split()[1])
+    rows = [numbers[at : at + labels] for at in range(0, len(numbers), labels)]
     return FalseGuards(sets, rows)

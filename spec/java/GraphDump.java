@@ -1,11 +1,4 @@
-import java.io.BufferedOutputStream;
-import java.io.DataOutputStream;
-import java.io.FileOutputStream;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -22,13 +15,12 @@ import util.SimpleFilenameToStream;
 import util.UniqueString;
 
 /**
- * Writes the complete labelled state graph of a model: every reachable state, every step with the name
+ * Writes the complete labelled state graphs of models: every reachable state, every step with the name
  * and the arguments of its action, no step twice.
  *
- * <p>Usage: {@code GraphDump MODULE CFG OUT [GUARDS STEPS]}, in the module's folder; CFG is a path. A graph of
- * at most so many steps has its false guards written to GUARDS, by {@code GuardDump}. OUT holds, all
- * integers being 32 bits little-endian: the length of the text in bytes and of the two arrays in integers;
- * UTF-8 text, that is a line {@code initial COUNT}, a line {@code label NAME FORMAL=VALUE...} per label,
+ * <p>Usage: {@code GraphDump MODULE [CFG OUT GUARDS STEPS]...}, in the module's folder; CFG is a path. A graph of
+ * at most so many steps has its false guards written to GUARDS, by {@code GuardDump}. OUT holds, written by
+ * {@code Ints}, a text and two arrays: a line {@code initial COUNT}, a line {@code label NAME FORMAL=VALUE...} per label,
  * and per variable a line {@code variable NAME COUNT} and its distinct values, one a line; the states in
  * the order of a breadth-first search, each as one index per variable into its values; and for each state
  * the number of its labels, and for each of these its number, how many successors it has, and which.
@@ -69,14 +61,21 @@ public final class GraphDump {
 
   public static void main(String[] args) throws Exception {
     FP64.Init(0);
+    for (int i = 1; i < args.length; i += 4) {
+      write(args[0], args[i], args[i + 1], args[i + 2], Integer.parseInt(args[i + 3]));
+    }
+  }
+
+  private static void write(String module, String cfg, String out, String guards, int most)
+      throws Exception {
     String folder = System.getProperty("user.dir");
-    String cfg = args[1].replaceFirst("\\.cfg$", "");
-    FastTool tool = new FastTool(folder, args[0], cfg, new SimpleFilenameToStream());
+    String name = cfg.replaceFirst("\\.cfg$", "");
+    FastTool tool = new FastTool(folder, module, name, new SimpleFilenameToStream());
     GraphDump graph = new GraphDump(TLCState.Empty);
-    int guarded = args.length > 3 ? Integer.parseInt(args[4]) : -1;
     List<TLCState> kept = new ArrayList<>();
-    Labels labels = graph.dump(tool, args[2], kept, guarded);
-    if (graph.edgeCount <= guarded) graph.guards(new GuardDump(tool, labels), kept).write(Path.of(args[3]));
+    Labels labels = graph.dump(tool, out, kept, most);
+    if (graph.edgeCount > most) return;
+    graph.guards(new GuardDump(tool, labels, graph.names), kept).write(guards);
   }
 
   /** Keeps the states for as long as their guards may be asked for. */
@@ -108,6 +107,7 @@ public final class GraphDump {
 
   private GuardDump guards(GuardDump guards, List<TLCState> kept) {
     int at = 0;
+    int here = 0;
     BitSet fired = new BitSet();
     for (TLCState state : kept) {
       fired.clear();
@@ -115,7 +115,9 @@ public final class GraphDump {
         fired.set(edges.get(at));
         at += 2 + edges.get(at + 1);
       }
-      guards.add(state, fired);
+      for (int i = 0; i < ids.length; i++) ids[i] = states.get(here * ids.length + i);
+      guards.add(state, ids, fired);
+      here++;
     }
     return guards;
   }
@@ -199,45 +201,6 @@ public final class GraphDump {
       text.append("variable " + names[i] + " " + values.get(i).size() + "\n");
       for (String value : values.get(i)) text.append(value).append('\n');
     }
-    byte[] head = text.toString().getBytes(StandardCharsets.UTF_8);
-    try (DataOutputStream file =
-        new DataOutputStream(new BufferedOutputStream(new FileOutputStream(out), 1 << 20))) {
-      for (int length : new int[] {head.length, states.size, edges.size}) {
-        file.writeInt(Integer.reverseBytes(length));
-      }
-      file.write(head);
-      states.write(file);
-      edges.write(file);
-    }
-  }
-
-  /** A growing array of int. */
-  private static final class Ints {
-    private int[] data = new int[1 << 12];
-    private int size;
-
-    void add(int value) {
-      if (size == data.length) data = Arrays.copyOf(data, 2 * size);
-      data[size++] = value;
-    }
-
-    int get(int index) {
-      return data[index];
-    }
-
-    boolean equal(int from, int[] wanted) {
-      return Arrays.equals(data, from, from + wanted.length, wanted, 0, wanted.length);
-    }
-
-    void write(DataOutputStream file) throws IOException {
-      ByteBuffer chunk = ByteBuffer.allocate(1 << 16).order(ByteOrder.LITTLE_ENDIAN);
-      for (int i = 0; i < size; i++) {
-        chunk.putInt(data[i]);
-        if (!chunk.hasRemaining() || i + 1 == size) {
-          file.write(chunk.array(), 0, chunk.position());
-          chunk.clear();
-        }
-      }
-    }
+    Ints.write(out, text.toString(), states, edges);
   }
 }

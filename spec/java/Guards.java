@@ -1,4 +1,3 @@
-import java.util.HashSet;
 import java.util.Set;
 import tla2sany.semantic.ExprOrOpArgNode;
 import tla2sany.semantic.LetInNode;
@@ -32,42 +31,8 @@ final class Guards {
     }
   }
 
-  /** The places of all false guards; what stands behind one that cannot be evaluated is left out. */
-  Set<String> falseOnes(SemanticNode node, Context context) {
-    Set<String> found = new HashSet<>();
-    collect(node, context, found);
-    return found;
-  }
-
-  /** Whether the parts of this node could be evaluated. */
-  private boolean collect(SemanticNode node, Context context, Set<String> found) {
-    if (node instanceof LetInNode) return collect(((LetInNode) node).getBody(), context, found);
-    if (!(node instanceof OpApplNode)) return true;
-    OpApplNode application = (OpApplNode) node;
-    ExprOrOpArgNode[] args = application.getArgs();
-    try {
-      if (CONJUNCTION.contains(application.getOperator().getName().toString())) {
-        for (ExprOrOpArgNode conjunct : args) {
-          if (!collect(conjunct, context, found)) return false;
-        }
-        return true;
-      }
-      OpDefNode definition = Labels.definition(application);
-      if (definition != null) {
-        Context inner = context;
-        for (int i = 0; i < args.length; i++) {
-          inner = inner.cons(definition.getParams()[i], tool.eval(args[i], context, state));
-        }
-        return collect(definition.getBody(), inner, found);
-      }
-      if (application.getLevel() > LevelConstants.VariableLevel) return true;
-      if (BoolValue.ValFalse.equals(tool.eval(application, context, state))) {
-        found.add(application.getLocation().toString());
-      }
-      return true;
-    } catch (RuntimeException unevaluable) {
-      return false;
-    }
+  static boolean isConjunction(OpApplNode node) {
+    return CONJUNCTION.contains(node.getOperator().getName().toString());
   }
 
   private String search(SemanticNode node, Context context) {
@@ -75,7 +40,7 @@ final class Guards {
     if (!(node instanceof OpApplNode)) return null;
     OpApplNode application = (OpApplNode) node;
     ExprOrOpArgNode[] args = application.getArgs();
-    if (CONJUNCTION.contains(application.getOperator().getName().toString())) {
+    if (isConjunction(application)) {
       for (ExprOrOpArgNode conjunct : args) {
         String found = search(conjunct, context);
         if (found != null) return found;

@@ -231,6 +231,31 @@ def test_false_guards_come_with_the_graph_where_refusals_are_compared(
     assert file.with_suffix(".guards").is_file()
 
 
+def test_a_guard_is_evaluated_anew_for_what_its_definition_was_told(scratch: Scratch) -> None:
+    never = "Never == Fits(Len(items)) /\\ Len(items) > Height /\\ items' = items"
+    scratch.replace("Pile/Pile.tla", "Next == Put", f"{never}\nNext == Put \\/ Never")
+    scratch.replace("Pile/Pile.tla", "Init ==", "Fits(n) == n < Height\nInit ==")
+    guards = load_false_guards("Pile", "ok", scratch.tree)
+    high = ("Len(items) > Height",)
+    assert [guards.of(state, 1) for state in range(3)] == [high] * 3
+    assert {*guards.of(3, 1)} == {"n < Height", *high}
+
+
+def test_graphs_from_one_jvm_are_those_from_one_each(tree: SpecTree, tmp_path: Path) -> None:
+    cfgs = [tree.model("Mailbox", name) for name in ("ok_ordered", "bug_unordered")]
+    together, alone = ([_wanted(cfg, tmp_path / how) for cfg in cfgs] for how in ("both", "each"))
+    graph_module.dump("Mailbox", together, tree)
+    for one, other in zip(alone, together, strict=True):
+        graph_module.dump("Mailbox", [one], tree)
+        assert one.out.read_bytes() == other.out.read_bytes()
+        assert one.guards.read_bytes() == other.guards.read_bytes()
+
+
+def _wanted(cfg: Path, folder: Path) -> graph_module.Wanted:
+    folder.mkdir(exist_ok=True)
+    return graph_module.Wanted(cfg, folder / f"{cfg.stem}.graph", graph_module.ALL_STEPS)
+
+
 def test_a_model_that_does_not_start_has_no_graph_and_says_why(scratch: Scratch) -> None:
     scratch.replace("Pile/cfg/ok.cfg", "Height = 3", "Height = -")
     with pytest.raises(InputError, match=r"ok\.cfg: no graph of Pile:\n"):
