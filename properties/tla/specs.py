@@ -62,13 +62,13 @@ class SpecTree:
     def closure(self, module: str) -> list[Path]:
         """The files that a module stands on, itself first: what a cached result depends on.
 
-        A module stands on every other whose name it mentions; a comment may add one too many.
+        A module stands on every other whose name it mentions, unless in a comment.
         """
         known = {file.stem: file for folder in self.library() for file in folder.glob("*.tla")}
         found = {module: self.folder(module) / f"{module}.tla"}
         waiting = [module]
         while waiting:
-            text = found[waiting.pop()].read_text(encoding="utf-8")
+            text = _COMMENT.sub("", found[waiting.pop()].read_text(encoding="utf-8"))
             for name in sorted(set(re.findall(r"\w+", text)) & known.keys() - found.keys()):
                 found[name] = known[name]
                 waiting.append(name)

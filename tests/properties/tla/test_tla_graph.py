@@ -286,12 +286,13 @@ def test_a_module_that_cannot_be_parsed_is_shown_with_sanys_words(scratch: Scrat
         spec_actions("Pile", scratch.tree)
 
 
-def test_a_module_stands_on_all_it_mentions_and_on_what_those_mention(tmp_path: Path) -> None:
+def test_a_module_stands_on_all_it_mentions_outside_comments_and_so_on(tmp_path: Path) -> None:
     for path, text in {
-        "A/A": "EXTENDS B",
+        "A/A": r"EXTENDS B  (* unlike D *) \* and unlike E",
         "B/B": "EXTENDS C",
         "lib/C": "",
         "D/D": "EXTENDS A",
+        "E/E": "",
     }.items():
         file = tmp_path / f"{path}.tla"
         file.parent.mkdir(exist_ok=True)
