@@ -78,7 +78,7 @@ class Result:
     failures: list[Failure] = field(factory=list[Failure])
     story: Story | None = None
     needed: dict[str, str] = field(factory=dict[str, str])
-    """What fails without each conjunct, by action and conjunct."""
+    """What fails without each conjunct, by action and conjunct, and in which scope."""
     cpu_s: float = 0.0
 
     @property
@@ -242,6 +242,7 @@ def _reach(task: Task, control: Control, asked: Reachable, tree: SpecTree, resul
 def _necessary(task: Task, tree: SpecTree) -> Result:
     """Judged at all scopes, the largest first: a small one can do without."""
     proof, found = task.proof, Needs()
+    needed: dict[str, str] = {}
     scopes = [*proof.scopes, *proof.full]
     scopes.sort(key=is_bounded, reverse=True)
     for scope in reversed(scopes):
@@ -249,6 +250,8 @@ def _necessary(task: Task, tree: SpecTree) -> Result:
             ev = _evaluator(task, tree, scope)
             question = evolve(_question(proof, scope), alike=proof.alike)
             needs(ev, shapes_of(ev, proof.ranges), question, found)
+            at = shown(scope)
+            needed = {name: f"{what}, at {at}" for name, what in found.needed.items()} | needed
     # What is promised stands in the invariant for its own sake, needed by others or not.
     rest = [name for name in proof.invariant if name not in found.needed]
     rest = [name for name in rest if name not in proof.implies]
@@ -259,7 +262,7 @@ def _necessary(task: Task, tree: SpecTree) -> Result:
         for name in rest
     ]
     said = f"{len(found.needed)} of {len(proof.invariant)} conjuncts are needed by others"
-    return Result(task, said, differences, needed=found.needed)
+    return Result(task, said, differences, needed=needed)
 
 
 _RUNS = {

@@ -571,6 +571,8 @@ def test_a_conjunct_that_may_go_is_a_difference(tmp_path: Path) -> None:
     result = run(necessity, specs)
     assert result.differences == ["TypeOK is not needed: it may go"]
     assert result.as_json()["needed"]["OneJoins"] == result.needed["OneJoins"]
+    largest = "M=3 LogEnd=3 MaxGeneration=any MaxProcessed=any"
+    assert result.needed["OneJoins"].endswith(f", at {largest}")
 
 
 def test_a_step_that_leaves_the_ranges_is_found(proof: table.Proof, tmp_path: Path) -> None:
