@@ -327,13 +327,23 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
     waiting = [guard.text]
     while waiting:
         piece = _bare(waiting.pop())
-        call = re.match(r"(\w+)\([^()]*\)$", piece)
-        body = bodies.get(call[1]) if call else None
+        call = _called(piece)
+        body = bodies.get(call) if call else None
         if body is None or re.match(r"\s*(LET|IF|CASE)\b", body):
             found.add(piece)
             continue
         waiting.extend(_parts(body))
     return frozenset(found)
+
+
+def _called(piece: str) -> str | None:
+    """The operator whose application this is, arguments that are applications included."""
+    head, depth = re.match(r"(\w+)\(", piece), 0
+    for at in range(head.end() - 1 if head else len(piece), len(piece)):
+        depth += {"(": 1, ")": -1}.get(piece[at], 0)
+        if depth == 0:
+            return head[1] if head and at == len(piece) - 1 else None
+    return None
 
 
 def _bare(piece: str) -> str:

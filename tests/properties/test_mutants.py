@@ -204,6 +204,9 @@ def test_a_guard_that_alone_forbids_a_step_is_missed_by_the_machines() -> None:
     assert alone == "ok_kip966_1_crash: conformance"
     prefix = guards.leaves(known["ExpandIsr: IsPrefix(log[f], log[l])"], SpecTree())
     assert prefix == {"Len(a) <= Len(b)", "Take(b, Len(a)) = a"}
+    heartbeat = Guard("ConsumerGroup", "Heartbeat", "Welcome(m)", 0, 0)  # IsWelcome(m, .., F(m))
+    (welcome,) = guards.leaves(heartbeat, SpecTree())
+    assert welcome == r"claimed = member[m].epoch \/ MissedAnswer(m, claimed, reported)"
     never = evolve(known["Restart: r \\notin up"], text="r = r")
     assert guards.by_conformance(never) is None
 

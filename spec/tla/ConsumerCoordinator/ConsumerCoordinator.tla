@@ -28,10 +28,10 @@ now == <<groupEpoch, targetEpoch, target, member, committed>>
 group == <<groupEpoch, targetEpoch, target, member>>
 vars == <<now, log, others, stable>>
 
-(* A request claims an epoch, and to own some partitions. One that says     *)
-(* nothing of what it owns may own anything.                                *)
-Asked(epoch, owns) == INSTANCE ConsumerGroup WITH
-    heard <- [n \in 1..M |-> epoch], owned <- [n \in 1..M |-> owns], told <- [n \in 1..M |-> owns],
+(* What is asked and answered is said in the requests, so what the clients  *)
+(* of ConsumerGroup know is nothing here.                                   *)
+G == INSTANCE ConsumerGroup WITH
+    heard <- [n \in 1..M |-> 0], owned <- [n \in 1..M |-> {}], told <- [n \in 1..M |-> {}],
     life <- [n \in 1..M |-> 1], abandoned <- [n \in 1..M |-> {}],
     commit <- [member |-> 0, life |-> 0, partition |-> 0, epoch |-> 0],
     Static <- 0, MaxLife <- 1, Commits <- FALSE, Batched <- TRUE, LateJoins <- FALSE,
@@ -42,9 +42,10 @@ Asked(epoch, owns) == INSTANCE ConsumerGroup WITH
 Members == 1..M
 Partitions == 1..P
 Nobody == 0
-Unknown == Asked(0, {})!Unknown
-Known(m) == Asked(0, {})!Known(m)
-Reconciled(m, x, reported, targets, epoch) == Asked(0, {})!Reconciled(m, x, reported, targets, epoch)
+Unknown == G!Unknown
+Known(m) == G!Known(m)
+\* @type: (Int, $member, Set(Int), Int -> Int, Int) => $member;
+Reconciled(m, x, reported, targets, epoch) == G!Reconciled(m, x, reported, targets, epoch)
 
 Init ==
     /\ groupEpoch = 1 /\ targetEpoch = 1 /\ target = [p \in Partitions |-> Nobody]
@@ -61,6 +62,7 @@ Written ==
 
 (* A target gives partitions to members; where the topic is smaller than P, *)
 (* the rest to nobody.                                                      *)
+\* @type: (Set(Int), Int -> Int) => Bool;
 GivesTo(those, newTarget) == \A p \in Partitions : newTarget[p] \in those \cup {Nobody}
 
 -----------------------------------------------------------------------------
@@ -68,6 +70,7 @@ GivesTo(those, newTarget) == \A p \in Partitions : newTarget[p] \in those \cup {
 
 (* A member that is not known joins; a target is computed with it, if the   *)
 (* last one is old enough.                                                  *)
+\* @type: (Int, Bool, Int -> Int) => Bool;
 Join(m, computed, newTarget) ==
     /\ ~Known(m) /\ groupEpoch < MaxEpoch
     /\ groupEpoch' = groupEpoch + 1
@@ -79,11 +82,11 @@ Join(m, computed, newTarget) ==
     /\ UNCHANGED committed /\ Written
 
 (* It joins again, which is answered as a heartbeat is.                     *)
-Rejoin(m) == Asked(0, {})!Rejoin(m, TRUE) /\ UNCHANGED committed /\ Written
+Rejoin(m) == G!Rejoin(m, TRUE) /\ UNCHANGED committed /\ Written
 
 (* A session or a rebalance has taken too long, or the member leaves.       *)
-Fence(m) == Asked(0, {})!Fence(m) /\ UNCHANGED committed /\ Written
-Leave(m) == Asked(0, {})!Fence(m) /\ UNCHANGED committed /\ Written
+Fence(m) == G!Fence(m) /\ UNCHANGED committed /\ Written
+Leave(m) == G!Fence(m) /\ UNCHANGED committed /\ Written
 
 (* The topics are not what they were.                                       *)
 ChangeTopics ==
@@ -91,6 +94,7 @@ ChangeTopics ==
     /\ groupEpoch' = groupEpoch + 1
     /\ UNCHANGED <<targetEpoch, target, member, committed>> /\ Written
 
+\* @type: (Int -> Int) => Bool;
 ComputeTarget(newTarget) ==
     /\ targetEpoch < groupEpoch
     /\ GivesTo({m \in Members : Known(m)}, newTarget)
@@ -100,16 +104,21 @@ ComputeTarget(newTarget) ==
 -----------------------------------------------------------------------------
 (* Requests of members *)
 
+(* It claims an epoch, and to own some partitions. One that says nothing of *)
+(* what it owns may own anything.                                           *)
 Heartbeat(m, epoch, owns) ==
-    Asked(epoch, owns)!Heartbeat(m, TRUE) /\ UNCHANGED committed /\ Written
+    /\ epoch # 0 /\ Known(m) /\ G!IsWelcome(m, epoch, owns)
+    /\ member' = [member EXCEPT ![m] = Reconciled(m, @, owns, target, targetEpoch)]
+    /\ UNCHANGED <<groupEpoch, targetEpoch, target, committed>> /\ Written
 
 RefuseHeartbeat(m, epoch, owns) ==
     /\ epoch # 0
-    /\ ~Known(m) \/ ~Asked(epoch, owns)!Welcome(m)
+    /\ ~Known(m) \/ ~G!IsWelcome(m, epoch, owns)
     /\ UNCHANGED vars
 
 Commit(m, p, epoch) == [member |-> m, life |-> 1, partition |-> p, epoch |-> epoch]
-IsAccepted(c) == Asked(0, {})!OfMember(c) /\ Asked(0, {})!Accepted(c)
+\* @type: {member: Int, life: Int, partition: Int, epoch: Int} => Bool;
+IsAccepted(c) == G!OfMember(c) /\ G!Accepted(c)
 
 TakeCommit(m, p, epoch, offset) ==
     /\ IsAccepted(Commit(m, p, epoch))
@@ -125,7 +134,9 @@ RefuseCommit(m, those, epoch) ==
 -----------------------------------------------------------------------------
 (* The log *)
 
+\* @type: (Int, Seq(a)) => Seq(a);
 From(n, l) == SubSeq(l, n + 1, Len(l))
+\* @type: (Seq(a), Seq(a)) => Bool;
 Starts(l, with) == Len(l) >= Len(with) /\ SubSeq(l, 1, Len(with)) = with
 
 (* So many changes are replicated by now.                                   *)
@@ -171,12 +182,12 @@ Spec == Init /\ [][Next]_vars
 -----------------------------------------------------------------------------
 (* Promises, whatever clients say *)
 
-OneHolder == Asked(0, {})!OneHolder
+OneHolder == G!OneHolder
 
 (* No claim lets a member commit what somebody else holds.                  *)
 OnlyHoldersCommit ==
     \A m \in Members, p \in Partitions, epoch \in 1..MaxEpoch :
-        IsAccepted(Commit(m, p, epoch)) => \A n \in Members \ {m} : p \notin Asked(0, {})!Holds(n)
+        IsAccepted(Commit(m, p, epoch)) => \A n \in Members \ {m} : p \notin G!Holds(n)
 
 (* A change is what a request or a timer has made: whoever begins to        *)
 (* coordinate makes none, but may read one in another one's log.            *)
@@ -192,7 +203,7 @@ CommitsAreOfTheirEpoch ==
 OnlyMembersAreGiven == \A p \in Partitions : target[p] = Nobody \/ Known(target[p])
 AsTheTargetSays ==
     \A m \in Members : member[m].epoch = targetEpoch =>
-        \A p \in Asked(0, {})!Assigned(m) : target[p] = m
+        \A p \in G!Assigned(m) : target[p] = m
 EpochsFollow ==
     /\ targetEpoch <= groupEpoch
     /\ \A m \in Members : member[m].epoch <= targetEpoch

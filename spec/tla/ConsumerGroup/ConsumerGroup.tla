@@ -137,10 +137,11 @@ ComputeTarget(newTarget) ==
 (* Heartbeats *)
 
 (* The previous epoch is heard from who missed an answer, and owns no more. *)
-MissedAnswer(m) ==
-    /\ heard[m] = member[m].previous
-    /\ Subset => Reported(m) \subseteq Assigned(m)
-Welcome(m) == heard[m] = member[m].epoch \/ MissedAnswer(m)
+MissedAnswer(m, claimed, reported) ==
+    /\ claimed = member[m].previous
+    /\ Subset => reported \subseteq Assigned(m)
+IsWelcome(m, claimed, reported) == claimed = member[m].epoch \/ MissedAnswer(m, claimed, reported)
+Welcome(m) == IsWelcome(m, heard[m], Reported(m))
 
 Heartbeat(m, lost) ==
     /\ heard[m] > 0 /\ Known(m) /\ Welcome(m)

@@ -54,8 +54,8 @@ heard ==
     [l \in Replicas |->
         [f \in Replicas |-> IF ends[l][f] = 0 - 1 THEN 0 - 1 ELSE seen[l][f]]]
 
-T(n) == INSTANCE Truncation WITH
-    MaxFetch <- n, Rule <- "kip320", CheckEpochStart <- TRUE, CheckIncarnation <- TRUE,
+T == INSTANCE Truncation WITH
+    MaxFetch <- 1, Rule <- "kip320", CheckEpochStart <- TRUE, CheckIncarnation <- TRUE,
     ResetFollowers <- "always", LateAnswers <- FALSE, NumberFetches <- TRUE,
     FenceRaisesEpoch <- FALSE, answers <- {}
 
@@ -67,13 +67,13 @@ A == INSTANCE AlterPartition WITH
 NoRequest == A!NoRequest
 
 Init ==
-    /\ T(1)!Init
+    /\ T!Init
     /\ partitionEpoch = [r \in Replicas |-> IF r = 1 THEN 1 ELSE 0]
     /\ pending = [r \in Replicas |-> NoRequest]
     /\ state = [leader |-> 1, epoch |-> 1, partitionEpoch |-> 1, isr |-> Replicas]
     /\ decisions = {state}
     /\ alive = Replicas
-    /\ registered = T(1)!Nobody
+    /\ registered = T!Nobody
     /\ requests = {} /\ replies = {}
 
 -----------------------------------------------------------------------------
@@ -81,16 +81,16 @@ Init ==
 
 IsrStays == UNCHANGED <<partitionEpoch, pending, state, decisions, brokers, dialogue>>
 
-Write(l) == T(1)!Write(l) /\ IsrStays
+Write(l) == T!Write(l) /\ IsrStays
 
 (* How many records an answer holds is for the leader to say: its limits,   *)
 (* its batches, where a segment ends.                                       *)
 Fetch(f, l, n) ==
     /\ Len(log[f]) + n <= Len(log[l])
-    /\ T(n)!Fetch(f, l) /\ IsrStays
-FetchLost(f, l) == T(1)!FetchLost(f, l) /\ IsrStays
-Truncate(f, l) == T(1)!Truncate(f, l) /\ IsrStays
-LateFetch(f, l) == T(1)!LateFetch(f, l) /\ IsrStays
+    /\ T!FetchUpTo(f, l, n) /\ IsrStays
+FetchLost(f, l) == T!FetchLost(f, l) /\ IsrStays
+Truncate(f, l) == T!Truncate(f, l) /\ IsrStays
+LateFetch(f, l) == T!LateFetch(f, l) /\ IsrStays
 
 -----------------------------------------------------------------------------
 (* The ISR: AlterPartition's steps *)
@@ -109,7 +109,7 @@ AlterPartition(l, e) ==
     /\ A!AlterPartition(l)
     /\ \A a \in replies' \ replies : a.to.partitionEpoch = e
     /\ leaderAndIsr' = IF Dropped = "inForce" THEN leaderAndIsr
-                       ELSE [leaderAndIsr EXCEPT ![T(1)!Current].isr = state'.isr]
+                       ELSE [leaderAndIsr EXCEPT ![T!Current].isr = state'.isr]
     /\ decisions' = decisions \cup {state'}
 
 -----------------------------------------------------------------------------
@@ -132,13 +132,13 @@ RoleStarts(r, e) ==
 
 (* The ISR may have changed in that epoch since.                            *)
 BecomeLeader(r, e) ==
-    /\ e <= T(1)!Current
+    /\ e <= T!Current
     /\ \E s \in decisions :
         /\ s.epoch = e
-        /\ T(1)!Lead(r, e, s.isr) /\ RoleStarts(r, s.partitionEpoch)
+        /\ T!Lead(r, e, s.isr) /\ RoleStarts(r, s.partitionEpoch)
     /\ UNCHANGED brokers
 
-BecomeFollower(r, e) == T(1)!BecomeFollower(r, e) /\ RoleStarts(r, 0) /\ UNCHANGED brokers
+BecomeFollower(r, e) == T!BecomeFollower(r, e) /\ RoleStarts(r, 0) /\ UNCHANGED brokers
 
 -----------------------------------------------------------------------------
 (* The controller on its own *)
@@ -155,14 +155,14 @@ Decides ==
     LET now == Len(leaderAndIsr')
     IN  InForce(leaderAndIsr'[now].leader, now, leaderAndIsr'[now].isr)
 
-Fence(b, r) == T(1)!Fence(b, r) /\ Decides
-GoOffline(b) == T(1)!GoOffline(b) /\ Decides
+Fence(b, r) == T!Fence(b, r) /\ Decides
+GoOffline(b) == T!GoOffline(b) /\ Decides
 ElectInEpoch(r) ==
-    /\ Dropped = "leaderEpoch" /\ r \in T(1)!Decided.isr
-    /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![T(1)!Current].leader = r]
+    /\ Dropped = "leaderEpoch" /\ r \in T!Decided.isr
+    /\ leaderAndIsr' = [leaderAndIsr EXCEPT ![T!Current].leader = r]
     /\ UNCHANGED <<logs, roles, isr>>
-Elect(r) == (T(1)!Elect(r) \/ ElectInEpoch(r)) /\ Decides
-ElectUnclean(r) == T(1)!ElectUnclean(r) /\ Decides
+Elect(r) == (T!Elect(r) \/ ElectInEpoch(r)) /\ Decides
+ElectUnclean(r) == T!ElectUnclean(r) /\ Decides
 
 (* It changes what is in no variable here, as the ELR: a partition epoch.   *)
 ChangeOther ==
@@ -188,12 +188,12 @@ Register(r, i) ==
 RegisterAgain(r) ==
     /\ incarnation[r] < MaxRestarts
     /\ incarnation' = [incarnation EXCEPT ![r] = @ + 1]
-    /\ late' = T(1)!LeavesBehind(r)
+    /\ late' = T!LeavesBehind(r)
     /\ UNCHANGED <<log, highWatermark, ends, seen, committed, epoch, up>>
     /\ UNCHANGED <<leaders, controller, brokers, dialogue>>
 
 Restart(r, checkpoint, kept) ==
-    /\ T(1)!Restart(r, checkpoint, kept)
+    /\ T!Restart(r, checkpoint, kept)
     /\ RoleStarts(r, 0)
     /\ UNCHANGED brokers
 
@@ -226,18 +226,18 @@ Spec == Init /\ [][Next]_vars
 -----------------------------------------------------------------------------
 (* Promises *)
 
-HighWatermarkInLog == T(1)!HighWatermarkInLog
-LogMatching == T(1)!LogMatching
+HighWatermarkInLog == T!HighWatermarkInLog
+LogMatching == T!LogMatching
 CommittedInIsr == A!CommittedInIsr
 IsrWithinMaximal == A!IsrWithinMaximal
 OneLeaderPerEpoch == A!OneLeaderPerEpoch
 PartitionEpochBehind == A!PartitionEpochBehind
-OneDecision == state = [leader |-> T(1)!Decided.leader, epoch |-> T(1)!Current,
-                        partitionEpoch |-> state.partitionEpoch, isr |-> T(1)!Decided.isr]
+OneDecision == state = [leader |-> T!Decided.leader, epoch |-> T!Current,
+                        partitionEpoch |-> state.partitionEpoch, isr |-> T!Decided.isr]
 
 -----------------------------------------------------------------------------
 (* Probes: each must be violated, or the model never gets there.            *)
 
 (* Who starts again does not lead again in its leader epoch.                *)
-NeverLeadsUnderAnother == \A r \in Replicas : T(1)!Leads(r) => incarnation[r] = 0
+NeverLeadsUnderAnother == \A r \in Replicas : T!Leads(r) => incarnation[r] = 0
 =============================================================================

@@ -221,16 +221,18 @@ Heard(f, l, end, since) ==
     /\ ends' = [ends EXCEPT ![l][f] = end]
     /\ seen' = [seen EXCEPT ![l][f] = since]
 
-(* The follower asks from its log end, and the leader learns that end.      *)
-Fetch(f, l) ==
+(* The follower asks from its log end, and the leader learns that end. The  *)
+(* answer holds at most so many records.                                    *)
+FetchUpTo(f, l, most) ==
     /\ CanFetch(f, l) /\ LogEnd(f) <= LogEnd(l)
     /\ Rule \in {"kip320", "kip320nofence"} => ~Diverges(f, l)
-    /\ LET n == Min({LogEnd(l), LogEnd(f) + MaxFetch})
+    /\ LET n == Min({LogEnd(l), LogEnd(f) + most})
        IN  /\ log' = [log EXCEPT ![f] = @ \o SubSeq(log[l], LogEnd(f) + 1, n)]
            /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({highWatermark[l], n})]
     /\ Heard(f, l, LogEnd(f), incarnation[f])
-    /\ Answered(f, l)
     /\ UNCHANGED <<epoch, isr, leaderAndIsr, up, late, incarnation, committed>>
+
+Fetch(f, l) == FetchUpTo(f, l, MaxFetch) /\ Answered(f, l)
 
 (* The same, but the answer does not arrive. *)
 FetchLost(f, l) ==
@@ -260,19 +262,23 @@ LateFetch(f, l) ==
            ELSE UNCHANGED <<ends, seen>>
     /\ UNCHANGED <<log, highWatermark, epoch, isr, leaderAndIsr, up, answers, incarnation, committed>>
 
+(* Records are appended, or the log is cut.                                 *)
+\* @type: (Int, $answer) => Bool;
+TakeAnswer(f, a) ==
+    /\ a.to = f /\ a.epoch = epoch[f] /\ a.start = LogEnd(f)
+    /\ IF a.diverging # <<>>
+       THEN Cut(f, Min({a.diverging[2], EndOf(f, a.diverging[1])}))
+       ELSE LET end == LogEnd(f) + Len(a.records)
+            IN  /\ log' = [log EXCEPT ![f] = @ \o a.records]
+                /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({a.highWatermark, end})]
+
 (* An answer comes again, or after its fetch was given up. That it is of    *)
 (* this epoch, and begins at the log's end, does not make it true: what it  *)
 (* cuts may have been copied again since. So fetches are numbered, and only *)
 (* the answer to the newest one counts, once.                               *)
 LateAnswer(f) ==
     /\ ~NumberFetches
-    /\ \E a \in answers :
-        /\ a.to = f /\ a.epoch = epoch[f] /\ a.start = LogEnd(f)
-        /\ IF a.diverging # <<>>
-           THEN Cut(f, Min({a.diverging[2], EndOf(f, a.diverging[1])}))
-           ELSE LET end == LogEnd(f) + Len(a.records)
-                IN  /\ log' = [log EXCEPT ![f] = @ \o a.records]
-                    /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({a.highWatermark, end})]
+    /\ \E a \in answers : TakeAnswer(f, a)
     /\ UNCHANGED <<epoch, isr, ends, leaderAndIsr, up, late, answers, incarnation, seen, committed>>
 
 -----------------------------------------------------------------------------
@@ -482,6 +488,7 @@ NeverHearsOfIsr ==
 NeverRejoins ==
     [][\A f \in Decided'.isr \ Decided.isr :
            incarnation[f] = 0 \/ Current' # Current \/ LogEnd(f) = LogEnd(Decided.leader)]_leaderAndIsr
-NeverLateCut ==
-    \A a \in answers : a.diverging # <<>> /\ a.epoch = epoch[a.to] => LogEnd(a.to) < a.start
+\* @type: $answer => Bool;
+CutsInTime(a) == a.diverging # <<>> /\ a.epoch = epoch[a.to] => LogEnd(a.to) < a.start
+NeverLateCut == \A a \in answers : CutsInTime(a)
 =============================================================================
