@@ -1224,6 +1224,18 @@ def test_what_is_there_at_last_may_have_been_below_the_start_that_somebody_was_t
     assert said == [NOT_CHECKED, VIOLATED]
 
 
+def test_what_was_deleted_with_the_head_of_a_log_was_not_moved_though_a_copy_is_left() -> None:
+    whole = trace(
+        *(keyed("p0#0", 1, offset, "k") for offset in (0, 1)),
+        ("c0#0", "list_offsets", {"query": "earliest", "offsets": {PARTITION: 1}}),
+        scan(record(1, 1), end=2),
+    )
+    whole[1]["topics"]["t"] |= {"cleanup_policy": "compact", "min_compaction_lag_ms": 0}
+    less = Removal.parse("tail of c0#0 0")(whole)
+    said = [looked(one).verdict(CHECKS["L19"]).verdict for one in (whole, less)]
+    assert said == [HOLDS, NOT_CHECKED]
+
+
 def test_a_group_need_not_process_what_gave_way_to_what_its_other_member_was_given() -> None:
     calls = [
         polled("c0#0", record(4, 0), **MEMBER),

@@ -253,9 +253,12 @@ def moved_or_early(p: Partition) -> list[Found]:
     early = _too_early(p, known)
     certain = int(p.context.append_time[p.t]) == 1 and int(p.context.compaction_lag[p.t]) >= 0
     unsure = _may_be_deleted(p, early[:, 0]) | (not certain)
-    clauses = np.where(unsure, clause(Clause.UNKNOWN, np.int64(p.t)), 0)
+    unknown = clause(Clause.UNKNOWN, np.int64(p.t))
+    clauses = np.where(unsure, unknown, 0)
+    # A copy may be left of what was deleted with the head of the log.
+    copied = np.where(_may_be_deleted(p, moved[:, 0]), unknown, _copied(p, moved))
     return [
-        Found(len(known), moved, _copied(p, moved), "compaction-moved"),
+        Found(len(known), moved, copied, "compaction-moved"),
         Found(0, early, clauses, "compaction-too-early"),
     ]
 

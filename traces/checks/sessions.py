@@ -22,7 +22,8 @@ _DUMPED = (
     "a producer session has no gap",
     found="record{s} {is} missing inside a producer's session",
     formula="one (pid, epoch): i before j, j in the log ⇒ i in the log, or i certainly failed",
-    needs="SENDS TXNS proof COMPACTED numbered.pid numbered.pepoch numbered.complete",
+    needs="SENDS TXNS proof COMPACTED numbered.pid numbered.pepoch numbered.complete "
+    "session.partition",
     closed="scan.topic scan.partition scan.offset scan.id consumers numbered.scan STARTS "
     f"compacted.whole {_DUMPED}",
     unless=LOSS,

@@ -48,6 +48,11 @@ def _of_producers(columns: IntColumns) -> Bools:
     return (columns["flags"] & Flag.NO_PRODUCER) == 0
 
 
+def _in_session(columns: IntColumns) -> Bools:
+    """Of those, sends that may have been stored."""
+    return _of_producers(columns) & (columns["outcome"] != Outcome.FAIL)
+
+
 def _given(columns: IntColumns) -> Bools:
     """Records that polls returned."""
     return columns["topic"] != NONE
@@ -104,6 +109,7 @@ FIELDS: Mapping[str, RequiredFields] = {
     "asked": _kind("LIST_OFFSETS", "timestamp"),
     "earliest": _kind("EARLIEST", "topic offset", _ok),
     "numbered": _kind("SEND", "pid pepoch", _of_producers),
+    "session": _kind("SEND", "partition", _in_session),
     "sent_offsets": _kind("TXN_OFFSETS", _SENT, _ok),
     "open_offsets": _kind("TXN_OFFSETS", "topic partition offset group txn inv", _open),
     "reset": _kind("RESET", "topic partition offset inv ret"),
@@ -132,6 +138,7 @@ MARKED: Mapping[str, str] = {
     "member": "member_of",
     "acked": "answered",
     "numbered": "numbers",
+    "session": "numbers",
     "static": "static",
     "placed_poll": "nodes",
     "placed_mark": "nodes",
