@@ -203,8 +203,9 @@ class GroupLog(Binding):
         if not deferred:
             raise OtherAction
         first = [one for one in deferred if one.end == deferred[0].end]
-        self.now = first[-1].deadline_ms
-        self._take(self.coordinator.due(self.now, APPEND))
+        deadline = first[-1].deadline_ms
+        self.now = max(self.now, deadline)
+        self._take(self.coordinator.due(deadline, APPEND))
 
     def load_next(self) -> None:
         if self.coordinator.state is not State.LOADING:

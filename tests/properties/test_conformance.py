@@ -395,3 +395,11 @@ def test_conform_names_the_guard_of_the_spec_that_forbids_what_the_machines_do()
     assert done.exit_code == 1
     assert "spec: not allowed here" in done.output
     assert "false guard: LossAllowed" in done.output
+
+
+def test_the_clock_of_a_coordinator_does_not_go_back_when_an_earlier_deadline_comes() -> None:
+    run = Run(Machines(scope("GroupLog", "ok_2_short"), "walk"))
+    names = [str(label) for label in run.scope.graph.actions]
+    writes, asks = ["Op(1, 0)", "Op(2, 1)", "Op(1, 0)"], ["Ask()"] * 3
+    for name in [*writes, "TimeOut()", *asks, "TimeOut()", "Ask()", "TimeOut()"]:
+        assert run.step(names.index(name)) is None
