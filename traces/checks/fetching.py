@@ -131,13 +131,15 @@ def _in_range(p: Partition, resets: Ints) -> Found:
     position = np.where(source >= 0, p.offset[source] + (p.op[source] == Op.POLL), NONE)
     end, last = _known_end(p, resets)
     starts = reported(p, *_LOG_STARTS)
-    deleted = np.zeros(len(resets), bool)
+    timed = p.ret[starts] != NONE
+    deleted, maybe = np.zeros(len(resets), bool), np.zeros(len(resets), bool)
     for i, reset in enumerate(resets):  # resets are few
-        before = starts[p.ret[starts] < p.inv[reset]]
-        deleted[i] = bool((p.offset[before] > position[i]).any())
+        above = p.offset[starts] > position[i]
+        deleted[i] = bool((above & timed & (p.ret[starts] < p.inv[reset])).any())
+        maybe[i] = bool((above & ~timed).any())
     known = position != NONE
     legal = known & (deleted | (position > end))
-    inside = known & ~legal & (p.offset[resets] <= position) & p.context.starts_known
+    inside = known & ~legal & ~maybe & (p.offset[resets] <= position) & p.context.starts_known
     found = witness(source[~legal], last[~legal], resets[~legal])
     unknown = clause(Clause.UNKNOWN, p.process[resets])
     clauses = np.where(inside, p.topic_clause(len(resets)), unknown)
