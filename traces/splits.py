@@ -150,7 +150,8 @@ def _read(file: Any, split: Split, names: Sequence[str]) -> Iterator[Columns]:
         _ROWS_AT_ONCE, row_groups=[group], columns=varied, use_threads=False
     ):
         columns = {name: constant(value, batch.num_rows) for name, value in same.items()}
-        yield from_arrow(batch, varied) | columns
+        columns = from_arrow(batch, varied) | columns
+        yield {name: columns[name] for name in names}
 
 
 def constants(metadata: Any, group: int, names: Sequence[str]) -> dict[str, int]:

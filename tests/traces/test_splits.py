@@ -49,8 +49,12 @@ def test_small_files_side_by_side_are_one_piece(tmp_path: Path) -> None:
     whole = read_trace(write(tmp_path / "run", w.lines, w.meta)).table(0)
     for row in range(len(whole)):
         pq.write_table(whole.slice(row, 1), tmp_path / f"{row:04}.parquet")
-    (piece,) = splits.read(splits_of([str(tmp_path)]), OPS.names)
-    assert {name: column.tolist() for name, column in piece.items()} == whole.to_pydict()
+    pq.write_table(whole, tmp_path / "last.parquet")
+    twice = pa.concat_tables([whole, whole])
+    for names in (OPS.names, ["run", "flags"]):  # of one row all columns are constant
+        (piece,) = splits.read(splits_of([str(tmp_path)]), names)
+        found = {name: column.tolist() for name, column in piece.items()}
+        assert found == twice.select(names).to_pydict()
 
 
 @pytest.mark.parametrize(
