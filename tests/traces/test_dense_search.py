@@ -41,6 +41,8 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         (914590178, Removal("meta", "topics/t/delete_retention_ms"), "C1", VIOLATED),
         # who was assigned nobody knows where need not have begun where its group had committed
         (811625792, Removal("offsets", "c0#0 0"), "C6", VIOLATED),
+        # what lies at an answer contradicts it, whatever may have been deleted below
+        (953318102, Removal("invoked_ns", "q0#0"), "L16", VIOLATED),
         # a log start that was reported nobody knows when need not have been before a reset
         (626757339, Removal("returned_ns", "broker-1"), "C6", VIOLATED),
         # a reader passed over what the final scan found below a start that another was told

@@ -183,18 +183,21 @@ def _wrong(p: Partition, query: int, rows: Ints, offset: Ints) -> str:
     answer = int(p.offset[query])
     if answer == first or (answer == NONE and not sure.any()):
         return ""
+    missed = ""
     if answer == NONE or answer > first:
-        return _DELETED if first < p.retained_from else _SENT
+        missed = _DELETED if first < p.retained_from else _SENT
+        if answer == NONE or missed == _SENT:
+            return missed
     later = comparable & (p.ret[query] != NONE) & (p.inv[rows] > p.ret[query])
     maybe = late_enough & ~later
     there = p.log[p.offset[p.log] == answer]
     if len(there):
-        return "" if p.among(there, rows[maybe]).any() else _READ
+        return missed if p.among(there, rows[maybe]).any() else _READ
     # Nobody tells what is there: a record of a send of unknown place, or a marker.
     # One that was acknowledged may lie elsewhere than it was read.
     unknown = (offset == NONE) | (p.ok[rows] & (p.offset[rows] == NONE))
     unknown &= maybe & (p.outcome[rows] != Outcome.FAIL)
-    return "" if unknown.any() or bool(np.any(p.txn_state[p.sends] != Txn.NOT)) else _READ
+    return missed if unknown.any() or bool(np.any(p.txn_state[p.sends] != Txn.NOT)) else _READ
 
 
 @check(
