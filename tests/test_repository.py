@@ -175,14 +175,22 @@ def test_a_room_imports_only_what_its_own_extra_installs(room: str) -> None:
         assert imported_packages(module) <= installed, module
 
 
-@pytest.mark.parametrize("verb", PYPROJECT["project"]["entry-points"][COMMANDS])
-def test_the_extra_that_a_verb_names_installs_all_that_it_imports(verb: str) -> None:
-    """By way of whatever module, and wherever in it; but `check --html` asks for its own extra."""
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    """Who imports whom, without the page of a report."""
     graph = grimp.build_graph(*ROOMS, include_external_packages=True)
     for module in graph.find_matching_modules("traces.html.*"):
         graph.remove_module(module)
+    return graph
+
+
+@pytest.mark.parametrize("verb", PYPROJECT["project"]["entry-points"][COMMANDS])
+def test_the_extra_that_a_verb_names_installs_all_that_it_imports(
+    verb: str, imports: grimp.ImportGraph
+) -> None:
+    """By way of whatever module, and wherever in it; but `check --html` asks for its own extra."""
     (offer,) = entry_points(group=COMMANDS, name=verb)
-    found = {name.partition(".")[0] for name in graph.find_upstream_modules(offer.module)}
+    found = {name.partition(".")[0] for name in imports.find_upstream_modules(offer.module)}
     others = found - set(ROOMS) - sys.stdlib_module_names - {"py4j"}
     names = {normalized(IMPORTED_AS.get(name, name)) for name in others}
     assert names <= {*DEPENDENCIES, *brought(extra_of(offer))}
