@@ -57,6 +57,15 @@ def test_nor_does_this_removal(seed: int, removal: Removal, check: str, verdict:
     assert not contradicts(after, before, removal)
 
 
+def test_a_loss_may_be_compaction_where_nobody_tells_the_cleanup_policy() -> None:
+    """What a tombstone of unknown fate may have replaced: undecided with the policy, and without."""
+    removal = Removal("meta", "topics/t/cleanup_policy")
+    trace = dense_trace(887852031)
+    for check in "L3", "L4":
+        verdicts = [looked(one).verdict(CHECKS[check]) for one in (trace, removal(trace))]
+        assert [(one.verdict, one.count) for one in verdicts] == [(NOT_CHECKED, 1)] * 2
+
+
 def test_an_instance_that_a_process_tells_once_is_not_taken_away() -> None:
     """Who tells it nowhere is no static member: that is another trace, not one with less in it."""
     taken = [str(removal) for removal in every_removal(dense_trace(231150789))]

@@ -112,7 +112,13 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     if policy == 0 or p.context.jepsen:
         return np.zeros(len(sends), bool)
     if policy == UNSET:
-        return may_be_superseded(p, sends)
+        vague = _vague(p, sends) & (p.key[sends] != NONE)
+        return may_be_superseded(p, sends) | vague
+    return _vague(p, sends)
+
+
+def _vague(p: Partition, sends: Ints) -> Bools:
+    """The same of a topic that is compacted."""
     others = p.sends[p.outcome[p.sends] != Outcome.FAIL]
     unsure = (stored_offsets(p, others) == NONE) | ~p.kept[others] | _may_be_copied(p, others)
     dead = others[unsure & ~p.has(Flag.VALUED)[others]]
