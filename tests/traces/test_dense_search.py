@@ -58,7 +58,7 @@ def test_nor_does_this_removal(seed: int, removal: Removal, check: str, verdict:
 
 
 def test_a_loss_may_be_compaction_where_nobody_tells_the_cleanup_policy() -> None:
-    """What a tombstone of unknown fate may have replaced: undecided with the policy, and without."""
+    """What a tombstone of unknown fate may have replaced is undecided with and without it."""
     removal = Removal("meta", "topics/t/cleanup_policy")
     trace = dense_trace(887852031)
     for check in "L3", "L4":
