@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.traces.judging import judged_lines
-from tests.traces.small import record, scan, trace
+from tests.traces.judging import judged_lines, verdicts
+from tests.traces.small import STARTS, record, scan, trace
 from traces.second import ask_again
 
 AGAIN = "p1#0"  # another process, which sends what the first one was not answered about
@@ -164,6 +164,20 @@ def test_a_producer_without_its_file_may_have_sent_what_is_stored(tmp_path: Path
     assert said_of_l2(tmp_path / "whole", lines, meta) == "violated"
     del lines[AGAIN]
     assert said_of_l2(tmp_path / "one is missing", lines, meta) == "not checked"
+
+
+@pytest.mark.parametrize("unknown", ["p0", "p1"])
+def test_of_two_that_are_gone_neither_may_be_one_that_had_to_stay(
+    unknown: str, tmp_path: Path
+) -> None:
+    """Two records at one offset, both gone: L1 is allowed only if each of them could be lost."""
+    calls = [sent("p0#0", 1, 0), sent(AGAIN, 2, 0), sent("p0#0", 3, 1)]
+    lines, meta = trace(*calls, scan(record(3, 1), end=2), STARTS)
+    told = dict.fromkeys(("p0", "p1"), meta["producers"]["p0"] | {"acks": "1"})
+    meta["producers"] = told
+    assert verdicts(judged_lines(tmp_path / "weak", lines, meta))["L1"] == "allowed"
+    meta["producers"] = told | {unknown: told[unknown] | {"acks": None}}
+    assert verdicts(judged_lines(tmp_path / "unknown", lines, meta))["L1"] == "not checked"
 
 
 def said_of_l2(folder: Path, lines: Any, meta: dict[str, Any]) -> str:

@@ -17,6 +17,23 @@ FORGOTTEN = [
     ("T7", "sequenced.pid", 402598447, Removal("producer_id", "broker-2 0"), "less"),
 ]
 
+SETTLED = [
+    # whichever of two records gave way, both were allowed to
+    ("L1", 824421083, Removal("meta", "producers/p0/acks")),
+    # a reader that is cut off may have read another where this one was acknowledged
+    ("L2", 824421083, Removal("tail", "c0#0 0")),
+    # what lies at an answer contradicts it
+    ("L16", 898098678, Removal("invoked_ns", "list_offsets")),
+    ("L16", 170887553, Removal("returned_ns", "p1#0")),
+]
+
+
+@pytest.mark.parametrize(("check", "seed", "removal"), SETTLED, ids=str)
+def test_less_is_not_more(check: str, seed: int, removal: Removal) -> None:
+    trace = dense_trace(seed)
+    before, after = looked(trace), looked(removal(trace))
+    assert changed(CHECKS[check], before, after, removal) == ""
+
 
 @pytest.mark.parametrize(("check", "need", "seed", "removal", "word"), FORGOTTEN)
 def test_a_need_that_was_forgotten_shows_in_what_is_found(

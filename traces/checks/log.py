@@ -4,7 +4,7 @@ import numpy as np
 
 from traces.checks.base import LOSS, NO_CLAUSE, Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import firsts, lookup
+from traces.columns import Bools, firsts, lookup
 from traces.context import Clause, Ints, clause, code
 from traces.schema import NONE, Op
 
@@ -61,14 +61,18 @@ def _displaced(p: Partition, pairs: Ints) -> Ints:
     if int(p.context.compacted[p.t]) != 0:
         gone[gone.all(axis=1)] = False
     one, two = may[:, 0], may[:, 1]
-    undecided = np.where(
-        code(one) == code(two), one, clause(Clause.UNKNOWN, p.process[pairs[:, 0]])
-    )
+    unknown = clause(Clause.UNKNOWN, p.process[pairs[:, 0]])
+    same = (code(one) == code(two)) | (_permits(one) & _permits(two))
+    undecided = np.where(same, one, unknown)
     only_two = gone[:, 1] & ~gone[:, 0]
     only_one = gone[:, 0] & ~gone[:, 1]
-    either = np.where(code(one) == Clause.NOT, one, two)
+    either = np.where((code(two) == Clause.NOT) | _permits(one), two, one)
     both = gone[:, 0] & gone[:, 1]
     return np.select([only_one, only_two, both], [one, two, either], undecided)
+
+
+def _permits(clauses: Ints) -> Bools:
+    return (code(clauses) != Clause.NOT) & (code(clauses) != Clause.UNKNOWN)
 
 
 def _loss_by_id(p: Partition, rows: Ints) -> Ints:
@@ -97,17 +101,30 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
     uses="",
 )
 def duplicates(p: Partition) -> list[Found]:
-    """A retry whose first attempt had been stored after all is stored again, unless idempotent."""
+    """A retry whose first attempt had been stored after all is stored again, unless idempotent.
+
+    What contradicts an acknowledgement may be told by nobody where a reader's file is cut off: then
+    only an offset at which the record was read is sure.
+    """
     log = np.setdiff1d(p.scattered, _contradicted(p))
-    if not p.context.readers_known:  # what contradicts an acknowledgement may not be told
-        acked = p.op[log] == Op.SEND
-        log = np.r_[log[~acked], log[acked][p.same_offset(log[acked], log[~acked])]]
+    acked = p.op[log] == Op.SEND
+    acks, reads = log[acked], log[~acked]
+    shown = np.r_[reads, acks[p.same_offset(acks, reads)]]
+    sure = _twice(p, log if p.context.readers_whole else shown)
+    unsure = _twice(p, log)
+    unsure = unsure[~np.isin(p.id[unsure[:, 0]], p.id[sure[:, 0]])]
+    unknown = clause(Clause.UNKNOWN, p.process[unsure[:, 0]])
+    clauses = np.r_[_stored_twice(p, p.id[sure[:, 0]]), unknown]
+    return [Found(len(p.log), np.r_[sure, unsure], clauses, "duplicate")]
+
+
+def _twice(p: Partition, log: Ints) -> Ints:
+    """Pairs: of each record that these rows show at more than one offset, the two lowest."""
     rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
     rows = rows[firsts(p.id[rows], p.offset[rows])]  # one row per record and offset
     again = ~firsts(p.id[rows])
     second = np.flatnonzero(again & ~np.r_[False, again[:-1]])
-    found = witness(rows[second - 1], rows[second])
-    return [Found(len(p.log), found, _stored_twice(p, p.id[found[:, 0]]), "duplicate")]
+    return witness(rows[second - 1], rows[second])
 
 
 def _stored_twice(p: Partition, ids: Ints) -> Ints:
