@@ -165,6 +165,27 @@ def expanding() -> Replica:
     return first
 
 
+def test_what_was_asked_in_an_earlier_epoch_is_not_waited_for_in_the_next() -> None:
+    for becomes in (LeaderAndIsr(2, 1, frozenset({1}), 2), LeaderAndIsr(2, 2, frozenset({2}), 2)):
+        first = expanding()
+        first.told(becomes)
+        assert (first.pending, first.maximal_isr) == (None, {1} if first.leads else set())
+
+
+def test_a_follower_that_comes_back_with_less_has_less() -> None:
+    first, second = leader(1, frozenset({1, 2})), follower()
+    first.write("a")
+    fetch(first, second)
+    first.answer_fetch(second.fetch_request(), 10)
+    assert first.ends[2] == 1
+    second.restart(0, 0)
+    second.told(LeaderAndIsr(1, 1, EVERYBODY, 1))
+    first.answer_fetch(second.fetch_request(), 10)
+    assert first.ends[2] == 0
+    with pytest.raises(errors.NothingToCommit):
+        first.advance_high_watermark()
+
+
 def test_a_request_names_who_was_heard_in_which_incarnation() -> None:
     first = leader(1, frozenset({1, 2}))
     third = Replica(3, incarnation=4)
