@@ -290,6 +290,8 @@ def _append_time(kind: str | None) -> bool | None:
 
 
 _PROTOCOLS = {"classic": True, "consumer": False}
+# By a duration (KIP-1106) a group begins anywhere, and without a policy where it is sought.
+_FROM_END = {"earliest": False, "latest": True}
 
 
 def _group_settings(meta: Meta, group: str) -> tuple[int, bool | None, bool | None]:
@@ -299,12 +301,12 @@ def _group_settings(meta: Meta, group: str) -> tuple[int, bool | None, bool | No
     """
     members = [c for c in meta.consumers.values() if c.group == group]
     orders = {_order(c.commit_order, c.auto_commit) for c in members}
-    resets = {c.auto_offset_reset for c in members}
+    resets = {_FROM_END.get((c.auto_offset_reset or "").lower()) for c in members}
     order = orders.pop() if len(orders) == 1 else Order.UNKNOWN
     reset = resets.pop() if len(resets) == 1 else None
     protocols = {_PROTOCOLS.get((c.group_protocol or "").lower()) for c in members}
     classic = protocols.pop() if len(protocols) == 1 else None
-    return order, None if reset is None else reset == "latest", classic
+    return order, reset, classic
 
 
 def _order(commit_order: str | None, auto_commit: bool | None) -> Order:

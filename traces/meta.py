@@ -150,7 +150,13 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "message_timestamp_type": ("CreateTime", "LogAppendTime"),
     "commit_order": ("process_then_commit", "commit_then_process", "auto", "none"),
 }
-_LISTS = {"cleanup_policy": ("delete", "compact")}  # several, between commas
+# These Kafka takes in any case. A policy may go on: by_duration:PT1H.
+_ANY_CASE: Mapping[str, tuple[str, ...]] = {
+    "auto_offset_reset": ("earliest", "latest", "none", "error", "by_duration"),
+    "group_protocol": ("classic", "consumer", "streams"),
+}
+# Several, between commas, or none: then nothing is deleted.
+_LISTS = {"cleanup_policy": ("delete", "compact")}
 _AT_LEAST = {"partitions": 1, "replication_factor": 1, "min_insync_replicas": 1, "max_in_flight": 1}
 _SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}
 _WORDS = {
@@ -217,8 +223,10 @@ def _misspelt(name: str, value: str | int) -> str:
         return f"expected at least {least}"
     if name in _CHOICES and value not in _CHOICES[name]:
         return f"expected one of {', '.join(_CHOICES[name])}"
+    if name in _ANY_CASE and str(value).partition(":")[0].lower() not in _ANY_CASE[name]:
+        return f"expected one of {', '.join(_ANY_CASE[name])}"
     words = _LISTS.get(name)
-    if words and not all(word.strip() in words for word in str(value).split(",")):
+    if words and value and not all(word.strip() in words for word in str(value).split(",")):
         return f"expected one or more of {', '.join(words)}"
     return ""
 

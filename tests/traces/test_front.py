@@ -152,6 +152,8 @@ def test_rows_of_partitions_that_meta_denies_are_refused(tmp_path: Path) -> None
         ("producers.p0", "retries", -1, "expected at least 0"),
         ("consumers.c0", "isolation", "read_comitted", "expected one of read_committed, read_unc"),
         ("consumers.c0", "commit_order", "proces", "expected one of process_then_commit"),
+        ("consumers.c0", "group_protocol", "clasic", "expected one of classic, consumer, streams"),
+        ("consumers.c0", "auto_offset_reset", "lates", "expected one of earliest, latest, none"),
     ],
 )
 def test_a_misspelt_setting_is_refused(
@@ -163,6 +165,13 @@ def test_a_misspelt_setting_is_refused(
     said[kind].setdefault(of, {})[name] = value
     with pytest.raises(BadInput, match=rf"^meta.json: {where}.{name}: {message}"):
         read_trace(write(tmp_path / "run", lines, said))
+
+
+def test_a_topic_may_have_no_cleanup_policy(tmp_path: Path) -> None:
+    """Then nothing is deleted; the recorder writes what the cluster tells."""
+    lines, said = _reported_loss()
+    said["topics"]["t"]["cleanup_policy"] = ""
+    assert read_trace(write(tmp_path / "run", lines, said)).calls
 
 
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:

@@ -130,7 +130,12 @@ def _began_by(h: History, partition: PartitionName, group: str | None, offset: i
     if not asked:
         return False
     began = asked[0][1]
-    return (log_start(h, partition) if began is None else began) <= offset
+    resets = {str(m.get("auto_offset_reset")).lower() for m in h.members(group or "")}
+    if began is None and resets == {"earliest"}:
+        began = log_start(h, partition)
+    answered = [at for _, at in asked if at is not None]
+    began = min(answered, default=None) if began is None else began
+    return began is not None and began <= offset
 
 
 @predicate("G9", "poll poll")
