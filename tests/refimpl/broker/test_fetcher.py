@@ -123,6 +123,15 @@ def test_an_answer_that_never_came_is_not_waited_for_once_nothing_is_wanted() ->
     assert (again.target, again.body.session_epoch) == (2, m.NEW_SESSION)
 
 
+def test_an_answer_that_comes_after_its_time_is_not_taken_for_that_of_the_next_request() -> None:
+    """It may say "cut" of what has been copied again since, and is committed (KIP-320)."""
+    cluster, old = following()
+    (asked,) = tick(cluster, cluster.config.replica_socket_timeout_ms + 1)
+    assert list(answer_outputs(cluster, old, served())) == [Ignored("answers nobody waits for")]
+    answer(cluster, asked, served())
+    assert cluster.partition.log.end == ALL
+
+
 # Sessions
 
 

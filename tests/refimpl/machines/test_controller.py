@@ -98,12 +98,28 @@ def restarted(state: PartitionState) -> AlterPartitionRequest:
     return asked
 
 
+def restarted_twice(state: PartitionState) -> AlterPartitionRequest:
+    """Broker epochs are numbers of all brokers together: the next one may be any number higher."""
+    asked = restarted(state)
+    state.brokers.fence(3)
+    state.brokers.register(3, 5)
+    state.brokers.unfence(3)
+    return asked
+
+
+def not_registered_yet(state: PartitionState) -> AlterPartitionRequest:
+    members = tuple((r, 1 if r == 3 else 0) for r in (1, 2, 3))
+    return request(state, 1, 2, 3, new_isr=members)
+
+
 @pytest.mark.parametrize(
     ("wrong", "kind"),
     [
         (fenced, errors.InactiveReplica),
         (leaving, errors.InactiveReplica),
         (restarted, errors.RestartedReplica),
+        (restarted_twice, errors.RestartedReplica),
+        (not_registered_yet, errors.RestartedReplica),
     ],
 )
 def test_a_refusal_for_the_sake_of_a_replica_fences_copies_of_its_request(
