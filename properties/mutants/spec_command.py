@@ -31,15 +31,6 @@ from refimpl.outputs import write_json
 SURVIVORS = Path(__file__).with_name("spec_survivors.toml")
 KEPT = Path(__file__).with_name("spec_answers")
 PAGE = CHECKOUT / "docs" / "spec-mutants.md"
-#: Those whose mutants are asked for and explained; the others' can be asked for by name.
-MODULES = (
-    *("AbsLog", "DurableIsr", "AlterPartition", "Replication"),
-    *("Unclean", "Acks", "Registration", "Reassignment"),
-    *("AlterPartitionDecisions", "Truncation", "OpenTruncation", "Controller"),
-    *("ConsumerCommit", "GroupOffsets", "OpenDurableIsr"),
-    *("ClassicDelivery", "ConsumerDelivery", "ClassicRejoin", "GroupLog"),
-    *("ConsumerGroup", "ClassicGroup", "ClassicCoordinator", "ConsumerCoordinator"),
-)
 
 
 @frozen
@@ -136,7 +127,7 @@ def modules(names: Sequence[str]) -> Sequence[str]:
     for name in names:
         if name not in known:
             raise InputError(f"no module {name!r}; there are: {', '.join(known)}")
-    return names or MODULES
+    return names or known
 
 
 def explained() -> dict[str, dict[str, str]]:
@@ -175,9 +166,8 @@ def keep(trials: Trials, text: str) -> None:
 
 
 def everything_kept() -> Iterator[Trials]:
-    """All that was ever asked, those of `MODULES` first."""
-    names = [file.stem for file in sorted(KEPT.glob("*.json"))]
-    for name in sorted(names, key=lambda name: (name not in MODULES, name)):
+    """All that was ever asked, by module."""
+    for name in sorted(file.stem for file in KEPT.glob("*.json")):
         trials = kept(name, stale=True)
         assert trials is not None
         yield trials

@@ -292,3 +292,10 @@ def test_an_explanation_names_a_mutant_that_is_there() -> None:
 def test_a_module_that_is_not_there_is_named() -> None:
     with pytest.raises(InputError, match="no module 'Trunkation'; there are: AbsLog, "):
         spec_command.modules(["Trunkation"])
+
+
+def test_a_new_module_is_asked_without_being_named_here(
+    toy: SpecTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec_command, "SpecTree", lambda: toy)
+    assert [*spec_command.modules([])] == ["Toy"]
