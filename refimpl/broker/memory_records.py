@@ -1,7 +1,7 @@
 """Record batches on their way from one log to another: bytes, which are opened by who looks.
 
-Kafka's MemoryRecords. A broker passes them on as they are; tests and oracles read them as the
-sequence of their records.
+Kafka's MemoryRecords. A broker passes them on as they are; whoever looks reads them as the sequence
+of their records.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,6 +1,7 @@
 """A refusal names its guard, and carries the values that disagreed."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,18 @@ from refimpl.machines import (
 
 FOLDER = Path(refimpl.machines.__file__).parent
 BROKER = FOLDER.parent / "broker"
+GROUPS = FOLDER.parent / "groups"
 CLASSES = [
     kind
     for module in (errors, replica_errors, controller_errors, group_errors, classic_group_errors)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, errors.Refusal) and has(kind)
+]
+#: Names that several guards share
+PLAIN = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.Refusal) and not has(kind)
 ]
 
 
@@ -49,6 +57,13 @@ def test_no_machine_raises_without_values(file: Path) -> None:
     raised = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Raise)]
     given = [node for node in raised if node.exc is not None]  # without, it goes on to be raised
     assert [node.lineno for node in given if not isinstance(node.exc, ast.Call)] == []
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
+def test_no_machine_raises_a_refusal_that_has_no_field(kind: type[errors.Refusal]) -> None:
+    files = [*FOLDER.glob("*.py"), *BROKER.glob("*.py"), *GROUPS.glob("*.py")]
+    bare = rf"raise (\w+\.)?{kind.__name__}\b"
+    assert [file.name for file in files if re.search(bare, file.read_text())] == []
 
 
 def test_each_refusal_is_raised_by_some_machine() -> None:
