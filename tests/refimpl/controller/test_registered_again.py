@@ -48,14 +48,15 @@ def registers(made: StoredCluster, incarnation: int, previous: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("incarnation", "names_its_epoch", "elr"),
-    [(1, False, {2}), (1, True, {2}), (2, True, {2}), (2, False, set[int]())],
+    ("incarnation", "names", "elr"),
+    [(1, None, {2}), (1, 0, {2}), (2, 0, {2}), (2, None, set[int]()), (2, -1, set[int]())],
 )
 def test_who_is_the_same_process_or_was_stopped_in_good_order_has_lost_nothing(
-    incarnation: int, names_its_epoch: bool, elr: set[int]
+    incarnation: int, names: int | None, elr: set[int]
 ) -> None:
+    """A mark of an earlier process than the last one is as good as none."""
     made, acting, epoch = without_broker_2()
-    registers(made, incarnation, epoch if names_its_epoch else -1)
+    registers(made, incarnation, -1 if names is None else epoch + names)
     assert acting.registry.epochs[2] > epoch
     assert 2 in acting.registry.alive
     assert acting.partitions[T0].state.elr == elr

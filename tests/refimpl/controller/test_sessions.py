@@ -85,14 +85,16 @@ def test_a_new_process_does_not_lead_what_the_one_before_it_led() -> None:
     assert not asking.controller.metadata.brokers[1].fenced
 
 
-def test_a_process_that_does_not_know_the_one_before_it_may_have_lost_records() -> None:
-    """KIP-966."""
-    for previous, elr in ((None, {1}), (-1, frozenset[int]())):
-        asking = Asking()
-        asking.create("t", (1, 2), **{"min.insync.replicas": "2"})
-        epoch = asking.controller.registry.epochs[1]
-        handled(asking, 0, registering(1, 2, epoch if previous is None else previous), 1)
-        assert asking.partition("t").elr == elr
+@pytest.mark.parametrize(("names", "elr"), [(0, {1}), (-1, set[int]()), (None, set[int]())])
+def test_a_process_that_does_not_name_the_one_before_it_may_have_lost_records(
+    names: int | None, elr: set[int]
+) -> None:
+    """KIP-966: an older mark of a controlled shutdown says nothing of the process since then."""
+    asking = Asking()
+    asking.create("t", (1, 2), **{"min.insync.replicas": "2"})
+    last = asking.controller.registry.epochs[1]
+    handled(asking, 0, registering(1, 2, -1 if names is None else last + names), 1)
+    assert asking.partition("t").elr == elr
 
 
 def test_brokers_that_are_expected_count_as_alive_until_they_register() -> None:
