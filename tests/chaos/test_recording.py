@@ -12,6 +12,7 @@ from chaos.protocol_events import Trace
 from chaos.recording import write_events, write_history
 from chaos.settings import Settings
 from chaos.sim.simulator import Run, build
+from properties.mutants.catalogue import applied, catalogue
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,16 @@ def test_a_reserved_step_keeps_its_place_and_counts_as_lost_if_nothing_comes() -
         ("FetchLost", 2, None),
         ("AdvanceHighWatermark", 4, [5, 4, 0]),
     ]
+
+
+def test_the_step_that_breaks_a_promise_is_in_the_trace(tmp_path: Path) -> None:
+    """The recorder writes before any oracle speaks."""
+    with applied(catalogue()["promotion_resets_the_high_watermark"]):
+        run = build(Settings.draw(0, files=False), events=True).go()
+    assert run.violation is not None
+    assert run.violation.oracle == "HighWatermarkMonotone"
+    *_, last = [one for one in lines(write_events(run, tmp_path)) if one["subject"] == "orders:0"]
+    assert (last["action"], last["at_ms"]) == ("BecomeLeader", run.now_ms)
 
 
 def test_a_history_is_complete_and_every_process_ends(run: Run, tmp_path: Path) -> None:
