@@ -50,6 +50,8 @@ def test_a_second_copy_of_an_answer_cuts_nothing_that_was_copied_again() -> None
     cut = first.answer_fetch(request, 10)
     second.take_answer(cut)
     assert second.log.end == 0
+    with pytest.raises(errors.AnswerNotAwaited, match=r"waits .* for the answer to fetch 0"):
+        second.take_answer(cut)
     fetch(first, second)
     fetch(first, second)
     assert first.ends[2] == second.log.end == cut.start == 1
