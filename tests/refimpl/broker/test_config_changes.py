@@ -88,6 +88,7 @@ def test_what_each_broker_has_of_its_own_is_not_set_for_all() -> None:
 def test_parts_are_taken_from_the_default_where_nothing_is_set() -> None:
     default, other = "PLAINTEXT://:9092", "SSL://:9093"
     assert change(ONE, ("listeners", SUBTRACT, other)) is None
+    assert change(ONE, ("listeners", APPEND, default)) is None
     refused = change(ONE, ("listeners", SUBTRACT, default))
     assert refused is not None
     assert "must not be empty" in refused

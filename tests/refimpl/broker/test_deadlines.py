@@ -42,6 +42,13 @@ def test_what_waits_ends_at_its_time_and_in_order_whatever_was_completed_meanwhi
     assert deadlines.heap == []
 
 
+def test_a_timer_is_set_for_what_ends_before_all_others() -> None:
+    deadlines = Deadlines()
+    sooner = [deadlines.add(at_ms, lambda one: None, _delayed()) for at_ms in (30, 30, 40, 20)]
+    assert sooner == [True, False, False, True]
+    assert [deadlines.expire(now) for now in (19, 20, 29, 30)] == [None, 30, None, 40]
+
+
 def test_the_next_purge_waits_until_there_may_be_as_many_again() -> None:
     deadlines = Deadlines()
     several = [_delayed() for _ in range(PURGE_INTERVAL + 1)]

@@ -84,6 +84,8 @@ def test_partitions_that_are_added_need_as_many_brokers_as_the_others_have() -> 
     assert result.error == "INVALID_REPLICATION_FACTOR"
     assert "target replication factor of 3" in result.message
     assert not result.message.startswith("Unable to replicate"), "that is said of new topics"
+    (new,) = asking.ask(c.CreateTopicsRequest((T("n", 1, 3),))).topics
+    assert new.message.startswith("Unable to replicate the partition 3 time(s): The target")
 
 
 def test_only_asking_makes_nothing() -> None:

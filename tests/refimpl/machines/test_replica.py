@@ -279,6 +279,21 @@ def test_below_min_isr_nothing_is_committed_or_promised() -> None:
         first.advance_high_watermark()
 
 
+def test_whom_the_leader_has_asked_in_is_waited_for_and_does_not_count_towards_min_isr() -> None:
+    first, third = leader(1, frozenset({1})), follower(3)
+    first.min_isr = 2
+    first.write("a", acks_all=False)
+    fetch(first, third)
+    first.answer_fetch(third.fetch_request(), 10)
+    first.expand_isr(3)
+    with pytest.raises(errors.NotEnoughReplicas):
+        first.write("b")
+    with pytest.raises(errors.NotEnoughReplicas):
+        first.advance_high_watermark()
+    first.told(LeaderAndIsr(1, 1, frozenset({1, 3}), 2))
+    assert first.advance_high_watermark() == 1
+
+
 # ------------------------------------------------------------------------------ being told
 
 
