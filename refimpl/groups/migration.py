@@ -98,18 +98,17 @@ class Migration:
         answers: Sequence[Answer],
         successor: JoinRequest | None = None,
     ) -> Outcome:
-        """Where members are to join anew, the group is written down with the next generation, in
-        which nobody is: whoever loads it has them join, too. Kafka writes the one that they are in,
-        and after a failover what nobody has yet stays without an owner."""
+        """Where members are to join anew, the group is written down without a leader: whoever loads
+        it has them join, too. Kafka writes a whole generation, and after a failover what nobody has
+        yet stays without an owner. The next generation would be no better: members are in it before
+        anything is assigned in it."""
         before = evolve(made, since=now)
         stale = successor is None or group.target_epoch < group.epoch
         rules = self.classic.rules
         step = operations.downgraded(before, rules, successor, stale=stale)
         records = list(tombstones(group).records)
         if not step.writes:
-            records.append(
-                record_of(group.group_id, evolve(before, generation=before.generation + 1))
-            )
+            records.append(record_of(group.group_id, evolve(before, leader=None)))
         outcome = self.classic.outcome(now, group.group_id, before, step, records)
         timers: dict[TimerKey, int | None] = {
             TimerKey(kind, group.group_id, one): None

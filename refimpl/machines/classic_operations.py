@@ -340,10 +340,12 @@ class Turn(Rebalance):
     # Loading
 
     def loaded(self) -> None:
-        """All sessions begin afresh. A group that is too large by now is made to join again."""
+        """All sessions begin afresh. A group that is too large by now is made to join again, and so
+        is one without a leader: its members have yet to join (`group_migration`)."""
         for member in self.group.members.values():
             self.timers[session(member.id)] = member.session_ms
-        if len(self.group.members) > self.config.max_size:
+        led = self.group.leader is not None or not self.group.members
+        if not led or len(self.group.members) > self.config.max_size:
             self.prepare()
 
 

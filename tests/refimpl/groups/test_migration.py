@@ -370,8 +370,21 @@ def test_whoever_loads_a_group_that_went_back_has_all_join() -> None:
     one.beat("z", -1)
     assert one.beats("a", GENERATION + 1) == "REBALANCE_IN_PROGRESS"
     one.start()
-    assert one.any_group.state == "Stable"
-    assert one.beats("a", GENERATION + 1) == "ILLEGAL_GENERATION"
+    assert one.any_group.state == "PreparingRebalance"
+    assert one.beats("a", GENERATION + 1) == "REBALANCE_IN_PROGRESS"
+    assert one.classic_join("a", 0, 1).leader == "a"
+
+
+def test_so_it_is_where_all_have_joined_and_nothing_is_assigned_yet() -> None:
+    one = mixed()
+    one.beat("z", -1)
+    joined = one.classic_join("a", 0, 1).generation_id
+    one.start()
+    everything = (("a", assignment(0, 1, 2, 3)),)
+    assert one.sync("a", joined, assignments=everything).error == "ILLEGAL_GENERATION"
+    again = one.classic_join("a", 0, 1).generation_id
+    assert one.sync("a", again, assignments=everything).error is None
+    assert one.loaded_anew().members["a"].assignment == assignment(0, 1, 2, 3)
 
 
 @pytest.mark.parametrize(

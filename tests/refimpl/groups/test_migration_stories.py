@@ -82,11 +82,11 @@ def no_target_by_classic_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stable_when_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka 4.3.1: the group that went back is written down with the generation members are in."""
+    """Kafka 4.3.1: the group that went back is written down as the generation members are in."""
     written = migration.record_of
 
     def record_of(group_id: str, group: Any) -> Any:
-        return written(group_id, evolve(group, generation=group.generation - 1))
+        return written(group_id, evolve(group, leader=min(group.members)))
 
     monkeypatch.setattr(migration, "record_of", record_of)
 
