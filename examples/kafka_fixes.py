@@ -189,6 +189,44 @@ FIXES = {
             ),
         ),
     ),
+    # docs/findings/kafka-downgrade-forgotten.md: who has yet to be told to join has no leader.
+    "downgrade-forgotten": Fix(
+        "kafka-group-coordinator",
+        "org/apache/kafka/coordinator/group/GroupMetadataManager.java",
+        (
+            Edit(
+                "public class GroupMetadataManager {",
+                "private final TimelineHashMap<String, Group> groups;",
+                """private final TimelineHashMap<String, Group> groups;
+    private final Set<String> rebalanceWhenLoaded = new HashSet<>();""",
+            ),
+            Edit(
+                "private void convertToClassicGroup(",
+                "classicGroup.createClassicGroupRecords(records);",
+                """classicGroup.createClassicGroupRecords(records);
+        if (rebalance)
+            ((GroupMetadataValue) records.get(records.size() - 1).value().message())
+                .setLeader(null);""",
+            ),
+            Edit(
+                "        GroupMetadataKey key,",
+                "groups.put(groupId, classicGroup);",
+                """groups.put(groupId, classicGroup);
+            if (value.leader() == null && !loadedMembers.isEmpty())
+                rebalanceWhenLoaded.add(groupId);
+            else
+                rebalanceWhenLoaded.remove(groupId);""",
+            ),
+            Edit(
+                "public void onLoaded() {",
+                "if (classicGroup.numMembers() > config.classicGroupMaxSize()) {",
+                """if (rebalanceWhenLoaded.remove(groupId)) {
+                        prepareRebalance(classicGroup, "Freshly-loaded group " + groupId +
+                            " has members that have yet to join after its downgrade.");
+                    } else if (classicGroup.numMembers() > config.classicGroupMaxSize()) {""",
+            ),
+        ),
+    ),
 }
 
 
