@@ -180,9 +180,18 @@ class Scenario:
         self.watch(members)
         unowned = self.partitions - set[int]().union(*(one.owned for one in members))
         if unowned:
-            members.append(self.classic())
-            self.wait(members, lambda: self.all_owned(members), "with one that joins they own")
+            self.mend(members)
         return unowned
+
+    def mend(self, members: list[Member]) -> None:
+        """One of several leaves, or another joins: that is a rebalance."""
+        if len(members) > 1:
+            members.pop().close()
+            self.say("a classic consumer leaves")
+        else:
+            members.append(self.classic())
+            self.say("another classic consumer joins")
+        self.wait(members, lambda: self.all_owned(members), "now they own")
 
     def create(self) -> None:
         until("three brokers", 60, lambda: len(self.admin.list_topics(timeout=5).brokers) == 3)

@@ -61,7 +61,7 @@ def test_nobody_owns_what_the_last_member_of_the_consumer_protocol_had(
     read = sorted(int(one) for _, one in records)
     assert all(int(written) > 0 for written, _ in records)
     assert (read[0], read[1] > 0) == (0, True)
-    assert "with one that joins they own" in said
+    assert "now they own" in said
 
 
 @pytest.mark.parametrize("arguments", [("--failover", "none"), ("--in-time",)], ids=" ".join)
