@@ -250,6 +250,10 @@ class Scenario:
 
     def watch(self, members: list[Member]) -> None:
         """Records come all the time; who reads them?"""
+        for one in members:
+            one.heard.clear()
+        # The first heartbeat behind a failover may go to the coordinator before.
+        self.poll(members, lambda: all(one.beats for one in members), SESSION_MS / 1000)
         self.poll(members, lambda: False, 1)
         before = {number: self.count(members, number) for number in self.partitions}
         for one in members:

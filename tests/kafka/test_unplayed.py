@@ -7,7 +7,12 @@ import pytest
 from tests.kafka.played import NOT_PLAYED, ROOT, python
 
 EXAMPLES = sorted(one.parent.name for one in (ROOT / "examples").glob("kafka-*/__main__.py"))
-WITHOUT_RUN = {"kafka-downgrade-forgotten", "kafka-elr-cleared", "kafka-reassignment-stuck"}
+WITHOUT_RUN = {
+    "kafka-downgrade-forgotten",
+    "kafka-elr-cleared",
+    "kafka-load-overtaken",
+    "kafka-reassignment-stuck",
+}
 WITHOUT_JARS = {"kafka-classic-left-alone"}
 
 
