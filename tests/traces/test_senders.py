@@ -173,10 +173,11 @@ def test_of_two_that_are_gone_neither_may_be_one_that_had_to_stay(
     """Two records at one offset, both gone: L1 is allowed only if each of them could be lost."""
     calls = [sent("p0#0", 1, 0), sent(AGAIN, 2, 0), sent("p0#0", 3, 1)]
     lines, meta = trace(*calls, scan(record(3, 1), end=2), STARTS)
-    weak = dict.fromkeys(("p0", "p1"), meta["producers"]["p0"] | {"acks": "1"})
+    one = meta["producers"]["p0"]
+    weak: dict[str, Any] = {name: one | {"acks": "1"} for name in ("p0", "p1")}
     meta["producers"] = weak
     assert verdicts(judged_lines(tmp_path / "weak", lines, meta))["L1"] == "allowed"
-    meta["producers"] = weak | {unknown: weak[unknown] | {"acks": None}}
+    meta["producers"] = weak | {unknown: one | {"acks": None}}
     assert verdicts(judged_lines(tmp_path / "unknown", lines, meta))["L1"] == "not checked"
 
 
