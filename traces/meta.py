@@ -158,6 +158,8 @@ _ANY_CASE: Mapping[str, tuple[str, ...]] = {
 # Several, between commas, or none: then nothing is deleted.
 _LISTS = {"cleanup_policy": ("delete", "compact")}
 _AT_LEAST = {"partitions": 1, "replication_factor": 1, "min_insync_replicas": 1, "max_in_flight": 1}
+# More than any cluster has, and few enough to be counted one by one.
+_AT_MOST = {"partitions": 1_000_000}
 _SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}
 _WORDS = {
     int: "a whole number",
@@ -221,6 +223,8 @@ def _misspelt(name: str, value: str | int) -> str:
     """What was expected of a setting, if it cannot have this value."""
     if type(value) is int and value < (least := _AT_LEAST.get(name, 0)):
         return f"expected at least {least}"
+    if type(value) is int and value > _AT_MOST.get(name, 2**63 - 1):
+        return f"expected at most {_AT_MOST.get(name, 2**63 - 1)}"
     if name in _CHOICES and value not in _CHOICES[name]:
         return f"expected one of {', '.join(_CHOICES[name])}"
     if name in _ANY_CASE and str(value).partition(":")[0].lower() not in _ANY_CASE[name]:

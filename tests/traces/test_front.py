@@ -148,6 +148,7 @@ def test_rows_of_partitions_that_meta_denies_are_refused(tmp_path: Path) -> None
         ("topics.t", "cleanup_policy", "delte", "expected one or more of delete, compact"),
         ("topics.t", "min_insync_replicas", -1, "expected at least 1"),
         ("topics.t", "partitions", 0, "expected at least 1"),
+        ("topics.t", "partitions", 10**12, "expected at most 1000000"),
         ("producers.p0", "acks", "al", "expected one of 0, 1, all, -1"),
         ("producers.p0", "retries", -1, "expected at least 0"),
         ("consumers.c0", "isolation", "read_comitted", "expected one of read_committed, read_unc"),

@@ -5,6 +5,7 @@ what is configured.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 
 import numpy as np
 from attrs import frozen
@@ -213,12 +214,13 @@ def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, m
     Also whether all that was sent to a compacted topic, or read of one, is here: what is not known
     may have replaced what is gone, or lie above it.
     """
-    seen = _partitions(columns) | {
+    configured = (
         (names.topics.number(name), partition)
         for name, topic in meta.topics.items()
         for partition in range(topic.partitions or 0)
-    }
-    if "complete" in evidence.missing and seen - _partitions(columns, Op.DUMP_END):
+    )
+    every, dumped = chain(_partitions(columns), configured), _partitions(columns, Op.DUMP_END)
+    if "complete" in evidence.missing and not all(one in dumped for one in every):
         evidence.missing["log.whole"] = evidence.missing["complete"]
     compacts = any("compact" in (topic.cleanup_policy or "") for topic in meta.topics.values())
     if compacts and (untold := evidence.reasons(["compacted_read.id", "consumers.whole"])):

@@ -1,6 +1,7 @@
 """Whether partitions were read as far as a run says: from its digest, or from all of its rows."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -46,12 +47,13 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
     scanned = _distinct(columns, ends)
     topics = {names.topics.number(name) for name in meta.topics}
     topics |= set(columns["topic"][columns["op"] == Op.SEND].tolist()) - {NONE}
-    unread = [
+    lacking = (
         f"{names.topics.name(topic)}:{partition}"
         for topic in sorted(topics)
         for partition in partitions_of(topic, columns, meta, names)
         if (topic, partition) not in scanned
-    ]
+    )
+    unread = list(islice(lacking, 5))  # whatever number of partitions somebody wrote down
     if not meta.complete:
         evidence.missing["complete"] = "meta.json does not say that the run is complete"
     elif unread:
