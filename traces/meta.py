@@ -158,8 +158,9 @@ _ANY_CASE: Mapping[str, tuple[str, ...]] = {
 # Several, between commas, or none: then nothing is deleted.
 _LISTS = {"cleanup_policy": ("delete", "compact")}
 _AT_LEAST = {"partitions": 1, "replication_factor": 1, "min_insync_replicas": 1, "max_in_flight": 1}
-# More than any cluster has, and few enough to be counted one by one.
-_AT_MOST = {"partitions": 1_000_000}
+# More than any topic has, and few enough to be counted one by one.
+MOST_PARTITIONS = 1_000_000
+_AT_MOST = {"partitions": MOST_PARTITIONS}
 _SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}
 _WORDS = {
     int: "a whole number",

@@ -50,9 +50,47 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
     ),
     "a partition that Kafka cannot have": (
         send_of(partition=2**40),
-        "p0#0.ndjson:1: records[0].partition: expected a whole number of at least 0 and below 2^31,"
-        " found 1099511627776",
+        "p0#0.ndjson:1: records[0].partition: expected a whole number of at least 0 and below"
+        " 1000000, found 1099511627776",
     ),
+    "a partition that no topic has, by name": (
+        line(0, op="commit", offsets={"t:1000000": 1}),
+        "p0#0.ndjson:1: offsets: expected names such as \"topic:partition\", found 't:1000000'",
+    ),
+    "a producer id below none": (
+        line(0, producer_id=-2),
+        "p0#0.ndjson:1: producer_id: expected a whole number of at least -1, found -2",
+    ),
+    "a generation below none": (
+        line(0, group="g", generation=-3),
+        "p0#0.ndjson:1: generation: expected a whole number of at least -1, found -3",
+    ),
+    "an epoch below none": (
+        send_of(epoch=-7),
+        "p0#0.ndjson:1: records[0].epoch: expected a whole number of at least -1 and below 2^31,"
+        " found -7",
+    ),
+    "a timestamp below none": (
+        send_of(timestamp=-4),
+        "p0#0.ndjson:1: records[0].timestamp: expected a whole number of at least -1, found -4",
+    ),
+    "a misspelt query": (
+        line(0, op="list_offsets", query="erliest", offsets={"t:0": 0}),
+        "p0#0.ndjson:1: query: expected one of earliest, latest or a time in ms, found 'erliest'",
+    ),
+    **{
+        f"an empty {field} of another kind": (
+            line(0, op="dump", replica=1) | {field: json.loads(found)},
+            f"p0#0.ndjson:1: {field}: expected {kind}, found {found}",
+        )
+        for field, found, kind in (
+            ("records", "{}", "a list"),
+            ("partitions", "{}", "a list"),
+            ("offsets", "[]", "an object"),
+            ("topic_ids", "[]", "an object"),
+            ("high_watermark", "[]", "an object"),
+        )
+    },
     "an offset of thirty digits": (
         '{"process": "p0#0", "seq": 0, "op": "send", "outcome": "ok", '
         '"records": [{"topic": "t", "partition": 0, "id": 1, "offset": ' + "9" * 30 + "}]}",
@@ -180,7 +218,7 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
     ),
     "a generation in words": (
         line(0, op="commit", group="g", generation="first"),
-        "p0#0.ndjson:1: generation: expected a whole number, found 'first'",
+        "p0#0.ndjson:1: generation: expected a whole number of at least -1, found 'first'",
     ),
 }
 
@@ -189,6 +227,25 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
 def test_a_bad_line_is_named_by_file_line_and_field(case: str, tmp_path: Path) -> None:
     bad, message = BAD_LINES[case]
     assert refused(tmp_path, bad, line(1, op="close")) == [message]
+
+
+@pytest.mark.parametrize(
+    ("op", "field"),
+    [
+        *(("send", "records"), ("scan", "records"), ("scan", "partitions"), ("dump", "log_start")),
+        *(("committed", "offsets"), ("assigned", "partitions"), ("subscribe", "topics")),
+    ],
+)
+def test_null_says_as_much_as_nothing(op: str, field: str, tmp_path: Path) -> None:
+    """A send with null for its records was none of any record: L5 was violated of what it sent."""
+    told: Line = {"process": "p0#0", "seq": 0, "op": op, "outcome": "ok", "group": "g"}
+    told |= {"partitions": ["t:0"]} if op == "committed" else {}
+    absent, null = (
+        run_of(tmp_path / name, told | more, line(1, op="close"))
+        for name, more in (("absent", {}), ("null", {field: None}))
+    )
+    assert null.table(0) == absent.table(0)
+    assert null.evidence.missing == absent.evidence.missing
 
 
 def test_every_bad_line_is_counted_and_the_first_are_shown(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from traces.arrow import ArrowException, pa
 from traces.context import Ints
+from traces.meta import MOST_PARTITIONS
 from traces.names import Names, key_number
 from traces.partitioners import key_hash
 from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op
@@ -248,9 +249,17 @@ def _ints(name: str, values: Values) -> Ints:
         raise Malformed(name) from error
     nulls = numbers.null_count
     filled: Ints = (numbers.fill_null(NONE) if nulls else numbers).to_numpy()
-    if name in NATURAL and np.count_nonzero(filled < 0) != nulls:
+    low = lowest(name)
+    if np.count_nonzero(filled < low) != (nulls if low > NONE else 0):
+        raise Malformed(name)
+    if name == "partition" and len(filled) and filled.max() >= MOST_PARTITIONS:
         raise Malformed(name)
     return filled
+
+
+def lowest(name: str) -> int:
+    """The lowest number that a field may hold: Kafka says -1 where there is none."""
+    return 0 if name in NATURAL else -(2**63) if name == "hash" else -1
 
 
 def _ids(names: Names, values: Values) -> Ints:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from operator import itemgetter
-from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from attrs import define, field, frozen
@@ -12,11 +11,13 @@ from traces.context import Ints
 from traces.ingest.columns import Malformed, RowBuilder, joined
 from traces.ingest.transactions import ENDS, Ends, end, write_transactions
 from traces.ingest.validate import is_number
-from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
+from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, QUERIES, REPORTS
 from traces.names import Names
 from traces.problems import Problem
 from traces.record.entries import Line
 from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
+
+Some = TypeVar("Some")
 
 _CHUNK = 50_000  # rows turned into columns at a time, so that memory follows the columns
 
@@ -177,6 +178,8 @@ class Reader:
         return self._rows.word({k: v for k, v in fields.items() if v is not None})
 
     def _add(self, call: Line) -> None:
+        if None in call.values():  # null says as much as nothing
+            call = {name: value for name, value in call.items() if value is not None}
         op = OPS[call["op"]]
         self.last_op = op
         fields = self._fields(call, op)
@@ -241,9 +244,9 @@ class Reader:
             end(self.ends, txn, op, Outcome(fields["outcome"] or 0), asked, answered)
 
     def _add_rows(self, call: Line, op: Op, fields: dict[str, int | None]) -> None:
-        rows, get = self._rows, call.get
-        records: list[Any] = get("records") or []
-        topic_ids: dict[str, str] = get("topic_ids") or {}
+        rows = self._rows
+        records = _of_type(list[Any], call, "records")
+        topic_ids = _of_type(dict[str, str], call, "topic_ids")
         if any(type(id) is not str for id in topic_ids.values()):
             raise Malformed("topic_ids")
         if records:
@@ -253,10 +256,12 @@ class Reader:
         reported = any(call.get(name) for name in reports)
         if not reports.keys().isdisjoint(call):
             self._reports(call, reports, fields, topic_ids)
-        query = get("query")
-        named = self._named_rows(op, get("partitions") or [], get("offsets") or {}, query)
+        query = _query(call)
+        partitions = _of_type(list[str], call, "partitions")
+        offsets = _of_type(dict[str, int], call, "offsets")
+        named = self._named_rows(op, partitions, offsets, query)
         if op is Op.SUBSCRIBE:
-            named = [{"topic": topic} for topic in _list(get("topics"))]
+            named = [{"topic": topic} for topic in _of_type(list[str], call, "topics")]
         unanswered = op is Op.COMMITTED and "offsets" not in call and bool(named)
         if unanswered:
             named = []  # no answer is not the answer that there is none
@@ -269,7 +274,7 @@ class Reader:
             fields = fields | {"op": Op.SCAN_END.value}
         elif op is Op.DUMP:
             fields = fields | {"op": Op.DUMP_END.value}
-        elif op is Op.LIST_OFFSETS and query in ("earliest", "latest"):
+        elif op is Op.LIST_OFFSETS and isinstance(query, str):
             fields = fields | {"op": Op[query.upper()].value}
         if named:
             rows.call(len(named), fields)
@@ -292,11 +297,11 @@ class Reader:
 
         An empty map says that the brokers reported none; no map, that nobody knows.
         """
-        epochs: dict[str, int] = call.get("leader_epochs") or {}
+        epochs = _of_type(dict[str, int], call, "leader_epochs")
         for report, op in reports.items():
-            reported: dict[str, int] | None = call.get(report)
-            if reported is None:
+            if report not in call:
                 continue
+            reported = _of_type(dict[str, int], call, report)
             if not reported:
                 flags = (fields["flags"] or 0) | Flag.EMPTY
                 self._rows.call(1, fields | {"op": op.value, "flags": flags})
@@ -315,7 +320,8 @@ class Reader:
     ) -> list[Line]:
         if op in (Op.SEND, Op.POLL, Op.PROCESS, Op.SUBSCRIBE):
             return []
-        asked = query if type(query) is int else None
+        # Below 0 a time is none: Kafka has names for some, which say nothing of any record.
+        asked = query if type(query) is int and query >= 0 else None
         named = dict.fromkeys([*partitions, *offsets])
         return [
             {"topic": topic, "partition": number, "offset": offsets.get(name), "timestamp": asked}
@@ -358,10 +364,21 @@ def _identified(rows: list[Any], topic_ids: dict[str, str]) -> list[Any]:
     return [row | {"topic_id": topic_ids.get(row["topic"])} for row in rows]
 
 
-def _list(value: Any) -> list[Any]:
-    if type(value) not in (list, NoneType):
-        raise Malformed("topics")
-    return value or []
+def _of_type(kind: Callable[[], Some], call: Line, field: str) -> Some:
+    """A list or an object of a call, empty if it tells none."""
+    empty = kind()
+    value = call.get(field, empty)
+    if type(value) is not type(empty):
+        raise Malformed(field)
+    return value
+
+
+def _query(call: Line) -> str | int | None:
+    """What an offset was asked by: one of two names, or a time."""
+    query = call.get("query")
+    if query not in (None, *QUERIES) and type(query) is not int:
+        raise Malformed("query")
+    return query
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from traces.ingest.vocabulary import ANSWERS, OPS, OUTCOMES
+from traces.ingest.columns import lowest
+from traces.ingest.vocabulary import ANSWERS, OPS, OUTCOMES, QUERIES
+from traces.meta import MOST_PARTITIONS
 from traces.problems import shown
 from traces.schema import Detail
 
@@ -12,7 +14,7 @@ FieldProblem = tuple[str, str]
 _NATURAL = ("seq", "invoked_ns", "returned_ns", "txn")
 _WHOLE = ("generation", "producer_id", "producer_epoch", "replica")
 # Kafka has 32 bits (or fewer) for these, and so has the table.
-_NARROW = frozenset(("partition", "epoch", "producer_epoch", "replica", "delivery_count"))
+_NARROW = frozenset(("epoch", "producer_epoch", "replica", "delivery_count"))
 _TEXT = ("process", "clock", "error", "group", "member", "transactional_id", "instance")
 _ISOLATION = ("read_committed", "read_uncommitted")
 
@@ -39,6 +41,9 @@ def findings(call: Any) -> Iterator[FieldProblem]:
             yield "reason", "is missing"
         yield from _one_of(call, "reason", tuple(Detail.RESETS))
     yield from _one_of(call, "control", tuple(Detail.MARKERS))
+    query = call.get("query")
+    if query not in (None, *QUERIES) and type(query) is not int:
+        yield "query", f"expected one of {', '.join(QUERIES)} or a time in ms, found {shown(query)}"
     yield from _topic_ids(call.get("topic_ids"))
     yield from _topics(call.get("topics"))
 
@@ -57,28 +62,21 @@ def _fields(
     text: tuple[str, ...],
 ) -> Iterator[FieldProblem]:
     for name in natural:
-        value, bits = values.get(name), _bits(name)
-        if value is not None and (type(value) is not int or not 0 <= value < 2**bits):
-            yield (
-                path + name,
-                f"expected a whole number of at least 0{_most(bits)}, found {shown(value)}",
-            )
+        yield from _number(path + name, values.get(name), name, 0)
     for name in whole:
-        value, bits = values.get(name), _bits(name)
-        if value is not None and (type(value) is not int or abs(value) >= 2**bits):
-            yield path + name, f"expected a whole number{_most(bits)}, found {shown(value)}"
+        yield from _number(path + name, values.get(name), name, lowest(name))
     for name in text:
         value = values.get(name)
         if value is not None and type(value) is not str:
             yield path + name, f"expected a string, found {shown(value)}"
 
 
-def _bits(name: str) -> int:
-    return 31 if name in _NARROW else 63
-
-
-def _most(bits: int) -> str:
-    return "" if bits == 63 else f" and below 2^{bits}"
+def _number(field: str, value: Any, name: str, low: int) -> Iterator[FieldProblem]:
+    high = MOST_PARTITIONS if name == "partition" else 2**31 if name in _NARROW else 2**63
+    if value is not None and (type(value) is not int or not low <= value < high):
+        least = f" of at least {low}" if low > -(2**63) else ""
+        most = {2**63: "", 2**31: " and below 2^31"}.get(high, f" and below {high}")
+        yield field, f"expected a whole number{least}{most}, found {shown(value)}"
 
 
 def _records(records: Any) -> Iterator[FieldProblem]:
@@ -127,10 +125,8 @@ def _offsets(field: str, offsets: Any) -> Iterator[FieldProblem]:
     for name, offset in _items(offsets):
         if not is_partition(name):
             yield field, f'expected names such as "topic:partition", found {shown(name)}'
-        bits = _bits("epoch") if field == "leader_epochs" else 63
-        if type(offset) is not int or not 0 <= offset < 2**bits:
-            expected = f"expected a whole number of at least 0{_most(bits)}"
-            yield f"{field}.{name}", f"{expected}, found {shown(offset)}"
+        kind = "epoch" if field == "leader_epochs" else "offset"
+        yield from _number(f"{field}.{name}", offset, kind, 0)
 
 
 def _object(field: str, value: Any) -> Iterator[FieldProblem]:
@@ -168,4 +164,4 @@ def is_partition(name: Any) -> bool:
 
 def is_number(text: str) -> bool:
     """Whether a text is the number of a partition."""
-    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 2**31
+    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < MOST_PARTITIONS

@@ -68,6 +68,7 @@ ANSWERS: Final = {
     "log_start": Op.LOG_START,
     "last_stable": Op.LAST_STABLE,
 }
+QUERIES: Final = ("earliest", "latest")  # an offset may be asked by a time, too
 REPORTS: Final = {
     Op.POLL: ANSWERS,
     Op.DUMP: {"high_watermark": Op.DUMP_MARK, "log_start": Op.DUMP_START},
