@@ -134,6 +134,7 @@ class Scenario:
     """How the coordinator goes; None: it stays."""
     in_time: bool
     silent: bool
+    all_classic: bool
     upgrades: bool
     """Whether a classic group may become a consumer group; if not, it begins as one."""
     patience_s: float
@@ -148,6 +149,10 @@ class Scenario:
     @property
     def bootstrap(self) -> str:
         return ",".join(node.address for node in self.brokers.values())
+
+    @property
+    def last(self) -> str:
+        return "another classic one" if self.all_classic else "one of KIP-848"
 
     @property
     def partitions(self) -> set[int]:
@@ -168,7 +173,7 @@ class Scenario:
         self.wait(
             everybody,
             lambda: all(len(one.owned) == 1 for one in everybody),
-            "classic ones and one of KIP-848 own",
+            f"classic ones and {self.last} own",
         )
         self.poll(everybody, lambda: False, TOGETHER_S)  # until the group is at rest
         self.describe("it is")
@@ -209,6 +214,8 @@ class Scenario:
         return made
 
     def modern(self) -> Any:
+        if self.all_classic:
+            return self.classic()
         how = {"group.protocol": "consumer"}
         made: Any = Silent(self.bootstrap) if self.silent else Member(self.bootstrap, how)
         self.clients.callback(made.close)
@@ -227,8 +234,8 @@ class Scenario:
             return
         self.poll(members, lambda: all(one.beats for one in members), 10)
         last.close()
-        until("the group to be a classic one", 10, lambda: old.said(converted))
-        self.say("that of KIP-848 has left")
+        until("the group to be classic", 10, lambda: self.all_classic or old.said(converted))
+        self.say(f"{self.last} has left")
 
     def fail_over(self, members: list[Member]) -> None:
         self.check(members)
@@ -301,12 +308,15 @@ class Scenario:
         self.say(f"{what}: {', '.join(str(sorted(one.owned)) for one in members)}")
 
     def describe(self, what: str) -> None:
-        """What the coordinator says of the group."""
+        """What the coordinator says of the group, to a client that begins at another broker than
+        the one that goes: that one names itself for a while."""
         found: list[Any] = []
+        there = ",".join(node.address for id, node in self.brokers.items() if id != OLD)
 
         def answered() -> bool:
             try:
-                asked = self.admin.describe_consumer_groups([GROUP], request_timeout=5)
+                admin: Any = AdminClient({"bootstrap.servers": there, "log_level": 0})
+                asked = admin.describe_consumer_groups([GROUP], request_timeout=5)
                 found.append(asked[GROUP].result(10))
             except (KafkaException, TimeoutError):  # it asks the coordinator before, still
                 return False
@@ -337,6 +347,7 @@ class Scenario:
 )
 @click.option("--in-time", is_flag=True, help="It goes after the others have joined again.")
 @click.option("--silent", is_flag=True, help="The one of KIP-848 does not leave: it is killed.")
+@click.option("--all-classic", is_flag=True, help="No member is of KIP-848.")
 @click.option("--policy", default="bidirectional", show_default=True)
 @click.option("--patience", type=float, default=60, show_default=True, help="Seconds to wait.")
 def main(
@@ -346,6 +357,7 @@ def main(
     failover: str,
     in_time: bool,
     silent: bool,
+    all_classic: bool,
     policy: str,
     patience: float,
 ) -> None:
@@ -358,9 +370,12 @@ def main(
                 node.settings = BROKERS.format(policy=policy) + SHORT_SESSION * silent
         brokers = running.enter_context(started(nodes))
         with ExitStack() as clients:
-            unowned = Scenario(
-                brokers, clients, classics, how, in_time, silent, policy != "downgrade", patience
-            ).play()
+            scenario = Scenario(
+                *(brokers, clients, classics, how, in_time, silent, all_classic),
+                policy != "downgrade",
+                patience,
+            )
+            unowned = scenario.play()
     click.echo(f"no owner: {sorted(unowned)}" if unowned else "every partition has an owner")
     sys.exit(int(bool(unowned)))
 

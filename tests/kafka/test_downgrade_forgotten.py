@@ -64,8 +64,10 @@ def test_nobody_owns_what_the_last_member_of_the_consumer_protocol_had(
     assert "now they own" in said
 
 
-@pytest.mark.parametrize("arguments", [("--failover", "none"), ("--in-time",)], ids=" ".join)
-def test_without_the_failover_or_after_the_members_have_joined_all_is_well(
+@pytest.mark.parametrize(
+    "arguments", [("--failover", "none"), ("--in-time",), ("--all-classic",)], ids=" ".join
+)
+def test_without_the_failover_the_downgrade_or_with_members_that_have_joined_all_is_well(
     arguments: tuple[str, ...],
 ) -> None:
     code, said = played(*arguments)
