@@ -7,6 +7,7 @@ owner at the end, although all others poll and beat their hearts; 0: it has; 2: 
 not be played.
 """
 
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,8 @@ OLD, REPLICAS = 1, [1, 2, 3]
 TOGETHER_S, POLL_S, EACH_S = 3, 0.05, 0.5
 #: The session of a classic consumer; its heartbeat interval is librdkafka's default.
 SESSION_MS, HEARTBEAT_MS = 15_000, 3_000
+#: What a heartbeat is answered that goes to the coordinator before.
+ELSEWHERE = re.compile("Not coordinator|Coordinator not available|transport failure|Timed out")
 BROKERS = "offsets.topic.num.partitions=1\ngroup.consumer.migration.policy={policy}\n"
 #: What a member of KIP-848 that falls silent is given, when one is to.
 SHORT_SESSION = """\
@@ -63,6 +66,8 @@ class Member:
     """Records by partition."""
     heard: list[str] = field(factory=list[str])
     """What librdkafka says of its heartbeats."""
+    lost: bool = False
+    """Whether it gave up waiting for a coordinator, and joined anew."""
 
     def __attrs_post_init__(self) -> None:
         common = {"bootstrap.servers": self.bootstrap, "group.id": GROUP, "debug": "cgrp"}
@@ -74,6 +79,7 @@ class Member:
     def log(self, level: int, message: str, *rest: object) -> None:
         """As a logger does: lines of heartbeats are kept."""
         line = message % rest if rest else message
+        self.lost |= "session timed out" in line
         if "eartbeat" in line:
             self.heard.append(line)
 
@@ -238,7 +244,6 @@ class Scenario:
         self.say(f"{self.last} has left")
 
     def fail_over(self, members: list[Member]) -> None:
-        self.check(members)
         assert self.how is not None
         self.brokers[OLD].signal(self.how)
         self.say(f"{self.how.name} to broker {OLD}, the coordinator")
@@ -250,8 +255,7 @@ class Scenario:
         self.say(f"broker {new} has loaded the group")
 
     def check(self, members: list[Member]) -> None:
-        for one in members:
-            one.consumer.poll(0)
+        self.poll(members, lambda: False, 4 * POLL_S)  # what they have heard is told as they poll
         if not self.in_time and any(one.told for one in members):
             raise NotInTimeError("a heartbeat came between the downgrade and the failover")
 
@@ -269,9 +273,13 @@ class Scenario:
         began = time.monotonic()
         self.poll(members, lambda: self.all_owned(members), self.patience_s, EACH_S)
         seconds = time.monotonic() - began
+        if any(one.lost for one in members):
+            raise NotInTimeError("a classic consumer heard of no coordinator for its session")
         self.describe(f"{seconds:.0f} s later it is")
         for one in members:
-            refused = sum("error response" in line for line in one.heard)
+            refused = sum(
+                "error response" in line and not ELSEWHERE.search(line) for line in one.heard
+            )
             self.say(f"a classic consumer: {one.beats} heartbeats, {refused} of them refused")
         for number in sorted(self.partitions):
             low, high = members[0].consumer.get_watermark_offsets(TopicPartition(TOPIC, number), 30)
