@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from attrs import define, field
+from attrs import asdict, define, field
 
 Pairs = dict[Path, list[tuple[int, int]]]
 
@@ -30,6 +31,15 @@ class Findings:
         begins above zero."""
         lists = (self.wrong_offsets, self.wrong_timestamps, self.late_timestamps, self.lost_offsets)
         return self.damaged or any(lists)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs: whether something is broken, and pairs of numbers by file."""
+        pairs = {
+            name: {str(path): sorted(set(found)) for path, found in mine.items() if found}
+            for name, mine in asdict(self, recurse=False).items()
+            if name != "damaged"
+        }
+        return {"broken": self.are_bad, "damaged": self.damaged, **pairs}
 
     def lines(self) -> Iterator[str]:
         """The complaints, in the tool's words and order."""

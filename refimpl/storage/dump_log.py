@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from attrs import frozen
 
+from refimpl.outputs import json_option, write_json
 from refimpl.storage.coordinator_json import group_record, share_record, transaction_record
 from refimpl.storage.dump_findings import Findings
 from refimpl.storage.dump_indexes import (
@@ -116,9 +117,11 @@ def lines_of(path: Path, wishes: Wishes, findings: Findings) -> Iterator[str]:
     help="Accepted, as Kafka's tool has it; here batches may have any size.",
 )
 @click.option("--max-bytes", default=EVERYTHING, metavar="BYTES", help="Stop after so much of it.")
+@json_option("What does not fit together, and whether anything is broken")
 @click.pass_context
 def dump_log(
     ctx: click.Context,
+    json_file: Path | None,
     files: tuple[Path, ...],
     deep_iteration: bool,
     print_data_log: bool,
@@ -165,4 +168,5 @@ def dump_log(
             raise click.ClickException(f"{missing.filename}: {missing.strerror}") from None
     for line in findings.lines():
         click.echo(line, err=True)
+    write_json(json_file, findings.as_json())
     ctx.exit(BROKEN if findings.are_bad else 0)

@@ -4,8 +4,10 @@ The words are written out here, so that they hold without Kafka; `make test-kafk
 against each other on thousands of files.
 """
 
+import json
 from pathlib import Path
 from struct import pack
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -148,6 +150,18 @@ def test_an_index_that_does_not_fit_the_log_is_a_finding(log: Path) -> None:
         f"Found out of order timestamp in :{times}",
         f"  Index timestamp: {NOW}, Previously indexed timestamp: {NOW + 6}",
     ]
+
+
+def test_what_does_not_fit_is_there_for_programs_too(log: Path, tmp_path: Path) -> None:
+    index, out = log.with_suffix(".index"), tmp_path / "out.json"
+    index.write_bytes(pack(">iiii", 1, 0, 3, len(ONE)))
+    nothing: dict[str, Any] = {f"{name}_offsets": {} for name in ("wrong", "lost")}
+    nothing |= {"wrong_timestamps": {}, "late_timestamps": {}, "gaps": {}}
+    assert dump(log, "--json", out).exit_code == 0
+    assert json.loads(out.read_text()) == {"broken": False, "damaged": False, **nothing}
+    assert dump(index, "--json", out).exit_code == 1
+    found = {"broken": True, "damaged": False, **nothing, "wrong_offsets": {str(index): [[3, 2]]}}
+    assert json.loads(out.read_text()) == found
 
 
 def test_the_sanity_check_says_passed_or_why_not(log: Path) -> None:
