@@ -17,6 +17,7 @@ from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines, verdicts
 from tests.traces.needs import trace_of
 from traces.generate.small import IN_CALLS, NotHere
+from traces.ingest.evidence import Evidence
 from traces.ingest.run import Run
 from traces.ingest.vocabulary import FIELDS
 
@@ -235,3 +236,8 @@ def test_a_consumer_that_tells_no_ids_switches_off_only_what_needs_them() -> Non
     last["offset"] = 0
     said = judge((lines, meta))
     assert (said["L4"][0], said["C2"][0]) == ("violated", "violated")
+
+
+def test_a_reason_that_several_needs_share_is_given_once() -> None:
+    evidence = Evidence({"producers": "no file of p", "pending.read": "no file of p"})
+    assert evidence.reasons(["producers", "pending.read", "final"]) == ["no file of p"]

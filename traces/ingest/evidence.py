@@ -273,8 +273,8 @@ class Evidence:
             self.missing["proof"] = "not all ends of a transaction are told"
 
     def reasons(self, needs: Iterable[str]) -> list[str]:
-        """Why these needs are not met; empty when they are."""
-        return [self.missing[need] for need in needs if need in self.missing]
+        """Why these needs are not met, each reason once; empty when they are."""
+        return list(dict.fromkeys(self.missing[need] for need in needs if need in self.missing))
 
 
 def count(
