@@ -238,10 +238,10 @@ def test_a_bad_line_is_named_by_file_line_and_field(case: str, tmp_path: Path) -
 )
 def test_null_says_as_much_as_nothing(op: str, field: str, tmp_path: Path) -> None:
     """A send with null for its records was none of any record: L5 was violated of what it sent."""
-    told: Line = {"process": "p0#0", "seq": 0, "op": op, "outcome": "ok", "group": "g"}
-    told |= {"partitions": ["t:0"]} if op == "committed" else {}
+    first: Line = {"process": "p0#0", "seq": 0, "op": op, "outcome": "ok", "group": "g"}
+    first |= {"partitions": ["t:0"]} if op == "committed" else {}
     absent, null = (
-        run_of(tmp_path / name, told | more, line(1, op="close"))
+        run_of(tmp_path / name, first | more, line(1, op="close"))
         for name, more in (("absent", {}), ("null", {field: None}))
     )
     assert null.table(0) == absent.table(0)
