@@ -224,8 +224,8 @@ def _misspelt(name: str, value: str | int) -> str:
     """What was expected of a setting, if it cannot have this value."""
     if type(value) is int and value < (least := _AT_LEAST.get(name, 0)):
         return f"expected at least {least}"
-    if type(value) is int and value > _AT_MOST.get(name, 2**63 - 1):
-        return f"expected at most {_AT_MOST.get(name, 2**63 - 1)}"
+    if type(value) is int and value > (most := _AT_MOST.get(name, value)):
+        return f"expected at most {most}"
     if name in _CHOICES and value not in _CHOICES[name]:
         return f"expected one of {', '.join(_CHOICES[name])}"
     if name in _ANY_CASE and str(value).partition(":")[0].lower() not in _ANY_CASE[name]:

@@ -10,8 +10,8 @@ from attrs import define, field, frozen
 from traces.context import Ints
 from traces.ingest.columns import Malformed, RowBuilder, joined
 from traces.ingest.transactions import ENDS, Ends, end, write_transactions
-from traces.ingest.validate import is_number
-from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, QUERIES, REPORTS
+from traces.ingest.validate import is_number, is_query
+from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
 from traces.names import Names
 from traces.problems import Problem
 from traces.record.entries import Line
@@ -374,9 +374,9 @@ def _of_type(kind: Callable[[], Some], call: Line, field: str) -> Some:
 
 
 def _query(call: Line) -> str | int | None:
-    """What an offset was asked by: one of two names, or a time."""
+    """What an offset was asked by."""
     query = call.get("query")
-    if query not in (None, *QUERIES) and type(query) is not int:
+    if not is_query(query):
         raise Malformed("query")
     return query
 

@@ -42,7 +42,7 @@ def findings(call: Any) -> Iterator[FieldProblem]:
         yield from _one_of(call, "reason", tuple(Detail.RESETS))
     yield from _one_of(call, "control", tuple(Detail.MARKERS))
     query = call.get("query")
-    if query not in (None, *QUERIES) and type(query) is not int:
+    if not is_query(query):
         yield "query", f"expected one of {', '.join(QUERIES)} or a time in ms, found {shown(query)}"
     yield from _topic_ids(call.get("topic_ids"))
     yield from _topics(call.get("topics"))
@@ -165,3 +165,8 @@ def is_partition(name: Any) -> bool:
 def is_number(text: str) -> bool:
     """Whether a text is the number of a partition."""
     return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < MOST_PARTITIONS
+
+
+def is_query(value: Any) -> bool:
+    """Whether an offset may be asked by this: one of two names, a time, or nobody tells."""
+    return value in (None, *QUERIES) or type(value) is int
