@@ -56,11 +56,19 @@ class AlterPartition(Replicated):
     }
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
+        self.min_isr: int = constants["MinIsr"]
+        self.elr_enabled: bool = constants["Elr"]
         super().__init__(constants)
         self.max_partition_epoch: int = constants["MaxPartitionEpoch"]
         self.leaders = {1: 1}  # by leader epoch
         self.requests: dict[Rec, AlterPartitionRequest] = {}
         self.answers: dict[Rec, tuple[AlterPartitionRequest, AlterPartitionResponse]] = {}
+
+    def _created(self) -> PartitionState:
+        return PartitionState.create(self.ids, min_isr=self.min_isr, elr_enabled=self.elr_enabled)
+
+    def _replica(self, id: int) -> Replica:
+        return Replica(id, min_isr=self.min_isr)
 
     def _ask(self, f: int, l: int) -> FetchResponse:
         return self.replicas[l - 1].answer_fetch(self.replicas[f - 1].fetch_request(), 1)
@@ -145,9 +153,13 @@ class AlterPartition(Replicated):
         replica.told(known)
 
     def unfence(self, r: int) -> None:
-        self.state.brokers.register(r, self.replicas[r - 1].incarnation)
-        self.state.brokers.unfence(r)
-        self.state.register(r, crashed=False)
+        brokers, incarnation = self.state.brokers, self.replicas[r - 1].incarnation
+        crashed = incarnation != brokers.epochs[r]
+        if crashed and r in self.state.elr:
+            self._bounded(0)
+        brokers.register(r, incarnation)
+        brokers.unfence(r)
+        self.state.register(r, crashed=crashed)
 
     def load(self, state: Mapping[str, Value]) -> None:
         now, ids = state["state"], self.ids
@@ -158,6 +170,9 @@ class AlterPartition(Replicated):
             replicas=frozenset(ids),
             brokers=BrokerRegistry({r: state["registered"][r - 1] for r in ids}, state["alive"]),
             partition_epoch=now["partitionEpoch"],
+            elr=state["elr"],
+            min_isr=self.min_isr,
+            elr_enabled=self.elr_enabled,
         )
         self.leaders = {**_leaders(state, ids), 1: 1, now["epoch"]: now["leader"]}
         incarnations = state["incarnation"]
@@ -187,6 +202,7 @@ class AlterPartition(Replicated):
             incarnation=state["incarnation"][r - 1],
             asked=1,
             up=True,
+            min_isr=self.min_isr,
         )
 
 
@@ -257,6 +273,7 @@ AlterPartition.projection = {
     "ends": lambda c: tuple([by_replica(r.ends, c.ids, -1) for r in c.replicas]),
     "seen": lambda c: tuple([by_replica(r.seen, c.ids, -1) for r in c.replicas]),
     "state": lambda c: _state(*[look(c.state) for look in _STATE]),
+    "elr": lambda c: c.state.elr,
     "alive": lambda c: c.state.brokers.alive,
     "registered": lambda c: by_replica(c.state.brokers.epochs, c.ids),
     "requests": lambda c: frozenset(c.requests),
@@ -276,7 +293,7 @@ class AlterPartitionOnDisk(AlterPartition):
     variant = "on disk"
 
     def _replica(self, id: int) -> Replica:
-        return ReplicaOnDisk(id, log=LogOnDisk.new())
+        return ReplicaOnDisk(id, log=LogOnDisk.new(), min_isr=self.min_isr)
 
 
 MODULE = Module(

@@ -22,20 +22,24 @@ class Replicated(Binding):
         self.max_records: int = constants["MaxRecords"]
         self.max_epoch: int = constants["MaxEpoch"]
         self.max_restarts: int = constants["MaxRestarts"]
-        self.state = PartitionState.create(self.ids)
+        self.state = self._created()
         self.replicas = tuple(self._replica(id) for id in self.ids)
         for replica in self.replicas:
             replica.told(self.state.decision)
         self.committed: tuple[int, ...] = ()
 
+    def _created(self) -> PartitionState:
+        return PartitionState.create(self.ids)
+
     def _replica(self, id: int) -> Replica:
         return Replica(id)
 
     def write(self, l: int) -> None:
+        """As of a producer that does not ask for acks=all: of that DurableIsr and Acks speak."""
         leader = self.replicas[l - 1]
         if leader.log.end >= self.max_records:
             raise Bound
-        leader.write((leader.epoch, leader.log.end))
+        leader.write((leader.epoch, leader.log.end), acks_all=False)
 
     def advance_high_watermark(self, l: int) -> None:
         leader = self.replicas[l - 1]

@@ -13,6 +13,8 @@ CONSTANTS
     (* @type: Int; *)   MaxEpoch,            \* bound: leader epochs
     (* @type: Int; *)   MaxPartitionEpoch,   \* bound: partition epochs
     (* @type: Int; *)   MaxRestarts,         \* bound: restarts, 0 for none
+    (* @type: Int; *)   MinIsr,              \* min.insync.replicas
+    (* @type: Bool; *)  Elr,                 \* eligible leader replicas (KIP-966)
     (* @type: Bool; *)  MaximalIsr,          \* KIP-497: the high watermark waits for whom the leader asked in
     (* @type: Bool; *)  OnePending,          \* one request at a time
     (* @type: Bool; *)  CheckPartitionEpoch, \* the controller's update is conditional
@@ -31,8 +33,9 @@ CONSTANTS
 
 (* Dropped: "leader", a leader may take itself out of the ISR; "leaderEpoch",*)
 (* another leader leads in the same epoch; "answered", a leader counts the   *)
-(* partition epoch up instead of taking the one that it is answered.         *)
-ASSUME Dropped \in {"none", "leader", "leaderEpoch", "answered"}
+(* partition epoch up instead of taking the one that it is answered;         *)
+(* "confirmed", who is asked in counts towards min.insync.replicas.          *)
+ASSUME Dropped \in {"none", "leader", "leaderEpoch", "answered", "confirmed"}
 
 (* Unregistered: "named", it names its incarnation like any other; "exempt", *)
 (* Kafka 4.3: it names none, and who is known by none may join; "refused",   *)
@@ -55,6 +58,7 @@ VARIABLES
     (* @type: Int -> (Int -> Int); *)   ends,           \* per leader: each follower's log end, as of its last fetch
     (* @type: Int -> (Int -> Int); *)   seen,           \* and its incarnation
     (* @type: $partition; *)            state,          \* the controller's record: leader, epoch, partitionEpoch, isr
+    (* @type: Set(Int); *)              elr,            \* and who is eligible without being in sync
     (* @type: Set(Int); *)              alive,          \* brokers that are not fenced
     (* @type: Int -> Int; *)            registered,     \* per broker: the incarnation that the controller knows of
     (* @type: Int -> Int; *)            incarnation,    \* per replica: how often it has restarted
@@ -64,7 +68,8 @@ VARIABLES
     (* @type: Seq(Int); *)              committed       \* ghost: what was below a leader's high watermark once
 
 replicas == <<log, highWatermark, epoch, partitionEpoch, isr, pending, ends, seen>>
-vars == <<replicas, state, alive, registered, incarnation, requests, resent, answers, committed>>
+decided == <<state, elr>>
+vars == <<replicas, decided, alive, registered, incarnation, requests, resent, answers, committed>>
 
 Nobody == [r \in Replicas |-> 0]
 Unheard == [r \in Replicas |-> Nothing]
@@ -80,6 +85,7 @@ InitWith(members) ==
     /\ ends = [r \in Replicas |-> Unheard]
     /\ seen = [r \in Replicas |-> Unheard]
     /\ state = [leader |-> 1, epoch |-> 1, partitionEpoch |-> 1, isr |-> members]
+    /\ elr = {}
     /\ alive = Replicas
     /\ registered = Nobody /\ incarnation = Nobody
     /\ requests = {} /\ resent = {} /\ answers = {}
@@ -94,6 +100,12 @@ IsPending(l) == pending[l] # NoRequest
 
 (* Whoever may be in the ISR, as far as the leader can know. *)
 Maximal(l) == IF MaximalIsr /\ IsPending(l) THEN isr[l] \cup pending[l].isr ELSE isr[l]
+
+(* Below min.insync.replicas nothing is committed, and of those in sync only *)
+(* whom the controller has confirmed is counted: an election may pass over   *)
+(* the others, for the sake of who left the ISR last (KIP-966).              *)
+Enough(l) == Cardinality(IF Dropped = "confirmed" THEN Maximal(l) ELSE isr[l]) >= MinIsr
+
 EpochStart(l) == Cardinality({i \in 1..LogEnd(l) : log[l][i] < epoch[l]})
 
 -----------------------------------------------------------------------------
@@ -103,15 +115,15 @@ Write(l) ==
     /\ Leads(l) /\ LogEnd(l) < MaxRecords
     /\ log' = [log EXCEPT ![l] = Append(@, epoch[l])]
     /\ UNCHANGED <<highWatermark, epoch, partitionEpoch, isr, pending, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
+    /\ UNCHANGED <<decided, alive, registered, incarnation, requests, resent, answers, committed>>
 
 AdvanceHighWatermark(l) ==
     LET new == Min({LogEnd(l)} \cup {ends[l][f] : f \in Maximal(l) \ {l}})
-    IN  /\ Leads(l) /\ new > highWatermark[l]
+    IN  /\ Leads(l) /\ Enough(l) /\ new > highWatermark[l]
         /\ highWatermark' = [highWatermark EXCEPT ![l] = new]
         /\ committed' = IF new > Len(committed) THEN Take(log[l], new) ELSE committed
         /\ UNCHANGED <<log, epoch, partitionEpoch, isr, pending, ends, seen>>
-        /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers>>
+        /\ UNCHANGED <<decided, alive, registered, incarnation, requests, resent, answers>>
 
 (* The incarnation that a fetch names. *)
 Named(f) ==
@@ -128,7 +140,7 @@ Fetch(f, l) ==
     /\ ends' = [ends EXCEPT ![l][f] = LogEnd(f)]
     /\ seen' = [seen EXCEPT ![l][f] = Named(f)]
     /\ UNCHANGED <<epoch, partitionEpoch, isr, pending>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
+    /\ UNCHANGED <<decided, alive, registered, incarnation, requests, resent, answers, committed>>
 
 Truncate(f, l) ==
     /\ f # l /\ Leads(l) /\ ~Leads(f) /\ epoch[f] = epoch[l]
@@ -137,7 +149,7 @@ Truncate(f, l) ==
        IN  /\ log' = [log EXCEPT ![f] = Take(@, n)]
            /\ highWatermark' = [highWatermark EXCEPT ![f] = Min({@, n})]
     /\ UNCHANGED <<epoch, partitionEpoch, isr, pending, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
+    /\ UNCHANGED <<decided, alive, registered, incarnation, requests, resent, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* The leader asks *)
@@ -153,7 +165,7 @@ Ask(l, new) ==
     /\ requests' = requests \cup {Request(l, new)}
     /\ answers' = IF OnlyResent THEN {a \in answers : a.to # Request(l, new)} ELSE answers
     /\ UNCHANGED <<log, highWatermark, epoch, partitionEpoch, isr, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, resent, committed>>
+    /\ UNCHANGED <<decided, alive, registered, incarnation, resent, committed>>
 
 ShrinkIsr(l, f) ==
     /\ f \in isr[l]
@@ -173,7 +185,7 @@ Resend(l) ==
     /\ OnlyResent /\ IsPending(l) /\ pending[l] \notin resent
     /\ requests' = requests \cup {pending[l]}
     /\ resent' = resent \cup {pending[l]}
-    /\ UNCHANGED <<replicas, state, alive, registered, incarnation, answers, committed>>
+    /\ UNCHANGED <<replicas, decided, alive, registered, incarnation, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* The controller answers any request that it ever got *)
@@ -191,6 +203,10 @@ Eligible(m) ==
     /\ CheckIncarnation =>
         \A r \in m.isr \ {m.leader} : m.incarnations[r] \in {Nothing, registered[r]}
 
+(* KIP-966: who leaves the ISR while that is below min.insync.replicas has   *)
+(* all that is committed, for as long as it keeps its disk.                  *)
+ElrWith(new) == IF Elr /\ Cardinality(new) < MinIsr THEN (elr \cup state.isr) \ new ELSE {}
+
 (* FENCED_LEADER_EPOCH, and INVALID_UPDATE_VERSION: the leader stays in     *)
 (* doubt until it is told of the newer epoch, so no answer is needed. What  *)
 (* is in force already is confirmed (KAFKA-14144).                          *)
@@ -198,16 +214,17 @@ AlterPartition(l) ==
     \E m \in requests :
         /\ m.leader = l /\ m.leader = state.leader /\ m.epoch = state.epoch
         /\ IF m.isr = state.isr
-           THEN Answer(m, "done", state) /\ UNCHANGED state
+           THEN Answer(m, "done", state) /\ UNCHANGED decided
            ELSE /\ CheckPartitionEpoch => m.partitionEpoch = state.partitionEpoch
                 /\ IF Eligible(m)
                    THEN /\ state.partitionEpoch < MaxPartitionEpoch
                         /\ state' = [state EXCEPT !.partitionEpoch = @ + 1, !.isr = m.isr]
+                        /\ elr' = ElrWith(m.isr)
                         /\ Answer(m, "done", state')
                    ELSE /\ RaiseOnRefusal => state.partitionEpoch < MaxPartitionEpoch
                         /\ state' = IF RaiseOnRefusal
                                     THEN [state EXCEPT !.partitionEpoch = @ + 1] ELSE state
-                        /\ Answer(m, "ineligible", state')
+                        /\ Answer(m, "ineligible", state') /\ UNCHANGED elr
         /\ requests' = IF OnlyResent /\ m \notin resent THEN requests \ {m} ELSE requests
         /\ UNCHANGED <<replicas, alive, registered, incarnation, resent, committed>>
 
@@ -224,13 +241,13 @@ TakeIsrAnswer(l) ==
         /\ partitionEpoch' = [partitionEpoch EXCEPT ![l] =
                                 IF Dropped = "answered" THEN @ + 1 ELSE a.partitionEpoch]
         /\ UNCHANGED <<log, highWatermark, epoch, ends, seen>>
-        /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
+        /\ UNCHANGED <<decided, alive, registered, incarnation, requests, resent, answers, committed>>
 
 Forget(l) ==
     /\ GiveUp /\ IsPending(l)
     /\ pending' = [pending EXCEPT ![l] = NoRequest]
     /\ UNCHANGED <<log, highWatermark, epoch, partitionEpoch, isr, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
+    /\ UNCHANGED <<decided, alive, registered, incarnation, requests, resent, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* Metadata: the latest decision reaches a replica, after any time *)
@@ -251,7 +268,7 @@ Told(r) ==
     /\ IF state.epoch = epoch[r] THEN UNCHANGED <<ends, seen>>
        ELSE ends' = [ends EXCEPT ![r] = Unheard] /\ seen' = [seen EXCEPT ![r] = Unheard]
     /\ UNCHANGED <<log, highWatermark>>
-    /\ UNCHANGED <<state, alive, registered, incarnation, requests, resent, answers, committed>>
+    /\ UNCHANGED <<decided, alive, registered, incarnation, requests, resent, answers, committed>>
 
 -----------------------------------------------------------------------------
 (* The controller on its own *)
@@ -260,11 +277,12 @@ Decide(leader, by, new) ==
     /\ state.partitionEpoch < MaxPartitionEpoch /\ state.epoch + by <= MaxEpoch
     /\ state' = [leader |-> leader, epoch |-> state.epoch + by,
                  partitionEpoch |-> state.partitionEpoch + 1, isr |-> new]
+    /\ elr' = ElrWith(new)
 
 (* Broker b is gone; r of the ISR leads: another one only if b led.         *)
 Fence(b, r) ==
     /\ b \in alive /\ alive' = alive \ {b}
-    /\ IF b \notin state.isr THEN r = b /\ UNCHANGED state
+    /\ IF b \notin state.isr THEN r = b /\ UNCHANGED decided
        ELSE /\ r \in (state.isr \cap alive) \ {b}
             /\ state.leader # b => r = state.leader
             /\ Decide(r, IF r = state.leader /\ ~FenceRaisesEpoch THEN 0 ELSE 1, state.isr \ {b})
@@ -284,13 +302,19 @@ Restart(r) ==
     /\ log' = [log EXCEPT ![r] = <<>>]
     /\ highWatermark' = [highWatermark EXCEPT ![r] = 0]
     /\ UNCHANGED <<epoch, partitionEpoch, isr, pending, ends, seen>>
-    /\ UNCHANGED <<state, alive, registered, requests, resent, answers, committed>>
+    /\ UNCHANGED <<decided, alive, registered, requests, resent, answers, committed>>
 
-(* A broker registers, or is heard of again in the same incarnation. *)
+(* A broker registers, or is heard of again in the same incarnation. Whose   *)
+(* disk is empty is eligible no longer.                                     *)
 Unfence(r) ==
     /\ r \notin alive /\ alive' = alive \cup {r}
     /\ registered' = [registered EXCEPT ![r] = incarnation[r]]
-    /\ UNCHANGED <<replicas, state, incarnation, requests, resent, answers, committed>>
+    /\ IF r \in elr /\ registered[r] # incarnation[r]
+       THEN /\ state.partitionEpoch < MaxPartitionEpoch
+            /\ state' = [state EXCEPT !.partitionEpoch = @ + 1]
+            /\ elr' = elr \ {r}
+       ELSE UNCHANGED decided
+    /\ UNCHANGED <<replicas, incarnation, requests, resent, answers, committed>>
 
 Next ==
     \/ \E l \in Replicas : Write(l)
@@ -324,10 +348,15 @@ TypeOK ==
     /\ partitionEpoch \in [Replicas -> 1..MaxPartitionEpoch]
     /\ isr \in [Replicas -> SUBSET Replicas]
     /\ state.leader \in state.isr
+    /\ elr \subseteq Replicas \ state.isr
     /\ alive \subseteq Replicas
 
 (* Whatever somebody may have read is on every replica that may lead next.  *)
 CommittedInIsr == \A r \in state.isr : IsPrefix(committed, log[r])
+
+(* And on every replica that may lead once the ISR is gone, unless its disk  *)
+(* is, of which the controller hears when it registers (KIP-966).            *)
+CommittedInElr == \A r \in elr : registered[r] = incarnation[r] => IsPrefix(committed, log[r])
 
 (* Whom the controller has in the ISR the leader waits for, whatever it     *)
 (* knows: the heart of KIP-497.                                             *)

@@ -15,6 +15,10 @@ LogsAscend ==
 IsrIsAlive ==
     /\ state.isr \subseteq alive
     /\ \A r \in alive : registered[r] = incarnation[r]
+    /\ \A r \in Replicas : registered[r] <= incarnation[r]
+
+(* Who may lead next with its disk: eligible ones only while they keep it.  *)
+KeptElr == {r \in elr : registered[r] = incarnation[r]}
 
 (* What a follower told of its log is so while it follows, and has its disk.*)
 EndsAreTrueSince ==
@@ -26,9 +30,9 @@ EndsAreTrueSince ==
                 /\ ends[l][f] <= LogEnd(f)
                 /\ Take(log[f], ends[l][f]) = Take(log[l], ends[l][f])
 
-(* A member has its disk since its leader has heard of it.                  *)
+(* Who may lead has its disk since its leader has heard of it.              *)
 MembersKeepDisks ==
-    \A l \in Replicas : Leads(l) => \A r \in state.isr \ {l} :
+    \A l \in Replicas : Leads(l) => \A r \in (state.isr \cup KeptElr) \ {l} :
         (epoch[r] = epoch[l] /\ ends[l][r] # Nothing) => seen[l][r] = incarnation[r]
 
 (* Whom a leader has asked in has all that may be committed, unless it has  *)
@@ -50,13 +54,17 @@ RefusalsTellIsr ==
     \A a \in answers : \A l \in Replicas :
         (Leads(l) /\ pending[l] = a.to /\ a.outcome = "ineligible") => a.isr = isr[l]
 
-(* Who is in the ISR and behind a leader has never left it: that leader     *)
-(* waits for it, and has not heard of it.                                   *)
-Behind(l, awaited) == \A r \in state.isr : epoch[r] < epoch[l] => r \in awaited
+(* Who may lead next without what a leader commits, if that has this ISR.   *)
+MayLead(confirmed) == state.isr \cup (IF Cardinality(confirmed) < MinIsr THEN {} ELSE KeptElr)
+
+(* Who is in the ISR or eligible, and behind a leader, was in the ISR all   *)
+(* the time: that leader waits for it, and has not heard of it.             *)
+Behind(l, confirmed, awaited) ==
+    \A r \in MayLead(confirmed) : epoch[r] < epoch[l] => r \in awaited
 WhoIsBehindIsAwaited ==
     \A l \in Replicas : Leads(l) =>
-        /\ Behind(l, Maximal(l))
-        /\ \A a \in answers : a.to = pending[l] => Behind(l, a.isr)
+        /\ Behind(l, isr[l], Maximal(l))
+        /\ \A a \in answers : a.to = pending[l] => Behind(l, a.isr, a.isr)
 
 (* Nobody outside joins, and nobody leads, before somebody whom the deposed *)
 (* leader waits for has left its epoch.                                     *)
@@ -73,25 +81,25 @@ SomebodyMovedOn ==
 Reach(l, awaited) ==
     Min({LogEnd(l)} \cup {ends[l][m] : m \in {x \in awaited \ {l} : epoch[x] # epoch[l]}})
 
-(* It commits nothing that its successors lack: neither members of the ISR, *)
-(* who have moved on or may yet follow it, nor later leaders.               *)
-Succeeded(l, awaited) ==
+(* It commits nothing that its successors lack: neither who may lead, who   *)
+(* have moved on or may yet follow it, nor later leaders.                   *)
+Succeeded(l, confirmed, awaited) ==
     \A r \in Replicas :
-        (r \in state.isr \/ (Leads(r) /\ epoch[r] > epoch[l])) =>
+        (r \in MayLead(confirmed) \/ (Leads(r) /\ epoch[r] > epoch[l])) =>
             \/ r \in awaited /\ epoch[r] = epoch[l]
             \/ IsPrefix(Take(log[l], Reach(l, awaited)), log[r])
 SuccessorsHaveReach ==
     \A l \in Replicas : (Leads(l) /\ epoch[l] < state.epoch) =>
-        /\ Succeeded(l, Maximal(l))
-        /\ \A a \in answers : a.to = pending[l] => Succeeded(l, a.isr)
+        /\ Succeeded(l, isr[l], Maximal(l))
+        /\ \A a \in answers : a.to = pending[l] => Succeeded(l, a.isr, a.isr)
 
 -----------------------------------------------------------------------------
 (* What is committed *)
 
-(* A leader that a member may still follow has it.                          *)
+(* A leader that they may still follow has it.                              *)
 CommittedAtLeaders ==
     \A l \in Replicas :
-        (Leads(l) /\ \E r \in state.isr : epoch[r] <= epoch[l]) => IsPrefix(committed, log[l])
+        (Leads(l) /\ \E r \in state.isr \cup KeptElr : epoch[r] <= epoch[l]) => IsPrefix(committed, log[l])
 
 LeaderKnowsCommitted ==
     \A l \in Replicas : Current(l) => Len(committed) <= Max({highWatermark[l], EpochStart(l)})

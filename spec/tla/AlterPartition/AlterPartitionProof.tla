@@ -28,6 +28,7 @@ InRange ==
     /\ seen \in [Replicas -> [Replicas -> Incarnations]]
     /\ state \in [leader : Replicas, epoch : 1..MaxEpoch,
                   partitionEpoch : 1..MaxPartitionEpoch, isr : SUBSET Replicas]
+    /\ elr \in SUBSET Replicas
     /\ alive \in SUBSET Replicas
     /\ registered \in [Replicas -> 0..MaxRestarts]
     /\ incarnation \in [Replicas -> 0..MaxRestarts]
@@ -98,4 +99,16 @@ SameIsr ==
 (* Implies IsrWithinMaximal: the leader waits for all of the ISR at every   *)
 (* moment of its epoch, whatever it knows.                                  *)
 LeaderAwaitsIsr == \A l \in Replicas : Current(l) => state.isr \subseteq Maximal(l)
+
+-----------------------------------------------------------------------------
+(* Eligible replicas (KIP-966) *)
+
+EligibleBelowMinIsr == elr # {} => Cardinality(state.isr) < MinIsr
+
+(* Whoever is eligible the leader waits for as well, or it commits nothing. *)
+Covers(confirmed, awaited) == elr \subseteq awaited \/ Cardinality(confirmed) < MinIsr
+LeaderAwaitsEligible == \A l \in Replicas : Current(l) => Covers(isr[l], Maximal(l))
+AnswersAwaitEligible ==
+    \A a \in answers : \A l \in Replicas :
+        (Current(l) /\ pending[l] = a.to) => Covers(a.isr, a.isr)
 =============================================================================
