@@ -68,14 +68,14 @@ WhoIsBehindIsAwaited ==
 
 (* Nobody outside joins, and nobody leads, before somebody whom the deposed *)
 (* leader waits for has left its epoch.                                     *)
-MovedOn(l, awaited) ==
+MovedOn(l, confirmed, awaited) ==
     \/ \E m \in awaited : epoch[m] > epoch[l]
-    \/ /\ state.isr \subseteq awaited
+    \/ /\ MayLead(confirmed) \subseteq awaited
        /\ \A s \in Replicas : ~(Leads(s) /\ epoch[s] > epoch[l])
 SomebodyMovedOn ==
     \A l \in Replicas : Leads(l) =>
-        /\ MovedOn(l, Maximal(l))
-        /\ \A a \in answers : a.to = pending[l] => MovedOn(l, a.isr)
+        /\ MovedOn(l, isr[l], Maximal(l))
+        /\ \A a \in answers : a.to = pending[l] => MovedOn(l, a.isr, a.isr)
 
 (* The most that a deposed leader may still commit.                         *)
 Reach(l, awaited) ==
