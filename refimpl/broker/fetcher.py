@@ -3,11 +3,12 @@
 What Kafka calls ReplicaFetcherThread.
 """
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from refimpl.broker.context import Context
 from refimpl.broker.messages import (
     EARLIEST_LOCAL,
+    LATEST,
     READ_UNCOMMITTED,
     FetchedPartition,
     FetchPartition,
@@ -29,12 +30,23 @@ from refimpl.named import named
 from refimpl.storage.errors import StorageOffline
 
 
+@frozen
+class OutOfRange:
+    """A fetch that the leader refused as out of range, and the ListOffsets request by which it was
+    asked for its log since: first for the end, then, once `end` is known, for the start."""
+
+    fetch: ReplicaFetch
+    correlation_id: int
+    end: int | None = None
+
+
 @define(eq=False)
 class Fetcher:
     """The partitions that one broker leads and this one follows.
 
     `in_flight` is the correlation id of the request that waits for its answer, and `asked` what it
-    asked of each partition; `delayed` are partitions that are left alone for a while.
+    asked of each partition; `delayed` are partitions that are left alone for a while, among them
+    those that are `out_of_range`, until the leader has said where its log is.
     """
 
     leader: int
@@ -44,6 +56,7 @@ class Fetcher:
     sent_at: int = 0
     asked: dict[TopicPartition, ReplicaFetch] = field(factory=dict[TopicPartition, ReplicaFetch])
     delayed: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
+    out_of_range: dict[TopicPartition, OutOfRange] = field(factory=dict[TopicPartition, OutOfRange])
 
 
 @define(eq=False)
@@ -75,11 +88,17 @@ class Fetchers:
             fetcher.partitions.pop(partition.name, None)
             fetcher.asked.pop(partition.name, None)
             fetcher.delayed.pop(partition.name, None)
+            fetcher.out_of_range.pop(partition.name, None)
 
     def disconnected(self, leader: int) -> None:
-        """The connection is lost, and with it the answer; who asks next begins a new session."""
+        """The connection is lost, and with it the answers; who asks next begins a new session."""
         fetcher = self.fetchers.get(leader)
-        if fetcher is not None and fetcher.in_flight:
+        if fetcher is None:
+            return
+        for name in fetcher.out_of_range:
+            del fetcher.delayed[name]
+        fetcher.out_of_range.clear()
+        if fetcher.in_flight:
             fetcher.in_flight = 0
             fetcher.session.reset()
 
@@ -100,8 +119,10 @@ class Fetchers:
         config, context, session = self.context.config, self.context, fetcher.session
         delayed, limit, sent = fetcher.delayed, config.replica_fetch_max_bytes, session.sent
         for name, partition in fetcher.partitions.items():
-            if delayed and delayed.get(name, 0) > now:
-                continue
+            if delayed:
+                if delayed.get(name, 0) > now:
+                    continue
+                fetcher.out_of_range.pop(name, None)
             replica = partition.replica
             one = asked[name] = replica.fetch_request()
             known, start = sent.get(name), replica.log.start
@@ -146,37 +167,75 @@ class Fetchers:
             if asked is None:
                 self.context.outputs.append(Ignored("void answers"))
             elif fetched.error is not None:
-                until = now + self.context.config.replica_fetch_backoff_ms
-                fetcher.delayed[fetched.partition] = until
                 self.context.outputs.append(Refused("fetching", fetched.error))
+                self._delay(now, fetcher, fetched.partition)
                 if fetched.error == "OFFSET_OUT_OF_RANGE":
-                    self._ask_start(fetcher.leader, fetched.partition, asked)
+                    self._list(now, fetcher, fetched.partition, asked)
             else:
                 self._take(fetcher.partitions[fetched.partition], asked, fetched)
         self._send(now, fetcher)
 
-    def _ask_start(self, leader: int, name: TopicPartition, asked: ReplicaFetch) -> None:
-        """Ask where the leader's log starts, for it does not have what comes next in ours."""
-        one = ListOffsetsPartition(name, EARLIEST_LOCAL, asked.epoch)
-        body = ListOffsetsRequest((one,), replica_id=self.context.id)
-        self.context.request(leader, body)
+    def _delay(self, now: int, fetcher: Fetcher, name: TopicPartition) -> None:
+        """Leave a partition alone for a while."""
+        fetcher.delayed[name] = now + self.context.config.replica_fetch_backoff_ms
+
+    # A log that ends outside of the leader's
+
+    def _list(
+        self,
+        now: int,
+        fetcher: Fetcher,
+        name: TopicPartition,
+        fetch: ReplicaFetch,
+        end: int | None = None,
+    ) -> None:
+        """Ask the leader where its log ends, or, once that is known, where it starts; nothing is
+        fetched meanwhile."""
+        wanted = ListOffsetsPartition(name, LATEST if end is None else EARLIEST_LOCAL, fetch.epoch)
+        body = ListOffsetsRequest((wanted,), replica_id=self.context.id)
+        number = self.context.request(fetcher.leader, body)
+        fetcher.out_of_range[name] = OutOfRange(fetch, number, end)
+        fetcher.delayed[name] = now + self.context.config.replica_socket_timeout_ms
 
     def listed(self, now: int, response: Response) -> None:
-        """A leader says where its logs start: behind our end, ours begin anew there."""
+        """A leader says where its log ends or starts: ours may have to begin anew."""
         body: ListOffsetsResponse = response.body
-        fetcher = self.fetchers.get(response.source)
-        for listed in body.partitions:
-            partition = fetcher.partitions.get(listed.partition) if fetcher else None
-            if partition is None or listed.error is not None:
-                self.context.outputs.append(Ignored("log starts of leaders"))
-                continue
-            end = partition.replica.log.end
-            try:
-                partition.replica.restart_log_at(listed.offset)
-            except Refusal as refusal:
-                self.context.refused("restarting a log", refusal)
+        fetcher, number = self.fetchers.get(response.source), response.correlation_id
+        for name, error, offset, _, _ in body.partitions:
+            asked = fetcher.out_of_range.get(name) if fetcher is not None else None
+            if fetcher is None or asked is None or asked.correlation_id != number:
+                self.context.outputs.append(Ignored("answers nobody waits for"))
+            elif error is not None:
+                self.context.outputs.append(Refused("listing offsets", error))
+                self._delay(now, fetcher, name)
+            elif asked.end is None:
+                self._list(now, fetcher, name, asked.fetch, offset)
             else:
-                self.context.outputs.append(LogRestarted(partition.name, end))
+                del fetcher.out_of_range[name]
+                self._restart_log(now, fetcher, name, asked.fetch, offset, asked.end)
+
+    def _restart_log(
+        self,
+        now: int,
+        fetcher: Fetcher,
+        name: TopicPartition,
+        fetch: ReplicaFetch,
+        start: int,
+        end: int,
+    ) -> None:
+        replica = fetcher.partitions[name].replica
+        before, high_watermark = replica.log.end, replica.high_watermark
+        try:
+            replica.restart_log(fetch, start, end)
+        except Refusal as refusal:
+            self.context.refused("restarting a log", refusal)
+            self._delay(now, fetcher, name)
+            return
+        self.went_back |= replica.high_watermark < high_watermark
+        self.context.outputs.append(LogRestarted(name, before))
+        del fetcher.delayed[name]
+        if not fetcher.in_flight:
+            self._send(now, fetcher)
 
     def _take(self, partition: Partition, asked: ReplicaFetch, fetched: FetchedPartition) -> None:
         replica, name = partition.replica, partition.name

@@ -138,7 +138,7 @@ class Node:
             m.MetadataRequest: lambda now, request: self._describe(request),
             m.DeleteRecordsRequest: self._delete_records,
             m.ListOffsetsRequest: lambda now, request: self.offsets.list_offsets(request),
-            m.ListOffsetsResponse: self.fetchers.listed,
+            m.ListOffsetsResponse: self._listed,
             m.OffsetForLeaderEpochRequest: (
                 lambda now, request: self.offsets.offset_for_leader_epoch(request)
             ),
@@ -313,12 +313,20 @@ class Node:
             self._wait(now + request.body.timeout_ms, self.deletes.expire, delayed)
 
     def _fetched(self, now: int, response: m.Response) -> None:
-        """Take an answer; a high watermark that has gone back must not come back by a restart."""
+        """Take an answer, and let consumers have what it makes readable."""
         self.fetchers.fetched(now, response)
         if self.fetchers.readable:
             readable, self.fetchers.readable = self.fetchers.readable, []
             for partition in readable:
                 self.fetches.check(now, partition)
+        self._write_lower_high_watermarks()
+
+    def _listed(self, now: int, response: m.Response) -> None:
+        self.fetchers.listed(now, response)
+        self._write_lower_high_watermarks()
+
+    def _write_lower_high_watermarks(self) -> None:
+        """A high watermark that has gone back must not come back by a restart."""
         if self.fetchers.went_back:
             self.fetchers.went_back = False
             self.storage.work(CHECKPOINT)

@@ -255,13 +255,7 @@ class Replica:
         Only the answer to our newest request counts, and once. A second copy of an answer may say
         "cut" when what it cuts has long been copied again, and is committed.
         """
-        if not self.awaited or (answer.incarnation, answer.number) != (
-            self.incarnation,
-            self.awaited,
-        ):
-            raise errors.AnswerNotAwaited(
-                self.id, self.incarnation, self.awaited, answer.incarnation, answer.number
-            )
+        self._must_await(answer.incarnation, answer.number)
         self.awaited = 0
         if answer.diverging is not None:
             epoch, end = answer.diverging
@@ -270,6 +264,24 @@ class Replica:
             return
         self.log.extend(answer.records)
         self.high_watermark = min(answer.high_watermark, self.log.end)
+
+    def restart_log(self, refused: FetchRequest, start: int, end: int) -> None:
+        """Begin the log anew where the leader's starts, if ours ends outside of it.
+
+        The leader refused this fetch of ours as out of range. Since then it has said that its log
+        ends at `end`, and then that it starts at `start`. Where ours ends before that, all it
+        lacks was deleted, and so was committed (KIP-107). Where ours ends behind the leader's, the
+        leader was elected uncleanly, and all of ours was deleted: of a log with epochs the leader
+        says where it leaves its own.
+
+        These are answers to our newest fetch like any other: a late one, or a second copy, may
+        speak of a log that has long grown behind the end of ours.
+        """
+        self._must_await(refused.incarnation, refused.number)
+        if start <= self.log.end <= end:
+            raise errors.InsideLeadersLog(self.log.end, start, end)
+        self.log.restart_at(start)
+        self.high_watermark, self.awaited = start, 0
 
     # Being told
 
@@ -326,16 +338,6 @@ class Replica:
         self.isr, self.partition_epoch = decision.isr, decision.partition_epoch
         self.pending = None
 
-    def restart_log_at(self, offset: int) -> None:
-        """Begin the log anew where the leader's starts, behind the end of ours: what it deleted
-        was committed, so all before is (KIP-107)."""
-        if not self.up or self.leader is None or self.leader == self.id:
-            raise errors.NotFollower(self.id, self.epoch, self.leader)
-        if offset <= self.log.end:
-            raise OutsideLog(offset, self.log.start, self.log.end)
-        self.log.restart_at(offset)
-        self.high_watermark, self.awaited = offset, 0
-
     def fail(self) -> None:
         """The log cannot be used any more: no role is played until the next start (KIP-112)."""
         self.up, self.leader = False, None
@@ -385,6 +387,12 @@ class Replica:
     def _must_be_settled(self) -> None:
         if self.pending is not None:
             raise errors.ChangePending(self.pending.isr)
+
+    def _must_await(self, incarnation: int, number: int) -> None:
+        if not self.awaited or (incarnation, number) != (self.incarnation, self.awaited):
+            raise errors.AnswerNotAwaited(
+                self.id, self.incarnation, self.awaited, incarnation, number
+            )
 
     def _must_lead(self) -> None:
         if not (self.up and self.leader == self.id):

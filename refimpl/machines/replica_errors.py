@@ -122,6 +122,16 @@ class AnswerNotAwaited(InvalidRequest):
 
 
 @frozen
+class InsideLeadersLog(InvalidRequest):
+    """A log that ends inside of the leader's goes on from there."""
+
+    says = "the log ends at {offset}, and the leader's goes from {start} to {end}"
+    offset: int
+    start: int
+    end: int
+
+
+@frozen
 class ImpossibleRestart(InvalidRequest):
     """A disk keeps a prefix of the log, and its checkpoint names a high watermark of the past."""
 

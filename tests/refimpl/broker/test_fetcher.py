@@ -86,10 +86,10 @@ def test_an_answer_of_a_broker_that_is_not_followed_means_nothing() -> None:
     assert list(cluster.node.handle(cluster.now, stranger)) == [Ignored("answers nobody waits for")]
     listed = m.ListOffsetsResponse((m.ListedOffset(ORDERS, None, 40),))
     stranger = stranger._replace(body=listed)
-    assert list(cluster.node.handle(cluster.now, stranger)) == [Ignored("log starts of leaders")]
+    assert list(cluster.node.handle(cluster.now, stranger)) == [Ignored("answers nobody waits for")]
     gone = m.Response(2, 1, 1, m.ListOffsetsResponse((m.ListedOffset(SECOND, None, 40),)))
     gone = gone._replace(correlation_id=asked.correlation_id)
-    assert list(cluster.node.handle(cluster.now, gone)) == [Ignored("log starts of leaders")]
+    assert list(cluster.node.handle(cluster.now, gone)) == [Ignored("answers nobody waits for")]
     assert cluster.partition.log.end == 0
 
 
@@ -207,29 +207,128 @@ def test_a_disk_that_fails_under_a_follower_is_told() -> None:
     assert not [one for one in outputs if isinstance(one, AnswerTaken)]
 
 
-# A log that begins anew (KIP-107)
+# A log that ends outside of the leader's (KIP-107)
 
 
-def starts_at(cluster: Cluster, asked: m.Request, offset: int) -> list[Any]:
-    """The leader says that its log starts there."""
-    body = m.ListOffsetsResponse((m.ListedOffset(ORDERS, None, offset),))
+def listed(cluster: Cluster, asked: m.Request, offset: int, error: str | None = None) -> list[Any]:
+    """The leader says where its log ends or starts."""
+    body = m.ListOffsetsResponse((m.ListedOffset(ORDERS, error, offset),))
     return [*cluster.node.handle(cluster.now, m.Response(2, 1, asked.correlation_id, body))]
 
 
-def test_a_log_that_begins_anew_is_told_and_what_was_asked_before_is_void() -> None:
-    cluster, asked = following()
-    (asked,) = answer(cluster, asked, served())
-    (listing,) = answer(cluster, asked, OUT_OF_RANGE)
-    (asked,) = tick(cluster, cluster.config.replica_fetch_backoff_ms)
-    assert starts_at(cluster, listing, 40) == [LogRestarted(ORDERS, ALL)]
-    outputs = answer_outputs(cluster, asked, NOTHING._replace(diverging=EpochEnd(0, 0)))
-    assert Ignored("void answers") in outputs
-    assert cluster.partition.log.end == 40
+def wanted(request: m.Request) -> tuple[int, int]:
+    (one,) = request.body.partitions
+    assert one.partition == ORDERS
+    return one.timestamp, one.current_leader_epoch
 
 
-def test_a_log_that_reaches_the_leaders_start_does_not_begin_anew() -> None:
-    cluster, asked = following()
+def out_of_range(**of: Any) -> tuple[Cluster, m.Request]:
+    """A follower that has something, and asks how far the leader's log goes."""
+    cluster, asked = following(**of)
     (asked,) = answer(cluster, asked, served())
-    (listing,) = answer(cluster, asked, OUT_OF_RANGE)
-    assert starts_at(cluster, listing, ALL) == [Refused("restarting a log", "OFFSET_OUT_OF_RANGE")]
+    (asked,) = answer(cluster, asked, OUT_OF_RANGE)
+    return cluster, asked
+
+
+def test_a_log_that_begins_anew_is_told_and_goes_on_at_once() -> None:
+    cluster, latest = out_of_range()
+    assert wanted(latest) == (m.LATEST, 1)
+    (earliest,) = listed(cluster, latest, 50)
+    assert wanted(earliest) == (m.EARLIEST_LOCAL, 1)
+    told, asked = listed(cluster, earliest, 40)
+    assert told == LogRestarted(ORDERS, ALL)
+    assert [one.fetch_offset for one in asked.body.partitions] == [40]
+    assert cluster.partition.log.start == cluster.partition.log.end == 40
+
+
+def test_a_log_that_ends_behind_the_leaders_begins_anew_where_that_starts() -> None:
+    """The leader was elected uncleanly. The lower high watermark is written down at once."""
+    cluster, latest = out_of_range()
+    cluster.node.handle(cluster.now, m.Timer(cluster.now, CHECKPOINT))
+    (earliest,) = listed(cluster, latest, 4)
+    told, asked = listed(cluster, earliest, 2)
+    assert told == LogRestarted(ORDERS, ALL)
+    assert [one.fetch_offset for one in asked.body.partitions] == [2]
+    again = Cluster(disk=cluster.disk)
+    again.decide(2, 2)
+    replica = again.partition.replica
+    assert (replica.log.start, replica.log.end, replica.high_watermark) == (2, 2, 2)
+
+
+def test_a_log_that_ends_inside_of_the_leaders_is_left_alone_for_a_while() -> None:
+    cluster, latest = out_of_range()
+    (earliest,) = listed(cluster, latest, ALL)
+    assert listed(cluster, earliest, ALL) == [Refused("restarting a log", "INVALID_REQUEST")]
     assert (cluster.partition.log.start, cluster.partition.log.end) == (0, ALL)
+    assert tick(cluster, cluster.config.replica_fetch_backoff_ms - 1) == []
+    (asked,) = tick(cluster, 1)
+    assert type(asked.body) is m.FetchRequest
+
+
+def test_each_answer_of_a_leader_about_its_log_counts_once_and_for_what_was_asked() -> None:
+    """Taken for where the log starts, where it ends would throw everything away."""
+    cluster, latest = out_of_range()
+    (earliest,) = listed(cluster, latest, 50)
+    ignored = [Ignored("answers nobody waits for")]
+    assert listed(cluster, latest, 50) == ignored
+    assert cluster.partition.log.end == ALL
+    listed(cluster, earliest, 40)
+    assert listed(cluster, earliest, 40) == ignored
+
+
+def test_while_the_leader_is_asked_about_its_log_nothing_is_fetched() -> None:
+    cluster, latest = out_of_range()
+    patience = cluster.config.replica_socket_timeout_ms
+    assert patience > cluster.config.replica_fetch_backoff_ms
+    assert tick(cluster, patience - 1) == []
+    (earliest,) = listed(cluster, latest, 50)
+    assert tick(cluster, patience - 1) == []
+    (asked,) = tick(cluster, 1)
+    assert type(asked.body) is m.FetchRequest
+    assert listed(cluster, earliest, 40) == [Ignored("answers nobody waits for")]
+    assert cluster.partition.log.end == ALL
+
+
+def test_a_leader_that_does_not_say_how_far_its_log_goes_is_asked_again_later() -> None:
+    cluster, latest = out_of_range()
+    refused = [Refused("listing offsets", "FENCED_LEADER_EPOCH")]
+    assert listed(cluster, latest, -1, "FENCED_LEADER_EPOCH") == refused
+    assert tick(cluster, cluster.config.replica_fetch_backoff_ms - 1) == []
+    (asked,) = tick(cluster, 1)
+    (again,) = answer(cluster, asked, OUT_OF_RANGE)
+    assert wanted(again) == (m.LATEST, 1)
+
+
+def test_a_connection_that_is_lost_takes_the_answers_about_the_log_along() -> None:
+    cluster, latest = out_of_range()
+    cluster.node.disconnected(2)
+    (asked,) = tick(cluster)
+    assert type(asked.body) is m.FetchRequest
+    assert listed(cluster, latest, 50) == [Ignored("answers nobody waits for")]
+
+
+def test_what_another_leader_said_of_its_log_means_nothing() -> None:
+    cluster, latest = out_of_range()
+    decided(cluster, 3, 2)
+    assert listed(cluster, latest, 50) == [Ignored("answers nobody waits for")]
+    (asked,) = decided(cluster, 2, 3)
+    assert listed(cluster, latest, 50) == [Ignored("answers nobody waits for")]
+    assert type(asked.body) is m.FetchRequest
+
+
+def test_a_partition_is_fetched_beside_one_that_is_out_of_range() -> None:
+    cluster, asked = following(partitions=(ORDERS, SECOND))
+    other, latest = sorted(answer(cluster, asked, OUT_OF_RANGE), key=lambda one: str(one.body))
+    assert asked_for(other) == [SECOND]
+    (earliest,) = listed(cluster, latest, 50)
+    assert listed(cluster, earliest, 40) == [LogRestarted(ORDERS, 0)], "one request at a time"
+    (asked,) = answer(cluster, other, m.FetchedPartition(SECOND, None, 0, 0, 0))
+    assert asked_for(asked) == [ORDERS]
+
+
+def test_a_disk_that_fails_where_a_log_begins_anew_is_told() -> None:
+    disk = FailingDisk()
+    cluster, latest = out_of_range(disk=disk)
+    (earliest,) = listed(cluster, latest, 50)
+    disk.broken = True
+    assert Refused("restarting a log", "KAFKA_STORAGE_ERROR") in listed(cluster, earliest, 40)

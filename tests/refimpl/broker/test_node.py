@@ -333,21 +333,6 @@ def test_a_follower_deletes_what_its_leader_has_deleted() -> None:
     assert asked.body.partitions[0].log_start_offset == 4
 
 
-def test_a_follower_behind_its_leaders_log_start_begins_anew_there() -> None:
-    cluster, asked = following()
-    out_of_range = m.FetchedPartition(ORDERS, "OFFSET_OUT_OF_RANGE")
-    (asked,) = answer(cluster, asked, out_of_range)
-    assert asked.body == m.ListOffsetsRequest(
-        (m.ListOffsetsPartition(ORDERS, m.EARLIEST_LOCAL, 1),), replica_id=1
-    )
-    found = m.ListOffsetsResponse((m.ListedOffset(ORDERS, None, 40),))
-    cluster.node.handle(cluster.now, m.Response(2, 1, asked.correlation_id, found))
-    log, replica = cluster.partition.log, cluster.partition.replica
-    assert (log.start, log.end, replica.high_watermark) == (40, 40, 40)
-    cluster.node.handle(cluster.now, m.Response(2, 1, asked.correlation_id, found))
-    assert log.end == 40
-
-
 def test_in_a_session_a_follower_names_what_has_changed_alone() -> None:
     cluster, asked = following()
     assert [one.partition for one in asked.body.partitions] == [ORDERS]

@@ -118,9 +118,10 @@ class TwoLogs(RuleBasedStateMachine):
             log.advance_start(start)
         self.ends = [end for end in self.ends if end >= start]
 
-    @rule(further=st.integers(0, 5))
+    @rule(further=st.integers(-5, 5))
     def restart_at(self, further: int) -> None:
-        offset = self.memory.end + further
+        """Behind the end, where the leader deleted; or before, where it was elected uncleanly."""
+        offset = max(self.memory.end + further, 0)
         for log in self.logs():
             log.restart_at(offset)
         self.ends, self.flushed = [offset], offset

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from refimpl.errors import OutsideLog, StaleBrokerEpoch
+from refimpl.errors import StaleBrokerEpoch
 from refimpl.machines import controller_errors as errors
 from refimpl.machines import replica_errors
 from refimpl.machines.brokers import BrokerRegistry
@@ -245,28 +245,6 @@ def following() -> Replica:
     replica = Replica(2, log=Log([Record(1, "a"), Record(1, "b")]), high_watermark=1)
     replica.told(LeaderAndIsr(1, 1, frozenset({1, 2}), 1))
     return replica
-
-
-def test_a_follower_begins_its_log_anew_only_behind_its_end() -> None:
-    replica = following()
-    replica.fetch_request()
-    with pytest.raises(OutsideLog):
-        replica.restart_log_at(2)
-    assert (replica.log.end, replica.awaited) == (2, 1)
-    replica.restart_log_at(3)
-    assert (replica.log.start, replica.log.end, replica.high_watermark) == (3, 3, 3)
-    assert replica.awaited == 0
-
-
-def test_nobody_but_a_follower_begins_its_log_anew() -> None:
-    leads, waits = Replica(1), Replica(2)
-    leads.told(LeaderAndIsr(1, 1, frozenset({1}), 1))
-    down = following()
-    down.up = False
-    for replica in (leads, waits, down):
-        with pytest.raises(replica_errors.NotFollower):
-            replica.restart_log_at(9)
-        assert replica.log.start == 0
 
 
 def test_a_replica_whose_log_failed_plays_no_role() -> None:

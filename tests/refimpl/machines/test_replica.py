@@ -478,6 +478,69 @@ def test_the_isr_of_a_refusal_is_nobodys_and_what_is_in_force_already_settles() 
     assert (confirmed.isr, confirmed.pending) == ({1, 3}, None)
 
 
+# ------------------------------------------------------------------------------ out of range
+
+
+def began_anew_at(start: int, leader: int = 3) -> Replica:
+    """Replica 2 has deleted all it had, up to here, and follows another leader now."""
+    second = follower()
+    second.restart_log(second.fetch_request(), start, start)
+    second.told(LeaderAndIsr(2, leader, frozenset({leader}), 2))
+    return second
+
+
+@pytest.mark.parametrize("end", [1, 3, 4, 5])
+def test_a_log_that_ends_outside_of_the_leaders_begins_anew_where_that_starts(end: int) -> None:
+    second = follower(2, 1, *[1] * end)
+    second.high_watermark = 1
+    refused = second.fetch_request()
+    if 3 <= end <= 4:
+        with pytest.raises(errors.InsideLeadersLog):
+            second.restart_log(refused, 3, 4)
+        assert (second.log.start, second.log.end, second.high_watermark) == (0, end, 1)
+        assert second.awaited == refused.number, "its answer may come"
+        return
+    second.restart_log(refused, 3, 4)
+    assert (second.log.start, second.log.end, second.high_watermark) == (3, 3, 3)
+    with pytest.raises(errors.AnswerNotAwaited):
+        second.restart_log(refused, 7, 8)
+
+
+def test_a_follower_whose_end_an_unclean_leader_does_not_have_copies_its_log() -> None:
+    """Otherwise it would wait until the leader has so much, and lack what it wrote till then."""
+    second = began_anew_at(40)
+    third = Replica(3, Log([Record(1, number) for number in range(30)]))
+    third.told(LeaderAndIsr(2, 3, frozenset({3}), 2))
+    third.write("after the election")
+    refused = second.fetch_request()
+    with pytest.raises(OutsideLog):
+        third.answer_fetch(refused, 10)
+    assert 2 not in third.ends
+    second.restart_log(refused, third.log.start, third.log.end)
+    assert second.high_watermark == 0
+    fetch(third, second, 40)
+    assert second.log.records == third.log.records
+
+
+def test_what_a_leader_said_of_its_log_before_another_fetch_restarts_nothing() -> None:
+    """It ended below then; by now it may have what all of us have, and that is committed."""
+    second = began_anew_at(40)
+    refused = second.fetch_request()
+    second.fetch_request()
+    with pytest.raises(errors.AnswerNotAwaited):
+        second.restart_log(refused, 0, 30)
+    assert (second.log.start, second.log.end) == (40, 40)
+
+
+def test_a_leader_that_follows_no_more_restarts_nothing() -> None:
+    second = began_anew_at(40)
+    refused = second.fetch_request()
+    second.told(LeaderAndIsr(3, 2, frozenset({2}), 3))
+    with pytest.raises(errors.AnswerNotAwaited):
+        second.restart_log(refused, 0, 30)
+    assert second.log.end == 40
+
+
 # ------------------------------------------------------------------------------ restarts
 
 
