@@ -26,6 +26,7 @@ def attach(simulation: Simulation) -> None:
         named(kind, name)
     simulation.watch(o.BecameLeader, lambda _, seen: _became_leader(counts, seen))
     simulation.watch(o.IsrAltered, lambda _, seen: _isr_altered(counts, seen))
+    simulation.watch(o.LogRestarted, lambda _, seen: _restarted(counts, seen))
     simulation.watch(o.Decided, lambda _, seen: _decided(counts, seen))
     simulation.watch(o.Refused, lambda _, seen: _refused(counts, seen))
     simulation.watch(o.Ignored, lambda _, seen: _ignored(counts, seen))
@@ -39,6 +40,11 @@ def _became_leader(counts: Counter[str], seen: o.BecameLeader) -> None:
 
 def _isr_altered(counts: Counter[str], seen: o.IsrAltered) -> None:
     counts["ExpandIsr" if seen.joined else "ShrinkIsr"] += 1
+
+
+def _restarted(counts: Counter[str], seen: o.LogRestarted) -> None:
+    ahead = seen.start > seen.end
+    counts[f"logs begun anew {'behind' if ahead else 'before'} their end"] += 1
 
 
 def _decided(counts: Counter[str], seen: o.Decided) -> None:

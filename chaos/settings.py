@@ -108,8 +108,9 @@ class Settings:
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
             drawn = evolve(drawn, faults=faults)
-        if drawn.deletes:  # the log as it was cannot be known where what is left of it may be lost
-            drawn = evolve(drawn, unclean=False, lossy=drawn.lossy and drawn.elr)
+        if drawn.deletes:  # of deleted records nobody can say which of them were lost
+            lossy, unclean = drawn.lossy and drawn.elr, drawn.unclean and "unclean" in fixed
+            drawn = evolve(drawn, unclean=unclean, lossy=lossy)
         return drawn._made_to_last() if drawn.lasting else drawn
 
     def _made_to_last(self) -> "Settings":

@@ -19,6 +19,11 @@ class DeletionOracle:
     """Judges where logs start: whenever a replica has done something.
 
     `starts` is where each log started when it was looked at last.
+
+    After an unclean election what was deleted may be back: a log that is cut may start earlier
+    then. And its new records may be gone as well, up to the offset before which all was to be
+    deleted: who has nothing left but that offset has no epoch by which the leader's log could be
+    compared, and what it lacks before it is not copied.
     """
 
     partitions: Mapping[TopicPartition, PartitionOracle]
@@ -42,12 +47,13 @@ class DeletionOracle:
             return
         start = oracle.replicas[who].log.start
         before, self.starts[name, who] = self.starts.get((name, who), 0), start
-        if start < before:
+        since_loss = oracle.era > 0
+        if start < before and not (since_loss and _cuts(seen)):
             raise Violation(
                 "LogStartMonotone", f"{oracle.name}: {who} from {before} back to {start}"
             )
         asked, committed = self.purger.asked.get(name, 0), len(oracle.log.committed)
-        if start > min(asked, committed):
+        if start > (asked if since_loss else min(asked, committed)):
             raise Violation(
                 "OnlyAskedIsDeleted",
                 f"{oracle.name}: the log of {who} starts at {start}; up to {asked} was to be "
@@ -71,7 +77,7 @@ class DeletionOracle:
         """Everybody is well again: what was deleted at all replicas is at none."""
         for name, low_watermark in self.purger.deleted.items():
             oracle = self.partitions[name]
-            if oracle.unavailable():
+            if oracle.unavailable() or oracle.era:
                 continue
             for replica in oracle.replicas.values():
                 if replica.log.start < low_watermark:
@@ -80,3 +86,8 @@ class DeletionOracle:
                         f"{oracle.name}: the log of {replica.id} starts at {replica.log.start}, "
                         f"and all before {low_watermark} was deleted",
                     )
+
+
+def _cuts(seen: Any) -> bool:
+    """Whether a follower has cut its log, or begun it anew."""
+    return isinstance(seen, o.LogRestarted) or (isinstance(seen, o.AnswerTaken) and seen.truncated)

@@ -8,6 +8,7 @@ the last in-sync replica having lost its page cache), never for a loss of anothe
 from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
+from unittest.mock import ANY
 
 from attrs import define, field
 
@@ -166,9 +167,16 @@ class PartitionOracle:
             raise self._broken(
                 "ViewsArePrefixes", f"follower {replica.id} sees {new}, committed is {known}"
             )
-        for record in _records(replica, known, new):
-            self.log.commit(record)
+        self._add(replica, known, new)
         self._isr_holds_committed()
+
+    def _add(self, leader: Replica, known: int, new: int) -> None:
+        """Add what is committed now; where that is deleted at the leader it may be any record."""
+        start = max(known, min(leader.log.start, new))
+        for _ in range(known, start):
+            self.log.commit(ANY)
+        for record in _records(leader, start, new):
+            self.log.commit(record)
 
     def heard(self, leader: Replica, request: FetchRequest, known: int) -> None:
         """A leader has counted a follower's end: one of this epoch, that the follower has.
@@ -337,16 +345,18 @@ class PartitionOracle:
 
     def _settle(self, leader: Replica) -> None:
         """A leader of the new era is there: the log is what it has of it."""
-        committed, records = self.log.committed, leader.log.records
-        common = 0
-        while common < min(len(committed), len(records)) and committed[common] == records[common]:
+        committed, log = self.log.committed, leader.log
+        start, records = log.start, log.records
+        common = min(start, len(committed))
+        while common < min(len(committed), log.end) and (
+            committed[common] == records[common - start]
+        ):
             common += 1
         if common < len(committed):
             self.counts["allowed losses"] += len(committed) - common
             self.lost.append([*committed])
             self.log.lose(common)
-        for record in records[common : leader.high_watermark]:
-            self.log.commit(record)
+        self._add(leader, common, leader.high_watermark)
         self.unsettled = False
 
     def _broken(self, oracle: str, what: str) -> Violation:

@@ -24,6 +24,7 @@ class ReplicationOracles:
             (o.HighWatermarkAdvanced, self._advanced),
             (o.FetchHeard, self._heard),
             (o.AnswerTaken, self._taken),
+            (o.LogRestarted, self._restarted),
             (o.BecameLeader, self._became_leader),
             (o.BecameFollower, self._became_follower),
             (o.IsrAltered, self._isr_altered),
@@ -63,6 +64,10 @@ class ReplicationOracles:
             oracle.copied(replica, seen.end)
         if replica.high_watermark != seen.high_watermark:
             oracle.moved(replica, seen.high_watermark)
+
+    def _restarted(self, who: int, seen: o.LogRestarted) -> None:
+        oracle, replica = self._of(who, seen.partition)
+        oracle.cut(replica, seen.end)
 
     def _became_leader(self, who: int, seen: o.BecameLeader) -> None:
         oracle, replica = self._of(who, seen.partition)

@@ -232,7 +232,7 @@ class Fetchers:
             self._delay(now, fetcher, name)
             return
         self.went_back |= replica.high_watermark < high_watermark
-        self.context.outputs.append(LogRestarted(name, before))
+        self.context.outputs.append(LogRestarted(name, before, start))
         del fetcher.delayed[name]
         if not fetcher.in_flight:
             self._send(now, fetcher)

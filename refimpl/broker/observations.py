@@ -120,10 +120,11 @@ class IsrAdopted(NamedTuple):
 
 
 class LogRestarted(NamedTuple):
-    """A follower dropped its log, which ended at `end`, for the leader's starts behind that."""
+    """A follower dropped its log, which ended at `end`, to begin anew at `start`."""
 
     partition: TopicPartition
     end: int
+    start: int
 
 
 class GroupsLoaded(NamedTuple):

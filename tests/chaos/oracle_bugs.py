@@ -121,6 +121,12 @@ def cuts_what_is_committed(c: Cluster) -> None:
     c.taken(truncated=True, end=3, old=0)
 
 
+@breaks(f"{W}._restarted: cut()")
+def begins_anew_before_what_is_committed(c: Cluster) -> None:
+    _cuts(c)
+    c.observe(2, o.LogRestarted, 3, 1)
+
+
 @breaks(f"{W}._became_follower: cut()")
 def cuts_what_is_committed_when_it_follows(c: Cluster) -> None:
     _cuts(c)
@@ -334,13 +340,13 @@ def leaves_a_producer_without_answer_for_long(c: Cluster) -> None:
 def moves_its_log_start_back(c: Cluster) -> None:
     assert c.follower.log.start > 0
     c.follower.log = Log([Record(1, None), *c.follower.log.records], c.follower.log.start - 1)
-    c.observe(2, o.LogRestarted, c.follower.log.end)
+    c.observe(2, o.LogRestarted, c.follower.log.end, c.follower.log.start)
 
 
 @breaks(f"{D}._look: OnlyAskedIsDeleted", deletes=True)
 def deletes_what_nobody_asked_for(c: Cluster) -> None:
     c.follower.log.advance_start(c.deletion.purger.asked[c.name] + 1)
-    c.observe(2, o.LogRestarted, c.follower.log.end)
+    c.observe(2, o.LogRestarted, c.follower.log.end, c.follower.log.start)
 
 
 @breaks(f"{D}._read: DeletedIsNotRead", deletes=True)

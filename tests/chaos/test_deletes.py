@@ -52,3 +52,55 @@ def test_a_log_that_forgets_its_start_in_a_crash_is_found() -> None:
     assert found is not None
     assert found.violation is not None
     assert found.violation.oracle == "LogStartMonotone"
+
+
+# With unclean elections
+
+
+def rarely_written(seed: int) -> Settings:
+    """All is deleted soon, and few records come after an election that lost some."""
+    slow: dict[str, Any] = {"commit_ms": 20, "work_ms": 10, "produce_ms": 300, "batch_records": 1}
+    cluster: dict[str, Any] = {"partitions": 1, "min_isr": 1, "store": False, "gap_ms": 150}
+    return Settings.draw(
+        seed,
+        **{**slow, **cluster, "deletes": True, "files": False, "commit_when": "polled"},
+        unclean=True,
+        faults=("elect", "cut", "crash", "lag"),
+        fault_ms=3000,
+    )
+
+
+def test_unclean_elections_are_drawn_with_deletes_only_where_they_are_asked_for() -> None:
+    drawn = [Settings.draw(seed, deletes=True) for seed in range(40)]
+    assert not any(one.unclean for one in drawn)
+    assert any(Settings.draw(seed).unclean for seed in range(40))
+    assert Settings.draw(0, deletes=True, unclean=True).unclean
+
+
+def test_after_an_unclean_election_no_more_is_gone_than_was_to_be_deleted_or_had_been_lost() -> (
+    None
+):
+    counts: Counter[str] = Counter()
+    for seed in range(12):
+        settings = Settings.draw(seed, deletes=True, unclean=True, files=seed in (0, 4))
+        done = build(settings).go()
+        assert done.violation is None, (seed, done.violation)
+        counts.update(done.simulation.counts)
+    assert counts["records deleted at all replicas"] > 200
+    assert counts["unclean elections"] > 10
+    assert counts["allowed losses"] > 0
+    assert counts["logs begun anew behind their end"] > 0
+
+
+def test_who_has_deleted_more_than_an_unclean_leader_ever_had_copies_its_log() -> None:
+    """It began anew where its leader's log started, and that lies behind the new leader's end."""
+    settings = rarely_written(62)
+    restart = function_at("refimpl.machines.replica:Replica.restart_log")
+    waits = edited(tree_of(restart), "start <= self.log.end <= end", "start <= self.log.end")
+    with patched({restart: compiled(restart, waits)}):
+        found = build(settings).go().violation
+        assert found is not None
+        assert (found.oracle, "in sync" in found.what) == ("Progress", True)
+    done = build(settings).go()
+    assert done.violation is None
+    assert done.simulation.counts["logs begun anew before their end"] > 0

@@ -9,18 +9,19 @@ from traceback import walk_tb
 import pytest
 from attrs import evolve
 
-from chaos.oracles import availability, commit_delay, control_plane, partition, progress
+from chaos.oracles import availability, commit_delay, control_plane, deletion, partition, progress
 from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
 from refimpl.broker import observations as o
-from refimpl.machines.log import Record
+from refimpl.machines.log import Log, Record
+from refimpl.machines.messages import FetchRequest
 from tests.chaos import control_plane_cases as control
 from tests.chaos import group_bugs
 from tests.chaos import oracle_bugs as bugs
 from tests.chaos.group_bugs import G
-from tests.chaos.oracle_bugs import A, E, P
+from tests.chaos.oracle_bugs import A, D, E, P
 from tests.chaos.oracle_cases import CASES, EVERYBODY, Case, Cluster
 from tests.chaos.oracle_sites import ORACLES, Site, functions_of, modules, silent, sites
 
@@ -93,6 +94,39 @@ def commits_what_a_third_replica_lacks(c: Cluster) -> None:
     c.commits_alone(EVERYBODY)
 
 
+def _starts_earlier_after_a_loss(c: Cluster) -> None:
+    c.oracle.era = 1
+    c.follower.log = Log([Record(1, None), *c.follower.log.records], c.follower.log.start - 1)
+
+
+def moves_its_log_start_back_without_a_cut(c: Cluster) -> None:
+    _starts_earlier_after_a_loss(c)
+    c.observe(2, o.FetchHeard, FetchRequest(3, 0, 1, 1, 0, -1), True, 0)
+
+
+def moves_its_log_start_back_with_new_records(c: Cluster) -> None:
+    _starts_earlier_after_a_loss(c)
+    c.observe(2, o.AnswerTaken, 1, False, c.follower.log.end, c.follower.high_watermark)
+
+
+def moves_its_log_start_back_with_a_cut(c: Cluster) -> None:
+    _starts_earlier_after_a_loss(c)
+    c.observe(2, o.AnswerTaken, 1, True, c.follower.log.end, c.follower.high_watermark)
+
+
+def has_deleted_records_again_after_a_loss(c: Cluster) -> None:
+    c.oracle.era = 1
+    bugs.has_not_deleted_what_it_said(c)
+
+
+def deletes_what_is_not_committed_after_a_loss(c: Cluster) -> None:
+    c.oracle.era = 1
+    end = c.follower.log.end
+    c.deletion.purger.asked[c.name] = c.follower.high_watermark = end + 1
+    c.follower.log.restart_at(end + 1)
+    c.observe(2, o.LogRestarted, end, end + 1)
+
+
 def follower_shows_what_is_lost(c: Cluster) -> None:
     c.oracle.lost.append([Record(1, "lost")])
     c.observe(2, o.RecordsRead, 0, (Record(1, "lost"),))
@@ -139,6 +173,11 @@ UNAVAILABLE = (
     *(nobody_answers_without_enough_replicas, nobody_answers_in_noise, nobody_answers_after_a_loss),
 )
 LASTING = {"lasting": True}
+DELETES = {"deletes": True}
+AFTER_A_LOSS = (
+    *(moves_its_log_start_back_with_a_cut, has_deleted_records_again_after_a_loss),
+    deletes_what_is_not_committed_after_a_loss,
+)
 WAITS = Case(bugs.leaves_a_producer_without_answer_for_long, LASTING)
 ELR = {"elr": True, "min_isr": 1}
 L, LOSSY = f"{P}._commits_what_is_lost", {"lossy": True}
@@ -206,6 +245,10 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         "self.uncommitted and now - self.uncommitted[0][1] > self.session_ms // 2",
         *(True, Case(group_bugs.rebalances_for_ever)),
     ),
+    (f"{D}._look", "oracle.era > 0", True, Case(bugs.moves_its_log_start_back, DELETES)),
+    (f"{D}._look", "_cuts(seen)", True, Case(moves_its_log_start_back_without_a_cut, DELETES)),
+    ("_cuts", "seen.truncated", True, Case(moves_its_log_start_back_with_new_records, DELETES)),
+    (f"{D}.finish", "oracle.era", True, Case(bugs.has_not_deleted_what_it_said, DELETES)),
     (f"{A}.look", "now <= settled_at", True, WAITS),
     (f"{A}.look", "noise != (0.0, 0.0, jitter_ms, frozenset())", True, WAITS),
     (f"{A}.look", "not oracle.era", False, WAITS),
@@ -226,6 +269,8 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
 OTHER_MODULES = {
     A: availability,
     P: partition,
+    D: deletion,
+    "_cuts": deletion,
     "CommitDelay": commit_delay,
     "_is_decision": control_plane,
 }
@@ -246,6 +291,8 @@ def test_what_is_excused_passes() -> None:
     assert Case(follower_shows_what_is_lost).violation() is None
     for bug in UNAVAILABLE:
         assert Case(bug, LASTING).violation() is None
+    for bug in AFTER_A_LOSS:
+        assert Case(bug, DELETES).violation() is None
 
 
 def test_every_condition_of_an_excuse_is_there() -> None:

@@ -236,7 +236,7 @@ def test_a_log_that_begins_anew_is_told_and_goes_on_at_once() -> None:
     (earliest,) = listed(cluster, latest, 50)
     assert wanted(earliest) == (m.EARLIEST_LOCAL, 1)
     told, asked = listed(cluster, earliest, 40)
-    assert told == LogRestarted(ORDERS, ALL)
+    assert told == LogRestarted(ORDERS, ALL, 40)
     assert [one.fetch_offset for one in asked.body.partitions] == [40]
     assert cluster.partition.log.start == cluster.partition.log.end == 40
 
@@ -247,7 +247,7 @@ def test_a_log_that_ends_behind_the_leaders_begins_anew_where_that_starts() -> N
     cluster.node.handle(cluster.now, m.Timer(cluster.now, CHECKPOINT))
     (earliest,) = listed(cluster, latest, 4)
     told, asked = listed(cluster, earliest, 2)
-    assert told == LogRestarted(ORDERS, ALL)
+    assert told == LogRestarted(ORDERS, ALL, 2)
     assert [one.fetch_offset for one in asked.body.partitions] == [2]
     again = Cluster(disk=cluster.disk)
     again.decide(2, 2)
@@ -321,7 +321,7 @@ def test_a_partition_is_fetched_beside_one_that_is_out_of_range() -> None:
     other, latest = sorted(answer(cluster, asked, OUT_OF_RANGE), key=lambda one: str(one.body))
     assert asked_for(other) == [SECOND]
     (earliest,) = listed(cluster, latest, 50)
-    assert listed(cluster, earliest, 40) == [LogRestarted(ORDERS, 0)], "one request at a time"
+    assert listed(cluster, earliest, 40) == [LogRestarted(ORDERS, 0, 40)], "one request at a time"
     (asked,) = answer(cluster, other, m.FetchedPartition(SECOND, None, 0, 0, 0))
     assert asked_for(asked) == [ORDERS]
 
