@@ -317,14 +317,17 @@ class Replica:
         """Follow, if told to by a newer epoch; after a restart also by our own.
 
         What to cut, the first fetch tells. A reign of ours in which nothing was written leaves no
-        epoch behind: no record bears it, so it says nothing about our log.
+        epoch behind: no record bears it, so it says nothing about our log. But where everything was
+        deleted the epoch stays. It is all that is left for the leader to compare, and one that was
+        elected uncleanly may have written other records before the end of ours.
         """
         if decision.leader is None or decision.leader == self.id:
             raise errors.NotItsRole(self.id, "follow", decision.leader_epoch, decision.leader)
         if decision.leader_epoch < self.epoch or (self.up and decision.leader_epoch == self.epoch):
             raise self._old(decision.leader_epoch, decision.partition_epoch)
         self._adopt(decision, frozenset())
-        self.log.truncate_to(self.log.end)
+        if not 0 < self.log.start == self.log.end:
+            self.log.truncate_to(self.log.end)
 
     def adopt_isr(self, decision: LeaderAndIsr) -> None:
         """The ISR of our own epoch has changed.

@@ -541,6 +541,37 @@ def test_a_leader_that_follows_no_more_restarts_nothing() -> None:
     assert second.log.end == 40
 
 
+def test_a_follower_that_has_deleted_all_it_had_is_compared_by_its_last_epoch() -> None:
+    """Else it would be in sync without what the leader of an unclean election wrote before its
+    end."""
+    second = follower(2, 1, *[1] * 4)
+    second.log.advance_start(4)
+    third = Replica(3, Log([Record(1, 0), Record(1, 1)]))
+    news = LeaderAndIsr(2, 3, frozenset({3}), 2)
+    third.told(news)
+    second.told(news)
+    for number in range(3):
+        third.write(number)
+    fetch(third, second)
+    assert (2 in third.ends, second.log.start, second.log.end) == (False, 2, 2)
+    fetch(third, second)
+    assert second.log.records == third.log.records[2:]
+
+
+def test_a_reign_without_a_record_of_who_has_deleted_all_it_had_costs_a_round() -> None:
+    second = follower(2, 1, 1)
+    second.log.advance_start(1)
+    second.told(LeaderAndIsr(2, 2, EVERYBODY, 2))
+    third = Replica(3, Log([Record(1, 0)]))
+    news = LeaderAndIsr(3, 3, EVERYBODY, 3)
+    third.told(news)
+    second.told(news)
+    fetch(third, second)
+    assert (second.log.start, second.log.end, second.log.latest_epoch) == (1, 1, -1)
+    fetch(third, second)
+    assert third.ends[2] == 1
+
+
 # ------------------------------------------------------------------------------ restarts
 
 
