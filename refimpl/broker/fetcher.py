@@ -26,8 +26,8 @@ from refimpl.broker.sessions import FetchSessionHandler
 from refimpl.errors import Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.machines.messages import FetchResponse as ReplicaAnswer
+from refimpl.machines.replica_errors import AnswerNotAwaited
 from refimpl.named import named
-from refimpl.storage.errors import StorageOffline
 
 
 @frozen
@@ -172,7 +172,7 @@ class Fetchers:
                 if fetched.error == "OFFSET_OUT_OF_RANGE":
                     self._list(now, fetcher, fetched.partition, asked)
             else:
-                self._take(fetcher.partitions[fetched.partition], asked, fetched)
+                self._take(now, fetcher, asked, fetched)
         self._send(now, fetcher)
 
     def _delay(self, now: int, fetcher: Fetcher, name: TopicPartition) -> None:
@@ -237,8 +237,12 @@ class Fetchers:
         if not fetcher.in_flight:
             self._send(now, fetcher)
 
-    def _take(self, partition: Partition, asked: ReplicaFetch, fetched: FetchedPartition) -> None:
-        replica, name = partition.replica, partition.name
+    def _take(
+        self, now: int, fetcher: Fetcher, asked: ReplicaFetch, fetched: FetchedPartition
+    ) -> None:
+        name = fetched.partition
+        partition = fetcher.partitions[name]
+        replica = partition.replica
         end, high_watermark = replica.log.end, replica.high_watermark
         _, incarnation, number, epoch, start, _ = asked
         came = fetched.records, fetched.high_watermark, fetched.diverging
@@ -247,11 +251,12 @@ class Fetchers:
             replica.take_answer(answer)
             if fetched.log_start_offset > replica.log.start:
                 replica.log.advance_start(min(fetched.log_start_offset, replica.high_watermark))
-        except StorageOffline as failure:
-            self.context.refused("replication", failure)
-            return
-        except Refusal:
+        except AnswerNotAwaited:
             self.context.outputs.append(Ignored("void answers"))
+            return
+        except Refusal as refusal:
+            self.context.refused("replication", refusal)
+            self._delay(now, fetcher, name)
             return
         truncated = fetched.diverging is not None
         self.went_back |= replica.high_watermark < high_watermark

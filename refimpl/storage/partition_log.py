@@ -137,7 +137,8 @@ class PartitionLog:
 
         Offsets may leave gaps, where the leader has compacted.
         """
-        found = from_leader(data, self.end_offset, leader_epoch)
+        start = self.log_start_offset
+        found = from_leader(data, self.end_offset, leader_epoch, empty=start == self.end_offset)
         if not found:
             return None
         view, staged = memoryview(data), Staged()
@@ -147,7 +148,12 @@ class PartitionLog:
                     staged, header, view[position : position + header.size], Origin.REPLICATION
                 )
         end = found[-1][0] + found[-1][1].size
+        base_offset = found[0][1].base_offset
+        if base_offset < start:
+            self._begin_before_start(base_offset, now_ms)
         first = self._write([header for _, header in found], [view[:end]], staged, end, now_ms)
+        if base_offset < start:
+            self.epochs.truncate_start(start)
         return Appended(first, self.end_offset - 1)
 
     # Read
@@ -254,6 +260,15 @@ class PartitionLog:
             self.local.write_marks()
             self.advance_high_watermark(start)
         self.take_snapshot()
+
+    def _begin_before_start(self, base_offset: int, now_ms: int) -> None:
+        """Make room for the batch that the log starts inside of; the start stays where it is.
+
+        A crash before the batch is whole leaves an empty log at the start, as it was.
+        """
+        self.drop_snapshots(self.snapshots)
+        self.local.restart(base_offset, now_ms)
+        self.producers.end_offset = base_offset
 
     def take_snapshot(self) -> None:
         """Write producer state for the log's end, unless it is there."""

@@ -79,11 +79,12 @@ def with_codec(data: Buffer, found: Found, codec: Codec, config: LogConfig) -> t
     return data, found
 
 
-def from_leader(data: Buffer, next_offset: int, leader_epoch: int) -> Found:
+def from_leader(data: Buffer, next_offset: int, leader_epoch: int, *, empty: bool = False) -> Found:
     """The batches of a fetch that continue the log.
 
     The last one may be cut off; it comes again. So do batches of a newer leader than the one that
-    we asked: they may not fit behind what we have (KAFKA-18723).
+    we asked: they may not fit behind what we have (KAFKA-18723). An empty log may start inside of a
+    batch, for records are deleted up to any offset; then that batch comes whole.
     """
     found: Found = []
     position, expected = 0, next_offset
@@ -96,7 +97,8 @@ def from_leader(data: Buffer, next_offset: int, leader_epoch: int) -> Found:
             break
         if not crc_matches(data, header, position):
             raise CorruptBatch(f"the CRC of the batch at byte {position} does not match")
-        if header.base_offset < expected:
+        holds = empty and not found and header.next_offset > expected
+        if header.base_offset < expected and not holds:
             raise UnexpectedOffset(f"offset {header.base_offset}, where {expected} must follow")
         if header.last_offset_delta < 0:
             raise CorruptBatch(f"a last offset before the first, at byte {position}")

@@ -54,6 +54,15 @@ def test_a_log_that_forgets_its_start_in_a_crash_is_found() -> None:
     assert found.violation.oracle == "LogStartMonotone"
 
 
+def test_a_follower_whose_leader_has_deleted_half_a_batch_copies_the_whole() -> None:
+    """It refused that for ever, as it begins before the end of its own log."""
+    settings = Settings.draw(311, deletes=True, unclean=True, files=True)
+    assert settings.batch_records == 5
+    done = build(settings).go()
+    assert done.violation is None
+    assert done.simulation.counts["replication refused: UNKNOWN_SERVER_ERROR"] == 0
+
+
 # With unclean elections
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from refimpl.broker import messages as m
 from refimpl.broker.log_manager import CHECKPOINT
@@ -196,6 +197,20 @@ def test_a_high_watermark_that_went_back_is_written_down_at_once_and_no_other(
     again = Cluster(disk=cluster.disk)
     again.decide(2, 2)
     assert again.partition.replica.high_watermark == restarted
+
+
+def test_what_does_not_continue_the_log_is_told_and_asked_for_again_later() -> None:
+    cluster, asked = following()
+    damaged = served()
+    data = bytes(damaged.records.data)
+    flipped = data[:-1] + bytes([data[-1] ^ 1])
+    damaged = damaged._replace(records=evolve(damaged.records, data=flipped))
+    outputs = answer_outputs(cluster, asked, damaged)
+    assert list(outputs) == [Refused("replication", "CORRUPT_MESSAGE")]
+    assert tick(cluster, cluster.config.replica_fetch_backoff_ms - 1) == []
+    (asked,) = tick(cluster, 1)
+    answer(cluster, asked, served())
+    assert cluster.partition.log.end == ALL
 
 
 def test_a_disk_that_fails_under_a_follower_is_told() -> None:

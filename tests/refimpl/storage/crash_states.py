@@ -106,6 +106,13 @@ class Workload:
         self.log.restart_at(offset, self.now_ms)
         self.promise = Promise()
 
+    def restart_inside(self, base_offset: int) -> None:
+        """Begin anew where the leader's log starts, inside of a batch, and copy that."""
+        self.restart(base_offset + 1)
+        records = [Record(base_offset + n, self.now_ms, b"key", b"value") for n in (0, 1)]
+        self.promise = evolve(self.promise, first=1)
+        self._append(encode_batch(records, leader_epoch=1), 1)
+
     def delete_records(self, index: int) -> None:
         """Move the log's start to this batch."""
         self.promise = evolve(self.promise, first=index)

@@ -268,6 +268,23 @@ def test_a_follower_takes_what_continues_its_log(log: PartitionLog) -> None:
         log.append_as_follower(patched(batch(1, offset=8), 65, 9, 1), 4, NOW_MS)
 
 
+def test_an_empty_log_that_starts_inside_of_a_batch_takes_the_whole(log: PartitionLog) -> None:
+    """The leader's log starts there, for records are deleted up to any offset (KIP-107)."""
+    log.restart_at(7, NOW_MS)
+    first = batch(5, offset=5, leader_epoch=3, producer_id=7, producer_epoch=0, base_sequence=0)
+    for other in (batch(2, offset=5), batch(2, offset=8) + batch(2, offset=9)):
+        with pytest.raises(UnexpectedOffset):
+            log.append_as_follower(other, 3, NOW_MS)
+        assert (log.log_start_offset, log.end_offset) == (7, 7)
+    assert log.append_as_follower(first, 3, NOW_MS)
+    assert (log.log_start_offset, log.end_offset) == (7, 10)
+    assert log.read(7, 1) == first
+    assert (log.epochs.epochs, log.epochs.starts) == ([3], [7])
+    assert log.producers.producers[7].last_sequence == 4
+    with pytest.raises(UnexpectedOffset):
+        log.append_as_follower(batch(5, offset=8, leader_epoch=3), 3, NOW_MS)
+
+
 def test_epochs_answer_where_they_end(log: PartitionLog) -> None:
     for epoch in (2, 2, 5, 7):
         log.append_as_leader(batch(), epoch, NOW_MS)

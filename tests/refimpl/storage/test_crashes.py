@@ -95,6 +95,19 @@ def new_beginning(work: Workload) -> None:
     work.directory.checkpoint()
 
 
+def new_beginning_inside_of_a_batch(work: Workload) -> None:
+    """A follower whose leader has deleted half a batch gets the whole."""
+    work.start()
+    for _ in range(6):
+        work.append()
+    work.flush()
+    work.restart_inside(500)
+    work.append(1)
+    work.flush()
+    work.directory.checkpoint()
+    work.append(1)
+
+
 def old_age(work: Workload) -> None:
     """Retention takes segment after segment, also the last one."""
     work.start()
@@ -155,7 +168,7 @@ STEPS = ["append", "transact", "mark", "flush", "checkpoint", "elect", "truncate
 WEIGHTS = 8, 4, 2, 3, 2, 1, 1, 1, 1
 
 
-STORIES = [cut_back, life, new_beginning, old_age]
+STORIES = [cut_back, life, new_beginning, new_beginning_inside_of_a_batch, old_age]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
