@@ -15,13 +15,17 @@ from tests.traces.judging import examples, judged, said
 SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
-@given(seed=st.integers(0, 10**6), deletes=st.booleans())
-@example(seed=10, deletes=True)  # L1: of two records at one offset both had been deleted
-@example(seed=1021, deletes=False)  # G7, G9: a late copy of a commit put the group back
-@example(seed=1043, deletes=False)  # G1, G4, G7: the coordinator's log lost a generation
+@given(seed=st.integers(0, 10**6), deletes=st.booleans(), unclean=st.booleans())
+@example(seed=10, deletes=True, unclean=False)  # L1: of two records at one offset both were deleted
+@example(seed=1021, deletes=False, unclean=False)  # G7, G9: a late commit's copy put the group back
+@example(seed=1043, deletes=False, unclean=False)  # G1, G4, G7: its log lost a generation
+@example(seed=3, deletes=True, unclean=True)  # all is deleted, and what is left may be lost
 @settings(max_examples=examples(3), phases=SEEDED)
-def test_what_the_oracles_let_pass_no_check_calls_violated(seed: int, deletes: bool) -> None:
-    drawn = Settings.draw(seed, store=False, files=False, deletes=deletes)
+def test_what_the_oracles_let_pass_no_check_calls_violated(
+    seed: int, deletes: bool, unclean: bool
+) -> None:
+    held = {"unclean": True} if unclean else {}  # otherwise as the seed has it
+    drawn = Settings.draw(seed, store=False, files=False, deletes=deletes, **held)
     run = build(drawn, history=True).go()
     assert run.violation is None
     with TemporaryDirectory() as folder:
