@@ -26,7 +26,6 @@ from refimpl.broker.sessions import FetchSessionHandler
 from refimpl.errors import Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.machines.messages import FetchResponse as ReplicaAnswer
-from refimpl.machines.replica_errors import AnswerNotAwaited
 from refimpl.named import named
 
 
@@ -200,10 +199,10 @@ class Fetchers:
     def listed(self, now: int, response: Response) -> None:
         """A leader says where its log ends or starts: ours may have to begin anew."""
         body: ListOffsetsResponse = response.body
-        fetcher, number = self.fetchers.get(response.source), response.correlation_id
+        fetcher = self.fetchers.get(response.source, Fetcher(response.source))
         for name, error, offset, _, _ in body.partitions:
-            asked = fetcher.out_of_range.get(name) if fetcher is not None else None
-            if fetcher is None or asked is None or asked.correlation_id != number:
+            asked = fetcher.out_of_range.get(name)
+            if asked is None or asked.correlation_id != response.correlation_id:
                 self.context.outputs.append(Ignored("answers nobody waits for"))
             elif error is not None:
                 self.context.outputs.append(Refused("listing offsets", error))
@@ -251,9 +250,6 @@ class Fetchers:
             replica.take_answer(answer)
             if fetched.log_start_offset > replica.log.start:
                 replica.log.advance_start(min(fetched.log_start_offset, replica.high_watermark))
-        except AnswerNotAwaited:
-            self.context.outputs.append(Ignored("void answers"))
-            return
         except Refusal as refusal:
             self.context.refused("replication", refusal)
             self._delay(now, fetcher, name)

@@ -10,6 +10,7 @@ from refimpl.broker.log_manager import CHECKPOINT
 from refimpl.broker.node import FETCH
 from refimpl.broker.observations import AnswerTaken, Ignored, LogRestarted, Refused
 from refimpl.machines.replica_log import EpochEnd
+from refimpl.storage.checkpoints import HIGH_WATERMARKS
 from tests.refimpl.broker.node_cases import (
     ORDERS,
     Cluster,
@@ -257,17 +258,35 @@ def test_a_log_that_begins_anew_is_told_and_goes_on_at_once() -> None:
 
 
 def test_a_log_that_ends_behind_the_leaders_begins_anew_where_that_starts() -> None:
-    """The leader was elected uncleanly. The lower high watermark is written down at once."""
+    """The leader was elected uncleanly. The lower high watermark is written down at once: what
+    comes next may be as long as what was, and is not committed."""
     cluster, latest = out_of_range()
     cluster.node.handle(cluster.now, m.Timer(cluster.now, CHECKPOINT))
     (earliest,) = listed(cluster, latest, 4)
-    told, asked = listed(cluster, earliest, 2)
-    assert told == LogRestarted(ORDERS, ALL, 2)
-    assert [one.fetch_offset for one in asked.body.partitions] == [2]
+    told, asked = listed(cluster, earliest, 0)
+    assert told == LogRestarted(ORDERS, ALL, 0)
+    assert [one.fetch_offset for one in asked.body.partitions] == [0]
+    answer(cluster, asked, served(high_watermark=2))
+    assert cluster.partition.log.end == ALL
     again = Cluster(disk=cluster.disk)
     again.decide(2, 2)
-    replica = again.partition.replica
-    assert (replica.log.start, replica.log.end, replica.high_watermark) == (2, 2, 2)
+    assert again.partition.replica.high_watermark == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "written"), [(50, 40, False), (5, ALL, False), (4, 0, True)]
+)
+def test_where_a_log_begins_anew_only_a_lower_high_watermark_is_written_down_at_once(
+    end: int, start: int, written: bool
+) -> None:
+    cluster, latest = out_of_range()
+    (earliest,) = listed(cluster, latest, end)
+    _, asked = listed(cluster, earliest, start)
+    assert (HIGH_WATERMARKS in cluster.disk.list_files("")) is written
+    if written:
+        cluster.disk.delete(HIGH_WATERMARKS)
+        answer(cluster, asked, served(high_watermark=2))
+        assert HIGH_WATERMARKS not in cluster.disk.list_files(""), "once is enough"
 
 
 def test_a_log_that_ends_inside_of_the_leaders_is_left_alone_for_a_while() -> None:

@@ -566,6 +566,7 @@ def test_a_reign_without_a_record_of_who_has_deleted_all_it_had_costs_a_round() 
     news = LeaderAndIsr(3, 3, EVERYBODY, 3)
     third.told(news)
     second.told(news)
+    assert second.log.latest_epoch == 2
     fetch(third, second)
     assert (second.log.start, second.log.end, second.log.latest_epoch) == (1, 1, -1)
     fetch(third, second)
