@@ -398,6 +398,9 @@ def test_a_reign_without_a_record_leaves_no_epoch_in_a_followers_log() -> None:
     first = leader(4, EVERYBODY, 1)
     first.told(LeaderAndIsr(5, 2, EVERYBODY, 5))
     assert (first.log.latest_epoch, first.log.end) == (1, 1)
+    empty = leader(4)
+    empty.told(LeaderAndIsr(5, 2, EVERYBODY, 5))
+    assert (empty.log.latest_epoch, empty.log.end) == (-1, 0)
 
 
 def test_the_isr_of_another_leader_epoch_is_not_adopted() -> None:
