@@ -95,7 +95,7 @@ def downgraded(
     member over does, and where the assignment is `stale` all members join anew."""
     turn = Turn(group, config)
     turn.loaded()
-    if stale and turn.group.state == "Stable":
+    if stale:
         turn.prepare()
     if successor is not None:
         turn.join(successor)

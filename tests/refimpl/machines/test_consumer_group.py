@@ -24,7 +24,16 @@ from refimpl.machines.consumer_group import (
     Partition,
     replay,
 )
-from refimpl.machines.consumer_heartbeat import Heartbeat, Rules, fence, heartbeat, leave, resolve
+from refimpl.machines.consumer_heartbeat import (
+    Heartbeat,
+    Rules,
+    compute_target,
+    fence,
+    heartbeat,
+    leave,
+    may_compute,
+    resolve,
+)
 from refimpl.machines.consumer_membership import Membership
 from refimpl.machines.consumer_reconciliation import drop_unsubscribed, reconcile
 from refimpl.storage import consumer_group_records as r
@@ -173,6 +182,37 @@ def test_a_commit_of_nobody_is_taken_while_there_is_nobody() -> None:
     group.check_fetch("", -1)
     with pytest.raises(errors.NonEmptyGroup):
         group.deletion()
+
+
+def test_who_speaks_the_classic_protocol_is_told_of_generations() -> None:
+    """Clients of that protocol know no STALE_MEMBER_EPOCH."""
+    group = group_of("a")
+    metadata = r.ClassicMemberMetadata(session_timeout_ms=10, supported_protocols=())
+    said = evolve(group.members["a"].said, classic_member_metadata=metadata)
+    classic = evolve(group, members={"a": evolve(group.members["a"], said=said)})
+    for of, refusal in ((group, errors.StaleMemberEpoch), (classic, errors.NotInGeneration)):
+        with pytest.raises(refusal) as refused:
+            of.check_commit("a", 9, [T0])
+        assert refused.type is refusal
+        with pytest.raises(refusal) as refused:
+            of.check_fetch("a", 1)
+        assert refused.type is refusal
+
+
+def test_a_target_is_that_of_the_groups_epoch() -> None:
+    group = evolve(group_of("a"), epoch=5)
+    assert (group.target_epoch, may_compute(group, RULES)) == (2, True)
+    made = compute_target(group, RULES)
+    assert (made.group.target_epoch, may_compute(made.group, RULES)) == (5, False)
+    assert TARGET in {record.kind for record in made.records}
+
+
+def test_an_instance_id_is_nobody_elses_while_its_member_is_there() -> None:
+    group = heartbeat(ConsumerGroup("g"), joins("a", instance_id="i"), RULES).group
+    with pytest.raises(errors.UnreleasedInstanceId):
+        heartbeat(group, joins("b", instance_id="i"), RULES)
+    left = leave(group, Heartbeat(member_id="a", epoch=-2, instance_id="i"), RULES).group
+    assert set(heartbeat(left, joins("b", instance_id="i"), RULES).group.members) == {"b"}
 
 
 def test_nobody_commits_in_the_epoch_of_who_joins() -> None:
