@@ -835,3 +835,26 @@ def test_an_id_is_given_first_to_a_new_dynamic_member_that_knows_of_it(
     """KIP-394."""
     request = JoinRequest(0, member, (), instance=instance, knows=knows)
     assert request.needs_id is ((member, instance, knows) == ("", None, True))
+
+
+# A group that was a consumer group until now
+
+
+def downgraded(group: ClassicGroup, successor: JoinRequest | None = None, **how: bool) -> Step:
+    return operations.downgraded(group, Config(initial_delay_ms=10), successor, **how)
+
+
+def test_a_group_that_goes_back_begins_its_sessions_and_has_all_join_where_it_is_stale() -> None:
+    group = stable("a", "b").group
+    for stale, state in ((False, "Stable"), (True, "PreparingRebalance")):
+        step = downgraded(group, stale=stale)
+        assert step.group.state == state
+        assert {session("a"), session("b")} <= step.timers.keys()
+        assert (step.timers.get(JOIN) is not None) is stale
+
+
+def test_a_group_goes_back_to_the_process_that_takes_its_static_member_over() -> None:
+    group = with_static("b").group
+    request = JoinRequest(9, "", RANGE, instance="i", new_id="new")
+    assert set(downgraded(group, request, stale=True).group.members) == {"new", "b"}
+    assert set(downgraded(group, stale=True).group.members) == {"old", "b"}
