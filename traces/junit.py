@@ -7,7 +7,7 @@ from xml.etree import ElementTree as Tree
 from traces.checks.catalogue import CHECKS
 from traces.output import writable
 from traces.report import BAD_INPUT, Judged, event, event_line
-from traces.sentences import found
+from traces.sentences import counted
 from traces.verdict import ALLOWED, NOT_CHECKED, VIOLATED, Verdict
 
 _WITNESSES = 3
@@ -45,11 +45,11 @@ def _cases(suite: Tree.Element, one: Judged) -> None:
     for verdict in one.verdicts:
         case = _case(suite, one, f"{verdict.check} {verdict.title}")
         if verdict.verdict == VIOLATED:
-            _say(case, "failure", _found(one, verdict), type=VIOLATED, message=verdict.reason)
+            _say(case, "failure", _found(one, verdict), type=VIOLATED, message=counted(verdict))
         elif verdict.verdict == NOT_CHECKED:
             _say(case, "skipped", message=verdict.reason)
         elif verdict.verdict == ALLOWED:
-            _say(case, "system-out", f"{verdict.reason}\n\n{_found(one, verdict)}")
+            _say(case, "system-out", _found(one, verdict))
         else:
             _say(case, "system-out", f"{verdict.verdict}: {verdict.reason}")
 
@@ -66,10 +66,8 @@ def _say(case: Tree.Element, kind: str, text: str = "", **attributes: str) -> No
 
 
 def _found(one: Judged, verdict: Verdict) -> str:
-    """The promise and the first few witnesses against it."""
-    check = CHECKS[verdict.check]
-    lines = [found(check.id, verdict.count), check.formula]
-    lines += [check.unless_text] if verdict.verdict == VIOLATED else []
+    """What was found, counted, the promise, and the first few witnesses against it."""
+    lines = [counted(verdict), CHECKS[verdict.check].formula]
     assert one.run is not None
     for number, (_, events) in enumerate(islice(verdict.witnesses, _WITNESSES), 1):
         lines += ["", f"witness {number} of {verdict.count}"]

@@ -15,11 +15,17 @@ def found(check: str, count: int) -> str:
     return f"{count:,} {CHECKS[check].found.format_map(_ONE if count == 1 else _MANY)}"
 
 
+def counted(verdict: Verdict) -> str:
+    """How often a promise was broken, and what allows or forbids it."""
+    if verdict.verdict == ALLOWED:
+        return f"{found(verdict.check, verdict.count)}: {verdict.reason}."
+    return f"{found(verdict.check, verdict.broken)}: {_why(verdict)}."
+
+
 def sentences(verdicts: Iterable[Verdict]) -> list[str]:
     """What an operator wants to know first: what is violated, then what happened and is allowed."""
     listed = list(verdicts)
-    lines = [f"{found(v.check, v.broken)}: {_why(v)}." for v in listed if v.verdict == VIOLATED]
-    lines += [f"{found(v.check, v.count)}: {v.reason}." for v in listed if v.verdict == ALLOWED]
+    lines = [counted(v) for word in (VIOLATED, ALLOWED) for v in listed if v.verdict == word]
     if not lines:
         lines = ["Nothing is violated." if any(v.verdict == HOLDS for v in listed) else NOTHING]
     held, unchecked = (sum(v.verdict == said for v in listed) for said in (HOLDS, NOT_CHECKED))

@@ -57,6 +57,7 @@ def test_every_promise_is_a_case_and_says_what_was_found() -> None:
     assert suite.skipped == len(skipped)
     allowed = next(case for case in cases if case.name.startswith("G8 "))
     assert not allowed.is_failure
+    assert allowed.system_out.startswith("440 records below the committed offset were")
     assert "allowed because consumers of group g: commit_order = auto" in allowed.system_out
     assert "witness 1 of 440" in allowed.system_out
 
@@ -77,8 +78,9 @@ def test_a_violation_is_a_failure_with_its_witness_and_its_clause(tmp_path: Path
     (failure,) = results(one)["L4"]
     check = CHECKS["L4"]
     assert said_of(failure) == "failure"
+    assert failure.message.startswith("1 acknowledged record is missing from the log at the end: ")
     assert check.unless_text in failure.message
-    assert check.formula in failure.text
+    assert failure.text.startswith(f"{failure.message}\n{check.formula}\n")
     assert "send ok partition=t:" in failure.text
 
 
