@@ -223,7 +223,7 @@ BAD: dict[str, tuple[list[str], str]] = {
             "{:index 0, :time 7, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
             "{:index 1, :time 6, :process 3, :type :ok, :f :poll, :value [[:poll {}]]}",
         ],
-        "bad.edn:2: :time: expected at least 7, when it was invoked, found 6",
+        "bad.edn:2: :time: expected at least 7, as on a line above, found 6",
     ),
     "a process that steps back": (
         [
@@ -231,7 +231,16 @@ BAD: dict[str, tuple[list[str], str]] = {
             "{:index 1, :time 9, :process 3, :type :ok, :f :poll, :value [[:poll {}]]}",
             "{:index 2, :time 8, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
         ],
-        "bad.edn:3: :time: expected at least 9, when its last operation ended, found 8",
+        "bad.edn:3: :time: expected at least 9, as on a line above, found 8",
+    ),
+    "a clock that goes back between two processes": (
+        [
+            "{:index 0, :time 7, :process 3, :type :invoke, :f :poll, :value [[:poll]]}",
+            "{:index 1, :time 9, :process 3, :type :ok, :f :poll, :value [[:poll {}]]}",
+            "{:index 2, :time 8, :process 4, :type :invoke, :f :poll, :value [[:poll]]}",
+            "{:index 3, :time 9, :process 4, :type :ok, :f :poll, :value [[:poll {}]]}",
+        ],
+        "bad.edn:3: :time: expected at least 9, as on a line above, found 8",
     ),
     "an epoch that is none": (
         [f"{{:index 0, :process 3, :producer-epoch {2**40}, :type :invoke, :f :poll}}"],

@@ -108,7 +108,7 @@ class _History:
     _indexed: bool | None = None  # whether the operations have an :index
     _index: int = -1
     _gone: set[int] = field(factory=set[int])  # processes that do nothing more
-    _last: dict[int, int] = field(factory=dict[int, int])  # when their last operation ended
+    _time: int = NONE  # of the last line that tells one
     _at: tuple[int, int] = (NONE, NONE)  # of the last row: its call, and its place there
     _open: dict[int, tuple[int, Line]] = field(factory=dict[int, tuple[int, Line]])
     _listed: dict[int, set[Any]] = field(factory=dict[int, set[Any]])
@@ -130,6 +130,7 @@ class _History:
             if not _whole(line.get(name), bits):
                 self._wrong(name, f"expected a whole number, found {shown(line.pop(name))}")
         self._count(line)
+        self._look_at_time(line)
         process, kind = line.get(":process"), line.get(":type")
         if type(process) is not int or process < 0:
             if process != ":nemesis":
@@ -141,7 +142,6 @@ class _History:
         elif kind == ":invoke":
             if process in self._open:
                 self._wrong(":type", f"process {process} has an operation open already")
-            self._look_at_time(line, self._last.get(process, NONE), "its last operation ended")
             self._open[process] = number, line
         elif kind in (":ok", ":fail", ":info"):
             self._complete(process, kind, line)
@@ -156,9 +156,6 @@ class _History:
         if opened.get(":f") != line.get(":f"):
             self._wrong(":f", f"expected {shown(opened.get(':f'))}, as it was invoked")
             return
-        began = opened.get(":time")
-        self._look_at_time(line, NONE if began is None else began, "it was invoked")
-        self._last[process] = line.get(":time", NONE)
         if kind == ":info":
             self._gone.add(process)
         self._pair(opened, line, kind)
@@ -176,11 +173,15 @@ class _History:
         self._index = self.forms - 1 if index is None else index
         line[":index"] = self._index
 
-    def _look_at_time(self, line: Line, least: int, what: str) -> None:
-        """Times of a clock that goes back would order what was not in that order."""
+    def _look_at_time(self, line: Line) -> None:
+        """One clock gave all times as the lines were written: if it goes back, none is to trust."""
         time = line.get(":time")
-        if time is not None and time < least:
-            self._wrong(":time", f"expected at least {least}, when {what}, found {time}")
+        if time is None:
+            return
+        if time < self._time:
+            expected = f"expected at least {self._time}, as on a line above"
+            self._wrong(":time", f"{expected}, found {time}")
+        self._time = time
 
     def end(self) -> None:
         """What was never completed is undecided."""
