@@ -22,7 +22,7 @@ from traces.columns import Columns
 from traces.context import Context, Ints
 from traces.schema import COLUMNS
 from traces.scopes import SCOPES
-from traces.table import Lazy, by_key, part, refuse_merged_runs
+from traces.table import Lazy, by_key, part, refuse_merged_runs, refuse_other_runs
 
 WITNESSES = 10
 EVENT: dict[str, Any] = {
@@ -108,12 +108,15 @@ def judge(
     """Every one of these checks, applied to each partition, group or producer of these rows.
 
     Of a `unit` of a partition that is cut only what belongs to it is told. Of `foreign` rows nobody
-    knows whether they are of one run: raises `BadInput` where they are not.
+    knows whether they are of one run: raises `BadInput` where they are not, and of any where their
+    run has no context.
     """
     tallied = _Tallied()
     whole, spans = by_key(columns, SCOPES[scope])
-    if foreign:
-        refuse_merged_runs(whole)
+    if spans:
+        refuse_other_runs(whole["run"][np.array([start for start, _ in spans])], contexts)
+        if foreign:
+            refuse_merged_runs(whole)
     alone = list(spans)
     if scope == "partition" and unit is None and len(spans) >= packs.FEWEST:
         alone = _judge_packs(tallied, whole, spans, checks, contexts)

@@ -26,6 +26,7 @@ from traces.problems import Problems
 from traces.schema import wrong_columns
 from traces.scopes import SCOPES
 from traces.splits import Split, SplitPlan, read, splits_of
+from traces.table import refuse_unknown
 
 ROWS_OF_A_BUCKET = 250_000
 BUCKETS_OF_A_TASK = 8  # where the number of rows is not known
@@ -75,9 +76,8 @@ def find(
     cuts = cuts_of(ops, contexts, limits, keep) if limits and "partition" in mine else Cuts()
     packer = Packer(columns, buckets or _buckets(ops), cuts)
     packed = over(ops, packer, names, PACKED_BATCHES_DDL, keep)
-    foreign = not isinstance(ops, Files)  # the runs of files were numbered by `read_ops`
     gathered = packed.repartition("bucket").sortWithinPartitions("bucket", "scope")
-    return gathered.mapInArrow(_judge(contexts, checks, packer, foreign), FINDINGS_DDL)
+    return gathered.mapInArrow(_judge(contexts, checks, packer), FINDINGS_DDL)
 
 
 def cuts_of(
@@ -152,7 +152,7 @@ def _files(
 ) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for number in [n for batch in batches for n in batch.column(0).to_pylist()]:
-            pieces = read(plan[number], names, calls)
+            pieces = map(refuse_unknown, read(plan[number], names, calls))
             yield from step(pieces if keep is None else map(keep, pieces))
 
     return work
@@ -160,7 +160,9 @@ def _files(
 
 def _rows(step: Work, layout: Layout, names: Sequence[str]) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        return step(layout.unpacked(batch, names) for batch in batches if batch.num_rows)
+        return step(
+            refuse_unknown(layout.unpacked(batch, names)) for batch in batches if batch.num_rows
+        )
 
     return work
 
@@ -169,7 +171,6 @@ def _judge(
     contexts: Mapping[int, Context],
     checks: Iterable[str] | None,
     packer: Packer,
-    foreign: bool,
 ) -> BatchStep:
     def judge_packed_batches(batches: Iterable[Any]) -> Iterator[Any]:
         mine, names = chosen(checks), list(SCOPES)
@@ -177,7 +178,7 @@ def _judge(
         for (bucket, number), several in groupby(rows, key=lambda row: row[:2]):
             scope = names[number]
             columns = unpack([packed for *_, packed in several])
-            found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket), foreign)
+            found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket), foreign=True)
             yield pa.RecordBatch.from_pylist(found, schema=FINDINGS)
 
     return judge_packed_batches

@@ -40,10 +40,12 @@ class Split:
 def splits_of(paths: Iterable[str]) -> tuple[Split, ...]:
     """The row groups of these files, and of all Parquet files in these folders.
 
-    Of several folders that `highwater ingest` made each is a run, numbered as they come: in its own
-    rows each is run 0. Raises `BadInput` where there are none, or a file holds something else.
+    Of several folders that `highwater ingest` made, or of files in them, each folder is a run,
+    numbered as they come: in its own rows each is run 0. Raises `BadInput` where there are none, or
+    a file holds something else.
     """
-    found = [one for path in paths for one in _files(_absolute(path))]
+    ingested: dict[str, bool] = {}
+    found = [one for path in paths for one in _files(_absolute(path), ingested)]
     roots = list(dict.fromkeys(root for _, root in found if root is not None))
     runs = {root: number for number, root in enumerate(roots)} if len(roots) > 1 else {}
     with ThreadPoolExecutor(16) as pool:
@@ -155,14 +157,12 @@ def _read(file: Any, split: Split, names: Sequence[str]) -> Iterator[Columns]:
 
 
 def constants(metadata: Any, group: int, names: Sequence[str]) -> dict[str, int]:
-    """Columns that need not be read: not in the file, or the same value in every row."""
-    found: dict[str, int] = dict.fromkeys(names, NONE)
+    """Columns that need not be read: the same value in every row."""
+    found: dict[str, int] = {}
     for number, name in enumerate(metadata.schema.names):
-        if name in found:
+        if name in names:
             value = constant_of(metadata.row_group(group).column(number).statistics)
-            if value is None:
-                del found[name]
-            else:
+            if value is not None:
                 found[name] = value
     return found
 
@@ -174,17 +174,21 @@ def constant_of(says: Any) -> int | None:
     return int(says.min) if says.min == says.max else None
 
 
-def _files(path: str) -> list[tuple[str, str | None]]:
+def _files(path: str, ingested: dict[str, bool]) -> list[tuple[str, str | None]]:
     """The files that a path or URI names, and of each the ingested folder that it is of, if any.
 
-    What begins with _ or . is nobody's data.
+    What begins with _ or . is nobody's data. `ingested` remembers which folders were made so.
     """
     system, inside = _system(path)
     found = system.get_file_info(inside).type
     if found == fs.FileType.NotFound:
         raise BadInput([Problem(path, None, "", "there is no such file or folder")], 1)
     if found == fs.FileType.File:
-        return [(path, None)]
+        folder = path.rpartition("/")[0]
+        if folder not in ingested:
+            beside = system.get_file_info(inside.rpartition("/")[0] + "/run.json")
+            ingested[folder] = beside.type == fs.FileType.File
+        return [(path, folder if ingested[folder] else None)]
     below = system.get_file_info(fs.FileSelector(inside, recursive=True))
     prefix = path[: len(path) - len(inside)] if path.endswith(inside) else ""
     names = sorted(one.path for one in below if one.type == fs.FileType.File)

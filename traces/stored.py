@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 from traces.arrow import pq
 from traces.columns import Column
 from traces.context import Ints
-from traces.schema import COLUMNS, NONE
+from traces.schema import COLUMNS
 from traces.splits import Split, constant_of, opened, splits_of
 from traces.table import Lazy, constant, from_arrow
 
@@ -46,9 +46,7 @@ class _File:
         return cls(uri, metadata, kinds, number_of)
 
     def constant(self, group: int, name: str) -> int | None:
-        """The one value of a column that need not be read; NONE where the file has none such."""
-        if name not in self.number_of:
-            return NONE
+        """The one value of a column that need not be read."""
         return constant_of(self.metadata.row_group(group).column(self.number_of[name]).statistics)
 
     def decoded(self, group: int, name: str) -> Column:
@@ -115,7 +113,7 @@ class _Groups:
         split = self.splits[number]
         if name == "run" and split.run is not None:
             return COLUMNS[name].to_pandas_dtype()
-        return self._file(split).kinds.get(name, COLUMNS[name].to_pandas_dtype())
+        return self._file(split).kinds[name]
 
     def _decoded(self, number: int, name: str) -> Column:
         split = self.splits[number]

@@ -6,7 +6,7 @@ in every row is one value and takes no room.
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from traces.arrow import pa
 from traces.columns import Bools, Column, Columns, firsts
 from traces.context import Ints
 from traces.problems import BadInput, Problem
-from traces.schema import COLUMNS, NONE
+from traces.schema import COLUMNS, NEVER_NONE, NONE
 from traces.sorting import order_by
 
 ORDER = ("process", "seq", "idx")  # a process's own order
@@ -158,28 +158,54 @@ def by_key(columns: Columns, scope: Keying) -> tuple[Lazy, list[tuple[int, int]]
 
 
 def refuse_merged_runs(rows: Lazy) -> None:
-    """Raise `BadInput` if calls that were made at two times bear one number: two runs in one.
+    """Raise `BadInput` if two calls bear one number, or one call is there twice: merged runs.
 
     The rows lie in the order of a key and of processes. Judged together, the records of one run
     would be lost, made up and out of order in the other.
     """
     again = ~firsts(*(rows[name] for name in ("run", "process", "seq")))
-    again[1:] &= rows["inv"][1:] != rows["inv"][:-1]
+    if not again.any():
+        return
+    idx, inv = rows["idx"], rows["inv"]
+    here = firsts(rows["topic"], rows["partition"])  # a send without partition is in each, as one
+    again[1:] &= (inv[1:] != inv[:-1]) | ((idx[1:] <= idx[:-1]) & ~here[1:])
     if not again.any():
         return
     run, process, seq = (int(rows[name][again][0]) for name in ("run", "process", "seq"))
     raise BadInput(
         [
             Problem(
-                "DataFrame",
+                "operations",
                 None,
                 "run",
-                f"{run} has two calls with seq {seq} of process {process}: number runs apart, as "
-                "traces.spark.read_ops does, and give a mapping of these numbers to the runs",
+                f"{run} has two calls with seq {seq} of process {process}, or one twice: number "
+                "runs apart, as traces.spark.read_ops does, and give a mapping of these numbers to "
+                "the runs",
             )
         ],
         1,
     )
+
+
+def refuse_unknown(columns: Columns) -> Columns:
+    """The same; raises `BadInput` if some row does not tell what every row of operations tells.
+
+    Of flags that are not known each would be taken for set, and the row for one of another topic.
+    """
+    for name in NEVER_NONE:
+        if name in columns and bool((columns[name] < 0).any()):
+            problem = Problem("operations", None, name, "is null, or below 0, in some row")
+            raise BadInput([problem], 1)
+    return columns
+
+
+def refuse_other_runs(runs: Ints, known: Collection[int]) -> None:
+    """Raise `BadInput` if rows are of a run that nobody told how it was configured."""
+    other = set(np.unique(runs).tolist()) - set(known)
+    if other:
+        numbers = ", ".join(map(str, sorted(known)))
+        message = f"expected the number of a run that was given ({numbers}), found {min(other)}"
+        raise BadInput([Problem("operations", None, "run", message)], 1)
 
 
 def part(whole: Lazy, start: int, end: int) -> Lazy:

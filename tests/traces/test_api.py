@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import traces
 from tests.traces.fixture import fixture, write
 from traces.generate.small import IN_CALLS, injected
 from traces.ingest.ingesting import ingest
+from traces.precheck import spark as prechecks
 from traces.problems import BadInput
 from traces.spark import read_ops
 
@@ -105,8 +107,36 @@ def test_two_runs_under_one_number_are_refused(spark: SparkSession, tmp_path: Pa
         one = fixture(seed)
         ingest(write(tmp_path / f"run-{name}", one.lines, one.meta), tmp_path / name)
     runs = [traces.load(tmp_path / name) for name in "ab"]
-    frame = spark.read.parquet(*(part for run in runs for part in run.parts))
-    with pytest.raises(PythonException, match=r"DataFrame: run: 0 has two calls with seq \d+ of"):
-        traces.violations(frame, runs[0], ["L4"]).collect()
-    apart = read_ops(spark, *(str(tmp_path / name) for name in "ab"))
-    assert not traces.violations(apart, dict(enumerate(runs)), ["L4"]).collect()
+    a, b = (spark.read.parquet(*run.parts) for run in runs)
+    a.unionAll(b).write.parquet(str(tmp_path / "merged"))
+    untimed = [frame.withColumns({"inv": F.lit(-1), "ret": F.lit(-1)}) for frame in (a, b)]
+    for ops in (
+        a.unionAll(b),
+        untimed[0].unionAll(untimed[1]),
+        a.unionAll(a),
+        read_ops(spark, str(tmp_path / "merged")),
+        read_ops(spark, str(tmp_path / "a"), str(tmp_path / "a")),
+    ):
+        found = traces.violations(ops, runs[0], ["L4"])
+        with pytest.raises(PythonException, match=r"run: 0 has two calls with seq \d+ of"):
+            found.collect()
+    folders = read_ops(spark, *(str(tmp_path / name) for name in "ab"))
+    files = read_ops(spark, *runs[0].parts, *runs[1].parts)
+    for apart in (folders, files):
+        assert not traces.violations(apart, dict(enumerate(runs)), ["L4"]).collect()
+    only = {0: runs[0].context}
+    for found in (
+        lambda: traces.violations(folders, runs[0], ["L4"]),
+        lambda: prechecks.find(folders, only),
+    ):
+        with pytest.raises(PythonException, match="run: expected the number of a run that was"):
+            found().collect()
+
+
+@pytest.mark.spark
+def test_a_row_that_does_not_tell_its_flags_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Each of them was taken for set, and the row for one of a topic that is gone."""
+    run = traces.load(with_anomaly(tmp_path / "run"))
+    frame = spark.createDataFrame(run.table(0)).withColumn("flags", F.lit(None).cast("smallint"))
+    with pytest.raises(PythonException, match="operations: flags: is null, or below 0"):
+        traces.violations(frame, run, ["L4"]).collect()

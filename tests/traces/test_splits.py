@@ -61,7 +61,8 @@ def test_small_files_side_by_side_are_one_piece(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"offset": ("Offset", pa.int64())}, "Offset: expected offset: the names of columns are"),
-        ({"process": None}, "process: is missing: without it no row says anything"),
+        ({"process": None}, "process: is missing: a table of operations has all"),
+        ({"flags": None}, "flags: is missing: a table of operations has all"),
         ({"offset": ("offset", pa.float64())}, "offset: expected int64, found double"),
     ],
 )

@@ -20,17 +20,15 @@ from traces.ingest.ingesting import ingest
 from traces.ingest.run import read_trace
 from traces.problems import BadInput
 from traces.report import Judged
-from traces.schema import COLUMNS, NONE, REQUIRED
+from traces.schema import COLUMNS, NONE
 
 KINDS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32())
 
 
 def table(random: Random, rows: int) -> Any:
-    """Columns of any width; of one value or many, with rows that are unknown, or not there."""
+    """Columns of any width; of one value or many, with rows that are unknown."""
     columns: dict[str, Any] = {}
     for name in COLUMNS:
-        if name not in REQUIRED and random.random() < 0.3:
-            continue
         kind = random.choice(KINDS)
         least = 0 if pa.types.is_unsigned_integer(kind) else -3
         values: list[int | None] = [random.randint(least, 100)] * rows
@@ -44,8 +42,6 @@ def table(random: Random, rows: int) -> Any:
 
 def known(held: Any, name: str) -> list[int]:
     """The column as the table means it: what it does not tell is unknown."""
-    if name not in held.column_names:
-        return [NONE] * held.num_rows
     return [NONE if value is None else value for value in held[name].to_pylist()]
 
 
@@ -84,12 +80,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
 
 def test_only_what_is_asked_for_is_read(tmp_path: Path, reads: list[tuple[int, str]]) -> None:
     held = pa.table(
-        {name: [5, 5, 5, 5] for name in REQUIRED} | {"seq": [0, 1, 2, 3], "inv": [1, 2, 3, 4]}
+        {name: [5, 5, 5, 5] for name in COLUMNS} | {"seq": [0, 1, 2, 3], "inv": [1, 2, 3, 4]}
     )
     pq.write_table(held, tmp_path / "one.parquet", row_group_size=2)
     columns = stored.stored([str(tmp_path)])
     assert columns["op"].tolist() == [5] * 4  # one value, as the statistics say
-    assert columns["member"].tolist() == [NONE] * 4  # nowhere
     assert reads == []
     assert columns.pick("inv", np.array([3, 2, 3])).tolist() == [4, 3, 4]
     assert columns.pick("inv", np.array([2])).tolist() == [3]
@@ -117,7 +112,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     """A run has as many as its ingestion made, and a process may not open as many at once. It is
     a process of its own: this one may have more open already."""
     pytest.importorskip("resource")
-    held = pa.table({name: [1, 2] for name in REQUIRED})
+    held = pa.table({name: [1, 2] for name in COLUMNS})
     for number in range(300):
         pq.write_table(held, tmp_path / f"{number:03}.parquet")
     subprocess.run([sys.executable, "-c", FEW_FILES, str(tmp_path)], check=True)

@@ -7,6 +7,7 @@ they were brought together.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from attrs import define, evolve, field, frozen
 
 from traces.context import Context
@@ -15,6 +16,7 @@ from traces.precheck.doubt import LOG, MIXED
 from traces.precheck.partitions import PartitionSummaries
 from traces.precheck.summary import GROUPS, NOWHERE, ORDER, Summaries
 from traces.schema import NONE
+from traces.table import refuse_other_runs
 
 SEED = 0x7A11C0DE
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -45,8 +47,12 @@ class Answer:
 
 
 def answers(summaries: Summaries, contexts: Mapping[int, Context]) -> Iterator[Answer]:
-    """What the summaries of some partitions say; those of one are all here."""
+    """What the summaries of some partitions say; those of one are all here.
+
+    Raises `BadInput` for one of a run that has no context.
+    """
     for (run, topic, partition), mine in summaries.groups("run", "topic", "partition"):
+        refuse_other_runs(np.array([run]), contexts)
         if partition == NOWHERE and topic == ORDER:
             found = [(DISORDER, NONE)] if wholes.in_disorder(mine) else []
             seen = list[tuple[str, int]]()
