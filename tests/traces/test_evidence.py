@@ -198,6 +198,18 @@ def test_a_partition_without_its_scan_leaves_the_run_incomplete(tmp_path: Path) 
     assert set(lost.reason.split("; ")) == {"there is no final scan of t:1"}
 
 
+def test_where_nothing_was_read_no_read_can_break_a_promise(tmp_path: Path) -> None:
+    """A lone producer's records were all where it had been told, and none of a failed send seen."""
+    one = fixture(2)
+    sent = {name: lines for name, lines in one.lines.items() if name.startswith("p")}
+    producers = {name.partition("#")[0]: {"acks": "all"} for name in sent}
+    alone = one.meta | {"consumers": {}, "producers": producers, "processes": [*sent]}
+    found = judged_lines(tmp_path / "run", sent, alone | {"complete": False})
+    reasons = {v.check: v.reason for v in found.verdicts if v.verdict == "not checked"}
+    assert {reasons.get(id) for id in ("L6", "L8", "L15")} == {"nothing was read"}
+    assert verdicts(found)["L1"] == "holds"
+
+
 def test_times_of_two_clocks_are_not_compared(tmp_path: Path) -> None:
     """Shifted by an hour, the clock of one client says nothing about order."""
     w = fixture(1)

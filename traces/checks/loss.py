@@ -92,7 +92,7 @@ def phantoms(p: Partition) -> list[Found]:
     "a send that certainly failed has no effect",
     found="record{s} {was} read whose send had certainly failed",
     formula="every send of v failed ⇒ v was read by nobody",
-    needs="READS acked.partition",
+    needs="READS any_read acked.partition",
     closed="send.topic send.id producers producers.whole",
     kinds="G1a",
     uses="",

@@ -228,6 +228,8 @@ class Evidence:
         transactional = "transactional.txn" in self.counts or "named.tid" in self.counts
         if transactional and "read.isolation" in self.missing:
             self.missing["isolation"] = self.missing["read.isolation"]
+        if "read.id" not in self.counts:
+            self.missing["any_read"] = "nothing was read"
         untold = self.reasons(RECORDS)
         if transactional and "acked.offset" in self.missing:
             self.missing["copies"] = self.missing["acked.offset"]
