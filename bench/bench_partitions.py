@@ -1,6 +1,7 @@
 """What judging costs as the same rows lie in more and more partitions, in CPU-seconds.
 
 Usage: python -m bench.bench_partitions [--rows 1e6] [--partitions 1e2,1e4,1e5] [--apart]
+       [--mode exact|quick]
 
 Every record is sent once and read once, by a final scan, and nothing is broken. With --apart each
 partition is judged by itself, as those are that are larger or have something rare in them.
@@ -17,6 +18,7 @@ from traces.arrow import pa
 from traces.context import context
 from traces.meta import Meta, Producer, Topic
 from traces.names import Names
+from traces.precheck import alone, quick
 from traces.schema import COLUMNS, NONE, OPS, Flag, Op
 
 PRODUCERS = 16
@@ -60,13 +62,15 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--partitions", default="1e2,1e4,1e5")
     parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--mode", choices=("exact", "quick"), default="exact")
     given = parser.parse_args()
     if given.apart:
-        packs.FEWEST = 1 << 60
+        packs.FEWEST, quick.FEW_RECORDS = 1 << 60, 0
+    find = alone.find if given.mode == "quick" else local.find
     print(f"{conditions()}; partitions, CPU-s, ms per partition, looked at by L4")
     for partitions in (int(float(n)) for n in given.partitions.split(",")):
         ops = table(int(given.rows), partitions)
-        found, cost = spent(lambda ops=ops: local.find(ops, {0: settings()}))
+        found, cost = spent(lambda ops=ops: find(ops, {0: settings()}))
         assert not any(row["found"] for row in found)
         seen = sum(row["seen"] for row in found if row["check"] == "L4")
         print(f"{partitions:>9,}{cost.cpu:8.2f}{cost.cpu / partitions * 1e3:9.3f}{seen:>12,}")

@@ -1,5 +1,6 @@
 """What the quick pre-checks vouch for is right: where they see no doubt, nothing is to be found."""
 
+from collections.abc import Generator
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from tests.traces.dense import dense_trace
 from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.small import record, scan, trace
 from tests.traces.test_recordings import KEPT
-from traces import local
+from traces import kernel, local
 from traces.arrow import pa, pc, pq
 from traces.cli import check
 from traces.generate.plan import TOPICS
@@ -28,6 +29,7 @@ from traces.ingest.run import read_trace
 from traces.jepsen import add_cycles
 from traces.precheck import alone, quick
 from traces.precheck import spark as prechecks
+from traces.precheck.partitions import PartitionSummaries
 from traces.precheck.quick import COVERED
 from traces.problems import BadInput
 from traces.schema import COLUMNS, OPS, Op
@@ -35,6 +37,15 @@ from traces.spark import read_ops
 from traces.verdict import tally
 
 SEEDS = st.integers(0, 10**9)
+KEY = ("run", "topic", "partition")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def vouched() -> Generator[None]:
+    """No partition is too small here, or the pre-checks would vouch for next to nothing."""
+    with pytest.MonkeyPatch.context() as here:
+        here.setattr(quick, "FEW_RECORDS", 0)
+        yield
 
 
 def said(findings: list[dict[str, Any]], *, seen: bool = False) -> dict[str, Any]:
@@ -233,6 +244,42 @@ def test_spark_finds_the_same(spark: SparkSession, generated: Path) -> None:
     for ops in (files, spark.read.parquet(str(generated / "ops"))):
         found = [row.asDict(recursive=True) for row in prechecks.find(ops, contexts).collect()]
         assert said(found) == expected
+
+
+@pytest.mark.spark
+def test_small_partitions_are_left_to_the_exact_checks_all_at_once(
+    spark: SparkSession, generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pre-check costs a millisecond for each partition, whatever its rows: 100,000 took 113 s."""
+    monkeypatch.setattr(quick, "FEW_RECORDS", 1_000)
+    table, contexts = pq.read_table(generated / "ops"), {0: context_in(generated)}
+    looked: list[int] = []
+
+    class Watched(PartitionSummaries):
+        def __attrs_post_init__(self) -> None:
+            looked.append(len(self.summaries))
+            super().__attrs_post_init__()
+
+    monkeypatch.setattr(quick, "PartitionSummaries", Watched)
+    left = alone.doubts(table, contexts)
+    partitions = {
+        row for row in zip(*(table[n].to_pylist() for n in KEY), strict=True) if row[2] >= 0
+    }
+    assert 0 < len(looked) < len(partitions) / 4
+    assert len(left.partitions) + len(looked) >= len(partitions)
+    judged: list[str] = []
+
+    def judge(columns: Any, scope: str, *more: Any) -> list[dict[str, Any]]:
+        judged.append(scope)
+        return kernel.judge(columns, scope, *more)
+
+    monkeypatch.setattr(alone, "judge", judge)
+    found = alone.find(table, contexts)
+    assert judged.count("partition") == 1
+    exact = said(local.find(table, contexts, COVERED))
+    assert said(found) == exact
+    rows = prechecks.find(read_ops(spark, str(generated / "ops")), contexts).collect()
+    assert said([row.asDict(recursive=True) for row in rows]) == exact
 
 
 def clustered(rows: list[tuple[int, int]], pieces: int) -> Any:

@@ -12,7 +12,7 @@ from traces.kernel import chosen, judge
 from traces.local import rows_of
 from traces.precheck import quick
 from traces.precheck.quick import COVERED, GROUPED, PRODUCED, SEED, Doubts, answers
-from traces.precheck.sides import Unsure
+from traces.precheck.sides import Unsure, bearing
 from traces.precheck.summarise import Summariser
 from traces.precheck.summary import Summaries, SummaryKind
 from traces.table import from_arrow
@@ -29,7 +29,7 @@ def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubt
         return Doubts(disorder=set(contexts))
     unsure = unsure_of(summaries)
     read = list(Summariser(seed, unsure)(columns))
-    return Doubts.of(answers(Summaries.of([*sent, *read]), contexts))
+    return Doubts.of(answers(Summaries.of([*sent, *read]), contexts, quick.FEW_RECORDS))
 
 
 def unsure_of(summaries: Summaries) -> Unsure:
@@ -43,9 +43,12 @@ def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[di
     left, columns = doubts(ops, contexts, seed), from_arrow(ops)
     if left.disorder:
         return local.find(ops, contexts, COVERED)
+    left = left.widened()
     found = left.settled()
-    for doubtful, checks in left.partitions.items():
-        found += _judged(_at(columns, doubtful), "partition", checks, contexts)
+    if left.partitions:
+        rows = np.flatnonzero(bearing(columns, ("run", "topic", "partition"), left.partitions))
+        doubtful = {name: column[rows] for name, column in columns.items()}
+        found += _judged(doubtful, "partition", left.checks, contexts)
     for scope, names, key, keys in (
         ("group", GROUPED, "group", left.groups),
         ("producer", PRODUCED, "tid", left.producers),
@@ -55,14 +58,6 @@ def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[di
         if runs:
             found += _judged(mine, scope, set(names), contexts)
     return found
-
-
-def _at(columns: Columns, key: tuple[int, int, int]) -> Columns:
-    wanted = np.ones(len(columns["op"]), bool)
-    for name, value in zip(("run", "topic", "partition"), key, strict=True):
-        wanted &= columns[name] == value
-    rows = np.flatnonzero(wanted)
-    return {name: column[rows] for name, column in columns.items()}
 
 
 def _of_runs(columns: Columns, runs: set[int]) -> Columns:

@@ -1,5 +1,5 @@
-"""What the summaries of a partition do not vouch for: some checks, in one block or everywhere."""
+"""What the summaries of a partition do not vouch for: some checks, in one window or everywhere."""
 
 LOG = "log"  # what is stored, what is read of it, and by whom
 MIXED = "mixed"  # transactions that send and poll
-Doubt = tuple[str, int]  # one of these or a check, and the block, NONE for all
+Doubt = tuple[str, int]  # one of these or a check, and the window, NONE for all

@@ -1,4 +1,4 @@
-"""What is stored, read and processed agrees: block by block, and by name where it is unsure."""
+"""What is stored, read and processed agrees: window by window, and by name where it is unsure."""
 
 from collections.abc import Iterator
 
@@ -16,33 +16,33 @@ _COMMITTED_ONLY = 1
 
 
 @define
-class Blocks:
-    """Sums of one side, block by block."""
+class Windows:
+    """Sums of one side, window by window."""
 
-    block: Ints
+    window: Ints
     values: Ints  # three rows: how many, and the halves of the hashes
 
     @classmethod
-    def of(cls, summaries: Summaries) -> "Blocks":
-        """Sums of all parts of a file and all blocks."""
-        block, number = np.unique(summaries["block"], return_inverse=True)
-        values = np.zeros((3, len(block)), np.int64)
+    def of(cls, summaries: Summaries) -> "Windows":
+        """Sums of all parts of a file and all windows."""
+        window, number = np.unique(summaries["window"], return_inverse=True)
+        values = np.zeros((3, len(window)), np.int64)
         for row, name in enumerate(("pairs", "low", "high")):
             np.add.at(values[row], number, summaries[name])
-        return cls(block, values)
+        return cls(window, values)
 
-    def less(self, *others: "Blocks") -> list[int]:
-        """Blocks in which this is not the sum of the others."""
+    def less(self, *others: "Windows") -> list[int]:
+        """Windows in which this is not the sum of the others."""
         sides_ = (self, *others)
-        block, number = np.unique(np.concatenate([s.block for s in sides_]), return_inverse=True)
+        window, number = np.unique(np.concatenate([s.window for s in sides_]), return_inverse=True)
         signed = [self.values, *(-other.values for other in others)]
-        total = np.zeros((3, len(block)), np.int64)
+        total = np.zeros((3, len(window)), np.int64)
         for row in range(3):
             np.add.at(total[row], number, np.concatenate([values[row] for values in signed]))
-        return block[np.any(total != 0, axis=0)].tolist()
+        return window[np.any(total != 0, axis=0)].tolist()
 
 
-_NOTHING = Blocks(np.empty(0, np.int64), np.empty((3, 0), np.int64))
+_NOTHING = Windows(np.empty(0, np.int64), np.empty((3, 0), np.int64))
 
 
 @define
@@ -51,24 +51,24 @@ class Equations:
 
     summaries: Summaries
     context: Context
-    _sides: dict[tuple[int, int], Blocks] = field(init=False)
+    _sides: dict[tuple[int, int], Windows] = field(init=False)
     _seen: list[tuple[int, int, int, int]] = field(init=False)  # id, who, side, offset
 
     def __attrs_post_init__(self) -> None:
-        blocks = self.summaries.kind(SummaryKind.BLOCK).groups("side", "who")
-        self._sides = {(side, who): Blocks.of(mine) for (side, who), mine in blocks}
+        windows = self.summaries.kind(SummaryKind.WINDOW).groups("side", "who")
+        self._sides = {(side, who): Windows.of(mine) for (side, who), mine in windows}
         seen = self.summaries.kind(SummaryKind.SEEN)
         columns = (seen[name].tolist() for name in ("id", "who", "side", "offset"))
         self._seen = list(zip(*columns, strict=True))
 
     def doubts(self, ranges: list[Range]) -> Iterator[Doubt]:
-        """Blocks in which an equation does not hold, and records that break one."""
+        """Windows in which an equation does not hold, and records that break one."""
         yield from self._final()
         yield from self._given(ranges)
         yield from self._undone_groups()
         yield from self._unsure()
 
-    def _side(self, side: int, who: int = NONE) -> Blocks:
+    def _side(self, side: int, who: int = NONE) -> Windows:
         return self._sides.get((side, who), _NOTHING)
 
     def _whos(self, side: int) -> list[int]:
@@ -81,10 +81,10 @@ class Equations:
         finals = self._whos(sides.FINAL)
         for who in finals:
             expected = (kept, undone) if who == sides.WHOLE else (kept,)
-            for block in self._side(sides.FINAL, who).less(*expected):
-                yield LOG, block
-        blind = sides.WHOLE not in finals and len(undone.block)
-        unread = not finals and (len(kept.block) or self._whos(sides.GIVEN))
+            for window in self._side(sides.FINAL, who).less(*expected):
+                yield LOG, window
+        blind = sides.WHOLE not in finals and len(undone.window)
+        unread = not finals and (len(kept.window) or self._whos(sides.GIVEN))
         if blind or unread:
             yield LOG, NONE
 
@@ -96,14 +96,14 @@ class Equations:
         kept, undone = self._side(sides.KEPT), self._side(sides.UNDONE)
         for who in self._whos(sides.GIVEN):
             expected = (kept,) if who % 2 == _COMMITTED_ONLY else (kept, undone)
-            last = max((s.last for s in ranges if s.who == who), default=NONE) >> sides.BLOCK_BITS
-            for block in self._side(sides.GIVEN, who).less(*expected):
-                if block <= last:
-                    yield LOG, block
+            last = max((s.last for s in ranges if s.who == who), default=NONE) >> sides.WINDOW_BITS
+            for window in self._side(sides.GIVEN, who).less(*expected):
+                if window <= last:
+                    yield LOG, window
         for who in self._whos(sides.DONE):
             given = (self._side(sides.GIVEN, who), self._side(sides.GIVEN, who + 1))
-            for block in self._side(sides.DONE, who).less(*given):
-                yield LOG, block
+            for window in self._side(sides.DONE, who).less(*given):
+                yield LOG, window
 
     def _undone_groups(self) -> Iterator[Doubt]:
         """A group that tells what it processed, and was given what it did not."""
@@ -132,7 +132,7 @@ class Equations:
         for id, reads in seen.items():
             if id not in must or not self._once(reads, undone[id]):
                 for offset in {offset for _, _, offset in reads}:
-                    yield LOG, offset >> sides.BLOCK_BITS
+                    yield LOG, offset >> sides.WINDOW_BITS
 
     def _once(self, reads: list[tuple[int, int, int]], undone: bool) -> bool:
         """Whether a record was read as one that is stored once, by all who came that far."""
@@ -149,7 +149,7 @@ class Equations:
             return False
         for who in self._whos(sides.GIVEN):
             wanted = int(not (undone and who % 2 == _COMMITTED_ONLY))
-            behind = offset >> sides.BLOCK_BITS > self._last_block(who)
+            behind = offset >> sides.WINDOW_BITS > self._last_window(who)
             given = count.get((sides.GIVEN, who), 0)
             if given != wanted and not (behind and not given):
                 return False
@@ -164,7 +164,7 @@ class Equations:
                 return False
         return True
 
-    def _last_block(self, who: int) -> int:
-        summed = int(self._side(sides.GIVEN, who).block.max(initial=NONE))
+    def _last_window(self, who: int) -> int:
+        summed = int(self._side(sides.GIVEN, who).window.max(initial=NONE))
         mine = [o for _, one, side, o in self._seen if (side, one) == (sides.GIVEN, who)]
-        return max(summed, max(mine, default=NONE) >> sides.BLOCK_BITS)
+        return max(summed, max(mine, default=NONE) >> sides.WINDOW_BITS)

@@ -1,7 +1,7 @@
 """All summaries of one partition, put together: what they vouch for, and what they do not.
 
-The equations hold block by block, the pieces of each reader follow each other without overlap, and
-no run falls: then no check that is covered here can find anything in the partition. A partition
+The equations hold window by window, the pieces of each reader follow each other without overlap,
+and no run falls: then no check that is covered here can find anything in the partition. A partition
 for which that is not so is *doubtful*, which says nothing yet: the exact checks will.
 """
 
@@ -34,7 +34,7 @@ class PartitionSummaries:
         self._ranges = ranges_of(self.summaries)
 
     def doubts(self) -> Iterator[Doubt]:
-        """Everything that the exact checks have to look at, in a block or everywhere."""
+        """Everything that the exact checks have to look at, in a window or everywhere."""
         if self.context.jepsen:  # other rules, and small
             yield from ((LOG, NONE), (MIXED, NONE))
             return

@@ -11,10 +11,11 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from traces.context import Context
-from traces.precheck import wholes
+from traces.precheck import summarise, wholes
 from traces.precheck.doubt import LOG, MIXED
 from traces.precheck.partitions import PartitionSummaries
-from traces.precheck.summary import GROUPS, NOWHERE, ORDER, Summaries
+from traces.precheck.sides import numbered
+from traces.precheck.summary import FIELDS, GROUPS, NOWHERE, ORDER, Summaries, SummaryKind
 from traces.schema import NONE
 from traces.table import refuse_other_runs
 
@@ -30,7 +31,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 OF_PARTITIONS = tuple(dict.fromkeys(check for family in FAMILIES.values() for check in family))
 GROUPED, PRODUCED = ("G4",), ("P3", "P4", "T8")
 COVERED = (*OF_PARTITIONS, *GROUPED, *PRODUCED)
-DISORDER = "disorder"
+DISORDER, SMALL = "disorder", "small"
+FEW_RECORDS = 1_000  # of a partition; so few the exact checks look at for less than it costs here
 MOST_UNSURE = 20_000_000  # records whose sends nobody answered; beyond, only exact checks help
 
 
@@ -42,15 +44,21 @@ class Answer:
     topic: int
     partition: int
     what: str
-    number: int  # of what was seen; of a doubt, the block, or whom it is about
+    number: int  # of what was seen; of a doubt, the window, or whom it is about
     doubt: bool
 
 
-def answers(summaries: Summaries, contexts: Mapping[int, Context]) -> Iterator[Answer]:
+def answers(
+    summaries: Summaries, contexts: Mapping[int, Context], few: int = FEW_RECORDS
+) -> Iterator[Answer]:
     """What the summaries of some partitions say; those of one are all here.
 
-    Raises `BadInput` for one of a run that has no context.
+    A partition in which fewer than so many records were sent and read is left to the exact checks,
+    which look at many small ones at once. Raises `BadInput` for one of a run that has no context.
     """
+    small, summaries = _small(summaries, few)
+    for run, topic, partition in small:
+        yield Answer(run, topic, partition, SMALL, NONE, True)
     for (run, topic, partition), mine in summaries.groups("run", "topic", "partition"):
         refuse_other_runs(np.array([run]), contexts)
         if partition == NOWHERE and topic == ORDER:
@@ -67,6 +75,19 @@ def answers(summaries: Summaries, contexts: Mapping[int, Context]) -> Iterator[A
         for what, number in seen:
             if number:
                 yield Answer(run, topic, partition, what, number, False)
+
+
+def _small(summaries: Summaries, few: int) -> tuple[Iterator[tuple[int, int, int]], Summaries]:
+    """The partitions of fewer records, and the summaries of all else."""
+    names, counted = ("run", "topic", "partition"), FIELDS[SummaryKind.COUNT].columns
+    number, first = numbered(*(summaries[name] for name in names))
+    records = (summaries["kind"] == SummaryKind.COUNT) & np.isin(
+        summaries[counted["what"]], (summarise.SENDS, summarise.READS)
+    )
+    held = np.bincount(number, np.where(records, summaries[counted["rows"]], 0), len(first))
+    small = (held < few) & (summaries["partition"][first] != NOWHERE)
+    keys = (summaries[name][first[small]].tolist() for name in names)
+    return zip(*keys, strict=True), summaries.where(~small[number])
 
 
 @define
@@ -98,7 +119,8 @@ class Doubts:
                 out.producers.add((one.run, one.number))
             else:
                 key = (one.run, one.topic, one.partition)
-                out.partitions.setdefault(key, set()).update(FAMILIES[one.what])
+                checks = OF_PARTITIONS if one.what == SMALL else FAMILIES[one.what]
+                out.partitions.setdefault(key, set()).update(checks)
         return out
 
     @property

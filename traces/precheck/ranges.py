@@ -29,7 +29,7 @@ class Range:
         if self.first == NONE:
             self.first, self.who = first, who
         elif first <= self.last or who != self.who:
-            self.doubts.append((LOG, first >> sides.BLOCK_BITS))
+            self.doubts.append((LOG, first >> sides.WINDOW_BITS))
         if not forth or self.begun in (Op.REVOKED, Op.LOST):
             self.doubts.append((LOG, NONE))
         self.last = max(last, self.last)
@@ -68,7 +68,7 @@ def readers(summaries: Summaries, ranges: list[Range]) -> Iterator[Doubt]:
             early = one_range.begun in order.SOUGHT and one_range.first < position
             gap = below != NONE and known_start(summaries, one_range) <= below
             if one_range.first <= below or gap or early:
-                yield LOG, one_range.first >> sides.BLOCK_BITS
+                yield LOG, one_range.first >> sides.WINDOW_BITS
             below = max(below, one_range.last)
 
 

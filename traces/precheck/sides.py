@@ -1,6 +1,6 @@
 """Which rows stand on which side of the equations, and what of a trace is not sure.
 
-In every block of a partition, counted as pairs of a record and its offset:
+In every window of a partition, counted as pairs of a record and its offset:
 
 * what the final scan holds is what was acknowledged, and what is proved to be stored;
 * what a group was given is what was acknowledged and committed;
@@ -10,6 +10,7 @@ A send that nobody answered may be on either side, so its record is left out of 
 it was read is listed by name.
 """
 
+from collections.abc import Container, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from traces.precheck.hashing import pair_hash
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 from traces.table import is_constant
 
-BLOCK_BITS = 12
+WINDOW_BITS = 12
 KEPT, UNDONE, FINAL, GIVEN, DONE = range(5)  # sides
 WHOLE, VISIBLE = -2, -3  # who: the final scan of everything, of what is committed
 _READERS = -10  # and below: readers that are in no group
@@ -120,20 +121,28 @@ def must_be_there(columns: Columns, rows: Ints) -> Bools:
 def sums(
     groups: tuple[Column, ...], offsets: Column, ids: Column, seed: int
 ) -> tuple[tuple[Column, ...], Column, Ints, Ints, Ints]:
-    """For each group of rows and each block: its keys, and how much is in it.
+    """For each group of rows and each window: its keys, and how much is in it.
 
     Halves of the hash are added up apart, as whole numbers: they do not overflow, and Spark's SQL
     adds up the same.
     """
     hashes = pair_hash(ids, offsets, seed)
-    block = offsets >> BLOCK_BITS
-    number, first = numbered(*groups, block)
+    window = offsets >> WINDOW_BITS
+    number, first = numbered(*groups, window)
     size = len(first)
     low = np.bincount(number, (hashes & np.uint64(0xFFFFFFFF)).astype(np.float64), size)
     high = np.bincount(number, (hashes >> np.uint64(32)).astype(np.float64), size)
     count = np.bincount(number, minlength=size)
     keys = tuple(group[first] for group in groups)
-    return keys, block[first], count, low.astype(np.int64), high.astype(np.int64)
+    return keys, window[first], count, low.astype(np.int64), high.astype(np.int64)
+
+
+def bearing(columns: Columns, names: Sequence[str], keys: Container[tuple[int, ...]]) -> Bools:
+    """Which rows bear one of these keys."""
+    mine = [columns[name] for name in names]
+    number, first = numbered(*mine)
+    shown = zip(*(column[first].tolist() for column in mine), strict=True)
+    return np.array([key in keys for key in shown], bool)[number]
 
 
 def numbered(*columns: Column) -> tuple[Ints, Ints]:

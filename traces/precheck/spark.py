@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 
 from traces import spark as exact
 from traces.arrow import pa
-from traces.columns import Bools, Columns
+from traces.columns import Columns
 from traces.context import Context
 from traces.kernel import FINDINGS, FINDINGS_DDL
 from traces.precheck import quick
 from traces.precheck.order import MOVES
 from traces.precheck.quick import COVERED, GROUPED, PRODUCED, SEED, Answer, Doubts, answers
-from traces.precheck.sides import Unsure, numbered
+from traces.precheck.sides import Unsure, bearing
 from traces.precheck.summarise import READ_COLUMNS, SEND_COLUMNS, Summariser
 from traces.precheck.summary import FIELDS, SUMMARIES_DDL, Summaries, SummaryKind
 from traces.schema import Op
@@ -67,7 +67,8 @@ def doubts(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = 
         unsure = Unsure.of(open_["run"].to_numpy(), open_[id].to_numpy())
         given = summaries(ops, Summariser(seed, unsure), READ_COLUMNS, _READING)
         together = sent.unionByName(given).repartition("run", "topic", "partition")
-        rows: list[Any] = together.mapInArrow(_answers(contexts), ANSWERS_DDL).collect()
+        step = _answers(contexts, quick.FEW_RECORDS)
+        rows: list[Any] = together.mapInArrow(step, ANSWERS_DDL).collect()
     finally:
         sent.unpersist()
     return Doubts.of(Answer(*row) for row in rows)
@@ -80,12 +81,12 @@ def summaries(
     return exact.over(ops, fold, names, SUMMARIES_DDL, calls=calls)
 
 
-def _answers(contexts: Mapping[int, Context]) -> BatchStep:
+def _answers(contexts: Mapping[int, Context], few: int) -> BatchStep:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         summaries = Summaries.of(batches)
         rows = [
             (a.run, a.topic, a.partition, a.what, a.number, a.doubt)
-            for a in answers(summaries, contexts)
+            for a in answers(summaries, contexts, few)
         ]
         if rows:
             columns = [list(column) for column in zip(*rows, strict=True)]
@@ -121,14 +122,8 @@ class Chosen:
 
     def __call__(self, columns: Columns) -> Columns:
         """Those of a piece of a file."""
-        rows = np.flatnonzero(self._among(columns))
+        rows = np.flatnonzero(bearing(columns, self.names, self.keys))
         return {name: take(column, rows) for name, column in columns.items()}
-
-    def _among(self, columns: Columns) -> Bools:
-        mine = [columns[name] for name in self.names]
-        number, first = numbered(*mine)
-        known = [tuple(int(column[row]) for column in mine) in self.keys for row in first]
-        return np.array(known, bool)[number]
 
     def among(self, ops: DataFrame) -> DataFrame:
         """Those of a DataFrame, which keep their order."""

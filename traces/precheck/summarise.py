@@ -79,8 +79,8 @@ class Summariser:
             return
         groups = (piece.topic_partition[rows], constant(NONE, len(rows)) if who is None else who)
         offsets, ids = piece.take("offset", rows), piece.take("id", rows)
-        (topic_partition, who), block, *values = sides.sums(groups, offsets, ids, self.seed)
-        summary.add(SummaryKind.BLOCK, piece.where(topic_partition), (block, side, who), *values)
+        (topic_partition, who), window, *values = sides.sums(groups, offsets, ids, self.seed)
+        summary.add(SummaryKind.WINDOW, piece.where(topic_partition), (window, side, who), *values)
 
     def _reads(self, summary: SummaryBuilder, piece: PieceRows, unsure: Unsure) -> None:
         add_groups(summary, piece)

@@ -25,7 +25,7 @@ PRODUCERS, GROUPS, ORDER = range(3)
 class SummaryKind(IntEnum):
     """What a summary is of."""
 
-    BLOCK = 0  # the pairs of a record and an offset that one side has in a block of offsets
+    WINDOW = 0  # the pairs of a record and an offset that one side has in a window of offsets
     PIECE = 1  # what a client read from one position on, within one file
     RUN = 2  # numbers that must not fall, and what stands beside the first and the last
     POSITION = 3  # the highest position a client was given, and the highest it committed above it
@@ -58,7 +58,7 @@ class Fields:
 
 _ROW = ("process", "seq", "idx")
 FIELDS: Mapping[SummaryKind, Fields] = {
-    SummaryKind.BLOCK: Fields(("block", "side", "who"), ("pairs", "low", "high")),
+    SummaryKind.WINDOW: Fields(("window", "side", "who"), ("pairs", "low", "high")),
     SummaryKind.PIECE: Fields(
         _ROW, ("begun", "start", "first", "last", "in_order", "records", "who", "first_ret")
     ),
