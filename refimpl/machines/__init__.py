@@ -1,1 +1,1 @@
-"""The protocol machines: one module for each TLA+ module, without clock, dice or I/O."""
+"""The protocol machines: one module for each TLA+ module, without clock, randomness or I/O."""
