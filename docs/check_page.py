@@ -40,8 +40,9 @@ contradict (L2, L3, L8, L9, L16, P1) is undecided where not all reads are told. 
 `consumers` stand for their files, `producers.whole` and `consumers.whole` for files that end with
 `close` or `crash`, `log_starts any` for polls that tell log starts at all, `any_read` for a read by
 anybody, `one_clock` for times of one clock, `complete` and `scan` for the final scan, `lives` for
-topic ids where a topic was made again. How to record them is said [at the end](#how-to-record-what-a-check-needs), in the
-[format](traces.md), and of our [recorder](recorder.md). Below each check stands what it shows for
+topic ids where a topic was made again. How to record them is said
+[at the end](#how-to-record-what-a-check-needs), in the [format](traces.md), and of our
+[recorder](recorder.md). Below each check stands what it shows for
 an injected fault.
 """
 _TAIL = """
