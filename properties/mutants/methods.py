@@ -63,6 +63,7 @@ def prepare(one: Trial) -> None:
     """Read the graphs that are asked about a mutant."""
     for of in scopes(one.modules):
         refusals_of(of)
+    for of in {*scopes(one.modules), *toured(one.modules)}:
         Machines(of, "prepare").where()
 
 
@@ -71,6 +72,11 @@ def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
     for name in names:
         for cfg in module(name).table().scopes.mutants[:most]:
             yield scope(name, cfg)
+
+
+def toured(names: Iterable[str]) -> list[Scope]:
+    """Where tours of these modules' machines begin."""
+    return [scope(name, cfg) for name in names for cfg in module(name).table().scopes.tour]
 
 
 def by_exhaustion(names: Sequence[str], most: int | None = None) -> Discrepancy | None:
@@ -97,8 +103,7 @@ def by_walk(names: Sequence[str], most: int | None = None) -> Discrepancy | None
 
 def by_tour(names: Sequence[str]) -> Discrepancy | None:
     """The first part of a tour over every edge."""
-    toured = [scope(name, cfg) for name in names for cfg in module(name).table().scopes.tour]
-    return _any(islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS) for one in toured)
+    return _any(islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS) for one in toured(names))
 
 
 def by_hypothesis(names: Sequence[str]) -> Discrepancy | None:

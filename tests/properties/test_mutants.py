@@ -9,12 +9,14 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from shutil import copytree
+from unittest.mock import Mock
 
 import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from properties.modules.descriptor import modules
+from properties.conformance.scope import Scope
+from properties.modules.descriptor import module, modules
 from properties.mutants import auto, automatic, forked, guards, matrix, methods
 from properties.mutants.catalogue import (
     FOLDER,
@@ -377,6 +379,24 @@ def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(
         (result,) = auto.run([evolve(job, gates={"misses": misses, gate.__name__: gate})], 1)
         assert (result.killers, result.asked) == ((gate.__name__,), ("misses", gate.__name__))
         next(tmp_path.glob("mutants/*.jsonl")).unlink()
+
+
+def test_whatever_a_mutant_is_asked_in_is_read_before_its_process_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In that process memory is bounded, and TLC, which makes a graph, does not start."""
+    read: set[str] = set()
+
+    def machines(scope: Scope, _: str) -> Mock:
+        read.add(scope.cfg)
+        return Mock()
+
+    monkeypatch.setattr(methods, "Machines", machines)
+    monkeypatch.setattr(methods, "refusals_of", id)
+    methods.prepare(Trial("any", nullcontext, ("Truncation",), {}))
+    scopes = module("Truncation").table().scopes
+    assert read == {*scopes.mutants, *scopes.tour}
+    assert not set(scopes.tour) <= set(scopes.mutants)
 
 
 def test_no_mutant_is_left_out_for_its_package(
