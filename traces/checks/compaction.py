@@ -157,7 +157,8 @@ def _may_be_deleted(p: Partition, sends: Ints) -> Bools:
 def stored(p: Partition) -> Ints:
     """Keyed sends that are in the log for sure, at an offset that somebody knows."""
     sends = p.sends[p.kept[p.sends] & (p.outcome[p.sends] != Outcome.FAIL)]
-    sends = sends[(p.key[sends] != NONE) & ~p.has(Flag.UNKNOWN_PARTITION)[sends]]
+    elsewhere = p.has(Flag.UNKNOWN_PARTITION)[sends] & (p.outcome[sends] == Outcome.OK)
+    sends = sends[(p.key[sends] != NONE) & ~elsewhere]
     offset = stored_offsets(p, sends)
     return sends[(offset != NONE) & (offset >= p.kept_from)]
 

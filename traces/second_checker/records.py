@@ -51,7 +51,7 @@ def _stored_of_key(h: History, partition: PartitionName, key: object) -> list[tu
         own = where(h, row)
         if row.record.get("key") != key or own is None or own < start or row.outcome == "fail":
             continue
-        if stays(h, row) and "no_partition" not in row.record:
+        if stays(h, row) and not (row.outcome == "ok" and "no_partition" in row.record):
             found.append((own, row))
     return found
 
