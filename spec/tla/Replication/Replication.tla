@@ -60,7 +60,8 @@ T == INSTANCE Truncation WITH
     FenceRaisesEpoch <- FALSE, answers <- {}
 
 A == INSTANCE AlterPartition WITH
-    MinIsr <- 1, Elr <- FALSE, elr <- {}, OnePending <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- TRUE,
+    MinIsr <- 1, Elr <- FALSE, elr <- {},
+    OnePending <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- TRUE,
     CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- TRUE, OnlyResent <- FALSE,
     KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- FALSE,
     Unregistered <- "named", answers <- replies, resent <- {}, seen <- heard
