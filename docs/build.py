@@ -164,7 +164,7 @@ def pages() -> dict[Path, str]:
     promises = tomllib.loads((ROOT / "docs/promises.toml").read_text(encoding="utf-8"))["promise"]
     modules = sorted(path.parent.name for path in SPECS.glob("*/verdicts.toml"))
     built = {
-        "checks.md": check_page.page(),
+        **check_page.files(),
         "delivery.md": delivery_page.page(),
         "settings.md": settings_page.page(),
         "wire.md": wire_page.page(),
@@ -179,15 +179,23 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write the pages, or with --check compare."""
+    """Write the pages and remove drawings that none of them shows, or with --check compare."""
     stale: list[str] = []
-    for path, text in pages().items():
+    built = pages()
+    for path, text in built.items():
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(path.name)
         if "--check" not in sys.argv:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            print(f"wrote docs/{path.name}")
+            print(f"wrote {path.relative_to(ROOT)}")
+    for path in sorted((ROOT / "docs/checks").glob("*.svg")):
+        if path not in built:
+            stale.append(path.name)
+            if "--check" not in sys.argv:
+                path.unlink()
+                print(f"removed {path.relative_to(ROOT)}")
     if stale and "--check" in sys.argv:
         sys.exit(f"out of date: {', '.join(stale)}; run `make docs`")
 

@@ -1,22 +1,13 @@
-"""The page of all checks: what each asks, what it needs, when a finding is allowed, and a witness.
-
-A witness is that of the small trace which `traces/generate/small` makes for the check, found by
-the check itself when the page is built.
-"""
+"""The page of all checks: what each asks and needs, when a finding is allowed, and a witness."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from tests.traces.fixture import fixture
-from tests.traces.judging import judged_lines
+from check_witnesses import Found, witnesses
+
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.evidence import FIELDS, SPOKEN
-from traces.report import Judged, event, event_line
 from traces.sentences import found as counted
-from traces.verdict import NOT_CHECKED, Verdict
 
 FAMILIES = {
     "L": "The log of a partition",
@@ -43,7 +34,7 @@ anybody, `one_clock` for times of one clock, `complete` and `scan` for the final
 topic ids where a topic was made again. How to record them is said
 [at the end](#how-to-record-what-a-check-needs), in the [format](traces.md), and of our
 [recorder](recorder.md). Below each check stands what it shows for
-an injected fault.
+an injected fault, as lines and drawn: time runs down, a bar lasts from a call to its answer.
 """
 _TAIL = """
 ## How to record what a check needs
@@ -94,15 +85,20 @@ _LINES = {
 _WORDS = {**SPOKEN, "topic": "topic"}
 
 
-def page() -> str:
-    """The whole page."""
-    lines = [_HEAD.format(count=len(CHECKS))]
-    witnesses, family = dict(_witnesses()), ""
+def files() -> dict[str, str]:
+    """The page, and the drawings that it shows."""
+    found = {one.check: one for one in witnesses()}
+    drawings = {f"checks/{id}.svg": one.svg for id, one in found.items()}
+    return {"checks.md": _page(found), **drawings}
+
+
+def _page(found: dict[str, Found]) -> str:
+    lines, family = [_HEAD.format(count=len(CHECKS))], ""
     for id, check in CHECKS.items():
         if id[0] != family:
             family = id[0]
             lines.append(f"## {FAMILIES[family]}\n")
-        lines += [*_section(check), *witnesses.get(id, ()), ""]
+        lines += [*_section(check), *_witness(found[id]), ""]
     lines.append(_TAIL.rstrip("\n"))
     for kind, one in FIELDS.items():
         fields = ", ".join(f"`{_WORDS.get(name, name)}`" for name in one.fields)
@@ -137,29 +133,7 @@ def _fields(names: tuple[str, ...]) -> str:
     return "; ".join(said) or "nothing"
 
 
-def _witnesses() -> Iterator[tuple[str, list[str]]]:
-    """For each check a witness, of the first injected fault that it finds."""
-    found: set[str] = set()
-    for name, anomaly in IN_CALLS.items():
-        wanted = (anomaly.must | anomaly.allowed | anomaly.may) - found
-        for verdict, one in _judged(name) if wanted else ():
-            if verdict.check in wanted and verdict.witnesses and verdict.verdict != NOT_CHECKED:
-                found.add(verdict.check)
-                yield verdict.check, ["", "```", *_drawn(one, verdict.witnesses[0][1]), "```"]
-
-
-def _judged(name: str) -> Iterator[tuple[Verdict, Judged]]:
-    for seed in range(100):
-        try:
-            lines, meta = injected(fixture(seed, steps=6), IN_CALLS[name])
-        except NotHere:
-            continue
-        with TemporaryDirectory() as folder:
-            one = judged_lines(Path(folder), lines, meta)
-        yield from ((verdict, one) for verdict in one.verdicts)
-        return
-
-
-def _drawn(one: Judged, events: list[dict[str, int]]) -> list[str]:
-    assert one.run is not None
-    return [event_line(event(one.run, row)) for row in events]
+def _witness(found: Found) -> Iterator[str]:
+    yield from ("", "```", *found.lines, "```")
+    alt = f"The calls of these lines as a sequence diagram: a violation of {found.check}"
+    yield f"\n![{alt}](checks/{found.check}.svg)"

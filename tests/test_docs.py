@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as Tree
 
 from docs import kafka_lines
 from traces.checks.catalogue import CHECKS
@@ -16,6 +17,25 @@ def test_built_pages_are_up_to_date() -> None:
         [sys.executable, ROOT / "docs/build.py", "--check"], capture_output=True, text=True
     )
     assert built.returncode == 0, built.stderr
+
+
+def test_every_check_shows_a_drawing_that_stands_alone() -> None:
+    """What is no longer a check has none, and none needs a page around it."""
+    page, folder = (ROOT / "docs" / name for name in ("checks.md", "checks"))
+    shown = re.findall(r"^!\[.+]\(checks/(\w+)\.svg\)$", page.read_text("utf-8"), re.MULTILINE)
+    assert shown == list(CHECKS)
+    assert {file.name for file in folder.iterdir()} == {f"{id}.svg" for id in CHECKS}
+    for file in folder.iterdir():
+        root = Tree.parse(file).getroot()
+        size = [root.attrib["width"], root.attrib["height"]]
+        title, style, paper = root[:3]
+        assert root.attrib["viewBox"].split() == ["0", "0", *size], file.name
+        assert [paper.attrib["width"], paper.attrib["height"]] == size, file.name
+        assert file.stem in (title.text or "").split(), file.name
+        styled = set(re.findall(r"\.([a-z]+)", style.text or ""))
+        used = {name for one in root for name in one.attrib.get("class", "").split()}
+        assert used <= styled, file.name
+        assert not re.search(r"var\(|url\(|href", file.read_text("utf-8")), file.name
 
 
 def test_checks_name_formulas_that_exist() -> None:

@@ -184,6 +184,23 @@ def test_a_call_that_was_never_answered_or_was_refused_is_drawn_so() -> None:
     assert {"p#0", "t:0", "group g", "10 ms", "20 ms", "30 ms"} <= set(words)
 
 
+def test_an_offset_that_nobody_knows_is_asked_for_once() -> None:
+    """A send without an answer, whose call returned all the same: it said `offset ??`."""
+    words = words_of(call("p#0", 3, "send", 10, 20, partition="t:0", id=1, outcome="info"))
+    assert "offset ?" in words
+
+
+def test_lanes_stand_apart_for_what_is_said_between_them() -> None:
+    """Where there is room for it: words covered the head of a short arrow."""
+    polled = call("c#0", 3, "poll", 10, 20, partition="t:0", high_watermark=17, offset=5, id=12345)
+    drawings = [draw([polled], {10: "", 20: ""}, "x", "", lane_most=n) for n in (84, 400)]
+    for svg, covered in zip(drawings, (True, False), strict=True):
+        lines = re.findall(r'd="M([\d.]+),46 ', svg)
+        apart = float(lines[1]) - float(lines[0])
+        assert (apart < 6.6 * len("offset 5: id 12345") + 30) is covered
+        assert 'class="time"' not in svg
+
+
 def test_the_page_needs_nothing_but_itself(recorded: tuple[Judged, Element]) -> None:
     _, root = recorded
     (policy,) = find(root, "meta[http-equiv=Content-Security-Policy]")

@@ -13,6 +13,7 @@ _MARGIN, _HEAD, _ROW = 8, 58, 38
 _LANE_LEAST, _LETTER = 84, 6.6
 _LEGIBLE = 0.7  # of its size, a drawing can be read; a telephone shows less of a wider one
 _NAME_LONGEST = 34
+_ARROW_END = 18  # the bar of a call, and the head of an arrow
 _UNANSWERED = "no answer: nobody knows"
 
 # What a call asks and what its answer says; `{}` are fields of the event.
@@ -173,9 +174,17 @@ class _Diagram:
 
 
 def draw(
-    events: Sequence[Mapping[str, Any]], times: Mapping[int, str], prefix: str, label: str
+    events: Sequence[Mapping[str, Any]],
+    times: Mapping[int, str],
+    prefix: str,
+    label: str,
+    *,
+    lane_most: float = _LANE_LEAST,
 ) -> str:
-    """The witness as SVG; `times` are the words for the times that compare."""
+    """The witness as SVG; `times` are the words for the times that compare.
+
+    Lanes stand up to `lane_most` apart where what is said between them is wide.
+    """
     made = calls(events)
     rows = moments(made, comparable=bool(times))
     lanes = list(dict.fromkeys(row.call.client for row in rows))
@@ -184,6 +193,7 @@ def draw(
     words = [times.get(row.at, "") if row.at is not None else "" for row in rows]
     left = _MARGIN + max((_width(word) for word in words), default=0) + 4
     step = max([_LANE_LEAST, *(2 * _half(_named(lane, clients)) + 8 for lane in lanes)])
+    step = max(step, min(lane_most, max(_between(rows, lanes), default=0)))
     said = [_width(", ".join(_said(row)) + "?") for row in rows] + [_width(_UNANSWERED)]
     right = left + max(step * len(lanes), *said)
     at = {lane: left + (right - left) * (n + 0.5) / len(lanes) for n, lane in enumerate(lanes)}
@@ -199,6 +209,14 @@ def draw(
     text = drawing.as_svg() or ""  # pyright: ignore[reportUnknownMemberType]
     style = f"max-width:{width:.0f}px;min-width:{width * _LEGIBLE:.0f}px"
     return inline(text, prefix, label, style=style)
+
+
+def _between(rows: Sequence[Moment], lanes: Sequence[str]) -> Iterator[float]:
+    """For each arrow, how far apart the lanes must stand for its words to cover no end of it."""
+    for row in rows:
+        if row.call.target:
+            crossed = abs(lanes.index(row.call.client) - lanes.index(row.call.target))
+            yield (_width(", ".join(_said(row))) + 2 * _ARROW_END) / max(crossed, 1)
 
 
 def _said(row: Moment) -> list[str]:
@@ -223,7 +241,7 @@ def _named(lane: str, clients: set[str]) -> str:
 
 def _half(name: str) -> float:
     """Half of the width of a box with this name, in bold letters."""
-    return max(_width(name) * 1.1 / 2 + 6, 38)
+    return max(_width(name) * 1.2 / 2 + 6, 38)
 
 
 def _lifeline(d: _Diagram, lane: str) -> None:
@@ -254,10 +272,11 @@ def _row(d: _Diagram, number: int) -> None:
     row, y = d.rows[number], d.y(number)
     call = row.call
     client = d.at[call.client]
-    d.text(d.times[number], d.left - 6, y + 4, "time", "end")
+    if d.times[number]:
+        d.text(d.times[number], d.left - 6, y + 4, "time", "end")
     words = writable(", ".join(_said(row)))
     if row.returns and call.outcome == "info":
-        words = f"{words}?" if words else "nobody knows"
+        words = f"{words.removesuffix('?')}?" if words else "nobody knows"
     if not call.target:
         d.label(words, client + 14 + _width(words) / 2, y + 4)
         return

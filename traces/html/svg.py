@@ -66,6 +66,23 @@ def inline(
     return Tree.tostring(root, encoding="unicode")
 
 
+def alone(text: str, label: str, rules: str) -> str:
+    """A drawing of a page as a document of its own: with its size, its style and a background."""
+    root = Tree.fromstring(text)
+    width, height = (f"{float(size):.0f}" for size in root.get("viewBox", "").split()[2:])
+    root.attrib.pop("style", None)
+    root.attrib |= {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
+    title, style = Tree.Element(f"{{{_SVG}}}title"), Tree.Element(f"{{{_SVG}}}style")
+    title.text, style.text = label, f"\n{rules}\n"
+    paper = Tree.Element(f"{{{_SVG}}}rect", {"width": width, "height": height, "fill": "#ffffff"})
+    for old in root.findall(f"{{{_SVG}}}defs"):
+        root.remove(old)
+    for number, element in enumerate((title, style, paper)):
+        root.insert(number, element)
+    Tree.indent(root, "")
+    return Tree.tostring(root, encoding="unicode")
+
+
 def _shorten(element: Tree.Element) -> None:
     """Leave to the page what is the same for all text, and keep a tenth of a unit of the rest."""
     if (style := element.get("style")) is not None:
