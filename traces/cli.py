@@ -18,7 +18,15 @@ from traces.ingest.run import read_trace
 from traces.junit import junit
 from traces.modes import MODES
 from traces.options import runs_of
-from traces.output import progress, result, standard_output, staying, write_json, write_result
+from traces.output import (
+    UNWRITABLE,
+    progress,
+    result,
+    standard_output,
+    staying,
+    write_json,
+    write_result,
+)
 from traces.problems import BadInput, Problem
 from traces.report import BAD_INPUT, Judged, show, summarise
 from traces.second import ROWS, SMALL, ask_again
@@ -267,6 +275,7 @@ def read_all(judged: list[Judged], reading: Reading, bar: Progress, scratch: Pat
             one.error = error
         except OSError as error:
             what = error.strerror or str(error)
-            one.error = BadInput([Problem(str(error.filename or one.path), None, "", what)], 1)
+            where = error.filename or (scratch if error.errno in UNWRITABLE else one.path)
+            one.error = BadInput([Problem(str(where), None, "", what)], 1)
         bar.advance(task)
     bar.remove_task(task)

@@ -1,6 +1,8 @@
 """Where the runs of a command are judged: in this process, or all of them in one Spark job."""
 
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from rich.progress import Progress
 
 from traces.arrow import pq
 from traces.modes import asked, find_here, find_in_spark, is_quick
+from traces.problems import BadInput, Problem
 from traces.report import Judged
 
 if TYPE_CHECKING:
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "local", "spark")
 # Spark takes as long to start as the kernels take for so many rows.
 LOCAL_ROWS = 2_000_000
+# The line of a worker's traceback that says what was raised.
+_RAISED = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
+_BAD_INPUT = f"{BadInput.__module__}.{BadInput.__name__}: "
+_SHUFFLE_FULL = "java.io.IOException: No space left on device"
 
 
 class NoSparkError(click.ClickException):
@@ -40,7 +47,10 @@ def judge_all(
     engine: str = "auto",
     mode: str = "exact",
 ) -> None:
-    """Judge all runs; the engine `auto` leaves Spark aside while the rows are few."""
+    """Judge all runs; the engine `auto` leaves Spark aside while the rows are few.
+
+    A run that a worker refuses has an error instead of verdicts, as one that cannot be read.
+    """
     if not judged:
         return
     rows = sum(one.run.rows for one in judged if one.run is not None)
@@ -50,8 +60,9 @@ def judge_all(
     found = _here(judged, quick) if here else _in_spark(judged, quick)
     bar.update(task, description="weighing what was found")
     for number, one in enumerate(judged):
-        mine = [row for row in found if row["run"] == number]
-        one.settle(mine, strict, asked(quick, one.run is not None and one.run.jepsen))
+        if one.run is not None:
+            mine = [row for row in found if row["run"] == number]
+            one.settle(mine, strict, asked(quick, one.run.jepsen))
     bar.remove_task(task)
 
 
@@ -67,7 +78,8 @@ def _here(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
 
 def _in_spark(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
     try:
-        from pyspark.errors import PySparkException
+        from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+        from pyspark.errors import PySparkException, PythonException
 
         from traces.session import session
         from traces.spark import read_ops
@@ -88,11 +100,22 @@ def _in_spark(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
             else:
                 table = judged[number].table(number)
                 pq.write_table(table, f"{folder}/{number:05}.parquet", compression="zstd")
-        with _refusals(PySparkException), session() as spark:
+        # The outer one is for a session that does not start; once it has ended, nothing tells more.
+        with (
+            _refusals(PySparkException),
+            session() as spark,
+            _refusals(PySparkException, Py4JError, spark=spark),
+        ):
             if few.keys() - histories:
                 found += find_in_spark(_sent(spark, folder), few, quick)
             for number, run in written.items():  # its rows do not know its number
-                rows = find_in_spark(read_ops(spark, *run.parts), {0: run.context}, quick)
+                try:
+                    rows = find_in_spark(read_ops(spark, *run.parts), {0: run.context}, quick)
+                except PythonException as error:
+                    if not (reason := reason_of(error)).startswith(_BAD_INPUT):
+                        raise
+                    _refuse(judged[number], reason.removeprefix(_BAD_INPUT))
+                    continue
                 found += [row | {"run": number} for row in rows]
     return found
 
@@ -112,13 +135,39 @@ class FailedJobError(click.ClickException):
 
 
 @contextmanager
-def _refusals(failed: type[Exception]) -> Generator[None]:
+def _refusals(*failed: type[Exception], spark: "SparkSession | None" = None) -> Generator[None]:
     """What Spark refuses, in a line, and never as a verdict."""
     try:
         yield
     except failed as error:
-        line = next((line for line in str(error).splitlines() if line.strip()), "")
+        line = reason_of(error).removeprefix(_BAD_INPUT)
+        if _SHUFFLE_FULL in line and spark is not None:
+            line += f" ({_local_folder(spark)})"
         raise FailedJobError(f"the Spark job failed, so nothing was judged: {line}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """Why a job failed, in a line: what a worker raised, or else what Spark says first."""
+    text = str(error)
+    if raised := _RAISED.findall(text):
+        return raised[-1]
+    # py4j's first line names a method of the JVM, and the next one what was thrown there.
+    lines = [line for line in text.splitlines() if line.strip()]
+    thrown = (line.removeprefix(": ") for line in lines if line.startswith(": "))
+    return next(thrown, lines[0] if lines else type(error).__name__)
+
+
+def _refuse(one: Judged, reason: str) -> None:
+    one.run, one.error = None, BadInput([Problem(str(one.path), None, "", reason)], 1)
+
+
+def _local_folder(spark: "SparkSession") -> str:
+    """Where Spark writes what it shuffles."""
+    if not str(spark.conf.get("spark.master", "")).startswith("local"):
+        return "in spark.local.dir of a worker"
+    named = os.environ.get("SPARK_LOCAL_DIRS") or spark.conf.get("spark.local.dir", None)
+    temporary = "/tmp" if sys.platform == "linux" else tempfile.gettempdir()  # as Java has it
+    return f"in spark.local.dir: {named or temporary}"
 
 
 def cache() -> str | None:

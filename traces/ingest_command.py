@@ -1,6 +1,5 @@
 """`highwater ingest`: make the table of operations, once, of runs that are too large for memory."""
 
-import errno
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -20,10 +19,9 @@ from traces.ingest.run import Run
 from traces.ingest.topic import REJECTED, State, follow
 from traces.ingest.whole import Map
 from traces.options import runs_of
-from traces.output import progress, result, staying, write_json
+from traces.output import UNWRITABLE, progress, result, staying, write_json
 from traces.problems import BadInput, Problem
 
-_OF_THE_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -165,7 +163,7 @@ def one(
         return ingest(path, out, size, over, tick)
     except OSError as error:
         what = error.strerror or str(error)
-        where = error.filename or (out if error.errno in _OF_THE_OUTPUT else path)
+        where = error.filename or (out if error.errno in UNWRITABLE else path)
         raise BadInput([Problem(str(where), None, "", what)], 1) from error
 
 

@@ -1,5 +1,6 @@
 """Files and lines for others: whole or not at all, and of characters that every reader accepts."""
 
+import errno
 import os
 import re
 import sys
@@ -17,7 +18,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 # What XML 1.0 has no way to write, not even escaped. Ids and names of a trace may hold it.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-
+# What a folder answers to whoever writes there.
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _PADDING = re.compile(" +$", re.MULTILINE)
 _WIDE = 100_000
 
@@ -125,7 +127,7 @@ def write_json(path: Path, content: Any) -> None:
 
 @contextmanager
 def staying(folder: Path, name: Path | None = None) -> Generator[None]:
-    """Refuse, by a name that the user knows, a folder that is removed while it is written to.
+    """Refuse, by a name that the user knows, a folder that is removed or full while written to.
 
     A file that is missing in a folder which is still there is a bug of ours, and stays one.
     """
@@ -135,6 +137,10 @@ def staying(folder: Path, name: Path | None = None) -> Generator[None]:
         if folder.is_dir():
             raise
         raise Refusal(f"{name or folder}: {missing.strerror}") from missing
+    except OSError as full:  # of a full disk neither the system nor Arrow names a file
+        if full.filename is not None or full.errno not in UNWRITABLE:
+            raise
+        raise Refusal(f"{name or folder}: {os.strerror(full.errno)}") from full
 
 
 def _umask() -> int:

@@ -260,8 +260,12 @@ def _in_file(column: Ints) -> Ints:
     if cache is not None:
         os.makedirs(cache, exist_ok=True)
     with tempfile.TemporaryFile(prefix="highwater-", dir=cache) as file:
-        file.write(np.ascontiguousarray(column).data.cast("B"))
-        file.flush()
+        try:
+            file.write(np.ascontiguousarray(column).data.cast("B"))
+            file.flush()
+        except OSError as full:  # the system names no file of a full disk
+            where = cache or tempfile.gettempdir()
+            raise OSError(full.errno, full.strerror, where) from full
         return np.asarray(np.memmap(file, np.int64, "r+", shape=column.shape))
 
 

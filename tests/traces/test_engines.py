@@ -1,26 +1,35 @@
 """The same answers from every engine, and no engine that is not needed."""
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from refimpl.__main__ import highwater
 from tests.traces.fixture import fixture, write
 from traces.checks.base import REGISTRY
 from traces.cli import check
+from traces.engines import reason_of
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.history import Reading, read_history
+from traces.ingest.ingesting import ingest
 from traces.ingest.run import Run, read_trace
 from traces.kernel import chosen, columns_of, judge
 from traces.local import rows_of
-from traces.table import from_arrow
+from traces.table import _in_file, from_arrow  # pyright: ignore[reportPrivateUsage]
 
 DATA = Path(__file__).parent / "data"
 WITHOUT = """
@@ -50,6 +59,122 @@ def test_both_engines_write_the_same_report(spark: SparkSession, tmp_path: Path)
         reports.append(json.loads(out.read_text()))
     assert reports[0] == reports[1]
     assert len(reports[0]["runs"]) > 10
+
+
+@pytest.mark.spark
+def test_what_a_worker_refuses_is_said_of_its_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Not that an exception was thrown from a Python worker; and the other runs are judged."""
+    for seed, name in enumerate("ab"):
+        one = fixture(seed)
+        ingest(write(tmp_path / f"run-{name}", one.lines, one.meta), tmp_path / name)
+    for n, part in enumerate((tmp_path / "b").glob("part-*.parquet")):
+        shutil.copy(part, tmp_path / "a" / f"part-{n}.parquet")
+    out, paths = tmp_path / "out.json", [str(tmp_path / name) for name in "ab"]
+    done = CliRunner().invoke(highwater, ["check", *paths, "--engine", "spark", "--json", str(out)])
+    assert (done.exit_code, "Traceback" in done.output) == (2, False)
+    merged, alone = json.loads(out.read_text())["runs"]
+    (error,) = merged["errors"]
+    assert error.startswith(f"{tmp_path / 'a'}: operations: run: 0 has two calls with seq ")
+    assert error in done.stdout.splitlines()
+    assert (merged["verdict"], alone["verdict"]) == ("bad input", "holds")
+
+
+@pytest.mark.spark
+def test_what_a_worker_raised_is_the_reason_of_a_failed_job(spark: SparkSession) -> None:
+    def fails(batches: Any) -> Any:
+        try:
+            raise ValueError("an old one")
+        except ValueError as old:
+            raise OSError(28, "No space left on device", "there") from old
+
+    with pytest.raises(PySparkException) as raised:
+        spark.range(1).mapInArrow(fails, "id long").collect()
+    assert reason_of(raised.value) == "OSError: [Errno 28] No space left on device: 'there'"
+
+
+class _OfTheJvm(Py4JError):
+    """An error whose words the JVM keeps, while there is one."""
+
+    ended = False
+
+    def __str__(self) -> str:
+        assert not _OfTheJvm.ended
+        return (
+            "An error occurred while calling o1.collectToPython.\n: org.apache.spark."
+            "SparkException: Task 0 failed: java.io.IOException: No space left on device\n"
+            "\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)"
+        )
+
+
+@pytest.mark.spark
+def test_a_full_disk_of_spark_is_told_by_its_folder(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the session lasts: afterwards nobody knows what failed."""
+
+    @contextmanager
+    def session() -> Generator[SparkSession]:
+        try:
+            yield spark
+        finally:
+            _OfTheJvm.ended = True
+
+    def full(*_: Any) -> Any:
+        raise _OfTheJvm
+
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "/scratch")
+    monkeypatch.setattr("traces.session.session", session)
+    monkeypatch.setattr("traces.engines.find_in_spark", full)
+    path = str(DATA / "recordings" / "auto-commit")
+    done = CliRunner().invoke(highwater, ["check", path, "--engine", "spark"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: the Spark job failed, so nothing was judged: org.apache.spark.")
+    assert line.endswith("No space left on device (in spark.local.dir: /scratch)")
+
+
+def test_a_full_scratch_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow names no file, and Spark has not begun."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "Error writing bytes to file. Detail: [errno 28] No space left on device")
+
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
+    monkeypatch.setattr("traces.arrow.pq.write_table", full)
+    path = str(DATA / "recordings" / "auto-commit")
+    done = CliRunner().invoke(highwater, ["check", path, "--engine", "spark"])
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: {tmp_path}/highwater-")
+    assert line.endswith(": No space left on device")
+
+
+def test_a_full_scratch_folder_is_not_said_to_be_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a large run go there while it is read."""
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
+    monkeypatch.setattr("traces.cli.read_input", full)
+    path = str(DATA / "recordings" / "auto-commit")
+    done = CliRunner().invoke(highwater, ["check", path])
+    assert done.exit_code == 2
+    assert done.stdout.splitlines()[-1].startswith(f"{tmp_path}/highwater-")
+
+
+def test_a_full_folder_of_columns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie in files that have no name."""
+
+    def full(**_: Any) -> Any:
+        return open("/dev/full", "w+b", buffering=0)
+
+    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+        _in_file(np.arange(10))
 
 
 @cache
