@@ -72,7 +72,10 @@ def _here(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
         assert one.run is not None
         exactly = one.run.jepsen or not quick
         ops = one.lazily(number) if exactly else one.table(number)
-        found += find_here(ops, {number: one.run.context}, not exactly)
+        try:
+            found += find_here(ops, {number: one.run.context}, not exactly)
+        except BadInput as error:
+            _refuse(one, str(error))
     return found
 
 

@@ -45,6 +45,8 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         (953318102, Removal("invoked_ns", "q0#0"), "L16", VIOLATED),
         # a log start that was reported nobody knows when need not have been before a reset
         (626757339, Removal("returned_ns", "broker-1"), "C6", VIOLATED),
+        # when a commit was done that nobody answered its return does not tell
+        (919546138, Removal("returned_ns", "commit"), "S5", HOLDS),
         # what was read here was stored here, whatever its unanswered send tells
         (260157207, Removal("records.partition", "p0#0 2"), "L18", ALLOWED),
         # a reader passed over what the final scan found below a start that another was told

@@ -61,16 +61,16 @@ def test_both_engines_write_the_same_report(spark: SparkSession, tmp_path: Path)
     assert len(reports[0]["runs"]) > 10
 
 
-@pytest.mark.spark
-def test_what_a_worker_refuses_is_said_of_its_run(spark: SparkSession, tmp_path: Path) -> None:
-    """Not that an exception was thrown from a Python worker; and the other runs are judged."""
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_merged_runs_are_refused_and_the_others_judged(engine: str, tmp_path: Path) -> None:
+    """What a worker refuses is said of its run, not that a Python worker raised something."""
     for seed, name in enumerate("ab"):
         one = fixture(seed)
         ingest(write(tmp_path / f"run-{name}", one.lines, one.meta), tmp_path / name)
     for n, part in enumerate((tmp_path / "b").glob("part-*.parquet")):
         shutil.copy(part, tmp_path / "a" / f"part-{n}.parquet")
     out, paths = tmp_path / "out.json", [str(tmp_path / name) for name in "ab"]
-    done = CliRunner().invoke(highwater, ["check", *paths, "--engine", "spark", "--json", str(out)])
+    done = CliRunner().invoke(highwater, ["check", *paths, "--engine", engine, "--json", str(out)])
     assert (done.exit_code, "Traceback" in done.output) == (2, False)
     merged, alone = json.loads(out.read_text())["runs"]
     (error,) = merged["errors"]

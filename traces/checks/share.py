@@ -75,13 +75,17 @@ def deliveries(p: Partition) -> Deliveries:
 
 
 def moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
-    """Whether an administrator may have set a group's start offset to a record, or below it."""
+    """Whether an administrator may have set a group's start offset to a record, or below it.
+
+    A commit that nobody answered may have been done at any time after its call.
+    """
     moved = np.zeros(len(rows), bool)
     commits = p.where(Op.COMMIT)
     for commit in commits[np.isin(p.group[commits], p.group[rows])]:
         if p.outcome[commit] == Outcome.FAIL:
             continue
-        late = (p.ret[commit] == NONE) | (p.ret[commit] >= since)
+        open_ended = not p.ok[commit] or p.ret[commit] == NONE
+        late = (p.ret[commit] >= since) | open_ended
         reached = (p.group[rows] == p.group[commit]) & (p.offset[commit] <= p.offset[rows])
         moved |= reached & late & (p.inv[commit] <= until)
     return moved

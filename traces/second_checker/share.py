@@ -84,7 +84,7 @@ def _not_moved_back(h: History, row: Row, since: int, until: int) -> None:
     for commit in h.rows(row.partition, "commit"):
         if commit.group != row.group or commit.outcome == "fail":
             continue
-        late = commit.ret is None or commit.ret >= since
+        late = not commit.ok or commit.ret is None or commit.ret >= since
         below = (commit.offset or 0) <= (row.offset or 0)
         must(
             not (late and below and (commit.inv or 0) <= until), "the start may have been set back"
