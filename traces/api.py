@@ -102,13 +102,14 @@ def check(
 
     With a session, the rows of a run that was ingested are read where the workers are; others are
     sent to it. `mode` is `exact`, `quick` or `auto`; with `strict` nothing that the configuration
-    permits is *allowed*. The run stays as it is.
+    permits is *allowed*. The run stays as it is. Raises `BadInput` where the files of an ingested
+    run are not of one run.
     """
     if mode not in MODES:
         raise ValueError(f"mode: expected one of {', '.join(MODES)}, found {mode!r}")
     quick, contexts = is_quick(mode, run.rows) and not run.jepsen, {0: run.context}
     found = (
-        find_here(run.table(0) if quick else run.lazily(0), contexts, quick)
+        find_here(run.table(0) if quick else run.lazily(0), contexts, quick, bool(run.parts))
         if spark is None
         else find_in_spark(_in_session(run, spark), contexts, quick)
     )

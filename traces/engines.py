@@ -73,7 +73,7 @@ def _here(judged: Sequence[Judged], quick: bool) -> list[dict[str, Any]]:
         exactly = one.run.jepsen or not quick
         ops = one.lazily(number) if exactly else one.table(number)
         try:
-            found += find_here(ops, {number: one.run.context}, not exactly)
+            found += find_here(ops, {number: one.run.context}, not exactly, bool(one.run.parts))
         except BadInput as error:
             _refuse(one, str(error))
     return found

@@ -103,17 +103,20 @@ def judge(
     checks: list[Check],
     contexts: Mapping[int, Context],
     unit: JudgedUnit | None = None,
+    foreign: bool = False,
 ) -> list[dict[str, Any]]:
     """Every one of these checks, applied to each partition, group or producer of these rows.
 
-    Of a `unit` of a partition that is cut only what belongs to it is told. Raises `BadInput` where
-    rows of one number are of several runs, and where their run has no context.
+    Of a `unit` of a partition that is cut only what belongs to it is told. Of `foreign` rows nobody
+    knows whether they are of one run: raises `BadInput` where they are not, and of any where their
+    run has no context.
     """
     tallied = _Tallied()
     whole, spans = by_key(columns, SCOPES[scope])
     if spans:
         refuse_other_runs(whole["run"][np.array([start for start, _ in spans])], contexts)
-        refuse_merged_runs(whole)
+        if foreign:
+            refuse_merged_runs(whole)
     alone = list(spans)
     if scope == "partition" and unit is None and len(spans) >= packs.FEWEST:
         alone = _judge_packs(tallied, whole, spans, checks, contexts)

@@ -34,10 +34,12 @@ def find(
     contexts: Mapping[int, Context],
     checks: Iterable[str] | None = None,
     limits: Limits = LIMITS,
+    foreign: bool = False,
 ) -> list[dict[str, Any]]:
     """All findings of all checks, or of these, in all runs of this table: of Arrow, or `Lazy`.
 
-    A partition of more rows than the limits say is judged block by block.
+    A partition of more rows than the limits say is judged block by block. Raises `BadInput` where
+    `foreign` rows, of files that anybody may have put together, are not of one run.
     """
     mine, names = chosen(checks), list(SCOPES)
     table = held(ops)
@@ -52,7 +54,7 @@ def find(
     for number, rows in sorted_rows.items():
         scope = names[number]
         for bucket, columns in rows.buckets():
-            found += judge(columns, scope, mine[scope], contexts, packer.unit(bucket))
+            found += judge(columns, scope, mine[scope], contexts, packer.unit(bucket), foreign)
     return found
 
 

@@ -23,9 +23,16 @@ def asked(quick: bool, jepsen: bool) -> Collection[str] | None:
     return COVERED if quick and not jepsen else None
 
 
-def find_here(ops: Any, contexts: Mapping[int, Context], quick: bool) -> list[dict[str, Any]]:
-    """What is found in this table, in this process."""
-    return alone.find(ops, contexts) if quick else local.find(ops, contexts)
+def find_here(
+    ops: Any, contexts: Mapping[int, Context], quick: bool, foreign: bool = False
+) -> list[dict[str, Any]]:
+    """What is found in this table, in this process; `foreign` if its files may be of several runs.
+
+    Raises `BadInput` if they are.
+    """
+    if quick:
+        return alone.find(ops, contexts, foreign=foreign)
+    return local.find(ops, contexts, foreign=foreign)
 
 
 def find_in_spark(ops: Any, contexts: Mapping[int, Context], quick: bool) -> list[dict[str, Any]]:

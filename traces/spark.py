@@ -178,7 +178,7 @@ def _judge(
         for (bucket, number), several in groupby(rows, key=lambda row: row[:2]):
             scope = names[number]
             columns = unpack([packed for *_, packed in several])
-            found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket))
+            found = judge(columns, scope, mine[scope], contexts, packer.unit(bucket), foreign=True)
             yield pa.RecordBatch.from_pylist(found, schema=FINDINGS)
 
     return judge_packed_batches

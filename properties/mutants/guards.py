@@ -62,6 +62,7 @@ _RULE = re.compile(r"^-{4,}|^={4,}", re.MULTILINE)
 _COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
 _INSTANCE = re.compile(r"\s*INSTANCE\b")
 _NO_GUARD = re.compile(r"^$|^LET |:$|^IF (?!.*\bELSE\b)")
+_BRANCH = re.compile(r"\n( *)(?:ELSE|IN|THEN)\b")
 _BULLET = re.compile(r"(?:^|==|\bIN\b|\bTHEN\b|\bELSE\b|:)[ \t]*(/\\)", re.MULTILINE)
 _OPENS_A_LIST = re.compile(r"(?:==|\bIN|\bTHEN|\bELSE|:)\s*$")
 #: TLC's exit codes where the guard gives the rest its meaning, as if it protects a domain.
@@ -174,8 +175,13 @@ def joined(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _operand_end(text: str, start: int, end: int) -> int:
-    """A bullet ends before the next, without the word or the quantifier that leads to it."""
-    body = text[start:end].rstrip()
+    """A bullet ends before the next, without the word or the quantifier that leads to it, and
+    before the other branch of what it stands in."""
+    column = start - 2 - (text.rfind("\n", 0, start) + 1)
+    branch = _BRANCH.search(text, start, end)
+    while branch and len(branch[1]) > column:
+        branch = _BRANCH.search(text, branch.end(), end)
+    body = text[start : branch.start() if branch else end].rstrip()
     return start + len(re.sub(r"\s(IN|THEN|ELSE|LET)$", "", body))
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from properties.mutants import spec_command, spec_trials
+from properties.mutants import guards, spec_command, spec_trials
 from properties.mutants.spec_mutants import joined_text, mutated_text, spec_mutants
 from properties.mutants.spec_trials import ANOTHER_GRAPH, NO_MEANING, Trials, asked, judged
 from properties.tla import InputError, SpecTree
@@ -274,6 +274,24 @@ def test_a_promise_without_a_bug_is_broken_by_the_mutant_that_the_table_names() 
     for module in SpecTree().modules():
         for promise, mutant in load(module, SpecTree()).controls.items():
             assert kept[module].found[mutant].by == promise, f"{module}: {mutant}"
+
+
+def test_a_conjunct_of_one_branch_ends_before_the_other() -> None:
+    text = """Step ==
+    /\\ IF x = 0
+       THEN /\\ x' = 1
+            /\\ y' = 2
+       ELSE UNCHANGED <<x, y>>
+    /\\ z' = IF y = 0
+            THEN 1
+            ELSE 2
+"""
+    found = [
+        " ".join(text[a:b].split())
+        for a, b in guards.conjuncts(text, text.index("==") + 2, len(text))
+    ]
+    assert "y' = 2" in found
+    assert "z' = IF y = 0 THEN 1 ELSE 2" in found
 
 
 def test_the_page_says_what_was_found() -> None:

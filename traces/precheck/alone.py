@@ -38,17 +38,22 @@ def unsure_of(summaries: Summaries) -> Unsure:
     return Unsure.of(mine["run"], mine["id"])
 
 
-def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[dict[str, Any]]:
-    """The findings of all checks that are covered, by exact checks where there is doubt."""
+def find(
+    ops: Any, contexts: Mapping[int, Context], seed: int = SEED, foreign: bool = False
+) -> list[dict[str, Any]]:
+    """The findings of all checks that are covered, by exact checks where there is doubt.
+
+    Raises `BadInput` where `foreign` rows in doubt are not of one run.
+    """
     left, columns = doubts(ops, contexts, seed), from_arrow(ops)
     if left.disorder:
-        return local.find(ops, contexts, COVERED)
+        return local.find(ops, contexts, COVERED, foreign=foreign)
     left = left.widened()
     found = left.settled()
     if left.partitions:
         rows = np.flatnonzero(bearing(columns, ("run", "topic", "partition"), left.partitions))
         doubtful = {name: column[rows] for name, column in columns.items()}
-        found += _judged(doubtful, "partition", left.checks, contexts)
+        found += _judged(doubtful, "partition", left.checks, contexts, foreign)
     for scope, names, key, keys in (
         ("group", GROUPED, "group", left.groups),
         ("producer", PRODUCED, "tid", left.producers),
@@ -56,7 +61,7 @@ def find(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> list[di
         runs = {run for run, _ in keys}
         mine = _of_runs(columns, runs) if key else columns
         if runs:
-            found += _judged(mine, scope, set(names), contexts)
+            found += _judged(mine, scope, set(names), contexts, foreign)
     return found
 
 
@@ -66,7 +71,7 @@ def _of_runs(columns: Columns, runs: set[int]) -> Columns:
 
 
 def _judged(
-    columns: Columns, scope: str, checks: set[str], contexts: Mapping[int, Context]
+    columns: Columns, scope: str, checks: set[str], contexts: Mapping[int, Context], foreign: bool
 ) -> list[dict[str, Any]]:
     mine = chosen(checks).get(scope, [])
-    return judge(rows_of(columns, scope), scope, mine, contexts)
+    return judge(rows_of(columns, scope), scope, mine, contexts, foreign=foreign)
