@@ -269,9 +269,9 @@ def test_small_partitions_are_left_to_the_exact_checks_all_at_once(
     assert len(left.partitions) + len(looked) >= len(partitions)
     judged: list[str] = []
 
-    def judge(columns: Any, scope: str, *more: Any) -> list[dict[str, Any]]:
+    def judge(columns: Any, scope: str, *more: Any, **named: Any) -> list[dict[str, Any]]:
         judged.append(scope)
-        return kernel.judge(columns, scope, *more)
+        return kernel.judge(columns, scope, *more, **named)
 
     monkeypatch.setattr(alone, "judge", judge)
     found = alone.find(table, contexts)
