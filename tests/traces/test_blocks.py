@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.traces.fixture import fixture
+from tests.traces.judging import SEEDED, examples, own
 from tests.traces.test_precheck import damaged, table_and_contexts, with_anomaly
 from tests.traces.test_recordings import KEPT
 from traces import blocks, cutting, kernel, local, packed_batches
@@ -67,7 +68,7 @@ def agree(table: Any, contexts: Any, limits: Limits) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=examples(5), phases=SEEDED)
 def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
     w = fixture(seed)
     agree(*table_and_contexts(w.lines, w.meta), SMALL)
@@ -75,15 +76,15 @@ def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
 
 @pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
-@settings(max_examples=2)
+@settings(max_examples=examples(1), phases=SEEDED)
 def test_every_anomaly_in_it(name: str, seed: int) -> None:
-    table, contexts = with_anomaly(name, seed)
+    table, contexts = with_anomaly(name, own(seed, name))
     assume(len(local.cuts_of(table, contexts, SMALL)))  # not of compacted topics
     agree(table, contexts, SMALL)
 
 
 @given(SEEDS)
-@settings(max_examples=15)
+@settings(max_examples=examples(10), phases=SEEDED)
 def test_whatever_is_damaged(seed: int) -> None:
     w = fixture(seed % 20)
     table, contexts = table_and_contexts(w.lines, w.meta)
@@ -101,7 +102,7 @@ def test_every_lie_of_a_generated_trace(generated: tuple[Any, Any]) -> None:
 
 
 @given(seed=SEEDS)
-@settings(max_examples=4)
+@settings(max_examples=examples(3), phases=SEEDED)
 def test_whatever_is_damaged_in_it(generated: tuple[Any, Any], seed: int) -> None:
     table, contexts = generated
     agree(damaged(table, Random(seed)), contexts, MEDIUM)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.traces.dense import dense_trace
 from tests.traces.dense_search import contradicts, every_removal, searched
 from tests.traces.evidence import Removal
+from tests.traces.judging import SEEDED
 from tests.traces.needs import looked
-from tests.traces.test_evidence import SEEDED
 from traces.checks.catalogue import CHECKS
 from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED
 
@@ -51,6 +51,8 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         (260157207, Removal("records.partition", "p0#0 2"), "L18", ALLOWED),
         # a reader passed over what the final scan found below a start that another was told
         (156701239, Removal("tail", "c0#0 0"), "C3", NOT_CHECKED),
+        # a seek that failed nobody knows when may have been while a poll ran
+        (667047143, Removal("invoked_ns", "seek"), "C2", VIOLATED),
     ],
     ids=str,
 )

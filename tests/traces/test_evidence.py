@@ -5,24 +5,21 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
-from zlib import crc32
 
 import orjson
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.evidence import KEPT, Lines, Removal, Trace, every, removals
 from tests.traces.fixture import fixture
-from tests.traces.judging import judged_lines, verdicts
+from tests.traces.judging import SEEDED, examples, judged_lines, own, verdicts
 from tests.traces.needs import trace_of
 from traces.generate.small import IN_CALLS, NotHere
 from traces.ingest.evidence import Evidence
 from traces.ingest.run import Run
 from traces.ingest.vocabulary import FIELDS
 
-# A seed has no smaller one that tells more: looking for it takes minutes and finds nothing.
-SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
 DATA = Path(__file__).parent / "data" / "recordings"
 RECORDINGS = sorted(path for path in DATA.iterdir() if path.is_dir())
 
@@ -63,9 +60,9 @@ def turns(name: str | None, seed: int, some: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [None, *IN_CALLS])
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=max(1, settings().max_examples // 100), phases=SEEDED)
+@settings(max_examples=examples(1), phases=SEEDED)
 def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None, seed: int) -> None:
-    seed += crc32(str(name).encode())  # Hypothesis begins with 0 for each of them
+    seed = own(seed, name)
     assert not turns(name, seed, 8), (name, seed)
 
 

@@ -6,19 +6,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fuzz.classes import Definitions
 from tests.traces.fuzz.edn import history
 from tests.traces.fuzz.operations import Operation, Step, corrupt, run
-from tests.traces.judging import judged
+from tests.traces.judging import SEEDED, judged
 from tests.traces.test_second_checker import disagreements
 from traces.ingest.history import Reading
 from traces.second_checker import read
 
-# A seed has no smaller one that tells more.
-SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
 SKIPPED = {"group-delivery-gap"}  # needs to know which commit a member was told
 
 

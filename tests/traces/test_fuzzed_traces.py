@@ -4,18 +4,16 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fuzz.native import trace
 from tests.traces.fuzz.operations import corrupt, run
 from tests.traces.fuzz.promises import Promises
-from tests.traces.judging import judged_lines, said
+from tests.traces.judging import SEEDED, judged_lines, said
 from tests.traces.test_second_checker import disagreements
 from traces.second_checker import from_lines
 
-# A seed has no smaller one that tells more.
-SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
 COVERED = {
     *(f"L{n}" for n in (1, 2, 3, 4, 5, 6, 8, 9, 10, 15)),
     *("P1", "T1", "T2", "T3", "T4", "T5", "C1", "C2"),

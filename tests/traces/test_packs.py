@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.damage import damage
 from tests.traces.fixture import TOPIC, fixture, write
-from tests.traces.judging import examples
+from tests.traces.judging import SEEDED, examples
 from traces import kernel, packs
 from traces.checks.catalogue import CHECKS
 from traces.columns import calls
@@ -24,7 +24,6 @@ from traces.ingest.run import Run, read_trace
 from traces.problems import BadInput
 from traces.schema import COLUMNS, NONE
 
-SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
 CHECKED = [check for check in CHECKS.values() if check.scope == "partition"]
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.traces.dense import dense_trace
 from tests.traces.fixture import Line, fixture, meta, write
+from tests.traces.judging import SEEDED, examples, own
 from tests.traces.small import record, scan, trace
 from tests.traces.test_recordings import KEPT
 from traces import kernel, local
@@ -79,7 +80,7 @@ def with_anomaly(name: str, seed: int) -> tuple[Any, Any]:
 
 
 @given(SEEDS)
-@settings(max_examples=10)
+@settings(max_examples=examples(5), phases=SEEDED)
 def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
     w = fixture(seed)
     agree(*table_and_contexts(w.lines, w.meta))
@@ -87,9 +88,9 @@ def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
 
 @pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
-@settings(max_examples=3)
+@settings(max_examples=examples(2), phases=SEEDED)
 def test_every_anomaly_in_it(name: str, seed: int) -> None:
-    agree(*with_anomaly(name, seed))
+    agree(*with_anomaly(name, own(seed, name)))
 
 
 @pytest.mark.parametrize("scenarios", [True, False])
@@ -137,7 +138,7 @@ def test_what_quick_does_not_cover_is_not_checked(tmp_path: Path) -> None:
 
 
 @given(seed=SEEDS, rows=st.sampled_from((50, 1 << 20)))
-@settings(max_examples=10)
+@settings(max_examples=examples(5), phases=SEEDED)
 def test_a_dump_is_nobodys_answer(seed: int, rows: int) -> None:
     """Its high watermark is not looked at, be the dump in the same piece of the table or not."""
     w = fixture(seed)
@@ -171,7 +172,7 @@ def damaged(table: Any, random: Random) -> Any:
 
 
 @given(SEEDS)
-@settings(max_examples=40)
+@settings(max_examples=examples(30), phases=SEEDED)
 def test_whatever_is_damaged(seed: int) -> None:
     """No row can be changed so that the exact checks find something and the sums do not."""
     w = fixture(seed % 20)
@@ -185,7 +186,7 @@ def test_whatever_is_damaged(seed: int) -> None:
 @example(1101097)  # an assignment that failed
 @example(1103747)  # a dump of markers alone
 @example(1105074)  # an aborted record, sent again
-@settings(max_examples=40)
+@settings(max_examples=examples(30), phases=SEEDED)
 def test_whatever_clients_do(seed: int) -> None:
     """Nothing is looked at that the exact checks leave out, or it would hold and is not checked."""
     try:
@@ -222,7 +223,7 @@ def clean() -> tuple[Any, Any]:
 
 
 @given(seed=SEEDS)
-@settings(max_examples=20)
+@settings(max_examples=examples(15), phases=SEEDED)
 def test_whatever_is_damaged_where_there_was_no_doubt(clean: tuple[Any, Any], seed: int) -> None:
     table, contexts = clean
     agree(damaged(table, Random(seed)), contexts)

@@ -3,16 +3,13 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chaos.recording import write_history
 from chaos.settings import Settings
 from chaos.sim.simulator import build
-from tests.traces.judging import examples, judged, said
-
-# A seed has no smaller one that tells more.
-SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)
+from tests.traces.judging import SEEDED, examples, judged, said
 
 
 @given(seed=st.integers(0, 10**6), deletes=st.booleans(), unclean=st.booleans())

@@ -86,7 +86,7 @@ BUNDLES = {
     "MEMBERS": "member.group consumers",
     "PROCESSED": "process.topic process.partition process.offset process.id",
     "MOVES": "rebalance.topic rebalance.partition rebalance.partitions rebalance.inv "
-    "assign.topic assign.partitions reset.topic poll.inv",
+    "assign.topic assign.partitions assign.inv reset.topic reset.inv poll.inv",
     "ANSWERS": "fetched.topic fetched.inv",
     # Which records a reader could have been given.
     "VISIBLE": "SENDS READS TXNS COMPACTED STARTS",

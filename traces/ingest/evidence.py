@@ -95,7 +95,7 @@ FIELDS: Mapping[str, RequiredFields] = {
     "process": _kind("PROCESS", "topic partition offset id inv"),
     "member": _kind("POLL PROCESS", "group"),
     "assigned": _kind("ASSIGNED", "topic partition group member generation inv ret"),
-    "assign": _kind("ASSIGN SEEK", "topic offset partitions"),
+    "assign": _kind("ASSIGN SEEK", "topic offset partitions inv"),
     "rebalance": _kind(
         "ASSIGNED REVOKED LOST", "topic partition inv ret group generation partitions"
     ),

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fixture import Line, fixture, meta, write
-from tests.traces.judging import judged
+from tests.traces.judging import examples, judged
 from traces import local
 from traces.generate.small import IN_CALLS, NotHere
 from traces.generate.small import injected as mutated
@@ -68,7 +68,7 @@ def sizes(folder: Path) -> st.SearchStrategy[int]:
     return st.integers(largest(folder) // 20 + 1, largest(folder) + 1)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(5))
 @given(st.integers(0, 1000), st.data())
 def test_a_fixture_in_pieces_is_the_same_run(seed: int, data: st.DataObject) -> None:
     w = fixture(seed)
@@ -78,7 +78,7 @@ def test_a_fixture_in_pieces_is_the_same_run(seed: int, data: st.DataObject) -> 
         assert outcome(folder, size) == outcome(folder, None)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(5))
 @given(st.sampled_from(sorted(IN_CALLS)), st.integers(0, 50), st.data())
 def test_an_anomaly_in_pieces_is_the_same(anomaly: str, seed: int, data: st.DataObject) -> None:
     try:
@@ -141,7 +141,7 @@ def mistake(random: Random, lines: list[bytes]) -> list[bytes]:
 DAMAGES: list[Damage] = [cut, drop, swap, garble, dots, mistake]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 20), st.sampled_from(DAMAGES), st.randoms(use_true_random=False), st.data())
 def test_a_damaged_trace_is_read_or_refused_alike(
     seed: int, damage: Damage, random: Random, data: st.DataObject

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fixture import Line, fixture, write
-from tests.traces.judging import judged, verdicts
+from tests.traces.judging import SEEDED, examples, judged, verdicts
 from traces.ingest import topic as intake
 from traces.ingest.topic import Intake, Message, State, follow
 from traces.problems import BadInput
@@ -101,7 +101,7 @@ def dying(random: Random, monkeypatch: pytest.MonkeyPatch, chance: float) -> Non
         monkeypatch.setattr(intake, name, write)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10), phases=SEEDED)
 @given(st.integers(0, 10**6))
 def test_whatever_dies_every_line_is_there_once(seed: int) -> None:
     w, random = fixture(seed), Random(seed)

@@ -10,7 +10,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fixture import fixture
-from tests.traces.judging import judged, said
+from tests.traces.judging import SEEDED, examples, judged, own, said
 from tests.traces.watch.growing import Growing
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.watch.watching import Watch
@@ -30,8 +30,9 @@ def as_configured(meta: dict[str, Any], random: Random) -> None:
 
 @pytest.mark.parametrize("name", [None, *IN_CALLS])
 @given(seed=st.integers(0, 10**9), strict=st.booleans(), safe=st.booleans())
-@settings(max_examples=2)
+@settings(max_examples=examples(1), phases=SEEDED)
 def test_no_verdict_is_taken_back(name: str | None, seed: int, strict: bool, safe: bool) -> None:
+    seed = own(seed, name)
     w, random = fixture(seed, steps=20), Random(seed)
     try:
         lines, meta = injected(w, IN_CALLS[name]) if name else (w.lines, w.meta)
