@@ -38,6 +38,7 @@ if settings().derandomize:
     HypothesisProvider._local_constants = Constants()  # pyright: ignore
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist, which is asked before a conftest, looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Who asks for Spark is marked so, and all of them run in one process: one session for all."""
     for item in items:
