@@ -51,6 +51,8 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         (260157207, Removal("records.partition", "p0#0 2"), "L18", ALLOWED),
         # a reader passed over what the final scan found below a start that another was told
         (156701239, Removal("tail", "c0#0 0"), "C3", NOT_CHECKED),
+        # a record that was sent twice may lie where nobody tells, and have replaced another
+        (678403795, Removal("records.offset", "p0#0 5"), "L4", HOLDS),
         # a seek that failed nobody knows when may have been while a poll ran
         (667047143, Removal("invoked_ns", "seek"), "C2", VIOLATED),
     ],

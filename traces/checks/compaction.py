@@ -36,6 +36,7 @@ def may_be_superseded(p: Partition, sends: Ints) -> Bools:
     if policy == 0:
         return np.zeros(len(sends), bool)
     gone = _replaced(p, sends) | (~p.has(Flag.VALUED)[sends] & _old(p, sends))
+    gone |= may_be_sent_above(p, sends)
     return gone if policy == 1 else gone & (p.key[sends] != NONE)
 
 
@@ -105,7 +106,8 @@ def compaction_is_vague(p: Partition, sends: Ints) -> Bools:
     A record may have been a tombstone if nobody says that it was not, and a tombstone may have been
     old enough to go if nobody tells delete.retention.ms. What replaced it may be a record whose key
     nobody tells, or a tombstone of unknown fate, or a copy of one. Another record of its key may
-    have been read above where not all is told that was read. And if nobody tells the cleanup
+    have been read above where not all is told that was read, or lie there although it is read
+    elsewhere, where it was sent more than once. And if nobody tells the cleanup
     policy, what a later record of its key has replaced may be gone.
     """
     policy = int(p.context.compacted[p.t])
@@ -125,7 +127,8 @@ def _vague(p: Partition, sends: Ints) -> Bools:
     untold = ~(p.has(Flag.VALUED) | p.has(Flag.TOMBSTONE))[sends]
     untold |= p.has(Flag.TOMBSTONE)[sends] & (not _retention_is_known(p))
     keyless = bool((p.key[others] == NONE).any())
-    return untold | keyless | may_be_read_above(p, sends) | np.isin(p.key[sends], p.key[dead])
+    above = may_be_read_above(p, sends) | may_be_sent_above(p, sends)
+    return untold | keyless | above | np.isin(p.key[sends], p.key[dead])
 
 
 def _may_be_copied(p: Partition, sends: Ints) -> Bools:
@@ -142,6 +145,24 @@ def may_be_read_above(p: Partition, sends: Ints) -> Bools:
     one = keyed[firsts(p.key[keyed], p.record[keyed])]
     keys, records = np.unique(p.key[one], return_counts=True)
     return np.isin(p.key[sends], keys[records > 1])
+
+
+def may_be_sent_above(p: Partition, sends: Ints) -> Bools:
+    """Above which of these another record of the key may lie that is read elsewhere.
+
+    It was sent more than once, and of one of these calls nobody knows where it put the record.
+    """
+    keyed = p.sends[(p.key[p.sends] != NONE) & (p.outcome[p.sends] != Outcome.FAIL)]
+    unknown = (stored_offsets(p, keyed) == NONE) & p.among(keyed, p.reads)
+    keyed = keyed[unknown & ~p.sole[np.searchsorted(p.sends, keyed)]]
+    keyed = keyed[np.lexsort((p.record[keyed], p.key[keyed]))]
+    new = firsts(p.key[keyed])
+    first, last = keyed[new], keyed[np.r_[new[1:], True][: len(keyed)]]
+    at = lookup(p.key[first], p.key[sends])
+    if not len(first):
+        return np.zeros(len(sends), bool)
+    own = p.record[sends]
+    return (at >= 0) & ((p.record[first[at]] != own) | (p.record[last[at]] != own))
 
 
 def _may_be_deleted(p: Partition, sends: Ints) -> Bools:
@@ -210,7 +231,7 @@ def last_removed(p: Partition) -> list[Found]:
     untold = (dead & (retention == NONE)) | _may_be_deleted(p, gone) | _copy_may_follow(p, gone)
     # Where something was read lowest is known only if all is told that was read.
     lower = (p.offset[gone] == NONE) & (not p.context.readers_whole)
-    untold |= lower | may_be_read_above(p, gone)
+    untold |= lower | may_be_read_above(p, gone) | may_be_sent_above(p, gone)
     found = witness(gone)
     clauses = np.where(untold, unknown, p.may_be_lost(gone))
     return [Found(len(last), found, clauses, "compaction-lost-last")]
