@@ -1102,6 +1102,24 @@ def test_a_head_was_deleted_only_below_what_the_final_scan_begins_with(
     assert looked(trace(*calls, *asked, scan(*there, end=2))).verdict(CHECKS[id]).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("again", "verdict"),
+    [
+        ("k", NOT_CHECKED),  # that copy may lie above, and the one that is read be of the other key
+        ("j", VIOLATED),  # it has nothing to do with the key
+    ],
+)
+@pytest.mark.parametrize("id", ["L4", "L18"])
+def test_a_record_that_was_sent_twice_may_have_replaced_another_where_nobody_reads_it(
+    id: str, again: str, verdict: str
+) -> None:
+    calls = [keyed("p0#0", 1, 0, "j"), keyed("p0#0", 2, 1, "k"), keyed("p0#0", 3, 2, "l")]
+    calls.append(keyed("p1#0", 1, None, again, outcome="info"))
+    lines, meta = trace(*calls, STARTS, scan(record(1, 0), record(3, 2), end=3))
+    meta["topics"]["t"] |= {"cleanup_policy": "compact", "delete_retention_ms": 0}
+    assert looked((lines, meta)).verdict(CHECKS[id]).verdict == verdict
+
+
 @pytest.mark.parametrize(("idempotence", "verdict"), [(True, VIOLATED), (False, NOT_CHECKED)])
 @pytest.mark.parametrize("id", ["L4", "L18"])
 def test_a_tombstone_that_may_have_been_stored_twice_may_have_deleted_its_key(

@@ -36,7 +36,6 @@ def may_be_superseded(p: Partition, sends: Ints) -> Bools:
     if policy == 0:
         return np.zeros(len(sends), bool)
     gone = _replaced(p, sends) | (~p.has(Flag.VALUED)[sends] & _old(p, sends))
-    gone |= may_be_sent_above(p, sends)
     return gone if policy == 1 else gone & (p.key[sends] != NONE)
 
 
@@ -127,7 +126,7 @@ def _vague(p: Partition, sends: Ints) -> Bools:
     untold = ~(p.has(Flag.VALUED) | p.has(Flag.TOMBSTONE))[sends]
     untold |= p.has(Flag.TOMBSTONE)[sends] & (not _retention_is_known(p))
     keyless = bool((p.key[others] == NONE).any())
-    above = may_be_read_above(p, sends) | may_be_sent_above(p, sends)
+    above = may_be_read_above(p, sends) | _may_be_sent_above(p, sends)
     return untold | keyless | above | np.isin(p.key[sends], p.key[dead])
 
 
@@ -147,7 +146,7 @@ def may_be_read_above(p: Partition, sends: Ints) -> Bools:
     return np.isin(p.key[sends], keys[records > 1])
 
 
-def may_be_sent_above(p: Partition, sends: Ints) -> Bools:
+def _may_be_sent_above(p: Partition, sends: Ints) -> Bools:
     """Above which of these another record of the key may lie that is read elsewhere.
 
     It was sent more than once, and of one of these calls nobody knows where it put the record.
@@ -231,7 +230,7 @@ def last_removed(p: Partition) -> list[Found]:
     untold = (dead & (retention == NONE)) | _may_be_deleted(p, gone) | _copy_may_follow(p, gone)
     # Where something was read lowest is known only if all is told that was read.
     lower = (p.offset[gone] == NONE) & (not p.context.readers_whole)
-    untold |= lower | may_be_read_above(p, gone) | may_be_sent_above(p, gone)
+    untold |= lower | may_be_read_above(p, gone) | _may_be_sent_above(p, gone)
     found = witness(gone)
     clauses = np.where(untold, unknown, p.may_be_lost(gone))
     return [Found(len(last), found, clauses, "compaction-lost-last")]
