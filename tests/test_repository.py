@@ -263,3 +263,12 @@ def test_what_is_marked_to_run_in_one_worker_does(request: pytest.FixtureRequest
         pytest.skip("there is one process: everything runs in it")
     item = cast(pytest.Item, request.node)  # pyright: ignore[reportUnknownMemberType]
     assert item.nodeid.endswith("@one-worker"), "with -n, pytest needs --dist loadgroup here"
+
+
+@pytest.mark.spark
+def test_what_needs_spark_runs_in_one_worker(request: pytest.FixtureRequest) -> None:
+    """Or each of them starts a session, and makes what the tests share once more."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        pytest.skip("there is one process: everything runs in it")
+    item = cast(pytest.Item, request.node)  # pyright: ignore[reportUnknownMemberType]
+    assert item.nodeid.endswith("@spark")

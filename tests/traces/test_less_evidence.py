@@ -1103,6 +1103,23 @@ def test_a_head_was_deleted_only_below_what_the_final_scan_begins_with(
 
 
 @pytest.mark.parametrize(
+    ("isolations", "verdict"),
+    [
+        (["read_uncommitted"], ALLOWED),
+        (["read_uncommitted", "read_committed"], VIOLATED),  # once it was said to be allowed
+        (["read_committed", "read_uncommitted"], VIOLATED),
+    ],
+)
+def test_of_several_reads_of_its_own_record_the_one_counts_that_is_least_allowed(
+    isolations: list[str], verdict: str
+) -> None:
+    calls: list[Call] = [("p0#0", "txn_begin", TXN), sent("p0#0", 1, 0, **TXN)]
+    calls += [polled("p0#0", record(1, 0), isolation=one, txn=0) for one in isolations]
+    calls += [("p0#0", "txn_commit", TXN), STARTS, scan(record(1, 0), end=2)]
+    assert looked(trace(*calls)).verdict(CHECKS["T5"]).verdict == verdict
+
+
+@pytest.mark.parametrize(
     ("again", "verdict"),
     [
         ("k", NOT_CHECKED),  # that copy may lie above, and the one that is read be of the other key

@@ -141,13 +141,22 @@ def aborted_read(p: Partition) -> list[Found]:
     uses="isolation",
 )
 def own_reads(p: Partition) -> list[Found]:
-    """What a transaction sent is not committed while it runs, so it cannot poll it."""
+    """What a transaction sent is not committed while it runs, so it cannot poll it.
+
+    Of several reads of a record the one is shown that is least allowed.
+    """
     mixed = p.has(Flag.MIXED)
     reads = p.reads[mixed[p.reads]]
     # What another call sent, too, may be read before this transaction commits.
     read, sent = _sent(p, reads, p.sends[mixed[p.sends] & p.sole])
     own = (p.process[read] == p.process[sent]) & (p.unit[read] == p.unit[sent])
-    found = _one_per_id(p, witness(read[own], sent[own]))
+    read, sent = read[own], sent[own]
+    asked = p.isolation[read]
+    allowed = np.select(
+        [asked == Isolation.READ_COMMITTED, asked == Isolation.READ_UNCOMMITTED], [0, 2], 1
+    )
+    worst = np.argsort(allowed, kind="stable")
+    found = _one_per_id(p, witness(read[worst], sent[worst]))
     how, process = p.isolation[found[:, 0]], p.process[found[:, 0]]
     clauses = np.select(
         [how == Isolation.READ_COMMITTED, how == Isolation.READ_UNCOMMITTED],
