@@ -23,9 +23,9 @@ from rich.table import Table
 from zookeeper_cluster import HELP, ZooKeeperCluster, server_at
 
 from chaos.sim.synchronous import StoredCluster
-from refimpl.broker import control_messages as c
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
+from refimpl.controller.state import ControllerConfig
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
 
 Cluster: TypeAlias = StoredCluster | ZooKeeperCluster
 CONFIG = ControllerConfig(leader_imbalance_check_interval_ms=0)

@@ -15,24 +15,24 @@ from attrs import define, field
 from rich.console import Console
 from rich.table import Table
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.coordinator import GroupCoordinator, SetTimer, State
 from refimpl.groups.offsets import OFFSET_COMMIT, WITH_TOPIC_ID
 from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import new_coordinator
 from refimpl.groups.topics import TopicDescription
-from refimpl.storage.consumer_protocol import Subscription
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.consumer_protocol import Subscription
+from refimpl.records.coordinators import (
     CoordinatorRecord,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from refimpl.storage.disk import MemoryDisk
-from refimpl.storage.log_dir import LogDir
-from refimpl.storage.schema import INT16, Uuid, write
+from refimpl.records.schema import INT16, Uuid, write
+from refimpl.storage.disk.interface import MemoryDisk
+from refimpl.storage.log.log_dir import LogDir
+from refimpl.storage.replica.files import PartitionReplicaLog
 
 OFFSETS, COMMITS, GROUPS, SIZE, JOINED, PARTITIONS = 1_000_000, 20_000, 50, 10, 100, 12
 TOPIC = Uuid(b"t" * 16)

@@ -28,8 +28,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 from bench_beside import System, kafka, ours  # noqa: E402
 
-from refimpl.storage.consumer_protocol import Subscription  # noqa: E402
-from refimpl.storage.schema import INT16, write  # noqa: E402
+from refimpl.records.consumer_protocol import Subscription  # noqa: E402
+from refimpl.records.schema import INT16, write  # noqa: E402
 from tests.wire.client import Client  # noqa: E402
 
 SYSTEMS: dict[str, Callable[[int], Any]] = {"ours": ours, "kafka": kafka}

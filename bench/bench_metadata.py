@@ -40,8 +40,8 @@ from refimpl.metadata.durable import DurableStore
 from refimpl.metadata.embedded import EmbeddedStore, Frame
 from refimpl.metadata.hosting import Asking, EmbeddedServer
 from refimpl.metadata.zookeeper import ZooKeeperStore
-from refimpl.storage.disk import MemoryDisk
-from refimpl.storage.files import FileDisk
+from refimpl.storage.disk.files import FileDisk
+from refimpl.storage.disk.interface import MemoryDisk
 
 DATA = bytes(100)
 ROOT = "/bench"

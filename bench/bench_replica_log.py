@@ -12,13 +12,13 @@ from time import process_time
 from rich.console import Console
 from rich.table import Table
 
-from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.log import Log
 from refimpl.machines.replica_log import ReplicaLog
-from refimpl.storage.batch import Record, encode_batch
-from refimpl.storage.crash_disk import CrashDisk
-from refimpl.storage.disk import Disk, MemoryDisk
-from refimpl.storage.log_dir import LogDir
+from refimpl.storage.disk.crashing import CrashDisk
+from refimpl.storage.disk.interface import Disk, MemoryDisk
+from refimpl.storage.format.batch import Record, encode_batch
+from refimpl.storage.log.log_dir import LogDir
+from refimpl.storage.replica.files import PartitionReplicaLog
 
 COUNT, CUTS = 5_000, 50
 BATCH = encode_batch([Record(0, 0, None, bytes(16))])

@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.settings import Settings
 from chaos.sim.simulator import build
-from refimpl.broker.messages import Request
+from refimpl.messages.broker import Request
 
 SEEDS = {"memory": 30, "files": 6}
 

@@ -19,13 +19,13 @@ from crc32c import crc32c
 from rich.console import Console
 from rich.table import Table
 
-from refimpl.storage.batch import Record, batches, decode_records, encode_batch
 from refimpl.storage.config import LogConfig
-from refimpl.storage.disk import replace_file
-from refimpl.storage.files import FileDisk
-from refimpl.storage.log_dir import LogDir
-from refimpl.storage.partition_log import PartitionLog
-from refimpl.storage.segment import LOG, file_name
+from refimpl.storage.disk.files import FileDisk
+from refimpl.storage.disk.interface import replace_file
+from refimpl.storage.format.batch import Record, batches, decode_records, encode_batch
+from refimpl.storage.log.log_dir import LogDir
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.log.segment import LOG, file_name
 
 MIB, GIB, NOW_MS = 1 << 20, 1 << 30, 1_700_000_000_000
 CONFIG = LogConfig(max_message_bytes=2 * MIB)

@@ -12,12 +12,11 @@ from typing import Any
 import psutil
 from attrs import define, field
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import Endpoint
-from refimpl.broker.control_messages import Envelope
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.lifecycle import BrokerAddress
-from refimpl.broker.stored_controller import StoredController
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.stored_controller import StoredController
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import Endpoint
+from refimpl.messages.controller import BrokerAddress, Envelope
 from refimpl.metadata.contract import Create, Existence, Exists, Output, Request, Response
 from refimpl.metadata.zookeeper import ZooKeeperStore
 from tests.kafka.zookeeper.servers import zookeeper

@@ -6,12 +6,12 @@ from typing import Any
 from attrs import define, field
 
 from chaos.group_recorder import GroupRecorder, by_partition
-from refimpl.assignors import read_assignment
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
+from refimpl.clients.assignors import read_assignment
 from refimpl.events import Json, as_set
 from refimpl.groups.operation import Performed, TimerKey
 from refimpl.machines.classic_group import ClassicGroup
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
 from refimpl.projection import CLASSIC_GROUP, classic_phase
 
 NOT_CURRENT = "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"

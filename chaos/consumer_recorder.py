@@ -6,8 +6,6 @@ from typing import Any
 from attrs import define, field
 
 from chaos.group_recorder import GroupRecorder, by_partition
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.events import Json, as_set
 from refimpl.groups.operation import Performed, TimerKey
 from refimpl.machines.consumer_group import (
@@ -17,8 +15,10 @@ from refimpl.machines.consumer_group import (
     ConsumerMember,
     Partition,
 )
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
 from refimpl.projection import CONSUMER_GROUP, consumer_member
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 FENCED = "UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"
 STALE = "UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"

@@ -5,7 +5,7 @@ from typing import Any
 
 from chaos.sim import group_messages as g
 from chaos.sim.simulation import Simulation
-from refimpl.broker import observations as o
+from refimpl.messages import observations as o
 
 
 def attach(simulation: Simulation) -> None:

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 from attrs import define, field, frozen
 
 from chaos.protocol_events import Trace
-from refimpl.broker import group_messages as m
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
 from refimpl.events import Json
+from refimpl.groups.observations import GroupOperation, GroupsLoaded
 from refimpl.groups.operation import Performed, TimerKey
 from refimpl.machines.replica import Replica
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC
+from refimpl.messages import group as m
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import OFFSETS_TOPIC
 
 Params = Mapping[str, Any]
 Watch = Callable[[type, Callable[[int, Any], None]], None]
@@ -84,8 +85,8 @@ class GroupRecorder:
     def attach(self, watch: Watch) -> None:
         """Be told of what is recorded."""
         watch(o.BecameLeader, self._became_leader)
-        watch(o.GroupsLoaded, self._loaded)
-        watch(o.GroupOperation, self._performed)
+        watch(GroupsLoaded, self._loaded)
+        watch(GroupOperation, self._performed)
         watch(o.HighWatermarkAdvanced, self._advanced)
         watch(o.Decided, self._decided)
 
@@ -101,7 +102,7 @@ class GroupRecorder:
             if epoch > self.leads[1]:
                 self.leads, self.active = (who, epoch), False
 
-    def _loaded(self, who: int, seen: o.GroupsLoaded) -> None:
+    def _loaded(self, who: int, seen: GroupsLoaded) -> None:
         if not self._is_here(seen):
             return
         self.wrote[who] = seen.end
@@ -145,7 +146,7 @@ class GroupRecorder:
 
     # Operations
 
-    def _performed(self, who: int, seen: o.GroupOperation) -> None:
+    def _performed(self, who: int, seen: GroupOperation) -> None:
         done = seen.performed
         if not self._is_here(seen):
             return

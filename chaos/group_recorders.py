@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from chaos.classic_recorder import ClassicGroupRecorder
 from chaos.consumer_recorder import ConsumerGroupRecorder
 from chaos.group_recorder import GroupRecorder
-from refimpl.broker.messages import TopicPartition
 from refimpl.machines.replica import Replica
-from refimpl.storage.schema import Uuid
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.schema import Uuid
 
 
 def group_recorder(

@@ -9,10 +9,10 @@ from chaos.group_recorder import GroupRecorder
 from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
 from chaos.recording import BEYOND
 from chaos.sim.addresses import OFFSETS
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
 from refimpl.events import Json
 from refimpl.machines.replica import Replica
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
 
 Hosts = Mapping[int, Any]
 """Broker hosts of `refimpl.edge` by broker: each has the `node` of its process."""

@@ -14,11 +14,11 @@ from chaos.group_recorder import GroupRecorder
 from chaos.protocol_events import Step, Trace
 from chaos.sim.addresses import BROKERS
 from chaos.sim.simulation import Simulation
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
 from refimpl.events import Json, as_set
 from refimpl.machines.messages import FetchRequest
 from refimpl.machines.replica import INELIGIBLE_REPLICA, Replica
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
 from refimpl.projection import REPLICATION_REPLICA
 
 ReplicaOf: TypeAlias = Callable[[int, TopicPartition], Replica | None]

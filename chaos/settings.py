@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from attrs import asdict, evolve, fields_dict, frozen
 
-from refimpl.assignors import ASSIGNORS
+from refimpl.clients.assignors import ASSIGNORS
 from refimpl.groups.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from refimpl.machines.group import CommitWhen
 

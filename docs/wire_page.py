@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from refimpl.api.table import APIS
-from refimpl.storage.compression import MOST_BYTES, MOST_TIMES
-from refimpl.storage.validation import MOST_NAMED
+from refimpl.storage.format.compression import MOST_BYTES, MOST_TIMES
+from refimpl.storage.log.validation import MOST_NAMED
 from tests.suites.catalogue import REASONS, SUITES
 from tests.suites.results import compared as compared_suites
 from tests.suites.results import kept as results_of
@@ -152,7 +152,7 @@ has a `compression.type` of its own, by compaction, and to find a time. It is de
 whole then, one at a time, to {most_mib} MiB at most, or to {most_times} times its size if that is \
 more; nobody opens what is larger. Produce and ListOffsets answer `MESSAGE_TOO_LARGE`, at which \
 Kafka's own producer splits its batch, and the cleaner leaves that partition alone. `make test` \
-has a [bomb](../tests/refimpl/storage/bombs.py) for each codec.
+has a [bomb](../tests/refimpl/storage/format/bombs.py) for each codec.
 
 `make fuzz` feeds a million mutated frames to a broker, guided by coverage, and asks after \
 each: no \

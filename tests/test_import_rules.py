@@ -74,7 +74,7 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         ),
         (
             "refimpl/machines/intruder.py",
-            "import refimpl.storage.disk",
+            "import refimpl.storage.disk.interface",
             "refimpl.machines.intruder -> refimpl.storage",
         ),
         (

@@ -7,7 +7,7 @@ from attrs import define, field
 
 from chaos.clients.group_member import ANSWER_MS, CommitTag, GroupMember
 from chaos.sim.addresses import GROUP, MOST_PARTITIONS, TOPIC
-from refimpl.assignors import (
+from refimpl.clients.assignors import (
     ASSIGNORS,
     PROTOCOL_TYPE,
     Assignor,
@@ -15,9 +15,9 @@ from refimpl.assignors import (
     unracked,
     write_assignment,
 )
-from refimpl.broker import group_messages as g
-from refimpl.broker.messages import Response
 from refimpl.machines.classic_consumer import ClassicConsumer
+from refimpl.messages import group as g
+from refimpl.messages.broker import Response
 
 UNKNOWN, JOINING, SYNCING, STABLE = "unknown", "joining", "syncing", "stable"
 FENCED = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"))

@@ -14,7 +14,10 @@ from chaos.clients.leaders import Leaders
 from chaos.sim.addresses import BROKERS, FIRST_CLIENT, GROUP, TICK, TOPIC, Restart, Tick
 from chaos.sim.group_messages import Polled, Processed
 from chaos.sim.simulation import Simulation
-from refimpl.broker.messages import (
+from refimpl.errors import Refusal
+from refimpl.machines.group import Member, OffsetCommit
+from refimpl.machines.log import Record
+from refimpl.messages.broker import (
     EARLIEST,
     FetchPartition,
     FetchRequest,
@@ -27,9 +30,6 @@ from refimpl.broker.messages import (
     Response,
     TopicPartition,
 )
-from refimpl.errors import Refusal
-from refimpl.machines.group import Member, OffsetCommit
-from refimpl.machines.log import Record
 
 READ_TIMEOUT_MS = 150
 READ_WAIT_MS = 50

@@ -7,11 +7,11 @@ from attrs import define, field
 from chaos.clients.group_member import GroupMember
 from chaos.sim.addresses import GROUP, TOPIC, TOPIC_ID
 from chaos.sim.group_messages import Told
-from refimpl.broker import group_messages as g
-from refimpl.broker.messages import Response
 from refimpl.machines.consumer_group import LEAVE, Owned
 from refimpl.machines.consumer_membership import Membership
-from refimpl.storage.schema import Uuid
+from refimpl.messages import group as g
+from refimpl.messages.broker import Response
+from refimpl.records.schema import Uuid
 
 FENCED = frozenset(("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"))
 ORDERS = Uuid(TOPIC_ID)

@@ -12,11 +12,11 @@ from attrs import define, field
 from chaos.clients.consumer import Consumer, Part
 from chaos.sim.addresses import BROKERS, GROUP
 from chaos.sim.group_messages import Assigned, CommitAnswered, FetchSent, Joined, OffsetFetched
-from refimpl.broker import group_messages as g
-from refimpl.broker.messages import Request, Response, TopicPartition
 from refimpl.errors import Refusal
 from refimpl.machines.group import OffsetCommit
-from refimpl.storage.schema import NO_ID
+from refimpl.messages import group as g
+from refimpl.messages.broker import Request, Response, TopicPartition
+from refimpl.records.schema import NO_ID
 
 RETRY_MS = 50
 ANSWER_MS = 250

@@ -6,7 +6,7 @@ from attrs import define, field
 
 from chaos.sim.addresses import BROKERS, TOPIC
 from chaos.sim.simulation import Simulation
-from refimpl.broker.messages import MetadataRequest, MetadataResponse, Request, TopicPartition
+from refimpl.messages.broker import MetadataRequest, MetadataResponse, Request, TopicPartition
 
 PATIENCE_MS = 60
 METADATA_MAX_AGE_MS = 300

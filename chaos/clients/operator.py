@@ -12,11 +12,11 @@ from attrs import define, field
 
 from chaos.sim.addresses import BROKERS, TICK, TOPIC, Tick
 from chaos.sim.simulation import Simulation
-from refimpl.broker import control_messages as c
-from refimpl.broker import znodes
-from refimpl.broker.cluster import TOPIC as RESOURCE
-from refimpl.broker.cluster import ConfigResource
-from refimpl.broker.messages import Request, Response
+from refimpl.controller import znodes
+from refimpl.messages import controller as c
+from refimpl.messages.broker import Request, Response
+from refimpl.messages.cluster import TOPIC as RESOURCE
+from refimpl.messages.cluster import ConfigResource
 
 NAMES = ("t1", "t2", "t3")
 KEYS = ("retention.ms", "delete.retention.ms")

@@ -9,8 +9,7 @@ from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
 from chaos.sim.addresses import TICK, TOPIC, Tick
 from chaos.sim.simulation import Simulation
-from refimpl.broker.memory_log import RecordBatch
-from refimpl.broker.messages import (
+from refimpl.messages.broker import (
     MetadataResponse,
     ProduceRequest,
     ProduceResponse,
@@ -18,6 +17,7 @@ from refimpl.broker.messages import (
     Response,
     TopicPartition,
 )
+from refimpl.storage.replica.memory import RecordBatch
 
 # Values of a producer: its number * STRIDE, and counting on.
 STRIDE = 1_000_000

@@ -10,7 +10,7 @@ from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
 from chaos.sim.addresses import TICK, TOPIC, Tick
 from chaos.sim.simulation import Simulation
-from refimpl.broker.messages import (
+from refimpl.messages.broker import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     MetadataResponse,

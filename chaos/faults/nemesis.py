@@ -22,9 +22,9 @@ from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Link
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
-from refimpl.broker import control_messages as c
-from refimpl.broker import znodes
-from refimpl.broker.messages import Request, Response, TopicPartition
+from refimpl.controller import znodes
+from refimpl.messages import controller as c
+from refimpl.messages.broker import Request, Response, TopicPartition
 from refimpl.metadata.contract import Delete
 
 NODES = (CONTROLLER, *BROKERS)

@@ -16,7 +16,7 @@ from chaos.oracles.violation import Violation
 from chaos.sim.addresses import CONTROLLER
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulation import Simulation
-from refimpl.broker.messages import TopicPartition
+from refimpl.messages.broker import TopicPartition
 
 
 @define(eq=False)

@@ -8,8 +8,8 @@ from attrs import define, field
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.oracles.group import Commit
 from chaos.sim import group_messages as g
-from refimpl.assignors import read_assignment
-from refimpl.storage.coordinator_records import CoordinatorRecord, GroupMetadataValue
+from refimpl.clients.assignors import read_assignment
+from refimpl.records.coordinators import CoordinatorRecord, GroupMetadataValue
 
 
 class Generation(NamedTuple):

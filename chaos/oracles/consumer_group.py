@@ -9,12 +9,12 @@ from attrs import define, field
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.oracles.group import Commit
 from chaos.sim import group_messages as g
-from refimpl.storage.consumer_group_records import (
+from refimpl.records.consumer_groups import (
     ConsumerGroupMetadata,
     CurrentMemberAssignment,
     OwnedPartitions,
 )
-from refimpl.storage.coordinator_records import GROUP_RECORDS, CoordinatorRecord
+from refimpl.records.coordinators import GROUP_RECORDS, CoordinatorRecord
 
 CURRENT = GROUP_RECORDS[8]
 

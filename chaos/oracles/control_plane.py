@@ -11,9 +11,9 @@ from attrs import define, field
 from chaos.oracles.violation import Violation
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import Applied, StoreHost
-from refimpl.broker import znodes
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import ControllerElected, ControllerFenced
+from refimpl.controller import znodes
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.observations import ControllerElected, ControllerFenced
 from refimpl.metadata.contract import Create, Delete, Multi, SetData, changes_of
 
 DECIDED = (znodes.TOPICS, znodes.CONFIGS, znodes.DELETE_TOPICS, znodes.BROKER_EPOCHS)

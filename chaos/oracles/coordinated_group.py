@@ -19,9 +19,9 @@ from chaos.oracles.violation import Violation
 from chaos.sim import group_messages as g
 from chaos.sim.addresses import GROUP, OFFSETS
 from chaos.sim.simulation import Simulation
-from refimpl.broker import observations as o
 from refimpl.broker.logs import BrokerLog
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import observations as o
+from refimpl.records.coordinators import (
     CoordinatorRecord,
     OffsetCommitKey,
     OffsetCommitValue,

@@ -10,8 +10,8 @@ from chaos.clients.purger import Purger
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.sim.simulation import Simulation
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
 
 
 @define(eq=False)

@@ -25,8 +25,8 @@ from chaos.sim.addresses import TOPIC_IDS
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import Applied, StoreHost
-from refimpl.broker import control_messages as c
-from refimpl.broker import znodes
+from refimpl.controller import znodes
+from refimpl.messages import controller as c
 from refimpl.metadata.contract import Create, Delete, Multi, SetData, changes_of
 
 SETTINGS = (*CONFIGURATIONS, *QUOTAS)

@@ -14,12 +14,12 @@ from attrs import define, field
 
 from chaos.oracles.violation import Violation
 from chaos.settings import Settings
-from refimpl.broker.memory_log import RecordBatch
-from refimpl.broker.observations import Decided
 from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.log import Record
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr
 from refimpl.machines.replica import Replica
+from refimpl.messages.observations import Decided
+from refimpl.storage.replica.memory import RecordBatch
 
 
 class PartitionInForce(Protocol):

@@ -6,9 +6,9 @@ from attrs import define
 
 from chaos.oracles.partition import PartitionOracle
 from chaos.sim.simulation import Simulation
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
 from refimpl.machines.replica import Replica
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
 
 
 @define(eq=False)

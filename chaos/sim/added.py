@@ -7,8 +7,8 @@ from attrs import define, field
 
 from chaos.sim.addresses import TOPIC
 from chaos.sim.simulation import Simulation
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import BecameFollower, BecameLeader, Decided
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.observations import BecameFollower, BecameLeader, Decided
 
 
 @define(eq=False)

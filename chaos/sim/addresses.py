@@ -5,8 +5,8 @@ Brokers bear the spec's numbers; clients follow behind.
 
 from typing import NamedTuple
 
-from refimpl.broker.messages import Timer, TopicPartition
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC
+from refimpl.messages.broker import Timer, TopicPartition
+from refimpl.records.coordinators import OFFSETS_TOPIC
 
 CONTROLLER = STORE = 0
 """The controller, or, where brokers are controllers, the store that elects them."""

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from attrs import define, field
 
 from refimpl.broker.logs import Found
-from refimpl.broker.memory_log import MemoryLog
-from refimpl.broker.messages import TopicPartition
+from refimpl.messages.broker import TopicPartition
+from refimpl.storage.replica.memory import MemoryLog
 
 
 @define(eq=False)

@@ -13,19 +13,19 @@ from attrs import define, field
 
 from chaos.sim.network import Timeline
 from refimpl.broker.file_logs import FileLogs
-from refimpl.broker.memory_log import RecordBatch
-from refimpl.broker.memory_records import whole
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.replica_log import Appended
 from refimpl.machines.replica_log import Record as LogRecord
-from refimpl.storage.batch import CRC_FROM, BatchHeader, Record, decode_records, encode_batch
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.storage.config import LogConfig
-from refimpl.storage.coordinator_records import CoordinatorRecord
-from refimpl.storage.crash_disk import CrashDisk, Inode
-from refimpl.storage.disk import Disk
-from refimpl.storage.guarded_disk import GuardedDisk
-from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.disk.crashing import CrashDisk, Inode
+from refimpl.storage.disk.guarded import GuardedDisk
+from refimpl.storage.disk.interface import Disk
+from refimpl.storage.format.batch import CRC_FROM, BatchHeader, Record, decode_records, encode_batch
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.replica.files import PartitionReplicaLog
+from refimpl.storage.replica.memory import RecordBatch
+from refimpl.storage.replica.memory_records import whole
 
 # Payloads have one width, so that batches of one record have one size, and a limit counts them.
 WIDTH = 10

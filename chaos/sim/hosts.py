@@ -12,21 +12,21 @@ from chaos.sim.network import Timeline
 from chaos.sim.simulation import Simulation, Watcher
 from chaos.sim.store import StoreHost
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.control_messages import (
-    Stopped,
-    StorageFailed,
-)
-from refimpl.broker.controller import Controller
-from refimpl.broker.group_messages import ConsumerGroupHeartbeatRequest
-from refimpl.broker.messages import (
+from refimpl.broker.node import Node
+from refimpl.controller.controller import Controller
+from refimpl.groups.config import GroupConfig
+from refimpl.machines.controller import PartitionState
+from refimpl.messages.broker import (
     Request,
     Response,
     Timer,
     TopicPartition,
 )
-from refimpl.broker.node import Node
-from refimpl.groups.config import GroupConfig
-from refimpl.machines.controller import PartitionState
+from refimpl.messages.controller import (
+    Stopped,
+    StorageFailed,
+)
+from refimpl.messages.group import ConsumerGroupHeartbeatRequest
 from refimpl.named import named
 
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from refimpl.broker.control_messages import UpdateMetadataRequest
-from refimpl.broker.messages import Request, Response
+from refimpl.messages.broker import Request, Response
+from refimpl.messages.controller import UpdateMetadataRequest
 
 CALM_JITTER_MS = 5
 # How late a stray message may be: long enough for its sender to crash and to be back in sync.

@@ -10,7 +10,7 @@ from attrs import define, field
 from chaos.clients.history import History
 from chaos.settings import Settings
 from chaos.sim.network import Network, Timeline
-from refimpl.broker.messages import Request
+from refimpl.messages.broker import Request
 
 Watcher: TypeAlias = Callable[[int, Any], None]
 """Told who made an observation, and the observation."""

@@ -59,14 +59,14 @@ from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
 from chaos.sim.stored_hosts import StoredBrokerHost
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.controller import Controller
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import BecameFollower, BecameLeader, Registered
+from refimpl.controller.controller import Controller
+from refimpl.controller.state import ControllerConfig
 from refimpl.groups.config import GroupConfig
 from refimpl.machines.group import Member
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.machines.replica import Replica
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.observations import BecameFollower, BecameLeader, Registered
 from refimpl.storage.config import LogConfig
 
 ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))

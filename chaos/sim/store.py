@@ -20,18 +20,18 @@ from chaos.sim.addresses import (
     Restart,
 )
 from chaos.sim.simulation import Simulation
-from refimpl.broker import control_messages as c
-from refimpl.broker import znodes
-from refimpl.broker.cluster import PartitionRegistration
-from refimpl.broker.messages import Request, Timer, TopicPartition
-from refimpl.broker.observations import Deciding
+from refimpl.controller import znodes
+from refimpl.errors import StorageOffline
 from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages import controller as c
+from refimpl.messages.broker import Request, Timer, TopicPartition
+from refimpl.messages.cluster import PartitionRegistration
+from refimpl.messages.observations import Deciding
 from refimpl.metadata.contract import Create, Multi, Operation
 from refimpl.metadata.contract import Request as StoreRequest
 from refimpl.metadata.durable import DurableStore
 from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame, Write
-from refimpl.storage.crash_disk import CrashDisk, Inode
-from refimpl.storage.errors import StorageOffline
+from refimpl.storage.disk.crashing import CrashDisk, Inode
 
 OPERATOR = 999
 # A segment that is lost is sent again, so much later; of ten one is not, and the connection breaks.

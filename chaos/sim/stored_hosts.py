@@ -9,12 +9,12 @@ from attrs import define, field
 from chaos.sim.addresses import STORE, TOPIC_IDS, ProcessTimer
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.store import PROCESSES, StoreHost
-from refimpl.broker import observations as o
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.lifecycle import BrokerAddress
-from refimpl.broker.messages import Request, Timer
-from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.stored_controller import StoredController
+from refimpl.messages import observations as o
+from refimpl.messages.broker import Request, Timer
+from refimpl.messages.controller import BrokerAddress
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient, Wake
 from refimpl.metadata.embedded import Frame

@@ -10,16 +10,15 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker import messages as m
-from refimpl.broker import znodes
-from refimpl.broker.cluster import BrokerRegistration, Endpoint
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import Context
-from refimpl.broker.control_messages import Envelope, UpdateMetadataRequest
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.lifecycle import BrokerAddress
 from refimpl.broker.metadata import Metadata
-from refimpl.broker.stored_controller import StoredController
+from refimpl.controller import znodes
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.stored_controller import StoredController
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import BrokerRegistration, Endpoint
+from refimpl.messages.controller import BrokerAddress, Envelope, UpdateMetadataRequest
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient, Wake
 from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame

@@ -26,7 +26,7 @@ from confluent_kafka.cimpl import NewTopic, TopicPartition
 
 from examples.brokers import CONTROLLER, Node, NotInTimeError, laid_out, playing, started, until
 from examples.kafka_jars import class_path, classes_option, jars_option
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC
+from refimpl.records.coordinators import OFFSETS_TOPIC
 
 TOPIC = GROUP = "downgrade"
 OLD, REPLICAS = 1, [1, 2, 3]

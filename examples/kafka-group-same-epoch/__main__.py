@@ -20,8 +20,8 @@ from examples.brokers import NotInTimeError, cluster, until
 from examples.kafka_jars import class_path, jars_option
 from examples.scenario import recording, scan
 from refimpl.machines.consumer_group import UNREVOKED
-from refimpl.storage.consumer_group_records import CurrentMemberAssignment
-from refimpl.storage.coordinator_records import (
+from refimpl.records.consumer_groups import CurrentMemberAssignment
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     OFFSETS_TOPIC,
     partition_for,

@@ -29,7 +29,7 @@ from confluent_kafka.cimpl import NewTopic
 from examples.brokers import CONTROLLER, Node, NotInTimeError, laid_out, started, until
 from examples.kafka_jars import class_path, classes_option, jars_option
 from examples.scenario import recording, scan
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
+from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from traces.record import recorded
 
 TOPIC, ORDERS, HALF = "orders", 20, 10

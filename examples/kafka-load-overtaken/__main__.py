@@ -39,7 +39,7 @@ from examples.brokers import (
     until,
 )
 from examples.kafka_jars import class_path, classes_option, jars_option
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC
+from refimpl.records.coordinators import OFFSETS_TOPIC
 from refimpl.wire.messages import write_request
 from tests.wire.client import API_KEYS, Client
 

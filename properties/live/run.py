@@ -15,9 +15,9 @@ from chaos.group_recorders import group_recorder
 from chaos.live import LiveRecorder
 from chaos.recording import REPLICATION
 from properties.live.members import GROUP, HEARTBEAT_MS, SESSION_MS, Members
-from refimpl.broker.control_messages import PREFERRED, ElectLeadersRequest
-from refimpl.broker.messages import TopicPartition
 from refimpl.edge import BlockingCluster
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.controller import PREFERRED, ElectLeadersRequest
 from traces.record import recorded
 
 BROKERS = (1, 2, 3)

@@ -35,7 +35,7 @@ from refimpl.projection import (
     CONSUMER_STATES,
     consumer_member,
 )
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 TOPIC = Uuid(bytes(15) + b"\1")
 PARTITIONS: tuple[Partition, ...] = tuple((TOPIC, number) for number in range(8))

@@ -14,8 +14,6 @@ from attrs import define, field, frozen
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.modules.descriptor import Module
 from properties.tla import Value
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.coordinator import APPEND, LOAD, Deferred, GroupCoordinator, Output, State
@@ -23,7 +21,9 @@ from refimpl.groups.errors import CoordinatorLoadInProgress
 from refimpl.groups.offsets import tombstone
 from refimpl.groups.operation import Answer, Handler, Outcome, Token
 from refimpl.groups.store import GroupStore
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     CoordinatorRecord,
     OffsetCommitKey,

@@ -13,8 +13,6 @@ from attrs import define, field, frozen
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.errors import Refusal
 from refimpl.groups.classic_records import record_of
 from refimpl.groups.config import GroupConfig
@@ -25,14 +23,16 @@ from refimpl.groups.registry import LOGICS, new_coordinator
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import TopicDescription
 from refimpl.machines.classic_group import ClassicGroup
-from refimpl.storage.consumer_protocol import Subscription
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.consumer_protocol import Subscription
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     CoordinatorRecord,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from refimpl.storage.schema import INT16, Uuid, write
+from refimpl.records.schema import INT16, Uuid, write
 
 GROUP, NAME = "g", TopicPartition("t", 0)
 TICK_MS, START_MS = 60_000, 1_000_000_000

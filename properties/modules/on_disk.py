@@ -13,17 +13,17 @@ from typing import ClassVar
 
 from attrs import define, field
 
-from refimpl.broker.memory_records import opened_by
-from refimpl.broker.partition_replica_log import PartitionReplicaLog
 from refimpl.machines.replica import Replica
 from refimpl.machines.replica_log import Appended
-from refimpl.storage.batch import BatchHeader, Record, encode_batch
-from refimpl.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
 from refimpl.storage.config import LogConfig
-from refimpl.storage.disk import MemoryDisk
-from refimpl.storage.log_dir import LogDir, folder_name
-from refimpl.storage.partition_log import PartitionLog
-from refimpl.storage.segment import LOG
+from refimpl.storage.disk.interface import MemoryDisk
+from refimpl.storage.format.batch import BatchHeader, Record, encode_batch
+from refimpl.storage.format.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
+from refimpl.storage.log.log_dir import LogDir, folder_name
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.log.segment import LOG
+from refimpl.storage.replica.files import PartitionReplicaLog
+from refimpl.storage.replica.memory_records import opened_by
 
 PARTITION = "orders", 0
 CONFIG = LogConfig()

@@ -8,10 +8,10 @@ from attrs import frozen
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.control import RESOURCES, refused
-from refimpl.broker.cluster import ConfigResource
-from refimpl.broker.config_changes import check_replacement
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.control_messages import (
+from refimpl.controller.config_changes import check_replacement
+from refimpl.controller.errors import ApiError
+from refimpl.messages.cluster import ConfigResource
+from refimpl.messages.controller import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     ResourceResult,

@@ -4,12 +4,12 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, refused, timeout_ms
-from refimpl.broker.control_messages import (
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.controller import (
     AlterPartitionReassignmentsRequest,
     PartitionResult,
     ReassignablePartition,
 )
-from refimpl.broker.messages import TopicPartition
 
 
 def handle(call: Call) -> Handling:

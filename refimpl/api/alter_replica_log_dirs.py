@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Values
-from refimpl.broker.messages import TopicPartition
+from refimpl.messages.broker import TopicPartition
 
 
 def handle(call: Call) -> Values:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import operations
-from refimpl.broker.group_messages import (
+from refimpl.messages.group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedConsumerMember,

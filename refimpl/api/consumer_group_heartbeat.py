@@ -2,7 +2,7 @@
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import by_id, client
-from refimpl.broker.group_messages import (
+from refimpl.messages.group import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )

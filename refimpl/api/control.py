@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from refimpl.api.call import Call
-from refimpl.broker.cluster import BROKER, GROUP, TOPIC, ConfigResource
-from refimpl.broker.control_messages import ControlResponse, Mutator
-from refimpl.broker.messages import TopicPartition
 from refimpl.configs import Configs
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import BROKER, GROUP, TOPIC, ConfigResource
+from refimpl.messages.controller import ControlResponse, Mutator
 from refimpl.wire.messages import milliseconds
 
 R = TypeVar("R")

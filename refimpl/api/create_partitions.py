@@ -4,7 +4,7 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.control import mutator, refused, timeout_ms
-from refimpl.broker.control_messages import (
+from refimpl.messages.controller import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     NewPartitions,

@@ -1,7 +1,7 @@
 """DeleteGroups: groups without members (KIP-229)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.broker.group_messages import DeleteGroupRequest
+from refimpl.messages.group import DeleteGroupRequest
 
 
 def handle(call: Call) -> Handling:

@@ -1,7 +1,7 @@
 """DeleteRecords: nothing before these offsets is read any more (KIP-107)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.broker.messages import DeleteRecordsRequest, TopicPartition
+from refimpl.messages.broker import DeleteRecordsRequest, TopicPartition
 from refimpl.wire.messages import milliseconds
 
 

@@ -1,8 +1,8 @@
 """DescribeClientQuotas: the limits of users, clients and addresses (KIP-546)."""
 
 from refimpl.api.call import Call, Values
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.quota_filter import Component, matching
+from refimpl.controller.errors import ApiError
+from refimpl.controller.quota_filter import Component, matching
 
 
 def handle(call: Call) -> Values:

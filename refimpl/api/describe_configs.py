@@ -8,10 +8,10 @@ from typing import Any
 
 from refimpl.api.call import Call, Values
 from refimpl.api.control import RESOURCES, configs_of, overrides
-from refimpl.broker.cluster import GROUP, TOPIC, ConfigResource
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.topics import check_name
 from refimpl.configs import Entry
+from refimpl.controller.errors import ApiError
+from refimpl.controller.topics import check_name
+from refimpl.messages.cluster import GROUP, TOPIC, ConfigResource
 
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the "

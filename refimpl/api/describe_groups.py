@@ -3,7 +3,7 @@ version 6 (KIP-1043)."""
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import operations
-from refimpl.broker.group_messages import (
+from refimpl.messages.group import (
     DescribedMember,
     DescribeGroupRequest,
     DescribeGroupResponse,

@@ -2,7 +2,7 @@
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions
-from refimpl.broker.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from refimpl.messages.broker import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 
 def handle(call: Call) -> Handling:

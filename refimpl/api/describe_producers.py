@@ -4,7 +4,7 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions
-from refimpl.broker.messages import (
+from refimpl.messages.broker import (
     ActiveProducer,
     DescribedProducers,
     DescribeProducersRequest,

@@ -6,9 +6,9 @@ from typing import Any
 from refimpl.api.call import Call, Values
 from refimpl.api.control import configs_of
 from refimpl.api.metadata import TOPIC_OPERATIONS, alive_brokers
-from refimpl.broker.cluster import PartitionRegistration
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.topics import check_name
+from refimpl.controller.errors import ApiError
+from refimpl.controller.topics import check_name
+from refimpl.messages.cluster import PartitionRegistration
 
 ABSENT = "UNKNOWN_TOPIC_OR_PARTITION"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions, refused, timeout_ms
-from refimpl.broker.control_messages import (
+from refimpl.messages.controller import (
     PREFERRED,
     UNCLEAN,
     ElectLeadersRequest,

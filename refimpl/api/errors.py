@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 
 from refimpl.api.call import Served
-from refimpl.broker.messages import TopicPartition
+from refimpl.messages.broker import TopicPartition
 from refimpl.wire.errors import error_code
 from refimpl.wire.writer import Endpoint
 

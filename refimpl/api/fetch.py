@@ -8,9 +8,8 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
-from refimpl.broker.client_quotas import FETCH
-from refimpl.broker.memory_records import MemoryRecords
-from refimpl.broker.messages import (
+from refimpl.controller.client_quotas import FETCH
+from refimpl.messages.broker import (
     CONSUMER,
     READ_COMMITTED,
     SESSIONLESS,
@@ -20,6 +19,7 @@ from refimpl.broker.messages import (
     FetchResponse,
     TopicPartition,
 )
+from refimpl.storage.replica.memory_records import MemoryRecords
 from refimpl.wire import fetch as wire
 from refimpl.wire.framing import Buffer
 from refimpl.wire.messages import milliseconds

@@ -1,7 +1,7 @@
 """FindCoordinator, of many groups at once since version 4 (KIP-699)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.broker.group_messages import GROUP, FindCoordinatorRequest, FoundCoordinator
+from refimpl.messages.group import GROUP, FindCoordinatorRequest, FoundCoordinator
 
 BATCHED = 4
 NOBODY = {"node_id": -1, "host": "", "port": -1}

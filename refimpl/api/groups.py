@@ -3,9 +3,9 @@
 from typing import Any
 
 from refimpl.api.call import Call
-from refimpl.broker.group_messages import TopicIdPartitions
-from refimpl.broker.messages import TopicPartition
-from refimpl.storage.schema import NO_ID, Uuid
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.group import TopicIdPartitions
+from refimpl.records.schema import NO_ID, Uuid
 
 OPERATIONS = 0b1101_0100_1000
 """Bits of the operations that groups have, by the numbers of AclOperation (KIP-430)."""

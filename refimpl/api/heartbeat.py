@@ -1,7 +1,7 @@
 """Heartbeat of members of classic groups."""
 
 from refimpl.api.call import Call, Handling
-from refimpl.broker.group_messages import HeartbeatRequest
+from refimpl.messages.group import HeartbeatRequest
 
 
 def handle(call: Call) -> Handling:

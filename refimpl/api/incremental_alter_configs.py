@@ -4,9 +4,9 @@ from typing import Any
 
 from refimpl.api.alter_configs import Plan, altered
 from refimpl.api.call import Call, Handling
-from refimpl.broker.cluster import ConfigResource
-from refimpl.broker.config_changes import check_incremental
-from refimpl.broker.control_messages import ConfigAlteration, IncrementalAlterConfigsRequest
+from refimpl.controller.config_changes import check_incremental
+from refimpl.messages.cluster import ConfigResource
+from refimpl.messages.controller import ConfigAlteration, IncrementalAlterConfigsRequest
 
 
 def handle(call: Call) -> Handling:

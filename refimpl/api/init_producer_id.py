@@ -1,7 +1,7 @@
 """InitProducerId: who an idempotent producer is (KIP-98, KIP-360)."""
 
 from refimpl.api.call import Call, Handling
-from refimpl.broker.control_messages import InitProducerIdRequest, InitProducerIdResponse
+from refimpl.messages.controller import InitProducerIdRequest, InitProducerIdResponse
 
 
 def handle(call: Call) -> Handling:

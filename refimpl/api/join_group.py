@@ -2,7 +2,7 @@
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.groups import client
-from refimpl.broker.group_messages import JoinGroupRequest, JoinGroupResponse
+from refimpl.messages.group import JoinGroupRequest, JoinGroupResponse
 from refimpl.wire.messages import milliseconds
 
 KNOWN_MEMBER_ID, MAYBE_NO_PROTOCOL, SKIPS_ASSIGNMENT = 4, 7, 9

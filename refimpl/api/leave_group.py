@@ -1,7 +1,7 @@
 """LeaveGroup, of many members at once since version 3 (KIP-345)."""
 
 from refimpl.api.call import Call, Handling
-from refimpl.broker.group_messages import LeaveGroupRequest, LeaveGroupResponse, LeavingMember
+from refimpl.messages.group import LeaveGroupRequest, LeaveGroupResponse, LeavingMember
 
 BATCHED = 3
 

@@ -1,7 +1,7 @@
 """ListGroups: the groups of this broker, by state (KIP-518) and by type (KIP-848)."""
 
 from refimpl.api.call import Call, Handling
-from refimpl.broker.group_messages import ListGroupsRequest, ListGroupsResponse
+from refimpl.messages.group import ListGroupsRequest, ListGroupsResponse
 
 
 def handle(call: Call) -> Handling:

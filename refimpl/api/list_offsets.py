@@ -1,7 +1,7 @@
 """ListOffsets: offsets by time, and the ends of logs (KIP-79, KIP-98, KIP-320, KIP-734)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.broker.messages import (
+from refimpl.messages.broker import (
     READ_UNCOMMITTED,
     ListedOffset,
     ListOffsetsPartition,

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Served, Values
-from refimpl.broker.cluster import PartitionRegistration, Topic
-from refimpl.broker.messages import MetadataRequest, MetadataResponse
+from refimpl.messages.broker import MetadataRequest, MetadataResponse
+from refimpl.messages.cluster import PartitionRegistration, Topic
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
 """Bits of the operations that topics and clusters have, by the numbers of AclOperation."""

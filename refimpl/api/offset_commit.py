@@ -2,8 +2,8 @@
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import UNKNOWN, exists, id_of, name_of
-from refimpl.broker.group_messages import CommittedPartition, OffsetCommitRequest
-from refimpl.broker.messages import TopicPartition
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.group import CommittedPartition, OffsetCommitRequest
 from refimpl.wire.messages import milliseconds
 
 MEMBER_EPOCHS, TOPIC_IDS = 9, 10

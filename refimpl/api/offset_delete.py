@@ -3,8 +3,8 @@
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic
 from refimpl.api.groups import UNKNOWN, exists
-from refimpl.broker.group_messages import OffsetDeleteRequest, OffsetDeleteResponse
-from refimpl.broker.messages import TopicPartition
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.group import OffsetDeleteRequest, OffsetDeleteResponse
 
 
 def handle(call: Call) -> Handling:

@@ -6,9 +6,9 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import id_of, name_of
-from refimpl.broker.group_messages import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
-from refimpl.broker.messages import TopicPartition
-from refimpl.storage.schema import NO_ID, Uuid
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.group import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
+from refimpl.records.schema import NO_ID, Uuid
 
 GROUP_ERROR, BATCHED, TOPIC_IDS = 2, 8, 10
 

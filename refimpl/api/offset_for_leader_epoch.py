@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch: where a leader epoch ends (KIP-101, KIP-320)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.broker.messages import OffsetForLeaderEpochRequest, TopicPartition
+from refimpl.messages.broker import OffsetForLeaderEpochRequest, TopicPartition
 
 
 def handle(call: Call) -> Handling:

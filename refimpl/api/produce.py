@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
-from refimpl.broker.client_quotas import PRODUCE
-from refimpl.broker.cluster import INTERNAL_TOPICS
-from refimpl.broker.messages import ProducedPartition, ProduceRequest, TopicPartition
+from refimpl.controller.client_quotas import PRODUCE
+from refimpl.messages.broker import ProducedPartition, ProduceRequest, TopicPartition
+from refimpl.messages.cluster import INTERNAL_TOPICS
 from refimpl.named import named
 from refimpl.wire import produce as wire
 from refimpl.wire.framing import Buffer

@@ -1,7 +1,7 @@
 """SyncGroup: the leader's assignment for everybody, and everybody's own."""
 
 from refimpl.api.call import Call, Handling
-from refimpl.broker.group_messages import SyncGroupRequest, SyncGroupResponse
+from refimpl.messages.group import SyncGroupRequest, SyncGroupResponse
 
 
 def handle(call: Call) -> Handling:

@@ -6,15 +6,12 @@ from attrs import define, field
 
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.errors import PartitionOffline, UnknownTopicOrPartition
-from refimpl.broker.messages import Request, Response, TopicPartition
-from refimpl.broker.observations import Refused
 from refimpl.broker.partition import Partition
-from refimpl.errors import Refusal
+from refimpl.errors import Refusal, StorageOffline
+from refimpl.messages.broker import Request, Response, TopicPartition
+from refimpl.messages.controller import CONTROLLER
+from refimpl.messages.observations import Refused
 from refimpl.named import named
-from refimpl.storage.errors import StorageOffline
-
-CONTROLLER = 0
-"""The node id under which the controller is reached."""
 
 _PROCESS_BITS = 20
 

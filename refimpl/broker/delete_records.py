@@ -2,12 +2,13 @@
 
 from attrs import define
 
-from refimpl.broker.cluster import ClusterMetadata
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedDelete
 from refimpl.broker.errors import NotLeader, OutsideCommitted, PolicyViolation
 from refimpl.broker.fetch import must_stand_in
-from refimpl.broker.messages import (
+from refimpl.broker.partition import Partition
+from refimpl.errors import Refusal
+from refimpl.messages.broker import (
     HIGH_WATERMARK,
     DeletedPartition,
     DeleteRecordsRequest,
@@ -15,9 +16,8 @@ from refimpl.broker.messages import (
     Request,
     TopicPartition,
 )
-from refimpl.broker.observations import Refused
-from refimpl.broker.partition import Partition
-from refimpl.errors import Refusal
+from refimpl.messages.cluster import ClusterMetadata
+from refimpl.messages.observations import Refused
 
 
 @define(eq=False)

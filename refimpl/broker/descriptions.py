@@ -6,7 +6,8 @@ from attrs import define
 
 from refimpl.broker.context import Context
 from refimpl.broker.fetch import must_stand_in
-from refimpl.broker.messages import (
+from refimpl.errors import Refusal
+from refimpl.messages.broker import (
     ActiveProducer,
     DescribedLog,
     DescribedProducers,
@@ -17,8 +18,7 @@ from refimpl.broker.messages import (
     Request,
     TopicPartition,
 )
-from refimpl.errors import Refusal
-from refimpl.storage.producer_state import Producer
+from refimpl.storage.log.producer_state import Producer
 
 
 @define(eq=False)

@@ -2,8 +2,8 @@
 
 from attrs import frozen
 
-from refimpl.broker.messages import TopicPartition
 from refimpl.errors import Refusal
+from refimpl.messages.broker import TopicPartition
 
 
 @frozen

@@ -9,9 +9,16 @@ from collections.abc import Callable
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.delayed import DelayedFetch, FetchPart
 from refimpl.broker.errors import NotLeader
-from refimpl.broker.messages import (
+from refimpl.broker.metadata import Metadata
+from refimpl.broker.partition import DelayedFetch, FetchPart, Partition
+from refimpl.broker.replica_selector import RACK_AWARE, preferred_read_replica
+from refimpl.broker.sessions import FetchSessions
+from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal
+from refimpl.machines.messages import FetchRequest as ReplicaFetch
+from refimpl.machines.replica_errors import UnknownLeaderEpoch
+from refimpl.machines.replica_log import EpochEnd, Records
+from refimpl.messages.broker import (
     CONSUMER,
     NEW_SESSION,
     READ_COMMITTED,
@@ -20,15 +27,7 @@ from refimpl.broker.messages import (
     FetchResponse,
     Request,
 )
-from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead
-from refimpl.broker.partition import Partition
-from refimpl.broker.replica_selector import RACK_AWARE, preferred_read_replica
-from refimpl.broker.sessions import FetchSessions
-from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal
-from refimpl.machines.messages import FetchRequest as ReplicaFetch
-from refimpl.machines.replica_errors import UnknownLeaderEpoch
-from refimpl.machines.replica_log import EpochEnd, Records
+from refimpl.messages.observations import FetchAnswered, FetchHeard, RecordsRead
 from refimpl.named import named
 
 Heard = Callable[[int, Partition, int, int, int], None]

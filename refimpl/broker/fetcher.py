@@ -6,7 +6,12 @@ What Kafka calls ReplicaFetcherThread.
 from attrs import define, field, frozen
 
 from refimpl.broker.context import Context
-from refimpl.broker.messages import (
+from refimpl.broker.partition import Partition
+from refimpl.broker.sessions import FetchSessionHandler
+from refimpl.errors import Refusal
+from refimpl.machines.messages import FetchRequest as ReplicaFetch
+from refimpl.machines.messages import FetchResponse as ReplicaAnswer
+from refimpl.messages.broker import (
     EARLIEST_LOCAL,
     LATEST,
     READ_UNCOMMITTED,
@@ -20,12 +25,7 @@ from refimpl.broker.messages import (
     Response,
     TopicPartition,
 )
-from refimpl.broker.observations import AnswerTaken, Ignored, LogRestarted, Refused
-from refimpl.broker.partition import Partition
-from refimpl.broker.sessions import FetchSessionHandler
-from refimpl.errors import Refusal
-from refimpl.machines.messages import FetchRequest as ReplicaFetch
-from refimpl.machines.messages import FetchResponse as ReplicaAnswer
+from refimpl.messages.observations import AnswerTaken, Ignored, LogRestarted, Refused
 from refimpl.named import named
 
 

@@ -6,18 +6,18 @@ import orjson
 from attrs import define, field
 
 from refimpl.broker.logs import Found
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.partition_replica_log import PartitionReplicaLog
-from refimpl.storage.checkpoints import (
+from refimpl.messages.broker import TopicPartition
+from refimpl.storage.cleaner.log_cleaner import LogCleaner
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk.interface import Disk, read_file
+from refimpl.storage.format.checkpoints import (
     CLEAN_SHUTDOWN,
     PARTITION_METADATA,
     read_partition_metadata,
 )
-from refimpl.storage.config import LogConfig
-from refimpl.storage.disk import Disk, read_file
-from refimpl.storage.log_cleaner import LogCleaner
-from refimpl.storage.log_dir import LogDir
-from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.log.log_dir import LogDir
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.replica.files import PartitionReplicaLog
 
 NO_ID = bytes(16)
 

@@ -5,13 +5,13 @@ from typing import Any, get_args
 
 from attrs import define, field, frozen
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.cluster import ClusterMetadata
 from refimpl.broker.context import Context
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.messages import Request, Response
-from refimpl.broker.observations import Refused
-from refimpl.broker.topics import check_name
+from refimpl.controller.errors import ApiError
+from refimpl.controller.topics import check_name
+from refimpl.messages import controller as c
+from refimpl.messages.broker import Request, Response
+from refimpl.messages.cluster import ClusterMetadata
+from refimpl.messages.observations import Refused
 
 FORWARDED: tuple[type, ...] = get_args(c.AdminRequest)
 """What a broker does not answer by itself."""

@@ -9,26 +9,27 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.cluster import GROUP, ClusterMetadata, ConfigResource
 from refimpl.broker.context import Context
 from refimpl.broker.forwarding import AutoTopics
-from refimpl.broker.messages import Request, TopicPartition
-from refimpl.broker.observations import GroupOperation, GroupsLoaded, GroupsUnloaded, Written
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.coordinator import GroupCoordinator, Output, State
+from refimpl.groups.observations import GroupOperation, GroupsLoaded, GroupsUnloaded
 from refimpl.groups.operation import Answer, Performed, TimerKey
 from refimpl.groups.registry import NewId, new_coordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.machines.replica_log import Appended
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import Request, TopicPartition
+from refimpl.messages.cluster import GROUP, ClusterMetadata, ConfigResource
+from refimpl.messages.observations import Written
+from refimpl.records.coordinators import (
     OFFSETS_TOPIC,
     CoordinatorRecord,
     partition_for,
 )
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 
 @define(eq=False)

@@ -3,26 +3,26 @@
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.control_messages import (
+from refimpl.broker.delete_records import Deletes
+from refimpl.broker.fetch import Fetches
+from refimpl.broker.partition import Partition
+from refimpl.broker.produce import Produces
+from refimpl.errors import Refusal
+from refimpl.machines import messages as machines
+from refimpl.messages.broker import (
+    Response,
+)
+from refimpl.messages.controller import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from refimpl.broker.delete_records import Deletes
-from refimpl.broker.fetch import Fetches
-from refimpl.broker.messages import (
-    Response,
-)
-from refimpl.broker.observations import (
+from refimpl.messages.observations import (
     HighWatermarkAdvanced,
     IsrAltered,
     IsrAnswerTaken,
     IsrAsked,
     Refused,
 )
-from refimpl.broker.partition import Partition
-from refimpl.broker.produce import Produces
-from refimpl.errors import Refusal
-from refimpl.machines import messages as machines
 from refimpl.named import named
 
 

@@ -1,31 +1,22 @@
 """A broker and the controller: registration, heartbeats, controlled shutdown (KIP-631, KIP-841)."""
 
-from attrs import define, frozen
+from attrs import define
 
-from refimpl.broker.cluster import Endpoint
 from refimpl.broker.context import Context
-from refimpl.broker.control_messages import (
+from refimpl.broker.metadata import Metadata
+from refimpl.messages.broker import (
+    Response,
+)
+from refimpl.messages.controller import (
+    NO_ADDRESS,
+    BrokerAddress,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Stopped,
 )
-from refimpl.broker.messages import (
-    Response,
-)
-from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import Refused
-
-
-@frozen
-class BrokerAddress:
-    """Where a broker can be reached, in which rack it stands, and the ids of its log
-    directories."""
-
-    endpoints: tuple[Endpoint, ...] = ()
-    rack: str | None = None
-    log_dirs: tuple[bytes, ...] = ()
+from refimpl.messages.observations import Refused
 
 
 @define(eq=False)
@@ -35,7 +26,7 @@ class Lifecycle:
     context: Context
     metadata: Metadata
     previous_broker_epoch: int
-    address: BrokerAddress = BrokerAddress()
+    address: BrokerAddress = NO_ADDRESS
     registering: int = 0
     wants_to_stop: bool = False
     stopped: bool = False

@@ -12,10 +12,10 @@ from attrs import define, field
 
 from refimpl.broker.context import Context
 from refimpl.broker.logs import LogDirectory
-from refimpl.broker.messages import TopicPartition
 from refimpl.broker.partition import Partition
+from refimpl.errors import StorageDamage, StorageOffline
 from refimpl.machines.replica import Replica
-from refimpl.storage.errors import StorageDamage, StorageOffline
+from refimpl.messages.broker import TopicPartition
 
 FLUSH, CHECKPOINT, RETENTION, CLEANER, PRODUCERS = (
     *("flush", "checkpoint", "retention", "cleaner", "producers"),

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from refimpl.broker.messages import TopicPartition
 from refimpl.machines.replica_log import Batch, Records, ReplicaLog
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.storage.config import LogConfig
-from refimpl.storage.coordinator_records import CoordinatorRecord
-from refimpl.storage.producer_state import ProducerState
-from refimpl.storage.txn_index import AbortedTxn
+from refimpl.storage.format.txn_index import AbortedTxn
+from refimpl.storage.log.producer_state import ProducerState
 
 
 class BrokerLog(ReplicaLog, Protocol):

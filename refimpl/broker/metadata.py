@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from refimpl.broker.cluster import Change, ClusterMetadata, PartitionRegistration
 from refimpl.broker.context import Context
-from refimpl.broker.control_messages import UpdateMetadataRequest
-from refimpl.broker.messages import (
+from refimpl.messages.broker import (
     MetadataResponse,
     PartitionMetadata,
     Request,
 )
+from refimpl.messages.cluster import Change, ClusterMetadata, PartitionRegistration
+from refimpl.messages.controller import UpdateMetadataRequest
 
 
 @define(eq=False)

@@ -9,10 +9,6 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker import control_messages as c
-from refimpl.broker import group_messages as g
-from refimpl.broker import messages as m
-from refimpl.broker.client_quotas import ClientQuotas
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import Deadlines
@@ -24,20 +20,25 @@ from refimpl.broker.fetcher import Fetchers
 from refimpl.broker.forwarding import FORWARDED, AutoTopics, AutoTopicsConfig, Forwarding
 from refimpl.broker.group_coordinators import GroupCoordinators
 from refimpl.broker.leader import Leader
-from refimpl.broker.lifecycle import BrokerAddress, Lifecycle
+from refimpl.broker.lifecycle import Lifecycle
 from refimpl.broker.log_manager import CHECKPOINT, LogManager
 from refimpl.broker.logs import LogDirectory
 from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import BrokerEpochTaken, Ignored, WentOffline
 from refimpl.broker.offsets import Offsets
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
 from refimpl.configs import Configs
+from refimpl.controller.client_quotas import ClientQuotas
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.machines.election import ControllerFence
+from refimpl.messages import broker as m
+from refimpl.messages import controller as c
+from refimpl.messages import group as g
+from refimpl.messages.controller import BrokerAddress
+from refimpl.messages.observations import BrokerEpochTaken, Ignored, WentOffline
 from refimpl.named import named
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE, GROUPS = (

@@ -6,7 +6,9 @@ from attrs import define
 from refimpl.broker.context import Context
 from refimpl.broker.errors import OffsetNotAvailable
 from refimpl.broker.fetch import must_stand_in
-from refimpl.broker.messages import (
+from refimpl.broker.partition import Partition
+from refimpl.errors import Refusal
+from refimpl.messages.broker import (
     CONSUMER,
     EARLIEST,
     EARLIEST_LOCAL,
@@ -23,8 +25,6 @@ from refimpl.broker.messages import (
     Request,
     TopicPartition,
 )
-from refimpl.broker.partition import Partition
-from refimpl.errors import Refusal
 
 
 @define(eq=False)

@@ -1,19 +1,18 @@
-"""One partition at one broker: its replica, and what a leader remembers of time and of requests."""
+"""One partition at one broker: its replica, what a leader remembers, and the fetches that wait."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
+from refimpl.broker.delayed import DelayedDelete, WaitingBatch
 from refimpl.broker.logs import BrokerLog
-from refimpl.broker.messages import READ_COMMITTED, TopicPartition
+from refimpl.broker.sessions import FetchSession, SessionPartition
+from refimpl.machines.messages import FetchRequest
 from refimpl.machines.replica import Replica
-
-if TYPE_CHECKING:
-    from refimpl.broker.delayed import DelayedDelete, DelayedFetch, WaitingBatch
+from refimpl.messages.broker import READ_COMMITTED, FetchedPartition, Request, TopicPartition
 
 FEW_FETCHES = 8
 """So many fetches may wait at a partition before it is looked which are answered."""
@@ -40,14 +39,14 @@ class Partition:
     #: When the pending change of the ISR was last put to the controller
     altered_at: int = 0
     #: acks=all batches that wait for the high watermark, in the order of their offsets
-    waiting_batches: deque[WaitingBatch] = field(factory=lambda: deque["WaitingBatch"]())
+    waiting_batches: deque[WaitingBatch] = field(factory=deque[WaitingBatch])
     #: Fetches that wait for records
     waiting_fetches: list[DelayedFetch] = field(factory=lambda: list["DelayedFetch"]())
     #: How many of them there may be before those that are answered are taken out
     most_fetches: int = FEW_FETCHES
     #: DeleteRecords requests that wait for followers, each with the offset that it wants
     waiting_deletes: list[tuple[int, DelayedDelete]] = field(
-        factory=lambda: list[tuple[int, "DelayedDelete"]]()
+        factory=list[tuple[int, DelayedDelete]]
     )
 
     #: Who else is told when the high watermark moves: the group coordinator of this partition
@@ -111,3 +110,75 @@ class Partition:
             for follower in sorted(replica.isr)
             if follower != replica.id and self.caught_up.get(follower, 0) < since
         ]
+
+
+@define(eq=False)
+class FetchPart:
+    """One partition of a Fetch request.
+
+    `asked` is a follower's request as the leader counted it, and `decided` the answer where that
+    left nothing to read. A consumer that may reads `at_follower`.
+    """
+
+    remembered: SessionPartition
+    partition: Partition | None
+    at_follower: bool
+    asked: FetchRequest | None = None
+    decided: FetchedPartition | None = None
+
+    def has_records(self, isolation_level: int) -> bool:
+        """Whether there is something to read."""
+        partition, asked = self.partition, self.asked
+        assert partition is not None
+        if asked is not None:
+            return partition.log.end > asked.end
+        return partition.fetchable_end(isolation_level) > self.remembered.wanted.fetch_offset
+
+    def is_settled(self) -> bool:
+        """Whether there is an answer that no record has to be waited for: an error, a cut, or news
+        of the high watermark and of the log start for a follower."""
+        partition, remembered, asked = self.partition, self.remembered, self.asked
+        if partition is None or self.decided is not None or remembered.failed:
+            return True
+        replica = partition.replica
+        if asked is None:
+            told_all = remembered.wanted.fetch_offset <= replica.log.end
+            return not (told_all and partition.may_be_read(at_follower=self.at_follower))
+        return not (
+            replica.high_watermark == remembered.high_watermark
+            and replica.epoch == asked.epoch
+            and replica.leads
+            and replica.log.start == remembered.log_start_offset
+        )
+
+    def available(self, isolation_level: int) -> int:
+        """How much there is to read, in the log's unit."""
+        partition, asked = self.partition, self.asked
+        assert partition is not None
+        log, wanted = partition.log, self.remembered.wanted
+        offset = wanted.fetch_offset if asked is None else asked.end
+        end = log.end if asked is not None else partition.fetchable_end(isolation_level)
+        return min(log.size_between(offset, end), wanted.max_bytes)
+
+
+@define(eq=False)
+class DelayedFetch:
+    """A Fetch request for which there is nothing to read yet."""
+
+    request: Request
+    parts: list[FetchPart]
+    session: FetchSession | None
+    completed: bool = False
+
+    def news(self, isolation_level: int) -> list[FetchPart]:
+        """The partitions of which an answer would say something else than the last one did."""
+        return [one for one in self.parts if one.is_settled() or one.has_records(isolation_level)]
+
+    def is_served(self, news: Sequence[FetchPart], min_bytes: int, isolation_level: int) -> bool:
+        """Whether it can be answered: there is enough to read, or something other than records to
+        tell."""
+        if not news:
+            return min_bytes <= 0
+        if min_bytes <= 1 or any(one.is_settled() for one in news):
+            return True
+        return sum(one.available(isolation_level) for one in news) >= min_bytes

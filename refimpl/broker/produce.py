@@ -7,19 +7,18 @@ from attrs import define
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import ANSWERED, DelayedProduce, WaitingBatch
 from refimpl.broker.errors import InvalidRequiredAcks, NotLeader
-from refimpl.broker.messages import (
+from refimpl.broker.partition import Partition
+from refimpl.errors import InvalidRecords, Refusal
+from refimpl.machines.replica_log import Appended, Batch
+from refimpl.messages.broker import (
     ProducedPartition,
     ProduceRequest,
     ProduceResponse,
     Request,
     TopicPartition,
 )
-from refimpl.broker.observations import Acknowledged, Ignored, Refused, Written
-from refimpl.broker.partition import Partition
-from refimpl.errors import Refusal
-from refimpl.machines.replica_log import Appended, Batch
+from refimpl.messages.observations import Acknowledged, Ignored, Refused, Written
 from refimpl.named import named
-from refimpl.storage.errors import InvalidRecords
 
 ALL = -1
 

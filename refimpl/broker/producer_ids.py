@@ -5,13 +5,13 @@ from collections import deque
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.control_messages import (
+from refimpl.messages.broker import Request, Response
+from refimpl.messages.controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     InitProducerIdResponse,
 )
-from refimpl.broker.messages import Request, Response
-from refimpl.broker.observations import Refused
+from refimpl.messages.observations import Refused
 
 
 @define(eq=False)

@@ -7,7 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define
 
-from refimpl.broker.cluster import (
+from refimpl.broker.context import Context
+from refimpl.broker.delete_records import Deletes
+from refimpl.broker.fetch import Fetches
+from refimpl.broker.fetcher import Fetchers
+from refimpl.broker.group_coordinators import GroupCoordinators
+from refimpl.broker.leader import Leader
+from refimpl.broker.log_manager import LogManager
+from refimpl.broker.metadata import Metadata
+from refimpl.broker.partition import Partition
+from refimpl.broker.produce import Produces
+from refimpl.configs import Configs
+from refimpl.controller.configs import MIN_ISR, number
+from refimpl.errors import Refusal, StorageOffline
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     BROKER,
     TOPIC,
     BrokerRegistration,
@@ -17,24 +32,8 @@ from refimpl.broker.cluster import (
     PartitionRegistration,
     TopicDeleted,
 )
-from refimpl.broker.configs import MIN_ISR, number
-from refimpl.broker.context import Context
-from refimpl.broker.delete_records import Deletes
-from refimpl.broker.fetch import Fetches
-from refimpl.broker.fetcher import Fetchers
-from refimpl.broker.group_coordinators import GroupCoordinators
-from refimpl.broker.leader import Leader
-from refimpl.broker.log_manager import LogManager
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.metadata import Metadata
-from refimpl.broker.observations import BecameFollower, BecameLeader, Deleted, IsrAdopted
-from refimpl.broker.partition import Partition
-from refimpl.broker.produce import Produces
-from refimpl.configs import Configs
-from refimpl.errors import Refusal
-from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages.observations import BecameFollower, BecameLeader, Deleted, IsrAdopted
 from refimpl.storage.config import LogConfig
-from refimpl.storage.errors import StorageOffline
 
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 

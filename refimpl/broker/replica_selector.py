@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from refimpl.broker.cluster import BrokerRegistration
 from refimpl.broker.partition import Partition
+from refimpl.messages.cluster import BrokerRegistration
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The one `replica.selector.class` that there is."""

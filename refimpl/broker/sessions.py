@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from attrs import define, field
 
 from refimpl.broker.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
-from refimpl.broker.messages import (
+from refimpl.messages.broker import (
     CONSUMER,
     NEW_SESSION,
     SESSIONLESS,

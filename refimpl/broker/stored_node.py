@@ -8,11 +8,11 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker import control_messages as c
-from refimpl.broker import messages as m
-from refimpl.broker.controller import BALANCE
 from refimpl.broker.node import Node
-from refimpl.broker.stored_controller import StoredController
+from refimpl.controller.controller import BALANCE
+from refimpl.controller.stored_controller import StoredController
+from refimpl.messages import broker as m
+from refimpl.messages import controller as c
 from refimpl.metadata import contract as store
 
 FOR_THE_CONTROLLER = (

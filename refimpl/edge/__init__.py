@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refimpl.edge.blocking import BlockingCluster
-    from refimpl.edge.cluster import Cluster, ClusterError
-    from refimpl.edge.faults import Rule
+    from refimpl.edge.server.faults import Rule
+    from refimpl.edge.testing.blocking import BlockingCluster
+    from refimpl.edge.testing.cluster import Cluster, ClusterError
 
 __all__ = ["BlockingCluster", "Cluster", "ClusterError", "Rule"]
 
 _MODULES = {
-    "BlockingCluster": "refimpl.edge.blocking",
-    "Cluster": "refimpl.edge.cluster",
-    "ClusterError": "refimpl.edge.cluster",
-    "Rule": "refimpl.edge.faults",
+    "BlockingCluster": "refimpl.edge.testing.blocking",
+    "Cluster": "refimpl.edge.testing.cluster",
+    "ClusterError": "refimpl.edge.testing.cluster",
+    "Rule": "refimpl.edge.server.faults",
 }
 
 

@@ -12,7 +12,7 @@ from attrs import frozen
 from refimpl.groups.uniform_different import assign_different
 from refimpl.groups.uniform_equal import assign_equal
 from refimpl.java_hash import HashSet, string_hash, string_order
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 Assignment: TypeAlias = dict[str, dict[Uuid, set[int]]]
 """What each member shall have: topics, and their partitions."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, evolve, field
 
-from refimpl.broker import group_messages as m
 from refimpl.errors import Refusal
 from refimpl.groups.classic_records import (
     CONSUMER_TYPE,
@@ -48,7 +47,8 @@ from refimpl.machines.classic_member import (
     SyncRequest,
     SyncResponse,
 )
-from refimpl.storage.coordinator_records import CoordinatorRecord
+from refimpl.messages import group as m
+from refimpl.records.coordinators import CoordinatorRecord
 
 SESSION, JOIN, SYNC = "session", "join", "sync"
 """The kinds of the machine's timers."""

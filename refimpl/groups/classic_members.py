@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from attrs import define, field
 
-from refimpl.broker import group_messages as m
 from refimpl.groups.classic import response_of, sync_of
 from refimpl.groups.errors import OtherGroupType
 from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, SESSION, Migration
@@ -19,6 +18,7 @@ from refimpl.machines.consumer_draft import Decision
 from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember
 from refimpl.machines.consumer_heartbeat import Rules, fence
 from refimpl.machines.group_migration import Policy
+from refimpl.messages import group as m
 
 Timers = dict[TimerKey, int | None]
 

@@ -3,17 +3,17 @@
 Of a group that is loaded nothing is known but this: it is Stable, or Empty, and nothing is parked.
 """
 
+from refimpl.errors import CorruptBatch
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.classic_member import Member
-from refimpl.storage.consumer_protocol import Subscription, read_versioned
-from refimpl.storage.coordinator_records import (
+from refimpl.records.consumer_protocol import Subscription, read_versioned
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     CoordinatorRecord,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
-from refimpl.storage.errors import CorruptBatch
 
 NUMBER = 2
 VERSION = 3

@@ -9,7 +9,6 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker import group_messages as m
 from refimpl.groups.classic_members import ClassicMembers
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer_assignment import assign
@@ -56,9 +55,10 @@ from refimpl.machines.consumer_heartbeat import (
     leave,
     resolve,
 )
-from refimpl.storage.consumer_group_records import RegularExpression
-from refimpl.storage.coordinator_records import CoordinatorRecord
-from refimpl.storage.schema import NO_ID, Uuid
+from refimpl.messages import group as m
+from refimpl.records.consumer_groups import RegularExpression
+from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.schema import NO_ID, Uuid
 
 #: What may be configured of each group
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (

@@ -8,7 +8,7 @@ from refimpl.groups.consumer_topics import TopicView
 from refimpl.groups.uniform_equal import capacity_of
 from refimpl.java_hash import HashSet, string_hash
 from refimpl.machines.consumer_group import ConsumerGroup, Partition
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from refimpl.broker import group_messages as m
 from refimpl.groups.consumer_assignment import preferred_assignor
 from refimpl.groups.topics import Topics
 from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember, Partition
-from refimpl.storage.schema import Uuid
+from refimpl.messages import group as m
+from refimpl.records.schema import Uuid
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 

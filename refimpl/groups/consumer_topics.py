@@ -11,7 +11,7 @@ from attrs import define, field
 
 from refimpl.groups.consumer_errors import InvalidRegularExpression
 from refimpl.groups.topics import TopicDescription, Topics
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 _re2: Any = re2
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from attrs import define, field
 
-from refimpl.broker import group_messages as m
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.errors import (
@@ -36,6 +35,7 @@ from refimpl.groups.operation import (
 )
 from refimpl.groups.operators import Operators
 from refimpl.groups.store import GroupStore
+from refimpl.messages import group as m
 
 
 class State(Enum):

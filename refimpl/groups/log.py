@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from refimpl.storage.coordinator_records import CoordinatorRecord
+from refimpl.records.coordinators import CoordinatorRecord
 
 
 class CoordinatorLog(Protocol):

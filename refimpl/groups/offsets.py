@@ -10,19 +10,19 @@ from collections.abc import Mapping
 
 from attrs import define
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.errors import GroupIdNotFound, NobodyIsMember, UnknownGeneration
 from refimpl.groups.operation import Answer, CommitBy, Handler, Outcome, TimerKey, Token
 from refimpl.groups.store import GroupStore
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     CoordinatorRecord,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from refimpl.storage.schema import NO_ID
+from refimpl.records.schema import NO_ID
 
 OFFSET_COMMIT = GROUP_RECORDS[1]
 WITH_TOPIC_ID, WITH_EXPIRY = 4, 1

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from attrs import frozen
 
-from refimpl.storage.coordinator_records import CoordinatorRecord
+from refimpl.records.coordinators import CoordinatorRecord
 
 Token: TypeAlias = int
 """Names a request that is not answered yet; an operation may park it, and another answer it."""

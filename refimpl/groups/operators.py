@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
-from refimpl.broker import group_messages as m
 from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.offsets import tombstone
 from refimpl.groups.operation import Answer, Handler, Outcome, Token
 from refimpl.groups.store import GroupStore
-from refimpl.storage.coordinator_records import CoordinatorRecord
+from refimpl.messages import group as m
+from refimpl.records.coordinators import CoordinatorRecord
 
 EMPTY, DEAD = "Empty", "Dead"
 

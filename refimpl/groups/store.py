@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field
 
-from refimpl.broker.messages import TopicPartition
 from refimpl.groups.operation import Group, GroupLogic, Soft
 from refimpl.groups.versioned import Versioned
-from refimpl.storage.coordinator_records import (
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import (
     CoordinatorRecord,
     OffsetCommitKey,
     OffsetCommitValue,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 
 class TopicDescription(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 ROUNDS = 16
 NOBODY = -1

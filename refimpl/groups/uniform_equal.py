@@ -7,7 +7,7 @@ partitions that do not divide evenly, not only the first ones.
 from collections.abc import Mapping, Sequence
 
 from refimpl.java_hash import HashSet, uuid_hash
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 LOAD_FACTOR = 0.75
 SMALLEST = 16

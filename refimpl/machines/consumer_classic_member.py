@@ -12,7 +12,7 @@ from typing import Protocol
 
 from attrs import evolve
 
-from refimpl.errors import Refusal
+from refimpl.errors import CorruptBatch, Refusal
 from refimpl.machines import consumer_group_errors as errors
 from refimpl.machines.classic_group_errors import UnknownInstanceId
 from refimpl.machines.classic_member import (
@@ -31,16 +31,15 @@ from refimpl.machines.consumer_group import (
     Partition,
 )
 from refimpl.machines.consumer_heartbeat import Rules, led, replace, static_member, target_due
-from refimpl.storage import consumer_group_records as r
-from refimpl.storage.consumer_protocol import (
+from refimpl.records import consumer_groups as r
+from refimpl.records.consumer_protocol import (
     Assignment,
     OwnedTopic,
     Subscription,
     read_versioned,
     write_versioned,
 )
-from refimpl.storage.errors import CorruptBatch
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 CONSUMER = "consumer"
 """The protocol type of groups whose members read topics."""

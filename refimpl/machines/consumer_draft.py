@@ -10,9 +10,9 @@ from attrs import define, field, frozen
 
 from refimpl.machines import consumer_group as g
 from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember, Owned, Partition
-from refimpl.storage import consumer_group_records as r
-from refimpl.storage.coordinator_records import CoordinatorRecord, RecordType
-from refimpl.storage.schema import Uuid
+from refimpl.records import consumer_groups as r
+from refimpl.records.coordinators import CoordinatorRecord, RecordType
+from refimpl.records.schema import Uuid
 
 
 @frozen

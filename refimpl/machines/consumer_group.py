@@ -12,9 +12,9 @@ from attrs import evolve, field, frozen
 
 from refimpl.errors import Refusal
 from refimpl.machines import consumer_group_errors as errors
-from refimpl.storage import consumer_group_records as r
-from refimpl.storage.coordinator_records import GROUP_RECORDS, CoordinatorRecord, RecordType
-from refimpl.storage.schema import Uuid
+from refimpl.records import consumer_groups as r
+from refimpl.records.coordinators import GROUP_RECORDS, CoordinatorRecord, RecordType
+from refimpl.records.schema import Uuid
 
 Partition: TypeAlias = tuple[Uuid, int]
 """A topic's id and a partition's number."""

@@ -15,8 +15,8 @@ from refimpl.machines import consumer_group_errors as errors
 from refimpl.machines.consumer_draft import Decision, Draft
 from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember, Partition
 from refimpl.machines.consumer_reconciliation import Reported, drop_unsubscribed, reconcile
-from refimpl.storage import consumer_group_records as r
-from refimpl.storage.schema import Uuid
+from refimpl.records import consumer_groups as r
+from refimpl.records.schema import Uuid
 
 
 @frozen(kw_only=True)

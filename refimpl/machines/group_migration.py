@@ -10,6 +10,7 @@ from enum import Enum
 
 from attrs import evolve, frozen
 
+from refimpl.errors import CorruptBatch
 from refimpl.machines import consumer_group as g
 from refimpl.machines import consumer_group_errors as errors
 from refimpl.machines.classic_group import ClassicGroup
@@ -40,9 +41,8 @@ from refimpl.machines.consumer_group import (
     Partition,
 )
 from refimpl.machines.consumer_heartbeat import Rules
-from refimpl.storage import consumer_group_records as r
-from refimpl.storage.consumer_protocol import Assignment, Subscription, read_versioned
-from refimpl.storage.errors import CorruptBatch
+from refimpl.records import consumer_groups as r
+from refimpl.records.consumer_protocol import Assignment, Subscription, read_versioned
 
 
 class Policy(Enum):

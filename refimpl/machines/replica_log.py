@@ -1,7 +1,7 @@
 """What a replica needs of its log, and the convention by which every log answers for its epochs.
 
 Two logs keep it: `refimpl.machines.log.Log`, a list in memory, and Kafka's files, by
-`refimpl.broker.partition_replica_log`. docs/replica-log.md has the convention edge by edge, each
+`refimpl.storage.replica.files`. docs/replica-log.md has the convention edge by edge, each
 beside the line of Kafka that decides it.
 
 Spec: `log`, EndOf, EpochAtOrBelow, EpochStart in Truncation. KIP-101, KIP-279, KIP-320, KIP-595.

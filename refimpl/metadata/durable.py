@@ -11,6 +11,7 @@ from typing import Self
 
 from attrs import define, field
 
+from refimpl.errors import CorruptFile, StorageOffline
 from refimpl.metadata.embedded import Connection, EmbeddedStore, Frame, Write
 from refimpl.metadata.records import (
     HEAD,
@@ -22,9 +23,8 @@ from refimpl.metadata.records import (
     piece_at,
     pieces,
 )
-from refimpl.storage.disk import Disk, read_file, replace_file
-from refimpl.storage.errors import CorruptFile, StorageOffline
-from refimpl.storage.guarded_disk import GuardedDisk
+from refimpl.storage.disk.guarded import GuardedDisk
+from refimpl.storage.disk.interface import Disk, read_file, replace_file
 
 SNAPSHOT = "snapshot"
 LOG = "log."

@@ -9,8 +9,8 @@ from typing import Any
 from attrs import field, fields_dict, frozen
 
 from refimpl.configs import BROKER, TOPIC, Value
-from refimpl.storage.batch import TimestampType
-from refimpl.storage.compression import Codec
+from refimpl.storage.format.batch import TimestampType
+from refimpl.storage.format.compression import Codec
 
 NO_LIMIT = -1
 

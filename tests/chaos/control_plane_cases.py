@@ -19,17 +19,17 @@ from chaos.clients.operator import (
 from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.operations import OperationsOracle
 from chaos.sim.store import Applied
-from refimpl.broker import control_messages as control
-from refimpl.broker import znodes
-from refimpl.broker.cluster import (
+from refimpl.controller import znodes
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages import controller as control
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     ConfigsAltered,
     PartitionRegistration,
     QuotasAltered,
     TopicCreated,
 )
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import ControllerElected
-from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages.observations import ControllerElected
 from refimpl.metadata.contract import Create, Delete, SetData
 from tests.chaos.oracle_cases import Cluster, breaks
 

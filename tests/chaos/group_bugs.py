@@ -10,10 +10,10 @@ from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.sim import group_messages as g
 from chaos.sim.addresses import FIRST_CLIENT, OFFSETS
-from refimpl.assignors import write_assignment
-from refimpl.broker import observations as o
-from refimpl.storage.consumer_group_records import ConsumerGroupMetadata, CurrentMemberAssignment
-from refimpl.storage.coordinator_records import (
+from refimpl.clients.assignors import write_assignment
+from refimpl.messages import observations as o
+from refimpl.records.consumer_groups import ConsumerGroupMetadata, CurrentMemberAssignment
+from refimpl.records.coordinators import (
     CoordinatorRecord,
     GroupMetadataValue,
     MemberMetadata,

@@ -6,10 +6,10 @@ from attrs import evolve
 from chaos.clients.producer import Sending
 from chaos.sim.addresses import PROGRESS, TICK, TOPIC
 from chaos.sim.hosts import ControllerHost
-from refimpl.broker import observations as o
-from refimpl.broker.memory_log import RecordBatch
-from refimpl.broker.messages import TopicPartition
 from refimpl.machines.log import Log, Record
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
+from refimpl.storage.replica.memory import RecordBatch
 from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
 
 P, W = "PartitionOracle", "ReplicationOracles"

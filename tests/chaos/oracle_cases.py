@@ -15,12 +15,12 @@ from chaos.sim.addresses import TICK, TOPIC
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulator import Run, build
 from properties.mutants.edits import patched
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Record
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr
 from refimpl.machines.replica import Replica
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
 from tests.chaos.oracle_sites import Patches
 
 EVERYBODY = frozenset((1, 2, 3))

@@ -10,13 +10,13 @@ from attrs import evolve
 from chaos.faults.script import expand
 from chaos.settings import ADD_PARTITION, Settings
 from chaos.sim.simulator import Run, build
-from refimpl.broker.cluster import Change, PartitionRegistration
-from refimpl.broker.control_messages import UpdateMetadataRequest
 from refimpl.broker.metadata import Metadata
 from refimpl.groups.consumer import ConsumerGroups
 from refimpl.machines.classic_consumer import ClassicConsumer
 from refimpl.machines.consumer_group import ConsumerGroup
 from refimpl.machines.consumer_heartbeat import Rules
+from refimpl.messages.cluster import Change, PartitionRegistration
+from refimpl.messages.controller import UpdateMetadataRequest
 
 MEMORY: dict[str, Any] = {"adds_partitions": True, "files": False}
 CALM: dict[str, Any] = {**MEMORY, "store": False, "faults": ("elect", "lag"), "fault_ms": 2000}

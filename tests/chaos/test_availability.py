@@ -9,11 +9,11 @@ import pytest
 from chaos.campaign import first_failing_seed
 from chaos.settings import LASTING, Settings
 from chaos.sim.simulator import build
-from refimpl.broker.controller import Controller
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.leader import Leader
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
+from refimpl.controller.controller import Controller
 
 HEALTHY = 5
 

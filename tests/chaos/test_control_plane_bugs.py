@@ -13,7 +13,7 @@ from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import Edit, Mutant, applied
 
-STORED = "refimpl.broker.stored_controller:StoredController"
+STORED = "refimpl.controller.stored_controller:StoredController"
 LOOK = "store.GetData(znodes.CONTROLLER_EPOCH), store.Exists(znodes.CONTROLLER, watch=True)"
 SEEDS = range(60)
 STORE_CRASHES = {"faults": ("store", "depose"), "gap_ms": 60, "operate_ms": 40}
@@ -37,7 +37,7 @@ BUGS = [
     Bug(
         "writes_without_a_fence",
         "KAFKA-6082: a deposed controller's writes take effect.",
-        "refimpl.broker.store_writes:StoreWrites.multis",
+        "refimpl.controller.store_writes:StoreWrites.multis",
         "Multi((self.fence, *some))",
         "Multi((Check(znodes.CONTROLLER_EPOCH), *some))",
         ("DeposedWritesNothing",),
@@ -103,7 +103,7 @@ BUGS = [
     Bug(
         "takes_over_all_in_sync",
         "KAFKA-849: a new controller does not read who is in sync.",
-        "refimpl.broker.store_reads:Loaded._partition",
+        "refimpl.controller.store_reads:Loaded._partition",
         "(decision.leader_epoch, decision.leader, decision.isr)",
         "(decision.leader_epoch, decision.leader, frozenset(where.replicas))",
         ("LeaderInIsr", "CommittedInIsr"),
@@ -111,7 +111,7 @@ BUGS = [
     Bug(
         "takes_over_an_older_epoch",
         "A new controller counts partition epochs from the start.",
-        "refimpl.broker.store_reads:Loaded._partition",
+        "refimpl.controller.store_reads:Loaded._partition",
         "(here.registry, decision.partition_epoch, found.elr)",
         "(here.registry, 1, found.elr)",
         ("NeverBack",),
@@ -175,7 +175,7 @@ BUGS = [
         "configurations_are_not_read",
         "KAFKA-849: what was configured is unknown to a new controller, and the next change of "
         "another key takes it away.",
-        "refimpl.broker.store_reads:Loaded._configs",
+        "refimpl.controller.store_reads:Loaded._configs",
         "isinstance(entity, ConfigResource)",
         "False",
         ("Progress", "ValueError"),
@@ -185,7 +185,7 @@ BUGS = [
         "quotas_are_not_read",
         "KAFKA-849: quotas are unknown to a new controller, and the next change of another one "
         "of the same client takes them away.",
-        "refimpl.broker.store_reads:Loaded._configs",
+        "refimpl.controller.store_reads:Loaded._configs",
         "self.state.metadata.apply(QuotasAltered(entity, quotas))",
         "pass",
         ("Progress",),
@@ -194,7 +194,7 @@ BUGS = [
     Bug(
         "deleted_but_for_its_znode",
         "KAFKA-6612: a topic is deleted, and its znode stays for the next controller to read.",
-        "refimpl.broker.store_writes:StoreWrites._deletion",
+        "refimpl.controller.store_writes:StoreWrites._deletion",
         "for one in sorted(map(str, under), key=lambda one: (-one.count('/'), one)):\n"
         "    yield Delete(one)",
         "pass",
@@ -213,7 +213,7 @@ BUGS = [
     Bug(
         "partitions_are_not_written",
         "KAFKA-9539: partitions are added to the states, and not to the topic's znode.",
-        "refimpl.broker.store_writes:StoreWrites._topics",
+        "refimpl.controller.store_writes:StoreWrites._topics",
         "self.assigned.get(path) != data",
         "path not in self.assigned",
         ("AcknowledgedIsStored", "Progress", "IsrOfReplicas"),

@@ -14,9 +14,9 @@ from chaos.settings import Settings
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
-from refimpl.broker import observations as o
 from refimpl.machines.log import Log, Record
 from refimpl.machines.messages import FetchRequest
+from refimpl.messages import observations as o
 from tests.chaos import control_plane_cases as control
 from tests.chaos import group_bugs
 from tests.chaos import oracle_bugs as bugs

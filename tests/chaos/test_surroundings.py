@@ -5,9 +5,9 @@ from random import Random
 from chaos.faults.script import Fault
 from chaos.sim.disk import CachedLog, MemoryLogs
 from chaos.sim.network import Message, Network, Timeline
-from refimpl.broker.memory_log import RecordBatch
-from refimpl.broker.messages import Request, TopicPartition
 from refimpl.machines.log import Record
+from refimpl.messages.broker import Request, TopicPartition
+from refimpl.storage.replica.memory import RecordBatch
 
 
 def network(**settings: float) -> Network:

@@ -12,10 +12,10 @@ from attrs import define, field
 
 from refimpl.api.table import APIS, Api
 from refimpl.edge import Cluster
-from refimpl.edge.connection import Connection
-from refimpl.edge.listener import Listener
-from refimpl.edge.memory import Budget
-from refimpl.edge.peer_codec import NotAMessage, decode
+from refimpl.edge.server.connection import Connection
+from refimpl.edge.server.listener import Listener
+from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.peer_codec import NotAMessage, decode
 from refimpl.wire.errors import WireError
 from refimpl.wire.headers import read_api
 from refimpl.wire.messages import is_flexible, read_response

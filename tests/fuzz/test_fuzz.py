@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from refimpl.broker.offsets import Offsets
-from refimpl.edge.connection import Connection
-from refimpl.edge.peer_codec import encode
+from refimpl.edge.server.connection import Connection
+from refimpl.edge.server.peer_codec import encode
 from refimpl.wire import messages
 from tests.fuzz.frames import mutated, seeds
 from tests.fuzz.target import Broken, Target
@@ -62,7 +62,7 @@ def test_an_answer_of_another_version_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_bytes_of_a_peer_do_harm() -> None:
-    from refimpl.broker.messages import FetchPartition, FetchRequest, Request, TopicPartition
+    from refimpl.messages.broker import FetchPartition, FetchRequest, Request, TopicPartition
 
     partition = FetchPartition(TopicPartition("t", 0), 5, 1, 1)
     message = encode(Request(1, 2, 3, FetchRequest([partition] * 3, 500, replica_id=2)))

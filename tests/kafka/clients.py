@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from attrs import frozen
 
-from refimpl.storage.batch import Record
+from refimpl.storage.format.batch import Record
 
 T = TypeVar("T")
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from refimpl.storage.dump_log import dump_log
+from refimpl.dump.command import dump_log
 from tests.kafka.judge import Answer, Judge
 
 

@@ -6,12 +6,9 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.storage.batch import Record, encode_batch, read_header, stamped
-from refimpl.storage.compression import Codec
-from refimpl.storage.control import EndTxnMarker, encode_leader_change, encode_marker
-from refimpl.storage.coordinator_records import CoordinatorRecord, RecordType, write_record
-from refimpl.storage.metadata_records import METADATA_RECORDS
-from refimpl.storage.schema import (
+from refimpl.dump.metadata_records import METADATA_RECORDS
+from refimpl.records.coordinators import CoordinatorRecord, RecordType, write_record
+from refimpl.records.schema import (
     BOOL,
     BYTES,
     FLOAT64,
@@ -23,6 +20,9 @@ from refimpl.storage.schema import (
     uvarint,
     write,
 )
+from refimpl.storage.format.batch import Record, encode_batch, read_header, stamped
+from refimpl.storage.format.compression import Codec
+from refimpl.storage.format.control import EndTxnMarker, encode_leader_change, encode_marker
 
 WORDS = ("", "k", "größe", "日本", "\U0001f600", "a\tb", '{"a": 1}', "x" * 300)
 BROKEN = (b"\xff\xfe", b"\xc3", b"\xe6\x97", b"\xed\xa0\x80\xed\xb0\x80", b"\xf0\x9f\x98", b"\x00")

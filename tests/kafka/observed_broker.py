@@ -11,8 +11,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from refimpl.edge.command import serve
-from refimpl.edge.stored_broker import StoredBroker
+from refimpl.edge.commands.broker import serve
+from refimpl.edge.server.stored_broker import StoredBroker
 from tests.kafka.observed_host import ObservedHost
 
 

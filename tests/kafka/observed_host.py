@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from attrs import define, field
 
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
-from refimpl.edge.stored_host import StoredBrokerHost
+from refimpl.edge.server.stored_host import StoredBrokerHost
 from refimpl.machines.replica import Replica
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
 from refimpl.metadata import contract as store
 from refimpl.metadata.errors import MultiFailed
 

@@ -13,9 +13,9 @@ from typing import Any
 from attrs import define, field
 
 from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
-from refimpl.broker import observations as o
-from refimpl.broker.messages import TopicPartition
 from refimpl.events import Header, Json
+from refimpl.messages import observations as o
+from refimpl.messages.broker import TopicPartition
 from tests.kafka.observed_host import Answered, Intended, Line, State, lines
 
 

@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import traces
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
+from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from tests.kafka.faults import cluster
 from tests.kafka.storm_member import LIBRARIES, ORDERS, SESSION_MS, Task
 from tests.kafka.test_stored_brokers import ROOT, Stored, until

@@ -11,8 +11,8 @@ import pytest
 
 from refimpl.java_hash import hash_order
 from tests.kafka.judge import java
-from tests.refimpl.assignors.cases import Case, case_of
-from tests.refimpl.assignors.stored import answer_of
+from tests.refimpl.clients.assignors.cases import Case, case_of
+from tests.refimpl.clients.assignors.stored import answer_of
 
 SEED = int(os.environ.get("HIGHWATER_SEED", "1"))
 CASES = 5000

@@ -5,7 +5,7 @@ The finding: docs/findings/kafka-classic-left-alone.md.
 
 from pathlib import Path
 
-from refimpl.edge.blocking import BlockingCluster
+from refimpl.edge.testing.blocking import BlockingCluster
 from tests.kafka.played import ATTEMPTS, NOT_PLAYED, python
 
 NAME = "examples/kafka-classic-left-alone"

@@ -7,16 +7,16 @@ from random import Random
 
 from attrs import evolve
 
-from refimpl.storage.batch import BatchHeader, Record, batches, decode_records
-from refimpl.storage.checkpoints import read_offsets
-from refimpl.storage.compaction import compact
+from refimpl.storage.cleaner.compaction import compact
+from refimpl.storage.cleaner.log_cleaner import CLEANER_OFFSETS
 from refimpl.storage.config import LogConfig
-from refimpl.storage.files import FileDisk
-from refimpl.storage.log_cleaner import CLEANER_OFFSETS
-from refimpl.storage.log_dir import LogDir
-from refimpl.storage.partition_log import PartitionLog
-from refimpl.storage.segment import TXN_INDEX
-from refimpl.storage.txn_index import AbortedTxn, TxnIndex
+from refimpl.storage.disk.files import FileDisk
+from refimpl.storage.format.batch import BatchHeader, Record, batches, decode_records
+from refimpl.storage.format.checkpoints import read_offsets
+from refimpl.storage.format.txn_index import AbortedTxn, TxnIndex
+from refimpl.storage.log.log_dir import LogDir
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.log.segment import TXN_INDEX
 from tests.kafka.clients import CODECS, Message, create_topics, send
 from tests.kafka.judge import Broker, Judge
 from tests.kafka.test_directories import held_against_kafka

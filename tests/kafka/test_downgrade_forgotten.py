@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
+from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from tests.kafka.cluster import Cluster
 from tests.kafka.cluster import cluster as kafka_cluster
 from tests.kafka.judge import Judge

@@ -8,14 +8,14 @@ from random import Random
 import pytest
 from attrs import evolve
 
-from refimpl.storage.batch import Record, decode_records, encode_batch
-from refimpl.storage.coordinator_records import (
+from refimpl.dump.metadata_records import METADATA_RECORDS
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     SHARE_RECORDS,
     TRANSACTION_RECORDS,
     RecordType,
 )
-from refimpl.storage.metadata_records import METADATA_RECORDS
+from refimpl.storage.format.batch import Record, decode_records, encode_batch
 from tests.kafka.compare import assert_same, ours
 from tests.kafka.generator import coordinator_log, generate, metadata_log
 from tests.kafka.judge import Judge

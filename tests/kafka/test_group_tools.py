@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from refimpl.edge.blocking import BlockingCluster
+from refimpl.edge.testing.blocking import BlockingCluster
 from tests.kafka.judge import Judge, java
 from tests.kafka.test_tools import TOOLS, Tools
 

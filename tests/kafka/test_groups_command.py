@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from refimpl.edge.groups_command import groups_
+from refimpl.edge.commands.groups import groups_
 from tests.kafka.clients import create_topics
 from tests.kafka.judge import Broker, Judge
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from refimpl.edge.blocking import BlockingCluster
+from refimpl.edge.testing.blocking import BlockingCluster
 from tests.kafka.cluster import cluster as kafka_cluster
 from tests.kafka.judge import Judge, java
 from tests.kafka.test_tools import TOOLS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from refimpl.broker import observations as o
+from refimpl.messages import observations as o
 from tests.kafka import faults, observed_traces
 from tests.kafka.observed_host import Line, lines
 

@@ -13,24 +13,31 @@ from random import Random
 
 from attrs import evolve, frozen
 
-from refimpl.storage.batch import BatchHeader, batches
-from refimpl.storage.checkpoints import (
+from refimpl.errors import RefusedBatch, StorageDamage
+from refimpl.storage.cleaner.compaction import compact
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk.crashing import CrashDisk
+from refimpl.storage.disk.files import FileDisk
+from refimpl.storage.format.batch import BatchHeader, batches
+from refimpl.storage.format.checkpoints import (
     CLEAN_SHUTDOWN,
     LOG_STARTS,
     RECOVERY_POINTS,
     read_offsets,
 )
-from refimpl.storage.compaction import compact
-from refimpl.storage.config import LogConfig
-from refimpl.storage.crash_disk import CrashDisk
-from refimpl.storage.errors import RefusedBatch, StorageDamage
-from refimpl.storage.files import FileDisk
-from refimpl.storage.log_dir import LogDir
-from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.log.log_dir import LogDir
+from refimpl.storage.log.partition_log import PartitionLog
 from tests.kafka.judge import Judge
-from tests.refimpl.storage.compacted import CONFIG as COMPACTED
-from tests.refimpl.storage.compacted import Compacted
-from tests.refimpl.storage.crash_states import (
+from tests.refimpl.storage.cleaner.compacted import CONFIG as COMPACTED
+from tests.refimpl.storage.cleaner.compacted import Compacted
+from tests.refimpl.storage.cleaner.test_compaction_crashes import (
+    log_of_two_epochs,
+    plain,
+    states,
+    tombstones,
+    transactions,
+)
+from tests.refimpl.storage.log.crash_states import (
     CONFIG,
     FOLDER,
     NOW_MS,
@@ -40,14 +47,7 @@ from tests.refimpl.storage.crash_states import (
     disk_of,
     explore,
 )
-from tests.refimpl.storage.test_compaction_crashes import (
-    log_of_two_epochs,
-    plain,
-    states,
-    tombstones,
-    transactions,
-)
-from tests.refimpl.storage.test_crashes import STORIES, Story
+from tests.refimpl.storage.log.test_crashes import STORIES, Story
 
 BATCH = 50
 TOPIC_ID = bytes(range(16))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from refimpl.edge.blocking import BlockingCluster
+from refimpl.edge.testing.blocking import BlockingCluster
 from tests.kafka.judge import Answer, Judge, java
 
 TOOLS = "org.apache.kafka.tools"

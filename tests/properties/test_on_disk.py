@@ -10,9 +10,9 @@ from properties.conformance.machines import Machines
 from properties.conformance.scope import Scope
 from properties.conformance.walks import Run, stroll
 from properties.modules.descriptor import module, modules
-from refimpl.storage import recovery
-from refimpl.storage.epoch_cache import EpochCache
-from refimpl.storage.partition_log import PartitionLog
+from refimpl.storage.log import recovery
+from refimpl.storage.log.epoch_cache import EpochCache
+from refimpl.storage.log.partition_log import PartitionLog
 
 pytestmark = pytest.mark.java
 
@@ -62,7 +62,7 @@ def recovery_knows_no_high_watermark(patch: pytest.MonkeyPatch) -> None:
     def open_log(*args: object, **kwargs: object) -> PartitionLog:
         return known(*args, **{**kwargs, "high_watermark": 0})  # pyright: ignore
 
-    patch.setattr("refimpl.storage.log_dir.open_log", open_log)
+    patch.setattr("refimpl.storage.log.log_dir.open_log", open_log)
 
 
 def recovery_keeps_one_batch_less(patch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def recovery_keeps_one_batch_less(patch: pytest.MonkeyPatch) -> None:
         log.truncate_to(max(log.end_offset - 1, 0), 0)
         return log
 
-    patch.setattr("refimpl.storage.log_dir.open_log", open_log)
+    patch.setattr("refimpl.storage.log.log_dir.open_log", open_log)
 
 
 def recovery_trusts_a_lost_disk(patch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def recovery_trusts_a_lost_disk(patch: pytest.MonkeyPatch) -> None:
     def open_log(*args: object, **kwargs: object) -> PartitionLog:
         return known(*args, **{**kwargs, "recovery_point": 1 << 30})  # pyright: ignore
 
-    patch.setattr("refimpl.storage.log_dir.open_log", open_log)
+    patch.setattr("refimpl.storage.log.log_dir.open_log", open_log)
 
 
 def recovery_sees_more_than_there_is(patch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def recovery_sees_more_than_there_is(patch: pytest.MonkeyPatch) -> None:
         log.high_watermark = log.end_offset + 1
         return log
 
-    patch.setattr("refimpl.storage.log_dir.open_log", open_log)
+    patch.setattr("refimpl.storage.log.log_dir.open_log", open_log)
 
 
 def a_cut_leaves_a_batch(patch: pytest.MonkeyPatch) -> None:

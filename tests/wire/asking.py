@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from refimpl.storage.batch import encode_batch
-from refimpl.storage.record import Record
+from refimpl.storage.format.batch import encode_batch
+from refimpl.storage.format.record import Record
 
 Ask = Callable[..., dict[str, Any]]
 TIMEOUT = 10_000

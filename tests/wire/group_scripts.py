@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from refimpl.storage.consumer_protocol import Subscription
-from refimpl.storage.schema import INT16, write
+from refimpl.records.consumer_protocol import Subscription
+from refimpl.records.schema import INT16, write
 from tests.wire.asking import Ask, create, topic
 
 SUBSCRIPTION = INT16.packing.pack(0) + write(Subscription(topics=("t",)), 0)

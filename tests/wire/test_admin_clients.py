@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refimpl.edge.blocking import BlockingCluster
+from refimpl.edge.testing.blocking import BlockingCluster
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files

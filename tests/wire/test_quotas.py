@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from refimpl.edge.blocking import BlockingCluster
-from refimpl.storage.batch import encode_batch
-from refimpl.storage.record import Record
+from refimpl.edge.testing.blocking import BlockingCluster
+from refimpl.storage.format.batch import encode_batch
+from refimpl.storage.format.record import Record
 from tests.wire.client import Client
 
 BATCH = encode_batch([Record(0, 1_790_000_000_000, None, bytes(20_000))], base_offset=0)

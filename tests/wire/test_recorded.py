@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from refimpl.edge.blocking import BlockingCluster
+from refimpl.edge.testing.blocking import BlockingCluster
 from tests.wire.differences import ROWS, Row
 from tests.wire.recording import differences, kept, record
 from tests.wire.scripts import OF_THREE, SCRIPTS

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-from refimpl.storage.checkpoints import (
+from refimpl.errors import StorageDamage
+from refimpl.storage.disk.interface import MemoryDisk
+from refimpl.storage.format.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -19,9 +21,7 @@ from refimpl.storage.checkpoints import (
     read_offsets,
     read_partition_metadata,
 )
-from refimpl.storage.disk import MemoryDisk
-from refimpl.storage.errors import StorageDamage
-from refimpl.storage.logfile import base_offset_of
+from refimpl.storage.format.logfile import base_offset_of
 from traces.problems import Problems
 
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")

@@ -11,11 +11,17 @@ from zlib import crc32
 
 from attrs import define, field, frozen
 
-from refimpl.storage.batch import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, BatchHeader, crc_matches
-from refimpl.storage.control import read_marker
-from refimpl.storage.errors import CorruptBatch, CorruptFile, UnsupportedFormat
-from refimpl.storage.legacy import records_at
-from refimpl.storage.logfile import batches_of, mapped
+from refimpl.errors import CorruptBatch, CorruptFile, UnsupportedFormat
+from refimpl.storage.format.batch import (
+    NO_EPOCH,
+    NO_PRODUCER,
+    NO_SEQUENCE,
+    BatchHeader,
+    crc_matches,
+)
+from refimpl.storage.format.control import read_marker
+from refimpl.storage.format.legacy import records_at
+from refimpl.storage.format.logfile import batches_of, mapped
 from traces.importers.identify import Identify, identify
 from traces.importers.replicas import Replica, replicas
 from traces.importers.writer import Imported, add_to_run, write_run

@@ -5,24 +5,27 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import (
-    BrokerRegistration,
-    Change,
-    PartitionRegistration,
-    TopicCreated,
-)
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.context import CONTROLLER
-from refimpl.broker.control_messages import BrokerRegistrationResponse, UpdateMetadataRequest
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import Node
 from refimpl.broker.partition import Partition
 from refimpl.configs import Configs
 from refimpl.machines.messages import LeaderAndIsr
-from refimpl.storage.batch import Record, encode_batch
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import (
+    BrokerRegistration,
+    Change,
+    PartitionRegistration,
+    TopicCreated,
+)
+from refimpl.messages.controller import (
+    CONTROLLER,
+    BrokerRegistrationResponse,
+    UpdateMetadataRequest,
+)
 from refimpl.storage.config import LogConfig
-from refimpl.storage.disk import Disk, MemoryDisk
+from refimpl.storage.disk.interface import Disk, MemoryDisk
+from refimpl.storage.format.batch import Record, encode_batch
 
 ORDERS = m.TopicPartition("orders", 0)
 TOPIC_ID = b"orders".ljust(16, b"-")

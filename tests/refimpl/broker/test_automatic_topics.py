@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.cluster import ClusterMetadata, TopicCreated
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import Context
 from refimpl.broker.forwarding import AutoTopics, AutoTopicsConfig
-from refimpl.broker.messages import Request, Response
-from refimpl.broker.observations import Refused
+from refimpl.messages import controller as c
+from refimpl.messages.broker import Request, Response
+from refimpl.messages.cluster import ClusterMetadata, TopicCreated
+from refimpl.messages.observations import Refused
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from functools import partial
 from random import Random
 
 from refimpl.broker.delayed import ANSWERED, PURGE_INTERVAL, Deadlines, DelayedProduce
-from refimpl.broker.messages import ProduceRequest, ProduceResponse, Request
+from refimpl.messages.broker import ProduceRequest, ProduceResponse, Request
 from tests.refimpl.broker.node_cases import batch_of, leading
 
 MANY = 5 * PURGE_INTERVAL

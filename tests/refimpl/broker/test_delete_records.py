@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import BrokerRegistration, TopicDeleted
 from refimpl.broker.node import EXPIRE
-from refimpl.broker.observations import Refused
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import BrokerRegistration, TopicDeleted
+from refimpl.messages.observations import Refused
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, TOPIC_ID, Cluster, batch_of, leading
 
 DELETED = m.DeletedPartition

@@ -4,16 +4,15 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import TopicDeleted
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.delayed import DelayedFetch
-from refimpl.broker.memory_records import MemoryRecords, whole
-from refimpl.broker.observations import FetchAnswered, FetchHeard, RecordsRead, Refused
-from refimpl.broker.partition import FEW_FETCHES
+from refimpl.broker.partition import FEW_FETCHES, DelayedFetch
 from refimpl.broker.replica_selector import RACK_AWARE
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
-from refimpl.storage.batch import HEADER_SIZE
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import TopicDeleted
+from refimpl.messages.observations import FetchAnswered, FetchHeard, RecordsRead, Refused
+from refimpl.storage.format.batch import HEADER_SIZE
+from refimpl.storage.replica.memory_records import MemoryRecords, whole
 from tests.refimpl.broker.node_cases import CLIENT, ORDERS, TOPIC_ID, Cluster, batch_of, leading
 
 ELSEWHERE = m.TopicPartition("elsewhere", 0)

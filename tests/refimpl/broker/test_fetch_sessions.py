@@ -2,10 +2,10 @@
 
 import pytest
 
-from refimpl.broker import messages as m
 from refimpl.broker.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from refimpl.broker.sessions import FetchSession, FetchSessionHandler, FetchSessions
 from refimpl.errors import Refusal
+from refimpl.messages import broker as m
 
 Wanted = list[m.FetchPartition]
 P, Q, R = (m.TopicPartition("orders", number) for number in range(3))

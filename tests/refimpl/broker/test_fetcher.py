@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from refimpl.broker import messages as m
 from refimpl.broker.log_manager import CHECKPOINT
 from refimpl.broker.node import FETCH
-from refimpl.broker.observations import AnswerTaken, Ignored, LogRestarted, Refused
 from refimpl.machines.replica_log import EpochEnd
-from refimpl.storage.checkpoints import HIGH_WATERMARKS
+from refimpl.messages import broker as m
+from refimpl.messages.observations import AnswerTaken, Ignored, LogRestarted, Refused
+from refimpl.storage.format.checkpoints import HIGH_WATERMARKS
 from tests.refimpl.broker.node_cases import (
     ORDERS,
     Cluster,

@@ -4,9 +4,13 @@ import pytest
 from attrs import define, field
 
 from refimpl.broker.file_logs import FileLogs
-from refimpl.broker.messages import TopicPartition
-from refimpl.storage.batch import Record, encode_batch
-from refimpl.storage.checkpoints import (
+from refimpl.errors import CorruptFile, StorageOffline
+from refimpl.messages.broker import TopicPartition
+from refimpl.storage.cleaner.log_cleaner import CLEANER_OFFSETS
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk.interface import MemoryDisk
+from refimpl.storage.format.batch import Record, encode_batch
+from refimpl.storage.format.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     PARTITION_METADATA,
@@ -14,10 +18,6 @@ from refimpl.storage.checkpoints import (
     read_offsets,
     read_partition_metadata,
 )
-from refimpl.storage.config import LogConfig
-from refimpl.storage.disk import MemoryDisk
-from refimpl.storage.errors import CorruptFile, StorageOffline
-from refimpl.storage.log_cleaner import CLEANER_OFFSETS
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 ID, ANOTHER = b"t" * 16, b"a" * 16

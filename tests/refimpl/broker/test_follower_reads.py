@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import BrokerUnregistered
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.memory_records import MemoryRecords
 from refimpl.broker.replica_selector import RACK_AWARE
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import BrokerUnregistered
+from refimpl.storage.replica.memory_records import MemoryRecords
 from tests.refimpl.broker.node_cases import CLIENT, ORDERS, Cluster, batch_of
 
 RACKS = {1: "a", 2: "b", 3: "b"}

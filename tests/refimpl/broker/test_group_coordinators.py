@@ -5,25 +5,20 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import group_messages as g
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import (
+from refimpl.broker.node import GROUPS
+from refimpl.groups.observations import GroupOperation, GroupsLoaded, GroupsUnloaded
+from refimpl.messages import broker as m
+from refimpl.messages import group as g
+from refimpl.messages.cluster import (
     BrokerRegistration,
     ConfigResource,
     ConfigsAltered,
     TopicCreated,
     TopicDeleted,
 )
-from refimpl.broker.control_messages import Envelope
-from refimpl.broker.node import GROUPS
-from refimpl.broker.observations import (
-    GroupOperation,
-    GroupsLoaded,
-    GroupsUnloaded,
-    Refused,
-    Written,
-)
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC, partition_for
+from refimpl.messages.controller import Envelope
+from refimpl.messages.observations import Refused, Written
+from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of
 
 OFFSETS = m.TopicPartition(OFFSETS_TOPIC, 0)

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import messages as m
-from refimpl.broker.context import CONTROLLER
-from refimpl.broker.control_messages import AlterPartitionRequest, AlterPartitionResponse
 from refimpl.broker.node import ISR
-from refimpl.broker.observations import (
+from refimpl.broker.partition import Partition
+from refimpl.machines.messages import AlterPartitionResponse as Outcome
+from refimpl.messages import broker as m
+from refimpl.messages.controller import CONTROLLER, AlterPartitionRequest, AlterPartitionResponse
+from refimpl.messages.observations import (
     HighWatermarkAdvanced,
     IsrAdopted,
     IsrAltered,
@@ -16,8 +17,6 @@ from refimpl.broker.observations import (
     IsrAsked,
     Refused,
 )
-from refimpl.broker.partition import Partition
-from refimpl.machines.messages import AlterPartitionResponse as Outcome
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of, leading
 
 

@@ -2,25 +2,26 @@
 
 from typing import Any
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import TopicDeleted
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.context import CONTROLLER, Context
-from refimpl.broker.control_messages import (
+from refimpl.broker.context import Context
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.log_manager import CHECKPOINT, CLEANER, FLUSH, PRODUCERS, RETENTION
+from refimpl.broker.node import FETCH, HEARTBEAT, ISR, NEVER, OFFLINE, REGISTER, Node
+from refimpl.errors import CorruptFile
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import TopicDeleted
+from refimpl.messages.controller import (
+    CONTROLLER,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Stopped,
 )
-from refimpl.broker.file_logs import FileLogs
-from refimpl.broker.log_manager import CHECKPOINT, CLEANER, FLUSH, PRODUCERS, RETENTION
-from refimpl.broker.node import FETCH, HEARTBEAT, ISR, NEVER, OFFLINE, REGISTER, Node
-from refimpl.broker.observations import BrokerEpochTaken, Ignored, Refused, WentOffline
-from refimpl.storage.batch import Record, encode_batch
+from refimpl.messages.observations import BrokerEpochTaken, Ignored, Refused, WentOffline
 from refimpl.storage.config import LogConfig
-from refimpl.storage.disk import MemoryDisk
-from refimpl.storage.errors import CorruptFile
+from refimpl.storage.disk.interface import MemoryDisk
+from refimpl.storage.format.batch import Record, encode_batch
 from tests.refimpl.broker.node_cases import (
     EPOCH,
     ORDERS,

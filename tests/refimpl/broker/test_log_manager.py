@@ -16,10 +16,10 @@ from refimpl.broker.log_manager import (
     LogManager,
 )
 from refimpl.broker.logs import BrokerLog, Found
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import Refused
+from refimpl.errors import CorruptFile, StorageOffline
 from refimpl.machines.log import Log
-from refimpl.storage.errors import CorruptFile, StorageOffline
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.observations import Refused
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = b"t" * 16

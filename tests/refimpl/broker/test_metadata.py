@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import (
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.context import Context
+from refimpl.broker.metadata import Metadata
+from refimpl.controller.configs import MIN_ISR
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import (
     BROKER,
     TOPIC,
     BrokerRegistration,
@@ -21,12 +26,7 @@ from refimpl.broker.cluster import (
     TopicDeleted,
     newest,
 )
-from refimpl.broker.config import BrokerConfig
-from refimpl.broker.configs import MIN_ISR
-from refimpl.broker.context import Context
-from refimpl.broker.control_messages import UpdateMetadataRequest
-from refimpl.broker.metadata import Metadata
-from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages.controller import UpdateMetadataRequest
 
 T0 = m.TopicPartition("t", 0)
 T_ID, U_ID = b"t" * 16, b"u" * 16

@@ -5,23 +5,23 @@ from typing import Any, TypeVar
 
 import pytest
 
-from refimpl.broker import messages as m
-from refimpl.broker.context import CONTROLLER
-from refimpl.broker.control_messages import (
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.node import FETCH, HEARTBEAT
+from refimpl.errors import CorruptFile
+from refimpl.messages import broker as m
+from refimpl.messages.controller import (
+    CONTROLLER,
     BrokerHeartbeatRequest,
     StorageFailed,
     UpdateMetadataRequest,
 )
-from refimpl.broker.file_logs import FileLogs
-from refimpl.broker.node import FETCH, HEARTBEAT
-from refimpl.broker.observations import FetchAnswered, Ignored, Refused, WentOffline
-from refimpl.broker.partition_replica_log import PartitionReplicaLog
-from refimpl.storage.batch import batches
+from refimpl.messages.observations import FetchAnswered, Ignored, Refused, WentOffline
 from refimpl.storage.config import LogConfig
-from refimpl.storage.control import EndTxnMarker, encode_marker
-from refimpl.storage.disk import MemoryDisk
-from refimpl.storage.errors import CorruptFile
-from refimpl.storage.producer_state import Origin
+from refimpl.storage.disk.interface import MemoryDisk
+from refimpl.storage.format.batch import batches
+from refimpl.storage.format.control import EndTxnMarker, encode_marker
+from refimpl.storage.log.producer_state import Origin
+from refimpl.storage.replica.files import PartitionReplicaLog
 from tests.refimpl.broker.node_cases import (
     CLIENT,
     EPOCH,

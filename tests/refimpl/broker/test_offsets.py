@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import messages as m
-from refimpl.broker.observations import Refused
+from refimpl.messages import broker as m
+from refimpl.messages.observations import Refused
 from tests.refimpl.broker.node_cases import ORDERS, Cluster, batch_of, leading
 
 

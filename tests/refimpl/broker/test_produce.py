@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import messages as m
 from refimpl.broker.node import EXPIRE
-from refimpl.broker.observations import Acknowledged, Ignored, Refused, Written
+from refimpl.messages import broker as m
+from refimpl.messages.observations import Acknowledged, Ignored, Refused, Written
 from refimpl.storage.config import LogConfig
 from tests.refimpl.broker.node_cases import ORDERS, Cluster, batch_of, leading
 

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from refimpl.broker import messages as m
-from refimpl.broker.control_messages import (
+from refimpl.broker.node import HEARTBEAT
+from refimpl.messages import broker as m
+from refimpl.messages.controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from refimpl.broker.node import HEARTBEAT
-from refimpl.broker.observations import Refused
+from refimpl.messages.observations import Refused
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of, leading
 
 

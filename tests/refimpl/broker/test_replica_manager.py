@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import (
+from refimpl.broker.node import FETCH
+from refimpl.broker.replica_manager import MANY
+from refimpl.configs import Configs
+from refimpl.controller.configs import MIN_ISR
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages import broker as m
+from refimpl.messages.cluster import (
     BROKER,
     TOPIC,
     ConfigResource,
@@ -15,9 +20,7 @@ from refimpl.broker.cluster import (
     PartitionRegistration,
     TopicDeleted,
 )
-from refimpl.broker.configs import MIN_ISR
-from refimpl.broker.node import FETCH
-from refimpl.broker.observations import (
+from refimpl.messages.observations import (
     BecameFollower,
     BecameLeader,
     Deleted,
@@ -25,10 +28,7 @@ from refimpl.broker.observations import (
     Ignored,
     IsrAdopted,
 )
-from refimpl.broker.replica_manager import MANY
-from refimpl.configs import Configs
-from refimpl.machines.messages import LeaderAndIsr
-from refimpl.storage.disk import MemoryDisk
+from refimpl.storage.disk.interface import MemoryDisk
 from tests.refimpl.broker.node_cases import (
     ORDERS,
     TOPIC_ID,

@@ -16,9 +16,9 @@ from refimpl.configs import (
     validate_quota,
     validate_topic,
 )
-from refimpl.storage.batch import TimestampType
-from refimpl.storage.compression import Codec
 from refimpl.storage.config import LogConfig
+from refimpl.storage.format.batch import TimestampType
+from refimpl.storage.format.compression import Codec
 
 HOUR_MS = 3_600_000
 RETENTION = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")

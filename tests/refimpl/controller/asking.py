@@ -5,12 +5,12 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker import control_messages as c
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import Endpoint, PartitionRegistration
-from refimpl.broker.controller import Controller
-from refimpl.broker.controller_state import ControllerConfig
+from refimpl.controller.controller import Controller
+from refimpl.controller.state import ControllerConfig
 from refimpl.machines.messages import AlterPartitionRequest
+from refimpl.messages import broker as m
+from refimpl.messages import controller as c
+from refimpl.messages.cluster import Endpoint, PartitionRegistration
 
 CLIENT = 100
 

@@ -6,19 +6,19 @@ from typing import Any
 
 from attrs import define
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.administration import DASH, METADATA_TOPIC, ZERO_ID
-from refimpl.broker.cluster import (
+from refimpl.controller.administration import DASH, METADATA_TOPIC, ZERO_ID
+from refimpl.controller.configs import MIN_ISR
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.topics import MOST_PARTITIONS, Defaults
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     BROKER,
     TOPIC,
     ConfigResource,
     ConfigsAltered,
     QuotasAltered,
 )
-from refimpl.broker.configs import MIN_ISR
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.topics import MOST_PARTITIONS, Defaults
 from tests.refimpl.controller.asking import Asking
 
 TEN = ControllerConfig(topics=Defaults(10, 1))

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.elections import Choice, asked, imbalanced, online
+from refimpl.controller.elections import Choice, asked, imbalanced, online
+from refimpl.controller.errors import ApiError
 from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.controller import PartitionState
+from refimpl.messages import controller as c
 
 ASSIGNED = (1, 2, 3)
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.cluster import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC, ConfigResource
-from refimpl.broker.config_schema import KafkaConfigSchema
-from refimpl.broker.configs import LONGEST_VALUE, MIN_ISR
-from refimpl.broker.control_errors import ApiError, unknown_topic_or_partition
-from refimpl.broker.controller_state import ControllerConfig
 from refimpl.configs import Configs
+from refimpl.controller.config_schema import KafkaConfigSchema
+from refimpl.controller.configs import LONGEST_VALUE, MIN_ISR
+from refimpl.controller.errors import ApiError, unknown_topic_or_partition
+from refimpl.controller.state import ControllerConfig
+from refimpl.messages import controller as c
+from refimpl.messages.cluster import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC, ConfigResource
 from tests.refimpl.controller.asking import Asking
 
 T = ConfigResource(TOPIC, "t")

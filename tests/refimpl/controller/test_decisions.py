@@ -5,22 +5,22 @@ from collections.abc import Sequence
 
 import pytest
 
-from refimpl.broker.cluster import (
+from refimpl.controller.configs import MIN_ISR, UNCLEAN_ELECTION
+from refimpl.controller.decisions import Decisions
+from refimpl.controller.elections import Choice
+from refimpl.controller.state import Controlled, ControllerConfig, ControllerState
+from refimpl.errors import Refusal
+from refimpl.machines.assignment import Assignment
+from refimpl.machines.messages import AlterPartitionRequest, AlterPartitionResponse, LeaderAndIsr
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     TOPIC,
     ConfigResource,
     ConfigsAltered,
     PartitionRegistration,
     TopicCreated,
 )
-from refimpl.broker.configs import MIN_ISR, UNCLEAN_ELECTION
-from refimpl.broker.controller_state import Controlled, ControllerConfig, ControllerState
-from refimpl.broker.decisions import Decisions
-from refimpl.broker.elections import Choice
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import Decided, IsrAnswered, Refused
-from refimpl.errors import Refusal
-from refimpl.machines.assignment import Assignment
-from refimpl.machines.messages import AlterPartitionRequest, AlterPartitionResponse, LeaderAndIsr
+from refimpl.messages.observations import Decided, IsrAnswered, Refused
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 IDS = {"t": b"t" * 16, "u": b"u" * 16}

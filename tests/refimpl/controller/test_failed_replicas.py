@@ -4,10 +4,10 @@
 import pytest
 
 from properties.mutants.catalogue import Edit, Mutant, applied
-from refimpl.broker import control_messages as c
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
+from refimpl.controller.state import ControllerConfig
 from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
 from tests.refimpl.controller.asking import Asking
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -92,12 +92,12 @@ def test_an_election_passes_over_a_replica_whose_log_has_failed() -> None:
 
 BUGS = {
     "nobody listens": Edit(
-        "refimpl.broker.controller:Controller._heartbeat",
+        "refimpl.controller.controller:Controller._heartbeat",
         "self.decisions.replicas_failed(broker, body.offline)",
         "pass",
     ),
     "only the leader is taken out": Edit(
-        "refimpl.broker.decisions:Decisions.replicas_failed",
+        "refimpl.controller.decisions:Decisions.replicas_failed",
         "one is not None",
         "one is not None and one.state.leader == broker",
     ),
@@ -112,7 +112,7 @@ BUGS = {
         "",
     ),
     "a reassignment asks the registry who could lead": Edit(
-        "refimpl.broker.decisions:Decisions._reassign",
+        "refimpl.controller.decisions:Decisions._reassign",
         "state.active",
         "self.state.registry.active",
     ),
@@ -120,7 +120,7 @@ BUGS = {
         "refimpl.machines.controller:PartitionState.register", "failed or crashed", "crashed"
     ),
     "nobody else leads": Edit(
-        "refimpl.broker.decisions:Decisions.replicas_failed",
+        "refimpl.controller.decisions:Decisions.replicas_failed",
         "self._fence(name, one, broker)",
         "",
     ),

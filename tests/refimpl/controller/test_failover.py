@@ -9,17 +9,17 @@ import pytest
 
 from chaos.sim.synchronous import StoredCluster
 from properties.mutants.catalogue import Edit, Mutant, applied
-from refimpl.broker import control_messages as c
-from refimpl.broker import store_writes, znodes
-from refimpl.broker.cluster import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
+from refimpl.controller import store_writes, znodes
+from refimpl.controller.state import ControllerConfig
 from refimpl.machines.messages import AlterPartitionRequest
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
 from refimpl.metadata.contract import Create
 
 CONFIG = ControllerConfig(leader_imbalance_check_interval_ms=0)
 T0 = TopicPartition("t", 0)
-STORED = "refimpl.broker.stored_controller:StoredController"
+STORED = "refimpl.controller.stored_controller:StoredController"
 
 
 def cluster() -> StoredCluster:
@@ -134,7 +134,12 @@ def fails_over_anywhere(work: Callable[[StoredCluster], None]) -> None:
 BUGS = [
     (delete, f"{STORED}._take_over", "loaded.deleting", "()"),
     (create, f"{STORED}._brokers_are", "controller.decisions.create_missing(loaded.missing)", "[]"),
-    (grow, "refimpl.broker.store_reads:Loaded._topics", "{*assigned, *map(int, numbers)}", "{0}"),
+    (
+        grow,
+        "refimpl.controller.store_reads:Loaded._topics",
+        "{*assigned, *map(int, numbers)}",
+        "{0}",
+    ),
 ]
 
 

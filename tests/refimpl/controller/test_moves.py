@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.cluster import (
+from refimpl.controller.errors import ApiError
+from refimpl.controller.quotas import plan_quotas
+from refimpl.controller.reassignments import ongoing, plan_move
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     BrokerRegistration,
     ClusterMetadata,
     PartitionRegistration,
     TopicCreated,
 )
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.quotas import plan_quotas
-from refimpl.broker.reassignments import ongoing, plan_move
-from refimpl.machines.messages import LeaderAndIsr
 
 T_ID = b"t" * 16
 STILL, ADDS, REMOVES, BOTH = (TopicPartition("t", number) for number in range(4))

@@ -2,15 +2,15 @@
 
 from random import Random
 
-from refimpl.broker import control_messages as c
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import Context
-from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.forwarding import Forwarding
-from refimpl.broker.lifecycle import BrokerAddress
-from refimpl.broker.messages import Request, Response
-from refimpl.broker.observations import Refused
-from refimpl.broker.stored_controller import StoredController
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.stored_controller import StoredController
+from refimpl.messages import controller as c
+from refimpl.messages.broker import Request, Response
+from refimpl.messages.controller import BrokerAddress
+from refimpl.messages.observations import Refused
 
 DELETION = c.DeleteTopicsRequest(("t",), timeout_ms=1_000)
 CLIENT = 99

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.placement import PLACEMENTS, UsableBroker, Wanted, assign, plain, shifted
+from refimpl.controller.errors import ApiError
+from refimpl.controller.placement import PLACEMENTS, UsableBroker, Wanted, assign, plain, shifted
 
 
 @define

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from chaos.sim.synchronous import CLIENT, StoredCluster
-from refimpl.broker import control_messages as c
-from refimpl.broker import znodes
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import Request, Response
-from refimpl.broker.observations import ControllerFenced, Refused
-from refimpl.broker.stored_controller import StoredController
+from refimpl.controller import znodes
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.stored_controller import StoredController
+from refimpl.messages import controller as c
+from refimpl.messages.broker import Request, Response
+from refimpl.messages.observations import ControllerFenced, Refused
 from refimpl.metadata import contract as store
 from refimpl.metadata.errors import BadVersion, MultiFailed, NodeExists, NoNode
 from refimpl.metadata.errors import Refused as RefusedByStore

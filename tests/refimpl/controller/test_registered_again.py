@@ -3,12 +3,12 @@
 import pytest
 
 from chaos.sim.synchronous import CLIENT, StoredCluster
-from refimpl.broker import control_messages as c
-from refimpl.broker import znodes
-from refimpl.broker.cluster import BrokerRegistration
-from refimpl.broker.controller import Controller
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
+from refimpl.controller import znodes
+from refimpl.controller.controller import Controller
+from refimpl.controller.state import ControllerConfig
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import BrokerRegistration
 from refimpl.metadata import contract
 from refimpl.metadata.embedded import Connect, Connection, Frame
 

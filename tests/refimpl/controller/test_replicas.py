@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.control_errors import ApiError
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.placement import (
+from refimpl.controller.errors import ApiError
+from refimpl.controller.placement import (
     PLACEMENTS,
     UsableBroker,
     Wanted,
@@ -18,6 +16,8 @@ from refimpl.broker.placement import (
     assign,
 )
 from refimpl.machines.assignment import Assignment
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
 from tests.refimpl.controller.asking import Asking
 
 T0 = TopicPartition("t", 0)

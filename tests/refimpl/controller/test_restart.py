@@ -2,10 +2,10 @@
 
 from random import Random
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.controller import Controller
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.restart import restore
+from refimpl.controller.controller import Controller
+from refimpl.controller.restart import restore
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
 from tests.refimpl.controller.asking import Asking
 
 T0 = TopicPartition("t", 0)

@@ -6,9 +6,9 @@ from chaos.settings import Settings
 from chaos.sim.simulator import build
 from chaos.sim.synchronous import CLIENT, StoredCluster
 from properties.mutants.catalogue import Edit, Mutant, applied
-from refimpl.broker import control_messages as c
-from refimpl.broker.controller import Controller
-from refimpl.broker.controller_state import ControllerConfig
+from refimpl.controller.controller import Controller
+from refimpl.controller.state import ControllerConfig
+from refimpl.messages import controller as c
 from refimpl.metadata import contract
 from refimpl.metadata.embedded import Connect, Connection, Frame
 
@@ -85,13 +85,15 @@ def test_a_controller(rule: object) -> None:
         (
             keeps_quotas_of_several_clients,
             Edit(
-                "refimpl.broker.store_writes:StoreWrites._of", 'self._put(one, b"")', "Create(one)"
+                "refimpl.controller.store_writes:StoreWrites._of",
+                'self._put(one, b"")',
+                "Create(one)",
             ),
         ),
         (
             goes_on_above_what_it_told,
             Edit(
-                "refimpl.broker.stored_controller:StoredController._take_over",
+                "refimpl.controller.stored_controller:StoredController._take_over",
                 "epoch == held.controller_epoch",
                 "False",
             ),

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import control_messages as c
-from refimpl.broker import messages as m
-from refimpl.broker.cluster import BrokerRegistration
-from refimpl.broker.controller import BALANCE, SESSIONS
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.observations import (
+from refimpl.controller.controller import BALANCE, SESSIONS
+from refimpl.controller.state import ControllerConfig
+from refimpl.machines.messages import AlterPartitionRequest
+from refimpl.messages import broker as m
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import BrokerRegistration
+from refimpl.messages.observations import (
     Ignored,
     IsrAnswered,
     Refused,
@@ -18,7 +19,6 @@ from refimpl.broker.observations import (
     SessionEnded,
     SessionResumed,
 )
-from refimpl.machines.messages import AlterPartitionRequest
 from tests.refimpl.controller.asking import Asking
 
 T0 = TopicPartition("t", 0)

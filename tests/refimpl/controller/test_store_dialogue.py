@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from refimpl.broker.store_dialogue import Dialogue, StoreSession
+from refimpl.controller.store_dialogue import Dialogue, StoreSession
 from refimpl.metadata.contract import Created, Done, Operation, Response, Result, Sync
 from refimpl.metadata.errors import NoNode, StoreError
 

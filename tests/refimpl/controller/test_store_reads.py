@@ -2,19 +2,19 @@
 
 from attrs import define, field
 
-from refimpl.broker import znodes
-from refimpl.broker.cluster import (
+from refimpl.controller import znodes
+from refimpl.controller.state import ControllerConfig, ControllerState
+from refimpl.controller.store_reads import Loaded
+from refimpl.machines.assignment import Assignment
+from refimpl.machines.election import Controllership
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     TOPIC,
     ConfigResource,
     PartitionRegistration,
     QuotaEntity,
 )
-from refimpl.broker.controller_state import ControllerConfig, ControllerState
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.store_reads import Loaded
-from refimpl.machines.assignment import Assignment
-from refimpl.machines.election import Controllership
-from refimpl.machines.messages import LeaderAndIsr
 from refimpl.metadata.contract import Children, Data, GetChildren, GetData, Operation, Result, Stat
 from refimpl.metadata.errors import NoNode, StoreError
 

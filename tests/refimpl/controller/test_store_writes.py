@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import store_writes, znodes
-from refimpl.broker.cluster import (
+from refimpl.controller import store_writes, znodes
+from refimpl.controller.store_writes import MOST_BYTES, StoreWrites, question, was_applied
+from refimpl.machines.election import Controllership
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     BROKER,
     TOPIC,
     BrokerRegistration,
@@ -20,10 +24,6 @@ from refimpl.broker.cluster import (
     TopicCreated,
     TopicDeleted,
 )
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.store_writes import MOST_BYTES, StoreWrites, question, was_applied
-from refimpl.machines.election import Controllership
-from refimpl.machines.messages import LeaderAndIsr
 from refimpl.metadata.contract import (
     Check,
     Create,

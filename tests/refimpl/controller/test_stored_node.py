@@ -6,18 +6,18 @@ from typing import Any, cast
 import pytest
 from attrs import define, field
 
-from refimpl.broker import control_messages as c
-from refimpl.broker import messages as m
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.controller import BALANCE
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import FETCH, HEARTBEAT
-from refimpl.broker.observations import BrokerEpochTaken
-from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
+from refimpl.controller.controller import BALANCE
+from refimpl.controller.stored_controller import StoredController
 from refimpl.machines.messages import AlterPartitionRequest
+from refimpl.messages import broker as m
+from refimpl.messages import controller as c
+from refimpl.messages.observations import BrokerEpochTaken
 from refimpl.metadata import contract as store
-from refimpl.storage.disk import MemoryDisk
+from refimpl.storage.disk.interface import MemoryDisk
 
 T0 = m.TopicPartition("t", 0)
 ALTER = c.AlterPartitionRequest(T0, AlterPartitionRequest(2, 1, 1, 1, ()))

@@ -2,17 +2,17 @@
 
 import pytest
 
-from refimpl.broker import control_messages as c
-from refimpl.broker.cluster import (
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.topics import Defaults
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import (
     BROKER,
     TOPIC,
     BrokerUnregistered,
     ConfigResource,
     TopicDeleted,
 )
-from refimpl.broker.controller_state import ControllerConfig
-from refimpl.broker.messages import TopicPartition
-from refimpl.broker.topics import Defaults
 from tests.refimpl.controller.asking import Asking
 
 T = c.CreatableTopic

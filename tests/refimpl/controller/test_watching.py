@@ -10,24 +10,23 @@ from attrs import define, field
 
 from chaos.sim.synchronous import SESSION_MS, StoredCluster
 from properties.mutants.catalogue import Edit, Mutant, applied
-from refimpl.broker import znodes
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.control_messages import BrokerHeartbeatRequest, UpdateMetadataRequest
-from refimpl.broker.controller_state import ControllerConfig
 from refimpl.broker.file_logs import FileLogs
-from refimpl.broker.lifecycle import BrokerAddress
-from refimpl.broker.messages import Request, Timer
 from refimpl.broker.node import HEARTBEAT
-from refimpl.broker.stored_controller import StoredController
 from refimpl.broker.stored_node import StoredNode
+from refimpl.controller import znodes
+from refimpl.controller.state import ControllerConfig
+from refimpl.controller.stored_controller import StoredController
+from refimpl.messages.broker import Request, Timer
+from refimpl.messages.controller import BrokerAddress, BrokerHeartbeatRequest, UpdateMetadataRequest
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient
 from refimpl.metadata.contract import Create, Delete, Multi, SetData
 from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame
-from refimpl.storage.disk import MemoryDisk
+from refimpl.storage.disk.interface import MemoryDisk
 
 CONFIG = ControllerConfig(leader_imbalance_check_interval_ms=0)
-STORED = "refimpl.broker.stored_controller:StoredController"
+STORED = "refimpl.controller.stored_controller:StoredController"
 LOOK = "store.GetData(znodes.CONTROLLER_EPOCH), store.Exists(znodes.CONTROLLER, watch=True)"
 ANOTHER = "store.GetData(znodes.CONTROLLER)"
 

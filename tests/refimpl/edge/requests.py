@@ -7,7 +7,7 @@ from typing import Any, Union, cast, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from refimpl.storage.batch import Record, encode_batch
+from refimpl.storage.format.batch import Record, encode_batch
 from refimpl.wire.messages import load_request_schema
 
 BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 16, "uint32": 32, "uint8": 8}

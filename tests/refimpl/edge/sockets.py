@@ -10,11 +10,11 @@ from typing import Any, cast
 from attrs import define, field
 
 from refimpl.api.call import Served
-from refimpl.broker.client_quotas import ClientQuotas
-from refimpl.broker.cluster import ClusterMetadata
-from refimpl.edge.faults import Faults
-from refimpl.edge.listener import Limits, Listener
-from refimpl.edge.memory import Budget
+from refimpl.controller.client_quotas import ClientQuotas
+from refimpl.edge.server.faults import Faults
+from refimpl.edge.server.listener import Limits, Listener
+from refimpl.edge.server.memory import Budget
+from refimpl.messages.cluster import ClusterMetadata
 from tests.refimpl.edge.patience import PATIENCE_S
 
 

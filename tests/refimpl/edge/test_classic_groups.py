@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from refimpl.edge import BlockingCluster
-from refimpl.storage.coordinator_records import partition_for
+from refimpl.records.coordinators import partition_for
 from tests.refimpl.edge.members import Member, until
 from tests.refimpl.edge.patience import PATIENCE_S
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refimpl.broker.messages import (
+from refimpl.edge.server.listener import Limits
+from refimpl.messages.broker import (
     ListedOffset,
     ListOffsetsResponse,
     ProducedPartition,
     ProduceResponse,
     TopicPartition,
 )
-from refimpl.edge.listener import Limits
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.sockets import listening, request, response, until
 
@@ -283,7 +283,7 @@ async def test_clients_are_accepted_again_once_files_can_be_opened_again() -> No
             return accept(self)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("refimpl.edge.listener.ACCEPT_AGAIN_S", 0.001)
+            patch.setattr("refimpl.edge.server.listener.ACCEPT_AGAIN_S", 0.001)
             patch.setattr(socket.socket, "accept", full)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request(API_VERSIONS, 0, 7))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refimpl.broker import cluster as c
-from refimpl.broker.messages import TopicPartition
-from refimpl.edge.controller_log import FILE, ControllerLog
-from refimpl.edge.log_directory import FileDirectory, UnusableDirectory
+from refimpl.edge.server.controller_log import FILE, ControllerLog
+from refimpl.edge.server.log_directory import FileDirectory, UnusableDirectory
 from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages import cluster as c
+from refimpl.messages.broker import TopicPartition
 
 BROKERS = st.integers(1, 4)
 IDS = st.binary(min_size=16, max_size=16)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.edge import Cluster
 from refimpl.groups.coordinator import State
-from refimpl.storage.coordinator_records import OFFSETS_TOPIC
-from refimpl.storage.schema import NO_ID
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import OFFSETS_TOPIC
+from refimpl.records.schema import NO_ID
 from tests.refimpl.edge.patience import PATIENCE_S
 
 AIOKafkaProducer: Any = import_module("aiokafka").AIOKafkaProducer

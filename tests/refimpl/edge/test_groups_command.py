@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from refimpl.edge import BlockingCluster
-from refimpl.edge.groups_command import groups_
+from refimpl.edge.commands.groups import groups_
 from tests.refimpl.edge.patience import PATIENCE_S
 
 ck: Any = import_module("confluent_kafka")

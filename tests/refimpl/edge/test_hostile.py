@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refimpl.api.table import APIS, Api
 from refimpl.edge import BlockingCluster
-from refimpl.edge.listener import Listener
+from refimpl.edge.server.listener import Listener
 from refimpl.wire.messages import is_flexible, read_response, write_request
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.requests import BATCH, requests

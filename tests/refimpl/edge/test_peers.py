@@ -8,23 +8,23 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from refimpl.broker.memory_log import RecordBatch
-from refimpl.broker.memory_records import MemoryRecords
-from refimpl.broker.messages import (
-    FetchedPartition,
-    FetchResponse,
-    Request,
-    Response,
-    TopicPartition,
-)
-from refimpl.edge.peer_codec import (
+from refimpl.edge.server.peer_codec import (
     MESSAGES,
     NotAMessage,
     decode,
     encode,
     names_of,
 )
-from refimpl.edge.peers import PeerNetwork
+from refimpl.edge.server.peers import PeerNetwork
+from refimpl.messages.broker import (
+    FetchedPartition,
+    FetchResponse,
+    Request,
+    Response,
+    TopicPartition,
+)
+from refimpl.storage.replica.memory import RecordBatch
+from refimpl.storage.replica.memory_records import MemoryRecords
 from tests.refimpl.edge.patience import PATIENCE_S
 
 scalars = st.one_of(

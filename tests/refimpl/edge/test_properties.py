@@ -3,8 +3,8 @@
 import pytest
 
 from refimpl.configs import BROKER, ConfigError
-from refimpl.edge.addresses import advertised_of, listener_of
-from refimpl.edge.properties import (
+from refimpl.edge.server.addresses import advertised_of, listener_of
+from refimpl.edge.server.properties import (
     PropertiesError,
     directory_of,
     read_properties,

@@ -5,9 +5,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from refimpl.broker.observations import RecordsRead
 from refimpl.broker.replica_selector import RACK_AWARE
 from refimpl.edge import BlockingCluster
+from refimpl.messages.observations import RecordsRead
 from tests.refimpl.edge.patience import PATIENCE_S
 
 RACKS = {1: "a", 2: "b", 3: "c"}

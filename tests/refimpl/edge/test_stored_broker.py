@@ -8,12 +8,12 @@ from attrs import define
 from click.testing import CliRunner
 
 from refimpl.configs import Configs
-from refimpl.edge.command import broker
-from refimpl.edge.listener import Limits
-from refimpl.edge.log_directory import MemoryDirectory
-from refimpl.edge.memory import Budget
-from refimpl.edge.peers import PeerNetwork
-from refimpl.edge.stored_host import StoredBrokerHost
+from refimpl.edge.commands.broker import broker
+from refimpl.edge.server.listener import Limits
+from refimpl.edge.server.log_directory import MemoryDirectory
+from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.peers import PeerNetwork
+from refimpl.edge.server.stored_host import StoredBrokerHost
 from refimpl.metadata.contract import Output, Request
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.sockets import request, response

@@ -8,7 +8,7 @@ from typing import Any
 
 from refimpl.groups.assignors import ASSIGNORS, MemberSpec
 from refimpl.java_hash import HashSet, uuid_hash
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 SAMPLE = Path(__file__).parent / "kafka_assignments.ndjson"
 Case = Mapping[str, Any]

@@ -5,22 +5,22 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.coordinator import EXPIRE, GroupCoordinator, State
 from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import new_coordinator
 from refimpl.groups.topics import TopicDescription
-from refimpl.storage.consumer_protocol import Subscription
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.consumer_protocol import Subscription
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     CoordinatorRecord,
     read_record,
     write_record,
 )
-from refimpl.storage.schema import INT16, Uuid, write
+from refimpl.records.schema import INT16, Uuid, write
 
 NOW = 10**12
 HOUR_MS = 3_600_000

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.groups.classic_records import tombstone_of
 from refimpl.groups.coordinator import APPEND, GroupCoordinator, SetTimer
 from refimpl.groups.operation import TimerKey
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
 from tests.refimpl.groups.coordinating import (
     CONFIG,
     HOUR_MS,

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.configs import BROKER
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer import REBALANCE, SESSION
@@ -16,13 +14,15 @@ from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import new_coordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.machines.consumer_group import ConsumerGroup
-from refimpl.storage.coordinator_records import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import (
     GROUP_RECORDS,
     CoordinatorRecord,
     read_record,
     write_record,
 )
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 T, U = Uuid(b"t" * 16), Uuid(b"u" * 16)
 GROUP = "g"

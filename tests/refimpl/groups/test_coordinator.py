@@ -9,10 +9,10 @@ from attrs import define, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.groups.coordinator import EXPIRE, GroupCoordinator, SetTimer
 from refimpl.groups.operation import Answer, Performed, TimerKey
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
 from tests.refimpl.groups.coordinating import HOUR_MS, IDS, METADATA, Log, loaded, refusal
 
 GROUPS = ("g", "h")

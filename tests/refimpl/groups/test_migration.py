@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
 from refimpl.configs import BROKER
 from refimpl.configs.values import ConfigError
 from refimpl.groups.classic_records import record_of
@@ -17,7 +15,9 @@ from refimpl.groups.operation import Answer, TimerKey
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.classic_member import Member
 from refimpl.machines.consumer_group import UNREVOKED, ConsumerGroup
-from refimpl.storage.consumer_protocol import (
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.consumer_protocol import (
     Assignment,
     OwnedTopic,
     Subscription,

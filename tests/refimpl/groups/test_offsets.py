@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
-from refimpl.storage.schema import NO_ID
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.schema import NO_ID
 from tests.refimpl.groups.coordinating import (
     CONFIG,
     HOUR_MS,

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from refimpl.broker import group_messages as m
-from refimpl.broker.messages import TopicPartition
-from refimpl.errors import Refusal
+from refimpl.errors import Refusal, StorageOffline
 from refimpl.groups import consumer_errors
 from refimpl.groups import errors as coordinator_errors
 from refimpl.groups.coordinator import APPEND, EXPIRE, LOAD, GroupCoordinator, SetTimer, State
 from refimpl.groups.operation import Answer, Performed
 from refimpl.machines import classic_group_errors, consumer_group_errors
-from refimpl.storage.errors import StorageOffline
+from refimpl.messages import group as m
+from refimpl.messages.broker import TopicPartition
 from tests.refimpl.groups.coordinating import (
     CONFIG,
     HOUR_MS,

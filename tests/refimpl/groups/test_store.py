@@ -1,11 +1,11 @@
 """What a coordinator keeps: groups, offsets, and which partitions a group ever committed of."""
 
-from refimpl.broker.messages import TopicPartition
 from refimpl.groups.classic_records import record_of, tombstone_of
 from refimpl.groups.offsets import OFFSET_COMMIT, tombstone
 from refimpl.groups.store import GroupStore
 from refimpl.machines.classic_group import ClassicGroup
-from refimpl.storage.coordinator_records import (
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.coordinators import (
     CoordinatorRecord,
     GroupMetadataKey,
     OffsetCommitKey,

@@ -36,9 +36,9 @@ from refimpl.machines.consumer_heartbeat import (
 )
 from refimpl.machines.consumer_membership import Membership
 from refimpl.machines.consumer_reconciliation import drop_unsubscribed, reconcile
-from refimpl.storage import consumer_group_records as r
-from refimpl.storage.coordinator_records import CoordinatorRecord
-from refimpl.storage.schema import Uuid
+from refimpl.records import consumer_groups as r
+from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.schema import Uuid
 
 T, U = Uuid(b"t" * 16), Uuid(b"u" * 16)
 T0, T1, T2, U0 = (T, 0), (T, 1), (T, 2), (U, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from refimpl.machines.consumer_group import Partition
 from refimpl.machines.consumer_membership import Membership, NothingToDo
-from refimpl.storage.schema import Uuid
+from refimpl.records.schema import Uuid
 
 T = Uuid(b"t" * 16)
 P, Q, R = (T, 0), (T, 1), (T, 2)

@@ -13,8 +13,8 @@ from refimpl.metadata.contract import Connected, Operation, Output, Request, Res
 from refimpl.metadata.durable import DurableStore
 from refimpl.metadata.embedded import Disconnected, EmbeddedStore, Frame
 from refimpl.metadata.errors import StoreError
-from refimpl.storage.crash_disk import CrashDisk, Inode
-from refimpl.storage.disk import Disk
+from refimpl.storage.disk.crashing import CrashDisk, Inode
+from refimpl.storage.disk.interface import Disk
 
 TIMEOUT_MS = 3000
 

@@ -4,10 +4,10 @@ import errno
 
 import pytest
 
+from refimpl.errors import CorruptFile, StorageOffline
 from refimpl.metadata.contract import Create, Data, Existence, Exists, GetData, SetData
 from refimpl.metadata.durable import SNAPSHOT, DurableStore
-from refimpl.storage.crash_disk import CrashDisk
-from refimpl.storage.errors import CorruptFile, StorageOffline
+from refimpl.storage.disk.crashing import CrashDisk
 from tests.refimpl.metadata.hosting import TIMEOUT_MS, Host
 
 

@@ -18,7 +18,7 @@ from refimpl.metadata.contract import (
 from refimpl.metadata.durable import DurableStore
 from refimpl.metadata.errors import NodeExists, NoNode
 from refimpl.metadata.hosting import Asking, EmbeddedServer
-from refimpl.storage.crash_disk import CrashDisk
+from refimpl.storage.disk.crashing import CrashDisk
 
 Heard = list[WatchEvent | SessionState]
 TIMEOUT_MS = 60_000

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from attrs import define, field
 
-from refimpl.storage.batch import Record, encode_batch, read_header
-from refimpl.storage.checkpoints import write_meta_properties
-from refimpl.storage.compression import Codec
 from refimpl.storage.config import LogConfig
-from refimpl.storage.control import EndTxnMarker, encode_marker
-from refimpl.storage.files import FileDisk
-from refimpl.storage.log_dir import LogDir
-from refimpl.storage.partition_log import PartitionLog
-from refimpl.storage.producer_state import Origin
+from refimpl.storage.disk.files import FileDisk
+from refimpl.storage.format.batch import Record, encode_batch, read_header
+from refimpl.storage.format.checkpoints import write_meta_properties
+from refimpl.storage.format.compression import Codec
+from refimpl.storage.format.control import EndTxnMarker, encode_marker
+from refimpl.storage.log.log_dir import LogDir
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.log.producer_state import Origin
 
 NOW_MS, ORDERS = 1_790_000_000_000, ("orders", 0)
 TOPIC_ID = bytes(range(16))

@@ -8,16 +8,16 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
 
-from refimpl.storage.batch import TimestampType
-from refimpl.storage.checkpoints import (
+from refimpl.storage.cleaner.compaction import compact
+from refimpl.storage.disk.files import FileDisk
+from refimpl.storage.format.batch import TimestampType
+from refimpl.storage.format.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     write_offsets,
 )
-from refimpl.storage.compaction import compact
-from refimpl.storage.compression import Codec
-from refimpl.storage.files import FileDisk
+from refimpl.storage.format.compression import Codec
 from tests.traces.importers.brokers import CONFIG, NOW_MS, ORDERS, SAFE, Brokers, flip, positions
 from tests.traces.judging import judged
 from traces.importers.cli import import_

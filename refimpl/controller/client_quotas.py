@@ -1,0 +1,134 @@
+"""How long a client is to be left alone that takes more than its quota (KIP-13, KIP-124, KIP-612).
+
+Kafka's ClientQuotaManager: the bytes of each client, and the time that its requests take, are
+counted in windows; what they come to above the quota is made up for by not reading from the client,
+who is told so. Connections of an address above its quota are ended as late.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from attrs import define, field
+
+from refimpl.controller.quotas import CLIENT_ID, IP, USER
+from refimpl.messages.cluster import ClusterMetadata, QuotaEntity
+
+ANONYMOUS = "ANONYMOUS"
+"""Who everybody is that has not logged in."""
+
+PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
+REQUEST = "request_percentage"
+CONNECTION = "connection_creation_rate"
+PERCENT_OF_NS = 1e-7
+"""A nanosecond, as a percentage of a second."""
+
+Sharers = tuple[str | None, str | None]
+"""Which user and which client id share a quota; None where it does not matter."""
+
+
+@define
+class Rate:
+    """What there is of something a second, over the last `count` windows of so many ms."""
+
+    count: int
+    window_ms: int
+    #: When each window began, and what was counted in it
+    windows: deque[tuple[int, float]] = field(factory=deque[tuple[int, float]])
+
+    def record(self, now: int, amount: float) -> None:
+        """Count so much more."""
+        windows = self.windows
+        while windows and now - windows[0][0] >= self.count * self.window_ms:
+            windows.popleft()
+        if not windows or now - windows[-1][0] >= self.window_ms:
+            windows.append((now, 0))
+        self.add(amount)
+
+    def add(self, amount: float) -> None:
+        """Count so much more in the newest window."""
+        began, before = self.windows[-1]
+        self.windows[-1] = began, before + amount
+
+    def size_ms(self, now: int) -> int:
+        """The time that the rate is over: at first as if all windows but one had gone by."""
+        elapsed = now - self.windows[0][0]
+        missing = self.count - 1 - elapsed // self.window_ms
+        return elapsed + max(missing, 0) * self.window_ms
+
+    def throttle_ms(self, now: int, bound: float) -> int:
+        """After how long without anything more the rate is at the bound."""
+        size_ms = max(self.size_ms(now), 1)
+        rate = 1000 * sum(amount for _, amount in self.windows) / size_ms
+        return max(0, round((rate - bound) / bound * size_ms))
+
+
+@define(eq=False)
+class ClientQuotas:
+    """The rates of all clients whose quotas the metadata know; `samples` is quota.window.num."""
+
+    metadata: ClusterMetadata
+    samples: int
+    window_ms: int
+    rates: dict[tuple[str, Sharers], Rate] = field(factory=dict[tuple[str, Sharers], Rate])
+
+    def throttle_ms(self, kind: str, client_id: str | None, amount: float, now: int) -> int:
+        """Count what a client has sent or fetched; answers how long it is to be left alone."""
+        found = quota_of(self.metadata, kind, client_id)
+        if found is None:
+            return 0
+        sharers, bound = found
+        rate = self._rate(kind, sharers)
+        rate.record(now, amount)
+        return rate.throttle_ms(now, bound)
+
+    def request_throttle_ms(self, client_id: str | None, spent_ns: int, now: int) -> int:
+        """Count how long a thread was busy with a request; answers as `throttle_ms`, and never more
+        than a window."""
+        amount = spent_ns * PERCENT_OF_NS
+        return min(self.throttle_ms(REQUEST, client_id, amount, now), self.window_ms)
+
+    def connection_throttle_ms(self, address: str, now: int) -> int:
+        """Count a connection of this address, or answer after how long it is to be ended."""
+        quotas = self.metadata.quotas
+        for name in (address, None) if quotas else ():
+            bound = quotas.get(frozenset(((IP, name),)), {}).get(CONNECTION)
+            if bound is None:
+                continue
+            rate = self._rate(CONNECTION, (address, None))
+            rate.record(now, 1)
+            throttle_ms = rate.throttle_ms(now, bound) if bound else self.window_ms
+            if throttle_ms:
+                rate.add(-1)
+            return min(throttle_ms, self.window_ms)
+        return 0
+
+    def _rate(self, kind: str, sharers: Sharers) -> Rate:
+        rate = self.rates.get((kind, sharers))
+        if rate is None:
+            rate = self.rates[kind, sharers] = Rate(self.samples, self.window_ms)
+        return rate
+
+
+def quota_of(
+    metadata: ClusterMetadata, kind: str, client_id: str | None
+) -> tuple[Sharers, float] | None:
+    """A client's most special quota of this kind: who shares it, and how much it is."""
+    quotas = metadata.quotas
+    if not quotas:
+        return None
+    for entity, sharers in _candidates(client_id or ""):
+        bound = quotas.get(entity, {}).get(kind)
+        if bound is not None:
+            return sharers, bound
+    return None
+
+
+def _candidates(client_id: str) -> Iterator[tuple[QuotaEntity, Sharers]]:
+    """Entities that a client belongs to, in the order in which Kafka looks for quotas."""
+    for user in (ANONYMOUS, None):
+        for client in (client_id, None):
+            entity = frozenset(((USER, user), (CLIENT_ID, client)))
+            yield entity, (ANONYMOUS, client_id)
+        yield frozenset(((USER, user),)), (ANONYMOUS, None)
+    for client in (client_id, None):
+        yield frozenset(((CLIENT_ID, client),)), (None, client_id)

@@ -1,0 +1,68 @@
+"""What the controller knows of configurations: Kafka's own, by the tables of `refimpl.configs`."""
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from refimpl.configs import BROKER as BROKER_SETTINGS
+from refimpl.configs import GROUP as GROUP_SETTINGS
+from refimpl.configs import TOPIC as TOPIC_SETTINGS
+from refimpl.configs import ConfigError, Configs, is_list, show, validate_group, validate_topic
+from refimpl.controller.errors import ApiError
+from refimpl.controller.topics import check_name
+from refimpl.messages.cluster import BROKER, GROUP, TOPIC, ConfigResource
+
+SETTINGS = {TOPIC: TOPIC_SETTINGS, BROKER: BROKER_SETTINGS, GROUP: GROUP_SETTINGS}
+
+
+@frozen
+class KafkaConfigSchema:
+    """Every topic, group and broker setting of Kafka 4.3; `configs` are the controller's own."""
+
+    configs: Configs = field(factory=Configs)
+
+    def is_list(self, resource_type: str, key: str) -> bool:
+        """Whether values of this key are lists, separated by commas."""
+        return is_list(SETTINGS[resource_type], key)
+
+    def default(self, resource_type: str, key: str) -> str | None:
+        """What holds where nothing is set."""
+        if resource_type == TOPIC:
+            return show(self.configs.topic_value(key, {})) if key in TOPIC_SETTINGS else None
+        if resource_type == GROUP:
+            return show(self.configs.group_value(key, {})) if key in GROUP_SETTINGS else None
+        return show(self.configs[key]) if key in BROKER_SETTINGS else None
+
+    def validate(
+        self, resource: ConfigResource, values: Mapping[str, str], existing: Mapping[str, str]
+    ) -> None:
+        """Raise ApiError if these cannot be the configuration of a resource.
+
+        A broker's values the broker itself has checked before it asked.
+        """
+        if resource.type == BROKER:
+            _check_broker_name(resource.name)
+            return
+        if not resource.name:
+            message = f"Default {resource.type} resources are not allowed."
+            raise ApiError("INVALID_REQUEST", message)
+        try:
+            if resource.type == GROUP:
+                validate_group(values, self.configs)
+            else:
+                check_name(resource.name)
+                validate_topic(values, self.configs)
+        except ConfigError as error:
+            raise ApiError("INVALID_CONFIG", str(error)) from None
+
+
+def _check_broker_name(name: str) -> None:
+    if not name:
+        return
+    try:
+        number = int(name)
+    except ValueError:
+        message = "Unable to parse broker name as a base 10 number."
+        raise ApiError("INVALID_REQUEST", message) from None
+    if number < 0:
+        raise ApiError("INVALID_REQUEST", "Invalid negative broker ID.")

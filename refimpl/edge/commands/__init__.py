@@ -1,0 +1,1 @@
+"""The commands `highwater broker` and `highwater groups`."""

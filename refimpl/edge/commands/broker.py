@@ -1,0 +1,191 @@
+"""`highwater broker`: brokers in this process, for whatever speaks Kafka's protocol."""
+
+import asyncio
+import errno
+import gc
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from refimpl.outputs import FolderToWrite
+
+if TYPE_CHECKING:
+    from refimpl.edge.server.stored_broker import StoredBroker
+    from refimpl.edge.testing.cluster import Cluster
+
+BAD_INPUT = 2
+#: How many brokers one process is for
+MOST = 64
+
+
+@click.command(short_help="Serve Kafka's protocol: brokers in one process.")
+@click.option("--brokers", type=click.IntRange(1, MOST), default=1, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="What to bind to.")
+@click.option("--data", type=FolderToWrite(), help="Keep everything here.")
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A file."
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
+@click.option("--id", "broker_id", type=click.IntRange(1), help="This broker alone.")
+@click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Where its cluster's metadata are.")
+def broker(
+    brokers: int,
+    port: int,
+    host: str,
+    data: Path | None,
+    config: Path | None,
+    settings: tuple[str, ...],
+    broker_id: int | None,
+    zookeeper: str | None,
+) -> None:
+    """Serve Kafka's protocol with brokers 1 to N on consecutive ports.
+
+    Prints `ready` and the addresses when all of them serve. SIGTERM hands leadership over and stops
+    them cleanly. Without --data nothing is kept; with it the logs are Kafka's files in
+    DIR/broker-1 and so on. --config is a server.properties file, which --set comes before.
+
+    With --id N and --zookeeper the process is one broker of a cluster whose metadata are in
+    ZooKeeper, where Kafka 3.9 has them; start as many as there shall be, and any of them may be
+    controller. Their logs are in DIR itself.
+    """
+    # kio registers strategies with Hypothesis where that is installed, and imports it for that:
+    # 0.15 CPU-s of a start of 0.4, for nothing here.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    with _no_collection():
+        values = _configured(config, settings)
+        host, port, data = _served_at(values, host, port, data)
+        zookeeper = zookeeper or values.get("zookeeper.connect")
+        cluster: Any
+        if zookeeper is not None:
+            cluster = _stored_broker(broker_id, zookeeper, port, host, data, values)
+        elif broker_id is not None:
+            raise click.UsageError("--id is for one broker of a cluster: name its --zookeeper")
+        else:
+            from refimpl.edge.testing.cluster import Cluster
+
+            cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
+        code = _runner()(serve(cluster))
+    if code:
+        sys.exit(code)
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """No search for garbage until the brokers serve: a fifth of their start would go into it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _stored_broker(
+    broker_id: int | None,
+    zookeeper: str,
+    port: int,
+    host: str,
+    data: Path | None,
+    values: Mapping[str, str],
+) -> "StoredBroker":
+    """One broker of a cluster whose metadata are in ZooKeeper."""
+    try:
+        from refimpl.edge.server.stored_broker import StoredBroker
+    except ModuleNotFoundError as missing:
+        raise click.UsageError(
+            f"--zookeeper needs {missing.name}: pip install 'highwatermark[metadata]'"
+        ) from None
+    id = str(broker_id or values.get("node.id") or values.get("broker.id") or "")
+    if not id.isdigit():
+        raise click.UsageError("a broker of a cluster in ZooKeeper has a number of its own: --id N")
+    return StoredBroker(int(id), zookeeper, port, host, data, values)
+
+
+def _configured(config: Path | None, settings: tuple[str, ...]) -> Mapping[str, str]:
+    """Settings of the file, and of the command line, which come first."""
+    from refimpl.configs import ConfigError
+    from refimpl.edge.server.properties import PropertiesError, read_properties, setting
+
+    values: dict[str, str] = {}
+    try:
+        if config is not None:
+            found = read_properties(config.read_text(errors="backslashreplace"), str(config))
+            values |= found.values
+            for warning in found.warnings:
+                click.echo(f"Warning: {warning}", err=True)
+        values |= dict(setting(text) for text in settings)
+    except (PropertiesError, ConfigError) as mistake:
+        raise click.UsageError(str(mistake)) from None
+    return values
+
+
+def _served_at(
+    values: Mapping[str, str], host: str, port: int, data: Path | None
+) -> tuple[str, int, Path | None]:
+    """Where to listen and where logs are: as the options say, then as the file does."""
+    from refimpl.configs import ConfigError
+    from refimpl.edge.server.addresses import advertised_of, listener_of
+    from refimpl.edge.server.properties import directory_of
+
+    given = click.get_current_context().get_parameter_source
+    try:
+        listener, directory = listener_of(values), directory_of(values)
+        advertised_of(values)
+    except ConfigError as mistake:
+        raise click.UsageError(str(mistake)) from None
+    if listener is not None and given("host") is ParameterSource.DEFAULT:
+        host = listener[0] or host
+    if listener is not None and given("port") is ParameterSource.DEFAULT:
+        port = listener[1]
+    return host, port, data if data is not None or directory is None else Path(directory)
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
+    """uvloop's event loop where it is installed, else asyncio's."""
+    try:
+        return import_module("uvloop").run
+    except ModuleNotFoundError:
+        return asyncio.run
+
+
+async def serve(cluster: "Cluster | StoredBroker") -> int:
+    """From the start to the signal that ends it; answers the exit code."""
+    from refimpl.edge.server.log_directory import UnusableDirectory
+
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    try:
+        await cluster.start()
+    except UnusableDirectory as unusable:
+        click.echo(f"Error: {unusable}", err=True)
+        return BAD_INPUT
+    except TimeoutError as late:
+        click.echo(f"Error: {late}", err=True)
+        return BAD_INPUT
+    except OSError as refused:
+        if refused.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+            raise
+        click.echo(f"Error: {_port_refused(cluster, refused)}", err=True)
+        return BAD_INPUT
+    gc.freeze()  # what is there by now stays, and is not looked at again
+    gc.enable()
+    click.echo(f"ready {cluster.bootstrap}")
+    sys.stdout.flush()
+    await ended.wait()
+    await cluster.stop_all()
+    return 0
+
+
+def _port_refused(cluster: "Cluster | StoredBroker", refused: OSError) -> str:
+    last = cluster.port + cluster.brokers - 1
+    ports = f"port {last}" if cluster.brokers == 1 else f"one of the ports {cluster.port} to {last}"
+    reason = "is in use" if refused.errno == errno.EADDRINUSE else f"({refused.strerror})"
+    return f"{cluster.host}: {ports} {reason}; name others with --port"

@@ -1,0 +1,1 @@
+"""Brokers on asyncio: sockets, connections, clocks, directories, and messages between brokers."""

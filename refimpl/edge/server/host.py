@@ -1,0 +1,308 @@
+"""A broker process on the edge: its node, its clock and timers, its listener and its disk."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any
+from uuid import uuid4
+
+import click
+from attrs import define, field, fields_dict
+
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.forwarding import AutoTopicsConfig
+from refimpl.broker.node import Node
+from refimpl.configs import Configs
+from refimpl.edge.server.clock import Clock, Timers
+from refimpl.edge.server.faults import Faults
+from refimpl.edge.server.listener import Limits, Listener
+from refimpl.edge.server.log_directory import Directory, partitions_in
+from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.network import Network
+from refimpl.groups.config import GroupConfig
+from refimpl.messages.broker import CONSUMER, Request, Response, Timer
+from refimpl.messages.cluster import Endpoint
+from refimpl.messages.controller import BrokerAddress, Stopped, StorageFailed
+from refimpl.named import named
+from refimpl.storage.config import LogConfig
+
+CLIENT = CONSUMER
+"""The node id of whoever asks by the wire."""
+
+Observe = Callable[[int, Any], None]
+"""Told what a node observed: broker id, and one of `refimpl.messages.observations`."""
+
+
+@define(eq=False)
+class BrokerHost:
+    """One broker: a machine with a disk, on which one process after the other runs.
+
+    A process ends by `stop` (its leadership handed over, everything flushed) or by `kill` (at once,
+    with what is in the page cache kept, as by SIGKILL).
+    """
+
+    id: int
+    network: Network
+    directory: Directory
+    configs: Configs
+    budget: Budget
+    limits: Limits
+    host: str
+    port: int
+    rack: str | None = None
+    advertised: tuple[str, int] | None = None
+    #: Whether clients may come before the broker was told of the cluster's metadata
+    accepts_at_once: bool = True
+    observe: Observe | None = None
+    clock: Clock = field(factory=Clock)
+    faults: Faults = field(factory=Faults)
+    node: Node = field(init=False)
+    listener: Listener | None = field(default=None, init=False)
+    processes: int = field(default=0, init=False)
+    up: bool = field(default=False, init=False)
+    paused: bool = field(default=False, init=False)
+    #: Set when the process has stopped by itself, and why if it had to
+    stopped: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _timers: Timers = field(init=False)
+    _pending: dict[int, Callable[[Any], None]] = field(
+        factory=dict[int, Callable[[Any], None]], init=False
+    )
+    _asked: int = field(default=0, init=False)
+    _broker_epoch: int = field(default=-1, init=False)
+    _backlog: list[Any] = field(factory=list[Any], init=False)
+
+    @property
+    def log_dir(self) -> str:
+        """Where its logs are."""
+        return self.directory.name
+
+    def disk_space(self) -> tuple[int, int]:
+        """How many bytes there are in all, and how many are free; -1 where nobody knows."""
+        return self.directory.space()
+
+    # A process begins and ends
+
+    async def start(self) -> None:
+        """Start a process on what the disk has, and listen.
+
+        Raises UnusableDirectory, or OSError for a port in use.
+        """
+        disk = self.directory.open()
+        listener = Listener(self, self.limits, self.budget, self.faults)
+        try:
+            accepts = self.accepts_at_once
+            self.port = listener.listen(self.host, self.port, accepts=accepts)
+        except OSError:
+            self.directory.release()
+            raise
+        self.listener = listener
+        self.processes += 1
+        self.stopped = asyncio.Event()
+        self._timers = Timers(self.clock, self._due)
+        begun = self.directory.begin()
+        self._broker_epoch = -1
+        logs = _Logs(
+            disk,
+            self.clock.now,
+            self._log_config(),
+            topic_ids=_TopicIds(self),
+            survived=begun.survived,
+        )
+        self.node = self._new_node(logs, begun.incarnation)
+        self.up, self.paused = True, False
+        self.network.nodes[self.id] = self.receive
+        self.network.disconnected[self.id] = self.node.disconnected
+        self._carry_out(self.node.start(self.clock.now(), partitions_in(logs)))
+        self.network.run()
+
+    def _new_node(self, logs: FileLogs, incarnation: int) -> Node:
+        return Node(
+            self.id,
+            BrokerConfig.of(self.configs),
+            logs,
+            dict[str, int](),
+            incarnation,
+            address=BrokerAddress(self._endpoints(), self.rack),
+            auto_topics_config=auto_topics_config(self.configs),
+            configs=self.configs,
+            group_config=GroupConfig.of(self.configs),
+            new_id=lambda: str(uuid4()),
+        )
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        """Where we are reached, by clients first."""
+        host, port = self.advertised or (self.host, self.port)
+        return (Endpoint("PLAINTEXT", host, port),)
+
+    def _log_config(self) -> LogConfig:
+        expiration = self.configs["producer.id.expiration.ms"]
+        return LogConfig.of(self.configs.topic({}), int(str(expiration)))
+
+    async def stop(self, timeout_ms: int = 30_000) -> None:
+        """Hand leadership over, write everything down, and end; at once if nobody can take over
+        within the time."""
+        if not self.up:
+            return
+        self.resume()
+        self._carry_out(self.node.stop(self.clock.now()))
+        self.network.run()
+        try:
+            await asyncio.wait_for(self.stopped.wait(), timeout_ms / 1000)
+        except TimeoutError:
+            self._end()
+
+    def kill(self) -> None:
+        """End as by SIGKILL: nothing is said to anyone, nothing is written."""
+        if self.up:
+            self._gone()
+
+    def pause(self) -> None:
+        """Do nothing from now on, as by SIGSTOP; what comes waits."""
+        if self.up and not self.paused and self.listener is not None:
+            self.paused = True
+            self.listener.pause(paused=True)
+
+    def resume(self) -> None:
+        """Go on, with what has waited first."""
+        if not self.paused or self.listener is None:
+            return
+        self.paused = False
+        backlog, self._backlog = self._backlog, []
+        for message in backlog:
+            self._take(message)
+        self.listener.pause(paused=False)
+        self._timers.arm()
+        self.network.run()
+
+    def _end(self) -> None:
+        """The controlled shutdown is over."""
+        self.node.close()
+        self._gone()
+        self.stopped.set()
+
+    def _gone(self) -> None:
+        self.up = self.paused = False
+        self.network.leave(self.id)
+        self._timers.clear()
+        self._pending.clear()
+        self._backlog.clear()
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+        self.directory.release()
+
+    # What clients and handlers need
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self.directory.cluster_id
+
+    def now(self) -> int:
+        """The time in ms since 1970."""
+        return self.clock.now()
+
+    def elapsed_ns(self) -> int:
+        """The time in ns since some moment."""
+        return perf_counter_ns()
+
+    def ask(self, body: Any, then: Callable[[Any], None]) -> None:
+        """Let the node handle a client's request; `then` is called with the answer's body."""
+        if not self.up:
+            return
+        self._asked += 1
+        self._pending[self._asked] = then
+        self._take(named(Request, (CLIENT, self.id, self._asked, body)))
+        self.network.soon()
+
+    def tell(self, body: Any) -> None:
+        """Let the node handle a client's request to which nobody wants an answer."""
+        self.ask(body, lambda answer: None)
+        self._pending.pop(self._asked, None)
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass on this broker's clock; what is due by that happens."""
+        self.clock.advanced_ms += by_ms
+        if self.up:
+            self._timers.arm()
+
+    # The node's inputs and outputs
+
+    def receive(self, message: Request | Response) -> None:
+        """A message of another node."""
+        self._take(message)
+
+    def _due(self, name: str) -> None:
+        self._take(Timer(self.clock.now(), name))
+        self.network.run()
+
+    def _take(self, message: Any) -> None:
+        if self.paused:
+            self._backlog.append(message)
+        elif self.up:
+            outputs = self.node.handle(self.clock.now(), message)
+            if self.node.context.broker_epoch != self._broker_epoch:
+                self._broker_epoch = self.node.context.broker_epoch
+                self.directory.registered(self._broker_epoch)
+            self._carry_out(outputs)
+
+    def _carry_out(self, outputs: Sequence[Any]) -> None:
+        """In order; what clients are answered last, for their handlers may ask again."""
+        answers: list[tuple[Callable[[Any], None], Any]] = []
+        for output in outputs:
+            kind = output.__class__
+            if kind is Response:
+                if output.target != CLIENT:
+                    self.network.send(output)
+                elif (then := self._pending.pop(output.correlation_id, None)) is not None:
+                    answers.append((then, output.body))
+            elif kind is Request:
+                self.network.send(output)
+            elif kind is Timer:
+                self._timers.set(output.at_ms, output.name)
+            elif kind is Stopped:
+                self._end()
+                return
+            elif kind is StorageFailed:
+                click.echo(f"Error: broker {self.id} ends: {output.why}", err=True)
+                self._gone()
+                self.stopped.set()
+            elif self.observe is not None:
+                self.observe(self.id, output)
+        for then, body in answers:
+            then(body)
+
+
+def auto_topics_config(configs: Configs) -> AutoTopicsConfig:
+    """What server.properties say of topics that are made when somebody asks for them."""
+    names = {one: one.replace("_", ".") for one in fields_dict(AutoTopicsConfig)}
+    values: Any = {ours: configs[name] for ours, name in names.items()}
+    return AutoTopicsConfig(**values)
+
+
+@define(eq=False, kw_only=True)
+class _Logs(FileLogs):
+    """Kafka's files, and whether the end of the last process can have lost anything."""
+
+    survived: int
+
+    def clean_shutdown_epoch(self) -> int:
+        """The broker epoch of the last process, if all that it wrote is here."""
+        return max(FileLogs.clean_shutdown_epoch(self), self.survived)
+
+
+@define(eq=False)
+class _TopicIds(Mapping[str, bytes]):
+    """Topic ids, as the broker's metadata has them when a log is made."""
+
+    host: BrokerHost
+
+    def __getitem__(self, name: str) -> bytes:
+        return self.host.node.metadata.topics[name].topic_id
+
+    def __iter__(self) -> Any:
+        return iter(self.host.node.metadata.topics)
+
+    def __len__(self) -> int:
+        return len(self.host.node.metadata.topics)

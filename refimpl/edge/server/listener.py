@@ -1,0 +1,223 @@
+"""A broker's listener: its sockets, its connections, and the limits that they share."""
+
+import asyncio
+import socket
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from refimpl.api.call import Served
+from refimpl.api.table import Api
+from refimpl.configs import Configs
+from refimpl.edge.server.connection import Connection, Received
+from refimpl.edge.server.faults import Faults
+from refimpl.edge.server.memory import Budget
+from refimpl.wire.errors import WireError
+
+BACKLOG = 1024
+ACCEPT_AGAIN_S = 1.0
+#: What tests would otherwise wait for; anything that is set comes before it
+QUICK: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What clients may cost, by Kafka's names where it has one."""
+
+    #: socket.request.max.bytes: the largest frame
+    request_max_bytes: int = 100 << 20
+    #: queued.max.request.bytes, for large frames of all connections together
+    queued_max_request_bytes: int = 512 << 20
+    #: connections.max.idle.ms
+    connections_max_idle_ms: int = 600_000
+    #: How long a large frame may make no progress: it holds memory that others wait for
+    stalled_frame_max_ms: int = 30_000
+    #: max.connections
+    max_connections: int = 2**31 - 1
+    #: Answers that clients do not read, of all connections together; the largest is cut off
+    unsent_max_bytes: int = 512 << 20
+
+
+def limits_of(configs: Configs) -> Limits:
+    """What server.properties say of clients."""
+
+    def number(name: str) -> int:
+        return int(str(configs[name]))
+
+    queued = number("queued.max.request.bytes")
+    defaults = Limits()
+    return Limits(
+        request_max_bytes=number("socket.request.max.bytes"),
+        queued_max_request_bytes=queued if queued > 0 else defaults.queued_max_request_bytes,
+        connections_max_idle_ms=number("connections.max.idle.ms"),
+        max_connections=number("max.connections"),
+    )
+
+
+@define(eq=False)
+class Listener:
+    """Accepts clients of one broker and hands their requests to it."""
+
+    broker: Served
+    limits: Limits
+    budget: Budget
+    faults: Faults
+    connections: set[Connection] = field(factory=set[Connection], init=False)
+    #: For requests that came whole and wait for answers; whoever lies about the size of a frame,
+    #: and so takes the budget of large ones, must not keep these waiting
+    in_flight: Budget = field(init=False)
+    paused: bool = field(default=False, init=False)
+    ended: bool = field(default=False, init=False)
+    refusals: int = field(default=0, init=False)
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _sockets: list[socket.socket] = field(factory=list[socket.socket], init=False)
+    _accepting: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]], init=False)
+    _sweeper: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """As much for requests in flight as for large frames."""
+        self.in_flight = Budget(self.limits.queued_max_request_bytes)
+
+    def listen(self, host: str, port: int, *, accepts: bool = True) -> int:
+        """Take the port, or any for 0; answers which. Raises OSError if it is taken.
+
+        Unless it `accepts` at once, clients are refused until it shall.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            for family, address in _addresses(host, port):
+                taken = socket.socket(family, socket.SOCK_STREAM)
+                self._sockets.append(taken)
+                taken.setblocking(False)
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                taken.bind((address[0], port, *address[2:]))
+                port = taken.getsockname()[1]
+            if accepts:
+                self.accept()
+        except OSError:
+            self._close_sockets()
+            raise
+        self._sweep()
+        return port
+
+    def accept(self) -> None:
+        """Accept clients from now on. Raises OSError if somebody else does, on this port."""
+        for taken in self._sockets:
+            taken.listen(BACKLOG)
+            self._watch(taken)
+
+    def _watch(self, taken: socket.socket) -> None:
+        if not self.ended:
+            self._loop.add_reader(taken, self._accept, taken)
+
+    def _accept(self, taken: socket.socket) -> None:
+        """Take in who waits. Not by asyncio's own server: who is being accepted when that is
+        closed is never closed (Python 3.11)."""
+        loop = self._loop
+        try:
+            for _ in range(BACKLOG):
+                client, _ = taken.accept()
+                client.setblocking(False)
+                made = loop.connect_accepted_socket(lambda: Connection(self), client)
+                task = loop.create_task(made)
+                self._accepting.add(task)
+                task.add_done_callback(self._accepting.discard)
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as refused:  # too many files are open, perhaps fewer soon
+            print(f"highwater: no client can be accepted: {refused}", file=sys.stderr)
+            loop.remove_reader(taken)
+            loop.call_later(ACCEPT_AGAIN_S, self._watch, taken)
+
+    def _close_sockets(self) -> None:
+        for taken in self._sockets:
+            self._loop.remove_reader(taken)
+            taken.close()
+        self._sockets.clear()
+
+    def close(self) -> None:
+        """Close the port and cut off all clients, and who is being accepted."""
+        self.ended = True
+        self._close_sockets()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self.connections):
+            connection.abort()
+
+    def pause(self, *, paused: bool) -> None:
+        """Neither read nor handle anything, or go on: a process that is stopped by a signal."""
+        self.paused = paused
+        for connection in list(self.connections):
+            connection.turn()
+
+    def time(self) -> float:
+        """The event loop's time in seconds."""
+        return asyncio.get_running_loop().time()
+
+    # What connections tell
+
+    def opened(self, connection: Connection) -> None:
+        """A client has come; one too many is sent away."""
+        self.connections.add(connection)
+        if self.ended or len(self.connections) > self.limits.max_connections:
+            connection.abort()
+        elif throttle_ms := self._throttle_ms(connection.host):
+            connection.refuse_after(throttle_ms)
+        elif self.paused:
+            connection.turn()
+
+    def _throttle_ms(self, address: str) -> int:
+        """After how long a new connection of this address is to be ended, if it is one too many by
+        `connection_creation_rate` (KIP-612)."""
+        broker = self.broker
+        return broker.node.client_quotas.connection_throttle_ms(address, broker.now())
+
+    def closed(self, connection: Connection) -> None:
+        """It has gone."""
+        self.connections.discard(connection)
+
+    def handle(self, received: Received) -> None:
+        """A request: on to the broker, unless a fault is to happen to it."""
+        if not self.faults.rules or not self.faults.meet(received):
+            received.begin()
+
+    def refused(self, connection: Connection, error: WireError) -> None:
+        """A connection has been ended for what came by it."""
+        self.refusals += 1
+
+    def failed(self, api: Api, error: Exception) -> None:
+        """A bug of ours: the client sees a closed connection, and everybody else nothing."""
+        print(f"highwater: {api.name} failed, which is a bug in highwater itself", file=sys.stderr)
+        traceback.print_exception(error)
+
+    def unsent(self, connection: Connection) -> None:
+        """A client does not read: where all of that is too much, the largest has to go."""
+        while True:
+            unsent = {one: one.unsent_bytes for one in self.connections}
+            if sum(unsent.values()) <= self.limits.unsent_max_bytes:
+                return
+            largest = max(unsent, key=lambda one: unsent[one])
+            largest.abort()
+            self.connections.discard(largest)
+
+    def _sweep(self) -> None:
+        """End the connections that did nothing for too long."""
+        limits, now = self.limits, self.time()
+        idle, stalled = limits.connections_max_idle_ms / 1000, limits.stalled_frame_max_ms / 1000
+        for connection in list(self.connections):
+            limit = min(idle, stalled) if connection.holds_memory else idle
+            if now - connection.idle_since() > limit:
+                connection.abort()
+        wait = max(0.01, min(idle, stalled) / 4)
+        self._sweeper = asyncio.get_running_loop().call_later(wait, self._sweep)
+
+
+def _addresses(host: str, port: int) -> Sequence[tuple[socket.AddressFamily, Any]]:
+    """What a name stands for: one address, or several."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, address) for family, _, _, _, address in found))

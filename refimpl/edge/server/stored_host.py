@@ -1,0 +1,161 @@
+"""A broker whose cluster keeps its metadata in a store: its node has a session there."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random, SystemRandom
+from typing import Any
+from uuid import uuid4
+
+from attrs import define, field
+
+from refimpl.broker.config import BrokerConfig
+from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.node import Node
+from refimpl.broker.stored_node import StoredNode
+from refimpl.controller import znodes
+from refimpl.controller.stored_controller import StoredController
+from refimpl.edge.server.controller_host import controller_config
+from refimpl.edge.server.host import BrokerHost, auto_topics_config
+from refimpl.groups.config import GroupConfig
+from refimpl.messages.cluster import Endpoint
+from refimpl.messages.controller import BrokerAddress
+from refimpl.metadata.contract import (
+    Data,
+    GetData,
+    MetadataStore,
+    Operation,
+    Output,
+    Request,
+    Response,
+    Result,
+)
+from refimpl.metadata.errors import StoreError
+
+PEER = "PEER"
+"""The listener on which a broker hears other brokers; clients are on the first one."""
+
+
+@define(eq=False)
+class StoredBrokerHost(BrokerHost):
+    """A broker process with a session of a metadata store, a new one for each process.
+
+    `peer_port` is where `network` listens for other brokers.
+    """
+
+    new_store: Callable[[], MetadataStore] = field(kw_only=True)
+    peer_port: int = field(kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+    store: MetadataStore = field(init=False)
+    _own: int = field(default=0, init=False)
+    _answers: dict[int, asyncio.Future[Result | StoreError]] = field(
+        factory=dict[int, asyncio.Future[Result | StoreError]], init=False
+    )
+
+    async def start(self) -> None:
+        """Start a process, and let it register. Raises OSError for a port in use."""
+        self.store = self.new_store()
+        await BrokerHost.start(self)
+        self.store.start(self._delivered)
+
+    def accept(self) -> None:
+        """Let clients in: before the broker was told of the cluster, it would say of every topic
+        that there is none. Raises OSError for a port in use."""
+        assert self.listener is not None
+        self.listener.accept()
+
+    @property
+    def registered(self) -> bool:
+        """Whether the broker is part of the cluster, and has been told of it."""
+        known = self.node.metadata.brokers.get(self.id)
+        epoch = self.node.context.broker_epoch
+        return epoch >= 0 and known is not None and known.broker_epoch == epoch and not known.fenced
+
+    @property
+    def waits_for(self) -> str:
+        """What has to happen before the broker is `registered`, in words."""
+        node, path = self.node, f"{znodes.BROKER_IDS}/{self.id}"
+        assert isinstance(node, StoredNode)
+        candidate = node.candidate
+        if not candidate.connected:
+            return "it has no session of ZooKeeper"
+        if not candidate.registered:
+            return f"{path} is there, of another session; is another broker of this id running?"
+        if candidate.controller_id < 0:
+            return "no broker is controller"
+        if candidate.controller_id == self.id:
+            return "it is controller, and has not read all that ZooKeeper has"
+        return f"broker {candidate.controller_id}, which is controller, has told it of nothing"
+
+    async def peer_address(self, broker: int) -> tuple[str, int] | None:
+        """Where a broker listens for its peers: by its znode, or as we were told last.
+
+        Whoever has just registered was told nothing yet, and who restarts has another port.
+        """
+        path = f"{znodes.BROKER_IDS}/{broker}"
+        found = await self._ask_store(GetData(path))
+        if isinstance(found, Data):
+            known = znodes.broker_of(found.data, broker, found.stat.czxid).registration
+        else:
+            known = self.node.metadata.brokers.get(broker) if self.up else None
+        for endpoint in known.endpoints if known else ():
+            if endpoint.listener == PEER:
+                return endpoint.host, endpoint.port
+        return None
+
+    async def _ask_store(self, operation: Operation) -> Result | StoreError:
+        """Ask beside the node, whose own requests have positive numbers."""
+        number = -1 - self._own
+        self._own += 1
+        answer: asyncio.Future[Result | StoreError] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        self.store.send(Request(number, operation))
+        return await answer
+
+    async def stop(self, timeout_ms: int = 30_000) -> None:
+        """A controlled shutdown, and the end of the session."""
+        await BrokerHost.stop(self, timeout_ms)
+        await self.store.close()
+
+    def _new_node(self, logs: FileLogs, incarnation: int) -> Node:
+        address = BrokerAddress(self._endpoints(), self.rack)
+        candidate = StoredController(
+            self.id,
+            controller_config(self.configs),
+            SystemRandom() if self.seed is None else Random(self.seed),
+            address,
+            incarnation,
+            logs.clean_shutdown_epoch(),
+        )
+        return StoredNode(
+            self.id,
+            BrokerConfig.of(self.configs),
+            logs,
+            dict[str, int](),
+            incarnation,
+            address=address,
+            auto_topics_config=auto_topics_config(self.configs),
+            configs=self.configs,
+            group_config=GroupConfig.of(self.configs),
+            new_id=lambda: str(uuid4()),
+            candidate=candidate,
+        )
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        return (*BrokerHost._endpoints(self), Endpoint(PEER, self.host, self.peer_port))
+
+    def _delivered(self, output: Output) -> None:
+        if isinstance(output, Response) and (answer := self._answers.pop(output.number, None)):
+            if not answer.cancelled():
+                answer.set_result(output.result)
+            return
+        self._take(output)
+        self.network.run()
+
+    def _carry_out(self, outputs: Sequence[Any]) -> None:
+        others: list[Any] = []
+        for output in outputs:
+            if isinstance(output, Request):
+                self.store.send(output)
+            else:
+                others.append(output)
+        BrokerHost._carry_out(self, others)

@@ -1,0 +1,76 @@
+"""A cluster for code without an event loop: the brokers run in a thread of their own."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from functools import partial
+from threading import Thread, current_thread
+from types import TracebackType
+from typing import Any, Self, cast
+
+from refimpl.edge.testing.cluster import Cluster
+
+
+class BlockingCluster:
+    """Every method and property of `Cluster`, each of which returns when it is done.
+
+    with BlockingCluster(brokers=3) as cluster:
+        cluster.create_topic("orders", replicas=3)
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """What `Cluster` takes."""
+        self._cluster = Cluster(**settings)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="highwater", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start, and return when all brokers serve."""
+        self._thread.start()
+        try:
+            self._run(self._cluster.__aenter__)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End as `Cluster` does."""
+        try:
+            self._run(self._cluster.__aexit__, kind, error, trace)
+        finally:
+            self._end()
+
+    def __getattr__(self, name: str) -> Any:
+        """A method to call, or a property as it is now, of the cluster."""
+        kind = inspect.getattr_static(Cluster, name, None)
+        if inspect.isfunction(kind):
+            return partial(self._run, getattr(self._cluster, name))
+        return self._run(getattr, self._cluster, name)
+
+    def _run(self, call: Callable[..., Any], *args: Any, **which: Any) -> Any:
+        """Run a function, or a coroutine to its end, in the thread of the brokers.
+
+        What runs there already, such as the condition of an `until`, is called as it is.
+        """
+        if current_thread() is self._thread:
+            return call(*args, **which)
+
+        async def run() -> Any:
+            result = call(*args, **which)
+            return await cast("Any", result) if inspect.isawaitable(result) else result
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        # Whoever was being accepted at the end is cut off, too.
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()

@@ -1,0 +1,366 @@
+"""A cluster of brokers in this process, which real clients reach by its ports.
+
+async with Cluster(brokers=3) as cluster:
+    await cluster.create_topic("orders", partitions=1, replicas=3)
+    ...  # cluster.bootstrap is what clients connect to
+    cluster.kill(cluster.leader("orders", 0))
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from attrs import define, field
+
+from refimpl.broker.partition import Partition
+from refimpl.configs import Configs
+from refimpl.edge.server.addresses import advertised_of
+from refimpl.edge.server.controller_host import ControllerHost
+from refimpl.edge.server.controller_log import ControllerLog
+from refimpl.edge.server.faults import Rule, What
+from refimpl.edge.server.host import BrokerHost
+from refimpl.edge.server.listener import QUICK, limits_of
+from refimpl.edge.server.log_directory import (
+    Directory,
+    FileDirectory,
+    MemoryDirectory,
+    UnusableDirectory,
+    properties_of,
+    random_id,
+)
+from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.network import Network
+from refimpl.messages import controller as c
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import PartitionRegistration
+from refimpl.messages.controller import CONTROLLER
+
+LOOPBACK = "127.0.0.1"
+
+
+class ClusterError(Exception):
+    """An operation that the cluster refused: Kafka's name of the error, and why."""
+
+    def __init__(self, error: str, message: str | None) -> None:
+        super().__init__(f"{error}: {message}" if message else error)
+        self.error = error
+
+
+@define(eq=False)
+class Cluster:
+    """Brokers 1 to `brokers` on consecutive ports from `port` on, or on any free ones for 0.
+
+    Without `data` everything is in memory, and a broker that is killed and restarted finds what it
+    had, as after the end of a process on a machine that goes on; with it, the logs are Kafka's
+    files in `data/broker-N`. `configs` are settings of server.properties, by Kafka's names. `seed`
+    makes the placement of replicas the same each time. `observe` is told what every node observes.
+    """
+
+    brokers: int = 3
+    port: int = 0
+    host: str = LOOPBACK
+    data: Path | None = None
+    configs: Mapping[str, str] = field(factory=dict[str, str])
+    seed: int | None = None
+    observe: Callable[[int, Any], None] | None = None
+    #: broker.rack of each broker that has one
+    racks: Mapping[int, str] = field(factory=dict[int, str])
+    hosts: dict[int, BrokerHost] = field(factory=dict[int, BrokerHost], init=False)
+    network: Network = field(factory=Network, init=False)
+    controller: ControllerHost = field(init=False)
+
+    # From start to end
+
+    async def start(self) -> Self:
+        """Start the controller and all brokers, and return when all of them serve.
+
+        Raises OSError for a port in use, UnusableDirectory.
+        """
+        offsets_replicas = str(min(3, self.brokers))
+        static = {**QUICK, "offsets.topic.replication.factor": offsets_replicas, **self.configs}
+        configs = Configs(static)
+        limits = limits_of(configs)
+        budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))
+        advertised = advertised_of(self.configs)
+        cluster_id = self._cluster_id()
+        log = self._controller_log(cluster_id)
+        self.controller = ControllerHost(
+            self.network, configs, cluster_id, self.seed, self.observe, log
+        )
+        try:
+            self.controller.start()
+            for number in range(1, self.brokers + 1):
+                self.hosts[number] = BrokerHost(
+                    number,
+                    self.network,
+                    self._directory(number, cluster_id),
+                    Configs({**static, **self._own(number)}),
+                    budget,
+                    limits,
+                    self.host,
+                    self.port + number - 1 if self.port else 0,
+                    rack=self.racks.get(number, static.get("broker.rack")),
+                    advertised=advertised and (advertised[0], advertised[1] + number - 1),
+                    observe=self.observe,
+                )
+                await self.hosts[number].start()
+            await self.settled()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _own(self, number: int) -> Mapping[str, str]:
+        """The settings in which brokers differ."""
+        rack = self.racks.get(number)
+        return {"node.id": str(number), **({} if rack is None else {"broker.rack": rack})}
+
+    def _cluster_id(self) -> str:
+        """That of the directories, or a new one."""
+        if self.data is None:
+            return random_id()
+        found = {
+            properties_of(self.data / f"broker-{number}").get("cluster.id")
+            for number in range(1, self.brokers + 1)
+        } - {None}
+        if len(found) > 1:
+            ids = " and ".join(sorted(str(one) for one in found))
+            raise UnusableDirectory(f"{self.data}: log directories of two clusters, {ids}")
+        return found.pop() or random_id() if found else random_id()
+
+    def _controller_log(self, cluster_id: str) -> ControllerLog | None:
+        """Where decisions are kept: in a directory that is locked as those of brokers are."""
+        if self.data is None:
+            return None
+        path = self.data / "controller"
+        return ControllerLog(path, FileDirectory(path, CONTROLLER, cluster_id))
+
+    def _directory(self, number: int, cluster_id: str) -> Directory:
+        if self.data is None:
+            return MemoryDirectory(cluster_id)
+        return FileDirectory(self.data / f"broker-{number}", number, cluster_id)
+
+    async def settled(self, timeout_ms: int = 30_000) -> None:
+        """Return when every broker that runs knows of all others, and of all that was decided."""
+        await self.until(self._is_settled, timeout_ms)
+
+    def _is_settled(self) -> bool:
+        version = self.controller.controller.metadata.metadata_version
+        alive = [host for host in self.hosts.values() if host.up]
+        registered = self.controller.controller.metadata.brokers
+        return all(
+            host.node.metadata.metadata_version == version
+            and host.id in registered
+            and not registered[host.id].fenced
+            for host in alive
+        )
+
+    async def until(self, condition: Callable[[], bool], timeout_ms: int = 30_000) -> None:
+        """Return when this is true. Raises TimeoutError."""
+        async with asyncio.timeout(timeout_ms / 1000):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+    async def stop_all(self) -> None:
+        """Stop every broker, each handing its leadership over while somebody is left."""
+        for host in list(self.hosts.values()):
+            await host.stop()
+        self.close()
+
+    def close(self) -> None:
+        """End at once."""
+        for host in self.hosts.values():
+            host.kill()
+        self.controller.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End at once; with files, after a controlled shutdown."""
+        if self.data is None or kind is not None:
+            self.close()
+        else:
+            await self.stop_all()
+
+    # What is there
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to: bootstrap.servers."""
+        return ",".join(f"{host.host}:{host.port}" for host in self.hosts.values())
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self.controller.cluster_id
+
+    def partition(self, topic: str, partition: int) -> PartitionRegistration:
+        """What the controller has decided: leader, ISR, replicas, epochs. Raises KeyError."""
+        metadata = self.controller.controller.metadata
+        return metadata.partitions[TopicPartition(topic, partition)]
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Who leads, by the controller; None for nobody."""
+        return self.partition(topic, partition).decision.leader
+
+    def isr(self, topic: str, partition: int) -> frozenset[int]:
+        """Who is in sync, by the controller."""
+        return self.partition(topic, partition).decision.isr
+
+    def replica(self, topic: str, partition: int, broker: int) -> Partition:
+        """A replica as its broker has it. Raises KeyError."""
+        return self.hosts[broker].node.partitions[TopicPartition(topic, partition)]
+
+    def log(self, topic: str, partition: int, broker: int) -> Sequence[Any]:
+        """The records in a replica's log, each with its leader epoch and value."""
+        return list(self.replica(topic, partition, broker).replica.log.records)
+
+    def log_end(self, topic: str, partition: int, broker: int) -> int:
+        """Where a replica's log ends."""
+        return self.replica(topic, partition, broker).replica.log.end
+
+    def high_watermark(self, topic: str, partition: int, broker: int) -> int:
+        """A replica's high watermark."""
+        return self.replica(topic, partition, broker).replica.high_watermark
+
+    # What an operator does
+
+    async def ask(self, body: Any) -> Any:
+        """Put one of `refimpl.messages.controller` to the controller; its answer."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.controller.ask(body, answer.set_result)
+        return await answer
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replicas: int = 1,
+        configs: Mapping[str, str] | None = None,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
+        """Make a topic, and return when it can be written to. Raises ClusterError.
+
+        `assignments` name the replicas of each partition, the preferred leader first.
+        """
+        pairs = list((configs or {}).items())
+        if assignments:
+            topic = c.CreatableTopic(name, assignments=list(assignments.items()), configs=pairs)
+        else:
+            topic = c.CreatableTopic(name, partitions, replicas, configs=pairs)
+        response: c.CreateTopicsResponse = await self.ask(c.CreateTopicsRequest([topic]))
+        created = response.topics[0]
+        if created.error is not None:
+            raise ClusterError(created.error, created.message)
+        await self.settled()
+
+    async def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """Let another one of the ISR lead. Raises ClusterError if that cannot be."""
+        name = TopicPartition(topic, partition)
+        replicas = self.partition(topic, partition).replicas
+        others = [one for one in replicas if one != broker]
+        moved = c.ReassignablePartition(name, [broker, *others])
+        response = await self.ask(c.AlterPartitionReassignmentsRequest([moved]))
+        self._refused(response.partitions[0])
+        elected = await self.ask(c.ElectLeadersRequest(c.PREFERRED, [name]))
+        if elected.partitions[0].error != "ELECTION_NOT_NEEDED":
+            self._refused(elected.partitions[0])
+        await self.settled()
+
+    def _refused(self, result: c.PartitionResult) -> None:
+        if result.error is not None:
+            raise ClusterError(result.error, result.message)
+
+    async def stop(self, broker: int) -> None:
+        """A controlled shutdown: leadership goes to others, everything is written down."""
+        await self.hosts[broker].stop()
+
+    def kill(self, broker: int) -> None:
+        """End a broker's process as SIGKILL does."""
+        self.hosts[broker].kill()
+
+    async def restart(self, broker: int) -> None:
+        """Start a broker that is down again, on its old port, and return when it serves."""
+        await self.hosts[broker].start()
+        await self.settled()
+
+    # Faults, by the simulator's names
+
+    def pause(self, broker: int) -> None:
+        """A broker does nothing any more, as after SIGSTOP."""
+        self.hosts[broker].pause()
+
+    def resume(self, broker: int) -> None:
+        """It goes on."""
+        self.hosts[broker].resume()
+
+    def cut(self, broker: int, how: str = "all", peer: int | None = None) -> None:
+        """Cut a broker off from the others: "all", "from" it, "to" it, "controller", "brokers",
+        "from_brokers", "to_brokers", or "one" `peer`. Clients still reach it. Raises ValueError."""
+        self.network.cut |= self.network.links(broker, how, peer)
+
+    def slow(self, broker: int, by_ms: int, how: str = "all", peer: int | None = None) -> None:
+        """Messages on these links take so long. Raises ValueError."""
+        self.network.slow_ms |= dict.fromkeys(self.network.links(broker, how, peer), by_ms)
+
+    def heal(self) -> None:
+        """Nothing is wrong any more: links are well, paused brokers go on, requests pass."""
+        self.network.heal()
+        for host in self.hosts.values():
+            host.resume()
+            host.faults.lift()
+
+    def expire_session(self, broker: int) -> None:
+        """The controller gives a broker up, as if it had not been heard of for too long."""
+        self.controller.expire_session(broker)
+
+    def advance(self, by_ms: int, broker: int | None = None) -> None:
+        """Let time pass on a broker's clock, or on all clocks and the controller's."""
+        for host in self.hosts.values() if broker is None else [self.hosts[broker]]:
+            host.advance(by_ms)
+        if broker is None:
+            self.controller.advance(by_ms)
+
+    def hold(self, api: str, **which: Any) -> Rule:
+        """Hold requests of an API, such as "Produce", until the rule's `release()`."""
+        return self._rule(api, "hold", **which)
+
+    def delay(self, api: str, by_ms: int, **which: Any) -> Rule:
+        """Handle requests so much later."""
+        return self._rule(api, "delay", delay_ms=by_ms, **which)
+
+    def drop(self, api: str, **which: Any) -> Rule:
+        """Never handle requests, nor answer them."""
+        return self._rule(api, "drop", **which)
+
+    def drop_response(self, api: str, **which: Any) -> Rule:
+        """Handle requests, and do not answer them: an acknowledgement that is lost."""
+        return self._rule(api, "drop response", **which)
+
+    def fail(self, api: str, error: str, **which: Any) -> Rule:
+        """Answer requests with an error by Kafka's name, and do nothing else."""
+        return self._rule(api, "fail", error=error, **which)
+
+    def _rule(self, api: str, what: What, broker: int | None = None, **which: Any) -> Rule:
+        """A rule for one broker, or for all; `client_id` and `count` say which requests."""
+        rule = Rule(api, what, **which)
+        for host in self.hosts.values() if broker is None else [self.hosts[broker]]:
+            host.faults.add(rule)
+        return rule
+
+    async def met(self, rule: Rule, count: int = 1) -> None:
+        """Return once so many requests have met a fault."""
+        await rule.wait_met(count)
+
+    def release(self, rule: Rule) -> None:
+        """Let what a fault holds go on, and let it meet nothing more."""
+        rule.release()

@@ -1,0 +1,319 @@
+"""What a broker says and hears: requests and responses under Kafka's names, and timers.
+
+Each is a named tuple, because one is made for every message: 0.2 µs against 0.3 to 0.4 µs for a
+frozen attrs class (`bench/bench_simulator.py`). Versions, framing and error codes belong to the
+wire; here an error is the name that Kafka's clients know, or None.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from refimpl.machines.replica_log import Batch, EpochEnd, Records
+from refimpl.storage.format.txn_index import AbortedTxn
+
+CONSUMER = -1
+"""The replica id of a Fetch or ListOffsets that no replica sends."""
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Isolation levels: up to the high watermark; up to the last stable offset (KIP-98)."""
+
+NO_LIMIT = 2**31 - 1
+
+SESSIONLESS, NEW_SESSION = -1, 0
+"""Fetch session epochs: no session at all; make a new one (KIP-227)."""
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
+    *(-1, -2, -3, -4, -5, -6),
+)
+"""Timestamps of ListOffsets that are none (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+
+HIGH_WATERMARK = -1
+"""The offset of DeleteRecords that stands for the high watermark."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """As Kafka's tools write it."""
+        return f"{self.topic}-{self.partition}"
+
+
+# Envelopes
+
+
+class Request(NamedTuple):
+    """A request from one node to another, told from its sender's others by `correlation_id`."""
+
+    source: int
+    target: int
+    correlation_id: int
+    body: Any
+
+
+class Response(NamedTuple):
+    """The answer to the request of the same correlation id."""
+
+    source: int
+    target: int
+    correlation_id: int
+    body: Any
+
+
+class Timer(NamedTuple):
+    """As an output: come back at this time, in ms; as an input: the time has come."""
+
+    at_ms: int
+    name: str
+
+
+# Clients
+
+
+class ProduceRequest(NamedTuple):
+    """Append these batches; `acks` is 0, 1 or -1 for all in sync.
+
+    A batch is opaque: only the log that it is for looks into it.
+    """
+
+    acks: int
+    timeout_ms: int
+    batches: Sequence[tuple[TopicPartition, Batch]]
+
+
+class ProducedPartition(NamedTuple):
+    """What became of one batch; `log_append_time_ms` is -1 where the producer stamped it.
+
+    Where some records are why it was refused, `records` says which, and why (KIP-467).
+    """
+
+    partition: TopicPartition
+    error: str | None
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    records: Sequence[tuple[int, str]] = ()
+
+
+class ProduceResponse(NamedTuple):
+    """What became of each batch."""
+
+    partitions: Sequence[ProducedPartition]
+
+
+class FetchPartition(NamedTuple):
+    """Read on from `fetch_offset`.
+
+    A replica names the leader epochs that it stands in and that its log ends with, by which the
+    leader can tell whether their logs agree (KIP-320, KIP-595); -1 is "not said". `number` counts
+    a replica's fetches of this partition, and goes on by itself in a session; if it is 0, the
+    request's correlation id does. `log_start_offset` is
+    where a replica's log starts (KIP-107).
+    """
+
+    partition: TopicPartition
+    fetch_offset: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    number: int = 0
+    max_bytes: int = NO_LIMIT
+    log_start_offset: int = -1
+
+
+class FetchRequest(NamedTuple):
+    """Read records; while there are fewer than `min_bytes`, wait up to `max_wait_ms`.
+
+    Limits are in bytes, or in whatever unit a log in memory counts; the first batch of an answer
+    may be above them (KIP-74). In a session only what changed since the last request is named
+    (KIP-227). A replica names its broker epoch (KIP-903). A consumer with a `rack_id`, which may be
+    empty, may read at followers (KIP-392).
+    """
+
+    partitions: Sequence[FetchPartition]
+    max_wait_ms: int
+    min_bytes: int = 1
+    max_bytes: int = NO_LIMIT
+    isolation_level: int = READ_UNCOMMITTED
+    replica_id: int = CONSUMER
+    replica_epoch: int = -1
+    session_id: int = 0
+    session_epoch: int = SESSIONLESS
+    forgotten: Sequence[TopicPartition] = ()
+    rack_id: str | None = None
+
+
+class FetchedPartition(NamedTuple):
+    """Records from the batch on that holds the offset that was asked for; or, if the logs differ,
+    where to cut.
+
+    `diverging` is the leader's largest epoch not above the follower's last, and where it ends.
+    """
+
+    partition: TopicPartition
+    error: str | None
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: Sequence[AbortedTxn] = ()
+    records: Records = ()
+    diverging: EpochEnd | None = None
+    preferred_read_replica: int = -1
+
+
+class FetchResponse(NamedTuple):
+    """What was read; in a session without the partitions of which there is no news."""
+
+    partitions: Sequence[FetchedPartition]
+    session_id: int = 0
+    error: str | None = None
+
+
+class ListOffsetsPartition(NamedTuple):
+    """Where is the first record that is as new as this timestamp, or what LATEST... stand for?"""
+
+    partition: TopicPartition
+    timestamp: int
+    current_leader_epoch: int = -1
+
+
+class ListOffsetsRequest(NamedTuple):
+    """Offsets by time (KIP-79, KIP-98, KIP-320, KIP-734)."""
+
+    partitions: Sequence[ListOffsetsPartition]
+    isolation_level: int = READ_UNCOMMITTED
+    replica_id: int = CONSUMER
+
+
+class ListedOffset(NamedTuple):
+    """An offset, its record's timestamp, and the leader epoch of that record; -1 for none."""
+
+    partition: TopicPartition
+    error: str | None
+    offset: int = -1
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+class ListOffsetsResponse(NamedTuple):
+    """What was found for each partition."""
+
+    partitions: Sequence[ListedOffset]
+
+
+class DeleteRecordsRequest(NamedTuple):
+    """Let nothing before these offsets be read any more (KIP-107); HIGH_WATERMARK for all that is
+    committed."""
+
+    partitions: Sequence[tuple[TopicPartition, int]]
+    timeout_ms: int
+
+
+class DeletedPartition(NamedTuple):
+    """Where the log starts at the replica that deleted least: the low watermark."""
+
+    partition: TopicPartition
+    error: str | None
+    low_watermark: int = -1
+
+
+class DeleteRecordsResponse(NamedTuple):
+    """What became of each partition."""
+
+    partitions: Sequence[DeletedPartition]
+
+
+class DescribeProducersRequest(NamedTuple):
+    """Who writes to these partitions (KIP-664)?"""
+
+    partitions: Sequence[TopicPartition]
+
+
+class ActiveProducer(NamedTuple):
+    """A producer that a leader remembers; -1 for what is not known of it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    txn_start_offset: int
+
+
+class DescribedProducers(NamedTuple):
+    """The producers of one partition."""
+
+    partition: TopicPartition
+    error: str | None
+    producers: Sequence[ActiveProducer] = ()
+
+
+class DescribeProducersResponse(NamedTuple):
+    """What became of each partition."""
+
+    partitions: Sequence[DescribedProducers]
+
+
+class DescribeLogDirsRequest(NamedTuple):
+    """What lies in the log directory, of these partitions or of all (KIP-113)?"""
+
+    partitions: Sequence[TopicPartition] | None
+
+
+class DescribedLog(NamedTuple):
+    """One partition's log: its size, and by how much its end is short of what is committed."""
+
+    partition: TopicPartition
+    size: int
+    offset_lag: int
+
+
+class DescribeLogDirsResponse(NamedTuple):
+    """The logs that are here; an error if the directory has failed."""
+
+    logs: Sequence[DescribedLog]
+    error: str | None = None
+
+
+class OffsetForLeaderEpochRequest(NamedTuple):
+    """Where a leader epoch ends: partition, current leader epoch or -1, epoch asked for."""
+
+    partitions: Sequence[tuple[TopicPartition, int, int]]
+
+
+class OffsetForLeaderEpochResponse(NamedTuple):
+    """For each partition an error, the largest epoch not above the one asked for, and its end."""
+
+    partitions: Sequence[tuple[TopicPartition, str | None, int, int]]
+
+
+class MetadataRequest(NamedTuple):
+    """Who leads what, of these topics or of all? What is missing may be made (KIP-4), and counts
+    for the quota of this client."""
+
+    topics: Sequence[str] | None = None
+    allow_auto_topic_creation: bool = False
+    client_id: str | None = None
+
+
+class PartitionMetadata(NamedTuple):
+    """Who leads a partition, as far as the answering broker knows."""
+
+    partition: TopicPartition
+    error: str | None
+    leader: int
+    leader_epoch: int
+    isr: frozenset[int]
+
+
+class MetadataResponse(NamedTuple):
+    """All partitions of what was asked for, and why there are none of some topics."""
+
+    partitions: Sequence[PartitionMetadata]
+    errors: Mapping[str, str] = {}
+
+
+Input: TypeAlias = Request | Response | Timer

@@ -1,0 +1,285 @@
+"""The metadata of a cluster: topics, partitions, brokers, configurations and quotas.
+
+The controller keeps it and tells brokers what changes; every broker keeps what it was told. What
+travels is a sequence of the named tuples below, each of which replaces what was known of its
+subject. Kafka calls the whole of it the metadata image.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from attrs import define, field
+
+from refimpl.configs import Configs
+from refimpl.machines.messages import LeaderAndIsr
+from refimpl.messages.broker import TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+TOPIC, BROKER, GROUP = "topic", "broker", "group"
+"""Types of resources that have configurations."""
+
+CLUSTER_DEFAULT = ""
+"""The name of the broker resource whose configuration is every broker's default."""
+
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+
+
+class Endpoint(NamedTuple):
+    """Where a broker listens, and for whom."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+class ConfigResource(NamedTuple):
+    """What a configuration belongs to: a topic or a group by its name, a broker by its id in
+    digits."""
+
+    type: str
+    name: str
+
+
+QuotaEntity: TypeAlias = frozenset[tuple[str, str | None]]
+"""Whom a quota limits: pairs of a type (user, client-id, ip) and a name, None for the default."""
+
+
+class BrokerRegistration(NamedTuple):
+    """A broker as the controller has it; one that is fenced serves nobody (KIP-631)."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: int
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
+    log_dirs: tuple[bytes, ...] = ()
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+
+class BrokerUnregistered(NamedTuple):
+    """A broker is no part of the cluster any more."""
+
+    broker_id: int
+
+
+class TopicCreated(NamedTuple):
+    """A topic is there, with an id of 16 bytes that no other topic ever has (KIP-516)."""
+
+    name: str
+    topic_id: bytes
+
+
+class TopicDeleted(NamedTuple):
+    """A topic is gone, with all of its partitions."""
+
+    name: str
+    topic_id: bytes
+
+
+class PartitionRegistration(NamedTuple):
+    """A decision of the controller about one partition.
+
+    `replicas` are in the order of preference; `adding` and `removing` are those of a reassignment
+    that is not over (KIP-455). `elr` are eligible leaders outside the ISR (KIP-966).
+    """
+
+    partition: TopicPartition
+    topic_id: bytes
+    decision: LeaderAndIsr
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    elr: frozenset[int] = frozenset()
+    last_known_leader: int | None = None
+
+
+class ConfigsAltered(NamedTuple):
+    """All that is configured of a resource, beyond defaults."""
+
+    resource: ConfigResource
+    values: Mapping[str, str]
+
+
+class QuotasAltered(NamedTuple):
+    """All quotas of an entity."""
+
+    entity: QuotaEntity
+    values: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        """The same in every process, whatever the order of the set."""
+        return f"QuotasAltered(entity={sorted(self.entity)}, values={self.values})"
+
+
+class ProducerIdsAllocated(NamedTuple):
+    """Producer ids below this one may be in use (KIP-730)."""
+
+    next_producer_id: int
+
+
+Change: TypeAlias = (
+    BrokerRegistration
+    | BrokerUnregistered
+    | TopicCreated
+    | TopicDeleted
+    | PartitionRegistration
+    | ConfigsAltered
+    | QuotasAltered
+    | ProducerIdsAllocated
+)
+
+
+def newest(changes: Sequence[Change]) -> list[Change]:
+    """Changes without those of partitions that another one of the same partition follows: a broker
+    that was told both would have two roles in one step."""
+    last: dict[object, Change] = {}
+    for number, change in enumerate(changes):
+        key = (
+            (change.partition, change.topic_id)
+            if isinstance(change, PartitionRegistration)
+            else number
+        )
+        last.pop(key, None)
+        last[key] = change
+    return list(last.values())
+
+
+@define(eq=False)
+class Topic:
+    """A topic and its partitions, by number."""
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, PartitionRegistration] = field(factory=dict[int, PartitionRegistration])
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether Kafka itself writes to it."""
+        return self.name in INTERNAL_TOPICS
+
+
+@define(eq=False)
+class ClusterMetadata:
+    """What is in force, as far as whoever keeps it was told.
+
+    `metadata_version` counts the pieces of news; -1 before the first. `topic_names` are the topics
+    by their ids, `partitions` all of all topics.
+    """
+
+    cluster_id: str = ""
+    controller_id: int = -1
+    metadata_version: int = -1
+    topics: dict[str, Topic] = field(factory=dict[str, Topic])
+    topic_names: dict[bytes, str] = field(factory=dict[bytes, str])
+    partitions: dict[TopicPartition, PartitionRegistration] = field(
+        factory=dict[TopicPartition, PartitionRegistration]
+    )
+    brokers: dict[int, BrokerRegistration] = field(factory=dict[int, BrokerRegistration])
+    configs: dict[ConfigResource, Mapping[str, str]] = field(
+        factory=dict[ConfigResource, Mapping[str, str]]
+    )
+    quotas: dict[QuotaEntity, Mapping[str, float]] = field(
+        factory=dict[QuotaEntity, Mapping[str, float]]
+    )
+    next_producer_id: int = 0
+
+    def apply(self, change: Change) -> bool:
+        """Take a piece of news over, unless it is older than what is known, by broker epoch or
+        partition epoch; whether its subject is there."""
+        match change:
+            case PartitionRegistration():
+                return self._apply_partition(change)
+            case BrokerRegistration(broker_id, broker_epoch):
+                known = self.brokers.get(broker_id)
+                if known is not None and known.broker_epoch > broker_epoch:
+                    return False
+                self.brokers[broker_id] = change
+            case BrokerUnregistered(broker_id):
+                self.brokers.pop(broker_id, None)
+            case TopicCreated(name, topic_id):
+                if name in self.topics:
+                    return False
+                self.topics[name] = Topic(name, topic_id)
+                self.topic_names[topic_id] = name
+            case TopicDeleted(name, topic_id):
+                return self._delete_topic(name, topic_id)
+            case ConfigsAltered(resource, values):
+                _put(self.configs, resource, values)
+            case QuotasAltered(entity, values):
+                _put(self.quotas, entity, values)
+            case ProducerIdsAllocated(next_producer_id):
+                self.next_producer_id = next_producer_id
+        return True
+
+    def _apply_partition(self, change: PartitionRegistration) -> bool:
+        name = change.partition
+        topic = self.topics.get(name.topic)
+        if topic is None or topic.topic_id != change.topic_id:
+            return False
+        known = topic.partitions.get(name.partition)
+        epoch = change.decision.partition_epoch
+        if known is None or known.decision.partition_epoch <= epoch:
+            topic.partitions[name.partition] = self.partitions[name] = change
+        return True
+
+    def _delete_topic(self, name: str, topic_id: bytes) -> bool:
+        topic = self.topics.get(name)
+        if topic is None or topic.topic_id != topic_id:
+            return False
+        for number in topic.partitions:
+            del self.partitions[TopicPartition(name, number)]
+        del self.topics[name], self.topic_names[topic_id]
+        self.configs.pop(ConfigResource(TOPIC, name), None)
+        return True
+
+    def changes(self) -> Iterator[Change]:
+        """Everything, as news for somebody who knows nothing."""
+        yield ProducerIdsAllocated(self.next_producer_id)
+        yield from self.brokers.values()
+        for resource, values in self.configs.items():
+            yield ConfigsAltered(resource, values)
+        for entity, quotas in self.quotas.items():
+            yield QuotasAltered(entity, quotas)
+        for topic in self.topics.values():
+            yield TopicCreated(topic.name, topic.topic_id)
+            yield from topic.partitions.values()
+
+    def gone(self, everything: Sequence[Change]) -> list[Change]:
+        """What is known here and not in the news of everything: it is not there any more."""
+        topics = {one.topic_id for one in everything if isinstance(one, TopicCreated)}
+        brokers = {one.broker_id for one in everything if isinstance(one, BrokerRegistration)}
+        resources = {one.resource for one in everything if isinstance(one, ConfigsAltered)}
+        entities = {one.entity for one in everything if isinstance(one, QuotasAltered)}
+        return [
+            *(TopicDeleted(n, id) for id, n in self.topic_names.items() if id not in topics),
+            *(BrokerUnregistered(one) for one in self.brokers if one not in brokers),
+            *(ConfigsAltered(one, {}) for one in self.configs if one not in resources),
+            *(QuotasAltered(one, {}) for one in self.quotas if one not in entities),
+        ]
+
+    def configs_of(self, broker: int, static: Configs) -> Configs:
+        """What holds at a broker: of its file, and what was changed since (KIP-226)."""
+        return static.changed(
+            dynamic=self.configs.get(ConfigResource(BROKER, str(broker)), {}),
+            dynamic_default=self.configs.get(ConfigResource(BROKER, CLUSTER_DEFAULT), {}),
+        )
+
+    def topic_config(self, topic: str, key: str) -> str | None:
+        """A topic's configuration, or the cluster's default of it, where either is set."""
+        for resource in (ConfigResource(TOPIC, topic), ConfigResource(BROKER, CLUSTER_DEFAULT)):
+            value = self.configs.get(resource, {}).get(key)
+            if value is not None:
+                return value
+        return None
+
+
+def _put(into: dict[K, Mapping[str, V]], key: K, values: Mapping[str, V]) -> None:
+    """Keep what is configured of a subject; nothing, of one with nothing."""
+    if values:
+        into[key] = values
+    else:
+        into.pop(key, None)

@@ -1,0 +1,448 @@
+"""What brokers, operators and the controller say to each other, under Kafka's names.
+
+Named tuples, as in `refimpl.messages.broker`. An error is the name that Kafka's clients know, or
+None; the message beside it says what was wrong, for people. Whatever an operator asks of a broker,
+the broker forwards to the controller (KIP-590).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from attrs import frozen
+
+from refimpl.machines import messages as machines
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import Change, ConfigResource, Endpoint
+
+CONTROLLER = 0
+"""The node id under which the controller is reached."""
+
+DEFAULT = -1
+"""As a number of partitions or a replication factor: what the controller is configured with."""
+
+PREFERRED, UNCLEAN = 0, 1
+"""Election types (KIP-460)."""
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+"""What IncrementalAlterConfigs does with a value (KIP-339)."""
+
+
+# Brokers
+
+
+@frozen
+class BrokerAddress:
+    """Where a broker can be reached, in which rack it stands, and the ids of its log
+    directories."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
+    log_dirs: tuple[bytes, ...] = ()
+
+
+NO_ADDRESS = BrokerAddress()
+
+
+class BrokerRegistrationRequest(NamedTuple):
+    """A broker process has started (KIP-631).
+
+    `incarnation_id` grows with each start; `previous_broker_epoch` is that of the last process if
+    it ended in a controlled shutdown, else -1 (KIP-966). `log_dirs` are the ids of its log
+    directories, of 16 bytes each (KIP-858).
+    """
+
+    broker_id: int
+    incarnation_id: int
+    previous_broker_epoch: int
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
+    log_dirs: tuple[bytes, ...] = ()
+
+
+class BrokerRegistrationResponse(NamedTuple):
+    """The broker epoch under which everything else is said."""
+
+    error: str | None
+    broker_epoch: int
+
+
+class BrokerHeartbeatRequest(NamedTuple):
+    """A broker lives, and knows the metadata of this controller epoch up to this version.
+
+    `offline` are the partitions of which its log has failed: what Kafka says by log directories
+    (KIP-858), and on ZooKeeper by KAFKA_STORAGE_ERROR in answers to LeaderAndIsr (KIP-112).
+    """
+
+    broker_id: int
+    broker_epoch: int
+    metadata_version: int
+    want_shut_down: bool
+    controller_epoch: int = 0
+    offline: tuple[TopicPartition, ...] = ()
+
+
+class BrokerHeartbeatResponse(NamedTuple):
+    """Whether the broker may end: it leads nothing any more."""
+
+    error: str | None
+    should_shut_down: bool
+
+
+class UnregisterBrokerRequest(NamedTuple):
+    """A broker that is down will not come back (KIP-500)."""
+
+    broker_id: int
+
+
+class AlterPartitionRequest(NamedTuple):
+    """A leader asks for another ISR (KIP-497)."""
+
+    partition: TopicPartition
+    change: machines.AlterPartitionRequest
+    topic_id: bytes = b""
+
+
+class AlterPartitionResponse(NamedTuple):
+    """What is in force now, and why that is not what was asked for, if it is not."""
+
+    partition: TopicPartition
+    outcome: machines.AlterPartitionResponse
+
+
+class UpdateMetadataRequest(NamedTuple):
+    """News of the metadata for the broker of this epoch: everything, or what changed last.
+
+    Stands for the LeaderAndIsr, StopReplica and UpdateMetadata requests of Kafka up to 3.9.
+    """
+
+    broker_epoch: int
+    metadata_version: int
+    changes: Sequence[Change]
+    is_full: bool
+    controller_epoch: int = 0
+    controller_id: int = 0
+    cluster_id: str = ""
+
+
+class AllocateProducerIdsRequest(NamedTuple):
+    """A broker needs producer ids (KIP-730)."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class AllocateProducerIdsResponse(NamedTuple):
+    """A block of ids that nobody else gets."""
+
+    error: str | None
+    first_producer_id: int = -1
+    length: int = 0
+
+
+class InitProducerIdRequest(NamedTuple):
+    """An idempotent producer wants an id, or a newer epoch of the one that it has (KIP-98,
+    KIP-360)."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class InitProducerIdResponse(NamedTuple):
+    """An id and an epoch that no other producer has."""
+
+    error: str | None
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class Envelope(NamedTuple):
+    """A request that a broker forwards to the controller on behalf of a client (KIP-590)."""
+
+    body: Any
+
+
+class Stopped(NamedTuple):
+    """As an output: the controlled shutdown is over, and the process may end."""
+
+
+class StorageFailed(NamedTuple):
+    """As an output: every log directory has failed, and the process has to end (KIP-112)."""
+
+    why: str
+
+
+# Topics
+
+
+class Mutator(NamedTuple):
+    """The client on whose behalf partitions are created and deleted, for its quota (KIP-599).
+
+    `is_strict`: it knows THROTTLING_QUOTA_EXCEEDED, and is refused instead of served and throttled.
+    """
+
+    client_id: str | None
+    is_strict: bool = True
+
+
+class CreatableTopic(NamedTuple):
+    """A topic to be made: by numbers, or by `assignments` of replicas to partitions.
+
+    A configuration of None is refused, as Kafka does.
+    """
+
+    name: str
+    num_partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Sequence[tuple[str, str | None]] = ()
+
+
+class CreateTopicsRequest(NamedTuple):
+    """Make topics (KIP-4)."""
+
+    topics: Sequence[CreatableTopic]
+    validate_only: bool = False
+    timeout_ms: int = 60_000
+    mutator: Mutator | None = None
+
+
+class CreatedTopic(NamedTuple):
+    """What became of one topic; of one that was not made, an error and a message."""
+
+    name: str
+    error: str | None
+    message: str | None = None
+    topic_id: bytes = bytes(16)
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = {}
+
+
+class CreateTopicsResponse(NamedTuple):
+    """What became of each topic, in the order in which they were asked for."""
+
+    topics: Sequence[CreatedTopic]
+    throttle_ms: int = 0
+
+
+class DeleteTopicsRequest(NamedTuple):
+    """Delete topics by their names or ids (KIP-516)."""
+
+    names: Sequence[str] = ()
+    topic_ids: Sequence[bytes] = ()
+    timeout_ms: int = 60_000
+    mutator: Mutator | None = None
+
+
+class DeletedTopic(NamedTuple):
+    """What became of one topic; its name or its id may not be known."""
+
+    name: str | None
+    topic_id: bytes
+    error: str | None
+    message: str | None = None
+
+
+class DeleteTopicsResponse(NamedTuple):
+    """What became of each topic."""
+
+    topics: Sequence[DeletedTopic]
+    throttle_ms: int = 0
+
+
+class NewPartitions(NamedTuple):
+    """How many partitions a topic shall have in all; where the new ones are, if that is said."""
+
+    name: str
+    total_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+class CreatePartitionsRequest(NamedTuple):
+    """Give topics more partitions (KIP-195)."""
+
+    topics: Sequence[NewPartitions]
+    validate_only: bool = False
+    timeout_ms: int = 60_000
+    mutator: Mutator | None = None
+
+
+class TopicResult(NamedTuple):
+    """What became of one topic."""
+
+    name: str
+    error: str | None
+    message: str | None = None
+
+
+class CreatePartitionsResponse(NamedTuple):
+    """What became of each topic."""
+
+    topics: Sequence[TopicResult]
+    throttle_ms: int = 0
+
+
+# Leaders and replicas
+
+
+class ElectLeadersRequest(NamedTuple):
+    """Elect leaders of these partitions, or, if None, of all of them (KIP-183, KIP-460)."""
+
+    election_type: int
+    partitions: Sequence[TopicPartition] | None
+    timeout_ms: int = 60_000
+
+
+class PartitionResult(NamedTuple):
+    """What became of one partition."""
+
+    partition: TopicPartition
+    error: str | None
+    message: str | None = None
+
+
+class ElectLeadersResponse(NamedTuple):
+    """What became of each partition; of all, only of those that needed an election."""
+
+    partitions: Sequence[PartitionResult]
+    error: str | None = None
+    message: str | None = None
+
+
+class ReassignablePartition(NamedTuple):
+    """Where a partition shall be; None takes a reassignment under way back (KIP-455)."""
+
+    partition: TopicPartition
+    replicas: Sequence[int] | None
+
+
+class AlterPartitionReassignmentsRequest(NamedTuple):
+    """Move replicas."""
+
+    partitions: Sequence[ReassignablePartition]
+    allow_replication_factor_change: bool = True
+    timeout_ms: int = 60_000
+
+
+class AlterPartitionReassignmentsResponse(NamedTuple):
+    """What became of each partition."""
+
+    partitions: Sequence[PartitionResult]
+    error: str | None = None
+    message: str | None = None
+
+
+class ListPartitionReassignmentsRequest(NamedTuple):
+    """Which reassignments of these partitions, or of all, are under way?"""
+
+    partitions: Sequence[TopicPartition] | None = None
+    timeout_ms: int = 60_000
+
+
+class OngoingReassignment(NamedTuple):
+    """A reassignment that is not over."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ListPartitionReassignmentsResponse(NamedTuple):
+    """All that are under way, of those that were asked for."""
+
+    partitions: Sequence[OngoingReassignment]
+    error: str | None = None
+    message: str | None = None
+
+
+# Configurations and quotas
+
+
+class ConfigAlteration(NamedTuple):
+    """What is done with one configuration: SET, DELETE, APPEND or SUBTRACT."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class IncrementalAlterConfigsRequest(NamedTuple):
+    """Change single configurations of resources (KIP-339)."""
+
+    resources: Sequence[tuple[ConfigResource, Sequence[ConfigAlteration]]]
+    validate_only: bool = False
+
+
+class AlterConfigsRequest(NamedTuple):
+    """Replace all configurations of resources (KIP-133)."""
+
+    resources: Sequence[tuple[ConfigResource, Mapping[str, str | None]]]
+    validate_only: bool = False
+
+
+class ResourceResult(NamedTuple):
+    """What became of one resource."""
+
+    resource: ConfigResource
+    error: str | None
+    message: str | None = None
+
+
+class AlterConfigsResponse(NamedTuple):
+    """What became of each resource."""
+
+    resources: Sequence[ResourceResult]
+
+
+class QuotaAlteration(NamedTuple):
+    """Quotas of one entity, each with its new value, or None to remove it.
+
+    Pairs, because a client may name a type of entity or a key twice, which is refused.
+    """
+
+    entity: Sequence[tuple[str, str | None]]
+    operations: Sequence[tuple[str, float | None]]
+
+
+class AlterClientQuotasRequest(NamedTuple):
+    """Change quotas (KIP-546)."""
+
+    alterations: Sequence[QuotaAlteration]
+    validate_only: bool = False
+
+
+class QuotaResult(NamedTuple):
+    """What became of one entity."""
+
+    entity: Sequence[tuple[str, str | None]]
+    error: str | None
+    message: str | None = None
+
+
+class AlterClientQuotasResponse(NamedTuple):
+    """What became of each entity."""
+
+    entities: Sequence[QuotaResult]
+
+
+class ControlResponse(NamedTuple):
+    """The answer where nothing but an error can be said."""
+
+    error: str | None
+    message: str | None = None
+
+
+AdminRequest: TypeAlias = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | ElectLeadersRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | AlterConfigsRequest
+    | AlterClientQuotasRequest
+    | UnregisterBrokerRequest
+)
+"""What an operator asks, and a broker forwards."""

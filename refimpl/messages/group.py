@@ -1,0 +1,452 @@
+"""What members of groups ask of their coordinator: requests and responses under Kafka's names.
+
+Named tuples, as in `refimpl.messages.broker`. Every request but FindCoordinator and ListGroups is
+about one group, by whose id it finds its coordinator; a Kafka request about several groups is
+several of these. An error is the name that Kafka's clients know, or None.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from refimpl.messages.broker import TopicPartition
+from refimpl.records.schema import NO_ID, Uuid
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+"""Types of coordinators, as FindCoordinator names them."""
+
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Types of groups (KIP-848), as ListGroups names them."""
+
+UNKNOWN_GENERATION = -1
+"""The generation or member epoch of who is no member."""
+
+
+# Finding
+
+
+class FindCoordinatorRequest(NamedTuple):
+    """Who is the coordinator of these groups, or of these transactional ids (KIP-699)?"""
+
+    key_type: int
+    keys: Sequence[str]
+
+
+class FoundCoordinator(NamedTuple):
+    """The coordinator of one key: the broker's id, -1 with an error."""
+
+    key: str
+    error: str | None
+    node_id: int = -1
+    message: str | None = None
+
+
+class FindCoordinatorResponse(NamedTuple):
+    """The coordinators, in the order of the keys."""
+
+    coordinators: Sequence[FoundCoordinator]
+
+
+# Classic groups
+
+
+class JoinGroupRequest(NamedTuple):
+    """Be a member of the next generation.
+
+    `protocols` are the assignors that the member supports, its favourite first, each with what the
+    member says to it. `requires_known_member_id` (KIP-394, version 4) and `can_skip_assignment`
+    (KIP-814, version 9) are what the client understands.
+    """
+
+    group_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    member_id: str
+    group_instance_id: str | None
+    protocol_type: str
+    protocols: Sequence[tuple[str, bytes]]
+    client_id: str = ""
+    client_host: str = ""
+    reason: str | None = None
+    requires_known_member_id: bool = True
+    can_skip_assignment: bool = True
+
+
+class JoinGroupMember(NamedTuple):
+    """A member, as the leader is told of it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinGroupResponse(NamedTuple):
+    """The generation that has begun; `members` are for the leader alone."""
+
+    error: str | None
+    member_id: str = ""
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: Sequence[JoinGroupMember] = ()
+
+
+class SyncGroupRequest(NamedTuple):
+    """Tell me what I am assigned; the leader says it of everybody: pairs of member id and bytes."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: Sequence[tuple[str, bytes]] = ()
+
+
+class SyncGroupResponse(NamedTuple):
+    """A member's assignment."""
+
+    error: str | None
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+
+
+class HeartbeatRequest(NamedTuple):
+    """A member of this generation lives."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class HeartbeatResponse(NamedTuple):
+    """Whether it is still a member, and of this generation."""
+
+    error: str | None
+
+
+class LeavingMember(NamedTuple):
+    """Who leaves; a static member that an operator removes is named by its instance id alone."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+class LeaveGroupRequest(NamedTuple):
+    """Members leave (KIP-345)."""
+
+    group_id: str
+    members: Sequence[LeavingMember]
+
+
+class LeftMember(NamedTuple):
+    """What became of one who wanted to leave."""
+
+    member_id: str
+    group_instance_id: str | None
+    error: str | None
+
+
+class LeaveGroupResponse(NamedTuple):
+    """What became of each."""
+
+    error: str | None
+    members: Sequence[LeftMember] = ()
+
+
+# Consumer groups (KIP-848)
+
+
+class TopicIdPartitions(NamedTuple):
+    """Partitions of one topic, by its id."""
+
+    topic_id: Uuid
+    partitions: tuple[int, ...]
+
+
+class ConsumerGroupHeartbeatRequest(NamedTuple):
+    """A member joins (epoch 0), lives (above), leaves (-1), or leaves for a while (-2).
+
+    None is "as I said before". `may_lack_member_id` is what version 0 knows: the coordinator makes
+    the id of who joins without one (KIP-1082).
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: tuple[str, ...] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    topic_partitions: tuple[TopicIdPartitions, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+    may_lack_member_id: bool = False
+
+
+class ConsumerGroupHeartbeatResponse(NamedTuple):
+    """The member's epoch, and its assignment where there is news of it."""
+
+    error: str | None
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: tuple[TopicIdPartitions, ...] | None = None
+
+
+class ConsumerGroupDescribeRequest(NamedTuple):
+    """What is a consumer group doing (KIP-848)?"""
+
+    group_id: str
+
+
+class NamedTopicPartitions(NamedTuple):
+    """Partitions of one topic, by its id and its name."""
+
+    topic_id: Uuid
+    topic_name: str
+    partitions: tuple[int, ...]
+
+
+class DescribedConsumerMember(NamedTuple):
+    """A member: what it said, what it owns and what it shall own. `member_type` is -1 for unknown,
+    0 for classic, 1 for consumer (KIP-1099)."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    assignment: tuple[NamedTopicPartitions, ...]
+    target_assignment: tuple[NamedTopicPartitions, ...]
+    member_type: int = 1
+
+
+class ConsumerGroupDescribeResponse(NamedTuple):
+    """One consumer group."""
+
+    group_id: str
+    error: str | None
+    error_message: str | None = None
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor_name: str = ""
+    members: Sequence[DescribedConsumerMember] = ()
+
+
+# Offsets
+
+
+class CommittedPartition(NamedTuple):
+    """What is committed of one partition: the next offset to read.
+
+    `commit_timestamp` is of version 1, -1 elsewhere.
+    """
+
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = ""
+    topic_id: Uuid = NO_ID
+
+
+class OffsetCommitRequest(NamedTuple):
+    """Remember where the group goes on reading.
+
+    `generation_id` is a member epoch in consumer groups, and -1 for who is no member.
+    `retention_ms` is of versions 2 to 4, -1 elsewhere. `knows_member_epochs` is whether the client
+    can be told of them (version 9).
+    """
+
+    group_id: str
+    member_id: str
+    generation_id: int
+    group_instance_id: str | None
+    partitions: Sequence[CommittedPartition]
+    retention_ms: int = -1
+    knows_member_epochs: bool = True
+
+
+class OffsetCommitResponse(NamedTuple):
+    """What became of each partition's commit."""
+
+    partitions: Sequence[tuple[TopicPartition, str | None]]
+
+
+class OffsetFetchRequest(NamedTuple):
+    """Where does the group go on reading? None asks for all that is committed.
+
+    With `require_stable` what is under way is waited for (KIP-447). Member id and epoch are those
+    of version 9.
+    """
+
+    group_id: str
+    partitions: Sequence[tuple[TopicPartition, Uuid]] | None
+    member_id: str | None = None
+    member_epoch: int = -1
+    require_stable: bool = False
+
+
+class FetchedOffset(NamedTuple):
+    """One partition's committed offset; -1 for none."""
+
+    partition: TopicPartition
+    error: str | None = None
+    offset: int = -1
+    leader_epoch: int = -1
+    metadata: str = ""
+    topic_id: Uuid = NO_ID
+
+
+class OffsetFetchResponse(NamedTuple):
+    """The committed offsets of a group."""
+
+    group_id: str
+    error: str | None
+    partitions: Sequence[FetchedOffset] = ()
+
+
+class OffsetDeleteRequest(NamedTuple):
+    """Forget the group's offsets of these partitions (KIP-496)."""
+
+    group_id: str
+    partitions: Sequence[TopicPartition]
+
+
+class OffsetDeleteResponse(NamedTuple):
+    """What became of each partition."""
+
+    error: str | None
+    partitions: Sequence[tuple[TopicPartition, str | None]] = ()
+
+
+# Operators
+
+
+class ListGroupsRequest(NamedTuple):
+    """Which groups does this broker coordinate, in these states (KIP-518) and of these types
+    (KIP-848)? None for all."""
+
+    states: Sequence[str] = ()
+    types: Sequence[str] = ()
+
+
+class ListedGroup(NamedTuple):
+    """A group."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class ListGroupsResponse(NamedTuple):
+    """The groups that are here."""
+
+    error: str | None
+    groups: Sequence[ListedGroup] = ()
+
+
+class DescribeGroupRequest(NamedTuple):
+    """What is a classic group doing? One group of a DescribeGroups request."""
+
+    group_id: str
+
+
+class DescribedMember(NamedTuple):
+    """A member of a classic group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes = b""
+    assignment: bytes = b""
+
+
+class DescribeGroupResponse(NamedTuple):
+    """One classic group; one that is not there is Dead."""
+
+    group_id: str
+    error: str | None
+    message: str | None = None
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: Sequence[DescribedMember] = ()
+
+
+class DeleteGroupRequest(NamedTuple):
+    """Forget a group that has no members; one group of a DeleteGroups request."""
+
+    group_id: str
+
+
+class DeleteGroupResponse(NamedTuple):
+    """What became of it."""
+
+    group_id: str
+    error: str | None
+
+
+# Refusing
+
+
+def refused(request: object, error: str, message: str | None = None) -> object:
+    """The response that refuses a request as a whole."""
+    match request:
+        case JoinGroupRequest():
+            return JoinGroupResponse(error, request.member_id)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error)
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error, message)
+        case ConsumerGroupDescribeRequest():
+            return ConsumerGroupDescribeResponse(request.group_id, error, message)
+        case OffsetCommitRequest():
+            return OffsetCommitResponse([(one.partition, error) for one in request.partitions])
+        case OffsetFetchRequest():
+            return OffsetFetchResponse(request.group_id, error)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error)
+        case ListGroupsRequest():
+            return ListGroupsResponse(error)
+        case DescribeGroupRequest():
+            return DescribeGroupResponse(request.group_id, error, message)
+        case DeleteGroupRequest():
+            return DeleteGroupResponse(request.group_id, error)
+        case _:
+            raise TypeError(f"{type(request).__name__} is no request to a group coordinator")
+
+
+NEED_A_NAME = (
+    *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
+    *(OffsetDeleteRequest, ConsumerGroupDescribeRequest),
+)
+"""Requests that the group without a name is refused; a consumer group's members are told more."""
+
+REQUESTS: Mapping[type, str] = {
+    kind: kind.__name__.removesuffix("Request")
+    for kind in (
+        *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
+        *(ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest),
+        *(OffsetCommitRequest, OffsetFetchRequest, OffsetDeleteRequest),
+        *(DescribeGroupRequest, DeleteGroupRequest),
+    )
+}
+"""The requests about one group, which its coordinator answers, and their names."""

@@ -1,0 +1,1 @@
+"""Kafka's message schemas as classes, and the records that group coordinators write with them."""

@@ -1,0 +1,1 @@
+"""Log compaction: which log is cleaned next, and which records a cleaned log keeps."""

@@ -1,0 +1,140 @@
+"""Real files: the one module of the log that knows an operating system.
+
+Appends go by `write` into the page cache, reads by `pread`; nothing is mapped, so a log of any size
+costs no memory. Descriptors are kept open, the least recently used are closed first.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from attrs import define, field
+
+from refimpl.storage.disk.interface import Buffer
+
+_PARTS_AT_ONCE = 1024  # IOV_MAX on Linux
+_FLUSHED_AT_ONCE = 32
+
+
+@define(eq=False)
+class FileDisk:
+    """A log directory on a file system."""
+
+    root: Path
+    open_files: int = 512
+    _handles: dict[str, int] = field(factory=dict[str, int], init=False)
+
+    def append(self, path: str, *parts: Buffer) -> None:
+        """Write the parts at the end, all of them or as far as the disk goes."""
+        handle = self._handle(path, create=True)
+        for start in range(0, len(parts), _PARTS_AT_ONCE):
+            chunk = parts[start : start + _PARTS_AT_ONCE]
+            wanted = sum(map(len, chunk))
+            written = os.writev(handle, chunk)
+            if written < wanted:
+                _write_rest(handle, chunk, written)
+
+    def read(self, path: str, position: int, length: int) -> bytes:
+        """At most so many bytes; one `pread` returns 2 GiB at most, and may return fewer."""
+        handle = self._handle(path)
+        data = os.pread(handle, length, position)
+        while data and len(data) < length:
+            more = os.pread(handle, length - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def size(self, path: str) -> int:
+        """How many bytes the file has."""
+        return os.stat(self.root / path).st_size
+
+    def flush(self, path: str) -> None:
+        """Wait for the file's bytes and its length."""
+        os.fdatasync(self._handle(path))
+
+    def truncate(self, path: str, size: int) -> None:
+        """Cut the file."""
+        handle = self._handle(path)
+        os.ftruncate(handle, min(size, os.fstat(handle).st_size))
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or a folder another name."""
+        os.replace(self.root / old, self.root / new)
+        for path in [p for p in self._handles if p == old or p.startswith(f"{old}/")]:
+            self._close(path)
+        self._close(new)
+
+    def delete(self, path: str) -> None:
+        """Remove a file."""
+        self._close(path)
+        os.unlink(self.root / path)
+
+    def list_files(self, folder: str) -> dict[str, int]:
+        """The files in a folder."""
+        with os.scandir(self.root / folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+    def folders(self) -> list[str]:
+        """The folders in the log directory."""
+        with os.scandir(self.root) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def make_folder(self, folder: str) -> None:
+        """Make a folder."""
+        (self.root / folder).mkdir(parents=True, exist_ok=True)
+
+    def delete_folder(self, folder: str) -> None:
+        """Remove an empty folder."""
+        os.rmdir(self.root / folder)
+
+    def flush_folder(self, folder: str) -> None:
+        """Wait for the names in a folder; without this a new file may be gone after a crash."""
+        _flush(self.root / folder)
+
+    def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        """Wait for all of them at once: a file system's journal is written for many as for one."""
+        paths = [self.root / path for path in (*files, *folders)]
+        if len(paths) == 1:
+            _flush(paths[0])
+            return
+        with ThreadPoolExecutor(max(1, min(_FLUSHED_AT_ONCE, len(paths)))) as threads:
+            list(threads.map(_flush, paths))
+
+    def close(self) -> None:
+        """Close all descriptors; they open again when needed."""
+        for path in list(self._handles):
+            self._close(path)
+
+    def _handle(self, path: str, *, create: bool = False) -> int:
+        handle = self._handles.pop(path, None)
+        if handle is None:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+            handle = os.open(self.root / path, flags, 0o644)
+            if len(self._handles) >= self.open_files:
+                self._close(next(iter(self._handles)))
+        self._handles[path] = handle  # behind all others: a dict remembers the order
+        return handle
+
+    def _close(self, path: str) -> None:
+        handle = self._handles.pop(path, None)
+        if handle is not None:
+            os.close(handle)
+
+
+def _flush(path: Path) -> None:
+    """A file's bytes and its length, or a folder's names; by a descriptor of its own, for others
+    close theirs meanwhile."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_rest(handle: int, parts: tuple[Buffer, ...], written: int) -> None:
+    """A short write is followed by the rest, which either fits or tells why it does not."""
+    rest = memoryview(b"".join(parts))[written:]
+    while rest:
+        rest = rest[os.write(handle, rest) :]

@@ -1,0 +1,1 @@
+"""Kafka's file formats: record batches, indexes, checkpoints."""

@@ -1,0 +1,51 @@
+"""`.index`: from offsets to positions in the segment, an entry per `index.interval.bytes`.
+
+An entry is the offset relative to the segment's base and a position, four bytes each. As in Kafka
+it says: the batch that ends with this offset begins here.
+"""
+
+from struct import Struct
+
+from attrs import define
+
+from refimpl.storage.disk.interface import Disk
+from refimpl.storage.format.index_file import IndexFile
+
+_ENTRY = Struct(">ii")
+LARGEST_RELATIVE_OFFSET = 2**31 - 1
+
+
+@define(eq=False)
+class OffsetIndex:
+    """The offset index of one segment."""
+
+    base_offset: int
+    file: IndexFile
+
+    @classmethod
+    def open(
+        cls, disk: Disk, path: str, base_offset: int, size: int | None = None
+    ) -> "OffsetIndex":
+        """The index in a file of this size, or a new one; a torn entry does not count."""
+        count = (size or 0) // _ENTRY.size
+        return cls(base_offset, IndexFile(disk, path, _ENTRY, count, exists=size is not None))
+
+    def append(self, offset: int, position: int) -> None:
+        """The batch that ends with this offset begins here."""
+        self.file.append(offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """The last entry at or below this offset; the segment's beginning if there is none."""
+        number = self.file.at_or_below(offset - self.base_offset)
+        if number == 0:
+            return self.base_offset, 0
+        relative, position = self.file.get(number - 1)
+        return self.base_offset + relative, position
+
+    def truncate(self, offset: int) -> None:
+        """Drop what speaks of this offset or later ones."""
+        self.file.keep(self.file.at_or_below(offset - 1 - self.base_offset))
+
+    def is_full(self, max_bytes: int) -> bool:
+        """Whether `segment.index.bytes` leaves no room."""
+        return self.file.count >= max_bytes // _ENTRY.size

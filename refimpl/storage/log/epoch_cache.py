@@ -1,0 +1,109 @@
+"""Where each leader epoch starts: `leader-epoch-checkpoint`, and the questions it answers.
+
+KIP-101, KIP-279, KIP-320. Written before the first record of an epoch is, so that after a crash no
+epoch of the log is missing here; what is too much is cut at the next start.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from refimpl.storage.disk.interface import Disk
+from refimpl.storage.format.checkpoints import LEADER_EPOCHS, write_epochs
+
+
+@define(eq=False)
+class EpochCache:
+    """The epochs of one partition's log, oldest first."""
+
+    disk: Disk
+    folder: str
+    epochs: list[int] = field(factory=list[int])
+    starts: list[int] = field(factory=list[int])
+    _changed: bool = field(default=True, init=False)
+
+    @classmethod
+    def of(cls, disk: Disk, folder: str, entries: Iterable[tuple[int, int]]) -> "EpochCache":
+        """A cache with what a checkpoint says."""
+        cache = cls(disk, folder)
+        for epoch, start in entries:
+            cache.note(epoch, start)
+        cache._changed = False
+        return cache
+
+    @property
+    def latest(self) -> int | None:
+        """The epoch of the last record."""
+        return self.epochs[-1] if self.epochs else None
+
+    def assign(self, epoch: int, start: int) -> None:
+        """Records of this epoch begin here; on disk before this returns, if it is news."""
+        self.note(epoch, start)
+        self.write_if_changed()
+
+    def note(self, epoch: int, start: int) -> None:
+        """The same, in memory.
+
+        What contradicts it is dropped: later starts and later epochs belong to records that were
+        truncated, or to a reign without records.
+        """
+        if epoch < 0 or (epoch == self.latest and start >= self.starts[-1]):
+            return
+        while self.epochs and (self.epochs[-1] > epoch or self.starts[-1] >= start):
+            self.epochs.pop()
+            self.starts.pop()
+            self._changed = True
+        if epoch == self.latest:
+            return
+        self.epochs.append(epoch)
+        self.starts.append(start)
+        self._changed = True
+
+    def truncate_end(self, end: int) -> None:
+        """Forget the epochs that start at this offset or later."""
+        keep = bisect_left(self.starts, end)
+        if keep < len(self.starts):
+            del self.epochs[keep:], self.starts[keep:]
+            self._changed = True
+        self.write_if_changed()
+
+    def truncate_start(self, start: int) -> None:
+        """Forget the epochs that end at the new log start; the one that spans it starts there."""
+        drop = bisect_right(self.starts, start) - 1
+        if drop >= 0 and self.starts[drop] != start:
+            self.starts[drop] = start
+        elif drop <= 0:
+            return
+        del self.epochs[:drop], self.starts[:drop]
+        self._changed = True
+        self.write_if_changed()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        if self.epochs:
+            self.epochs, self.starts, self._changed = [], [], True
+            self.write_if_changed()
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int] | None:
+        """OffsetForLeaderEpoch: the largest epoch not above this one, and where it ends.
+
+        Nothing is known of an epoch above all others, or of a log without epochs.
+        """
+        if not self.epochs or epoch > self.epochs[-1] or epoch < 0:
+            return None
+        index = bisect_right(self.epochs, epoch)
+        end = self.starts[index] if index < len(self.starts) else log_end
+        return (self.epochs[index - 1] if index else epoch), end
+
+    def epoch_at(self, offset: int) -> int | None:
+        """The epoch that the record at this offset was written in."""
+        index = bisect_right(self.starts, offset)
+        return self.epochs[index - 1] if index else None
+
+    def write_if_changed(self) -> None:
+        """Replace the checkpoint, if it says something else."""
+        if self._changed:
+            path = f"{self.folder}/{LEADER_EPOCHS}"
+            write_epochs(self.disk, path, zip(self.epochs, self.starts, strict=True))
+            self._changed = False

@@ -1,0 +1,244 @@
+"""A log directory: a folder per partition, and the checkpoints that they share.
+
+What Kafka calls LogManager, for one of its directories (KIP-112, KIP-858). A partition that cannot
+be opened stays closed and is named; the others go on. A disk that fails takes all of them.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from attrs import define, field
+
+from refimpl.errors import StorageDamage, StorageOffline
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk.guarded import GuardedDisk
+from refimpl.storage.disk.interface import Disk
+from refimpl.storage.format.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    Partition,
+    read_offsets,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_offsets,
+    write_partition_metadata,
+)
+from refimpl.storage.log.leftovers import TEMPORARY
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.log.recovery import nothing, open_log
+
+_FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
+_DELETING = "-delete"
+_FIRST = f"{0:020d}."
+
+
+def folder_name(partition: Partition) -> str:
+    """`topic-partition`."""
+    return f"{partition[0]}-{partition[1]}"
+
+
+@define(eq=False)
+class LogDir:
+    """All partitions in one directory."""
+
+    disk: GuardedDisk
+    config: LogConfig
+    overrides: Mapping[str, LogConfig]
+    logs: dict[Partition, PartitionLog] = field(factory=dict[Partition, PartitionLog], init=False)
+    damaged: dict[Partition, StorageDamage] = field(
+        factory=dict[Partition, StorageDamage], init=False
+    )
+    _offsets: dict[str, dict[Partition, int]] = field(
+        factory=dict[str, dict[Partition, int]], init=False
+    )
+    _flushed_ms: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
+    _doomed: dict[str, int] = field(factory=dict[str, int], init=False)
+    _opening: bool = field(default=True, init=False)
+    #: Folders that are made, of partitions that are not created yet
+    _prepared: set[tuple[Partition, bytes]] = field(
+        factory=set[tuple[Partition, bytes]], init=False
+    )
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        now_ms: int,
+        config: LogConfig | None = None,
+        overrides: Mapping[str, LogConfig] | None = None,
+    ) -> "LogDir":
+        """Open every partition, recovering those that need it.
+
+        `overrides` are the settings of topics that have their own. A damaged checkpoint is an
+        error: it is replaced as a whole, so no crash can damage it, and without it flushed data
+        could not be told from torn data.
+        """
+        guarded = GuardedDisk(disk)
+        opened = cls(guarded, config or LogConfig(), overrides or {})
+        clean = take_clean_shutdown(guarded)
+        there = guarded.list_files("")
+        for path in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+            opened._offsets[path] = read_offsets(guarded, path) if path in there else {}
+        for folder in guarded.folders():
+            opened._open_folder(folder, now_ms, clean=clean)
+        opened._opening = False
+        opened.checkpoint()
+        return opened
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk failed."""
+        return self.disk.failure is not None
+
+    def log(self, partition: Partition) -> PartitionLog:
+        """The log of a partition that is here and whole."""
+        if self.disk.failure is not None:
+            raise StorageOffline(self.disk.failure)
+        if partition in self.damaged:
+            raise StorageOffline(str(self.damaged[partition]))
+        return self.logs[partition]
+
+    def prepare(self, topic_ids: Mapping[Partition, bytes]) -> None:
+        """Make the folders of partitions that are going to be created: each alone would wait for
+        the disk three times."""
+        folders = {folder_name(one): topic_id for one, topic_id in topic_ids.items()}
+        for folder in folders:
+            self.disk.make_folder(folder)
+        write_partition_metadata(self.disk, folders)
+        self._prepared |= topic_ids.items()
+
+    def create(self, partition: Partition, topic_id: bytes, now_ms: int) -> PartitionLog:
+        """An empty log for a new partition, whose folder survives a crash from now on.
+
+        Of its files partition.metadata alone is flushed: without the others it is as empty. Nor
+        are checkpoints written: a log that they do not name starts at 0.
+        """
+        if (partition, topic_id) not in self._prepared:
+            self.prepare({partition: topic_id})
+        self._prepared.discard((partition, topic_id))
+        log = self._open(partition, now_ms, clean=True, write_marks=nothing)
+        log.local.write_marks = self._write_marks
+        return log
+
+    def delete(self, partition: Partition, unique: str, now_ms: int) -> None:
+        """Remove a partition; its files go after `file.delete.delay.ms`, under a unique name."""
+        log = self.logs.pop(partition)
+        folder = f"{folder_name(partition)}.{unique}{_DELETING}"
+        self.disk.rename(folder_name(partition), folder)
+        self.disk.flush_folder("")
+        self._doomed[folder] = now_ms + log.config.file_delete_delay_ms
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Write down where recovery begins, where logs start, and what is replicated."""
+        self._write_marks()
+        self._write(HIGH_WATERMARKS, lambda log: log.high_watermark)
+
+    def housekeeping(self, now_ms: int) -> None:
+        """What is to be done every now and then: flushing by time, retention, expiry, deletion of
+        what is due, checkpoints."""
+        self.flush_due(now_ms)
+        self.apply_retention(now_ms)
+        self.expire_producers(now_ms)
+        self.checkpoint()
+
+    def flush_due(self, now_ms: int) -> None:
+        """Flush the logs that were not flushed for `flush.ms`."""
+        for partition, log in self.logs.items():
+            if now_ms - self._flushed_ms.setdefault(partition, now_ms) >= log.config.flush_ms:
+                log.flush()
+                self._flushed_ms[partition] = now_ms
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget the producers that have been silent for too long."""
+        for log in self.logs.values():
+            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Delete what is too old or too much, and the files whose delay is over."""
+        for log in self.logs.values():
+            log.apply_retention(now_ms)
+        self.delete_due(now_ms)
+
+    def delete_due(self, now_ms: int) -> None:
+        """Delete the files whose delay is over."""
+        for log in self.logs.values():
+            log.local.delete_due(now_ms)
+        for folder in [folder for folder, due_ms in self._doomed.items() if due_ms <= now_ms]:
+            for name in self.disk.list_files(folder):
+                self.disk.delete(f"{folder}/{name}")
+            self.disk.delete_folder(folder)
+            del self._doomed[folder]
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flush everything and leave the mark that tells the next start so."""
+        for log in self.logs.values():
+            log.close()
+        self.checkpoint()
+        write_clean_shutdown(self.disk, broker_epoch)
+
+    def _open_folder(self, folder: str, now_ms: int, *, clean: bool) -> None:
+        name = _FOLDER.fullmatch(folder)
+        if folder.endswith(_DELETING):
+            self._doomed[folder] = now_ms + self.config.file_delete_delay_ms
+        elif name is not None and not self._was_begun(folder):
+            partition = name[1], int(name[2])
+            try:
+                self._open(partition, now_ms, clean=clean, write_marks=self._write_marks)
+            except StorageDamage as damage:
+                self.damaged[partition] = damage
+
+    def _was_begun(self, folder: str) -> bool:
+        """Take away what is left of a log whose process was killed while it made it.
+
+        It has no partition.metadata, which comes before anything else, and at most the empty files
+        of a first segment. Brokers before Kafka 2.8 wrote none, and what theirs hold is theirs.
+        """
+        files = self.disk.list_files(folder)
+        if PARTITION_METADATA in files or not all(
+            name.endswith(TEMPORARY) or (size == 0 and name.startswith(_FIRST))
+            for name, size in files.items()
+        ):
+            return False
+        for name in files:
+            self.disk.delete(f"{folder}/{name}")
+        self.disk.delete_folder(folder)
+        return True
+
+    def _open(
+        self, partition: Partition, now_ms: int, *, clean: bool, write_marks: Callable[[], None]
+    ) -> PartitionLog:
+        def known(path: str) -> int:
+            return self._offsets[path].get(partition, 0)
+
+        log = self.logs[partition] = open_log(
+            self.disk,
+            folder_name(partition),
+            self.overrides.get(partition[0], self.config),
+            now_ms,
+            clean=clean,
+            recovery_point=known(RECOVERY_POINTS),
+            log_start=known(LOG_STARTS),
+            high_watermark=known(HIGH_WATERMARKS),
+            write_marks=write_marks,
+        )
+        return log
+
+    def _write_marks(self) -> None:
+        self._write(RECOVERY_POINTS, lambda log: log.local.recovery_point)
+        self._write(LOG_STARTS, lambda log: log.log_start_offset)
+
+    def _write(self, path: str, offset_of: Callable[[PartitionLog], int]) -> None:
+        """Write one checkpoint, if it changed; what a damaged partition had is kept.
+
+        A folder that is gone takes its offsets along: they mean nothing to one that comes anew.
+        """
+        offsets = self._offsets[path]
+        kept = offsets.keys() if self._opening else offsets.keys() & self.damaged.keys()
+        current = {partition: offsets[partition] for partition in kept}
+        current |= {partition: offset_of(log) for partition, log in self.logs.items()}
+        if current != offsets:
+            write_offsets(self.disk, path, current)
+            self._offsets[path] = current

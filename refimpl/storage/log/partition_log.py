@@ -1,0 +1,342 @@
+"""One partition's log: what Kafka calls UnifiedLog.
+
+KIP-98 (producers), KIP-101 (epochs), KIP-107 (DeleteRecords), KIP-734 (the newest timestamp). The
+machine knows no clock: whoever calls says what time it is.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from attrs import define, field
+
+from refimpl.errors import AboveHighWatermark, OutsideLog, RecordListTooLarge
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk.interface import Buffer, Disk
+from refimpl.storage.format.batch import (
+    MAGIC,
+    NO_PRODUCER,
+    BatchHeader,
+    TimestampType,
+    header_placed,
+    placed,
+    stamped,
+)
+from refimpl.storage.format.control import read_marker
+from refimpl.storage.format.txn_index import AbortedTxn
+from refimpl.storage.log.epoch_cache import EpochCache
+from refimpl.storage.log.local_log import LocalLog
+from refimpl.storage.log.lookup import aborted_transactions, offset_for_timestamp
+from refimpl.storage.log.producer_snapshot import write_snapshot
+from refimpl.storage.log.producer_state import Origin, ProducerState, Staged
+from refimpl.storage.log.replay import replayed
+from refimpl.storage.log.retention import expired
+from refimpl.storage.log.segment import SNAPSHOT, file_name
+from refimpl.storage.log.validation import from_leader, from_producer, with_codec
+
+
+class Appended(NamedTuple):
+    """Where records went; a repeated batch is told where it went the first time."""
+
+    first_offset: int
+    last_offset: int
+    append_time_ms: int = -1
+    duplicate: bool = False
+
+
+@define(eq=False)
+class PartitionLog:
+    """The log of one replica of one partition."""
+
+    local: LocalLog
+    epochs: EpochCache
+    producers: ProducerState
+    log_start_offset: int
+    high_watermark: int
+    snapshots: list[int] = field(factory=list[int])
+
+    @property
+    def disk(self) -> Disk:
+        """Where the log is."""
+        return self.local.disk
+
+    @property
+    def folder(self) -> str:
+        """The partition's folder, `topic-partition`."""
+        return self.local.folder
+
+    @property
+    def config(self) -> LogConfig:
+        """How the log behaves."""
+        return self.local.config
+
+    @property
+    def end_offset(self) -> int:
+        """The log end offset: that of the next record."""
+        return self.local.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below this offset every transaction is decided (read_committed)."""
+        unstable = self.producers.first_unstable_offset()
+        if unstable is None:
+            return self.high_watermark
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
+
+    # Append
+
+    def append_as_leader(
+        self,
+        data: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Give offsets to what a producer sent, and write it.
+
+        The record bytes go to disk as they came, unless the topic has a `compression.type` of its
+        own. Refused or repeated batches change nothing. Of a marker, `transaction_version` says
+        whether its epoch must be a new one (KIP-1228).
+        """
+        config = self.config
+        if len(data) > config.segment_bytes:
+            raise RecordListTooLarge(f"{len(data)} bytes, above {config.segment_bytes}")
+        found = from_producer(data, config, origin, now_ms)
+        if config.compression_type is not None:
+            data, found = with_codec(data, found, config.compression_type, config)
+        append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        view, offset = memoryview(data), self.end_offset
+        staged: Staged | None = None
+        batches: list[BatchHeader] = []
+        parts: list[Buffer] = []
+        for position, header in found:
+            if header.producer_id != NO_PRODUCER:
+                seen = self.producers.duplicate_of(header) if origin is Origin.CLIENT else None
+                if seen is not None:
+                    return Appended(seen.first_offset, seen.last_offset, seen.timestamp, True)
+            if append_time:
+                head = stamped(data, position, header, offset, leader_epoch, now_ms)
+            else:
+                head = placed(header, offset, leader_epoch)
+            header = header_placed(header, offset, leader_epoch)
+            if append_time:
+                header = header._replace(max_timestamp=now_ms)
+            if header.producer_id != NO_PRODUCER:
+                staged = staged or Staged()
+                batch = view[position : position + header.size]
+                self._stage(staged, header, batch, origin, transaction_version)
+            parts += (head, view[position + len(head) : position + header.size])
+            batches.append(header)
+            offset = header.next_offset
+        first = self._write(batches, parts, staged, len(data), now_ms)
+        return Appended(first, offset - 1, now_ms if append_time else -1)
+
+    def append_as_follower(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended | None:
+        """Write what the leader of this epoch has, offsets and all; nothing if nothing was whole.
+
+        Offsets may leave gaps, where the leader has compacted.
+        """
+        start = self.log_start_offset
+        found = from_leader(data, self.end_offset, leader_epoch, empty=start == self.end_offset)
+        if not found:
+            return None
+        view, staged = memoryview(data), Staged()
+        for position, header in found:
+            if header.producer_id != NO_PRODUCER:
+                self._stage(
+                    staged, header, view[position : position + header.size], Origin.REPLICATION
+                )
+        end = found[-1][0] + found[-1][1].size
+        base_offset = found[0][1].base_offset
+        if base_offset < start:
+            self._begin_before_start(base_offset, now_ms)
+        first = self._write([header for _, header in found], [view[:end]], staged, end, now_ms)
+        if base_offset < start:
+            self.epochs.truncate_start(start)
+        return Appended(first, self.end_offset - 1)
+
+    # Read
+
+    def read(self, offset: int, max_bytes: int, up_to: int | None = None) -> bytes:
+        """Batches from the one that holds this offset on, below `up_to` or the log's end."""
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise OutsideLog(offset, self.log_start_offset, self.end_offset)
+        end = self.end_offset if up_to is None else min(up_to, self.end_offset)
+        return self.local.read(offset, max_bytes, end)
+
+    def aborted_transactions(self, offset: int, up_to: int) -> list[AbortedTxn]:
+        """What a reader of committed records must leave out of this range."""
+        return aborted_transactions(self.local, offset, up_to)
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as this (KIP-79)."""
+        return offset_for_timestamp(self.local, timestamp, self.log_start_offset)
+
+    def newest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the newest record; the first of them, if several are."""
+        newest = max(segment.largest_timestamp()[0] for segment in self.local.segments)
+        return None if newest < 0 else self.offset_for_timestamp(newest)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """OffsetForLeaderEpoch: the largest epoch not above this one, and where it ends."""
+        return self.epochs.end_of(epoch, self.end_offset)
+
+    # Move the marks
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """So far the log is replicated; never backwards, never past the end."""
+        self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
+        self.producers.advance_high_watermark(self.high_watermark)
+
+    def advance_log_start(self, offset: int) -> None:
+        """DeleteRecords: nothing before this offset is readable any more (KIP-107).
+
+        Files go later, with retention, when all of their records are before the start. The start
+        is on disk before this returns; Kafka writes it once a minute, and a crash may undo it.
+        """
+        if offset > self.high_watermark:
+            raise AboveHighWatermark(offset, self.high_watermark)
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.local.write_marks()
+            self.epochs.truncate_start(offset)
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cut the log to end at this offset; a log that is shorter keeps its records.
+
+        In any case the epochs go that start at the new end: a reign that wrote nothing (KIP-101).
+        """
+        if offset < self.local.segments[0].base_offset:
+            self.restart_at(offset, now_ms)
+        elif offset < self.end_offset:
+            # A snapshot of what is cut would be taken for one of what is written next.
+            self.drop_snapshots(taken for taken in self.snapshots if taken > offset)
+            self.local.truncate(offset, now_ms)
+            self._ends_at(replayed(self.local, self.snapshots, self.log_start_offset, now_ms))
+        else:
+            self.epochs.truncate_end(self.end_offset)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything: the leader's log begins behind the end of ours, or we lost track."""
+        self.drop_snapshots(self.snapshots)
+        self.local.restart(offset, now_ms)
+        self.log_start_offset = offset
+        self.epochs.clear()
+        self._ends_at(ProducerState(end_offset=offset))
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete the oldest segments that are too old, too much, or before the log's start.
+
+        Returns how many; the log's start moves with them.
+        """
+        count = expired(self.local, self.high_watermark, self.log_start_offset, now_ms)
+        if count == len(self.local.segments):
+            self.roll(now_ms)
+        if count:
+            gone, self.local.segments = self.local.segments[:count], self.local.segments[count:]
+            start = self.local.segments[0].base_offset
+            self.advance_log_start(start)
+            self.local.remove(gone, now_ms)
+            self.drop_snapshots(taken for taken in self.snapshots if taken < start)
+        return count
+
+    def flush(self) -> None:
+        """Make the whole log survive a crash."""
+        self.local.flush()
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
+        """Begin a new segment, and write down what is known of the producers."""
+        base = self.end_offset if base_offset is None else base_offset
+        if self.local.active.base_offset == base:
+            return
+        self.local.roll(base, now_ms)
+        self.local.end_offset = self.producers.end_offset = base
+        start = self.local.segments[0].base_offset
+        if start > self.log_start_offset:  # an empty segment was dropped
+            self.log_start_offset = start
+            self.local.write_marks()
+            self.advance_high_watermark(start)
+        self.take_snapshot()
+
+    def _begin_before_start(self, base_offset: int, now_ms: int) -> None:
+        """Make room for the batch that the log starts inside of; the start stays where it is.
+
+        A crash before the batch is whole leaves an empty log at the start, as it was.
+        """
+        self.drop_snapshots(self.snapshots)
+        self.local.restart(base_offset, now_ms)
+        self.producers.end_offset = base_offset
+
+    def take_snapshot(self) -> None:
+        """Write producer state for the log's end, unless it is there."""
+        offset = self.end_offset
+        if offset not in self.snapshots:
+            write_snapshot(self.disk, self.snapshot_path(offset), self.producers)
+            self.snapshots.append(offset)
+
+    def close(self) -> None:
+        """Flush everything, so that the next start finds it without looking."""
+        self.local.active.close()
+        self.flush()
+        self.take_snapshot()
+
+    def snapshot_path(self, offset: int) -> str:
+        """The snapshot of the log that ends at this offset."""
+        return f"{self.folder}/{file_name(offset, SNAPSHOT)}"
+
+    def drop_snapshots(self, offsets: Iterable[int]) -> None:
+        """Delete some snapshots."""
+        for offset in list(offsets):
+            self.disk.delete(self.snapshot_path(offset))
+            self.snapshots.remove(offset)
+
+    def _ends_at(self, producers: ProducerState) -> None:
+        self.producers = producers
+        self.epochs.truncate_end(self.end_offset)
+        self.log_start_offset = min(self.log_start_offset, self.end_offset)
+        self.local.write_marks()
+        self.high_watermark = min(max(self.high_watermark, self.log_start_offset), self.end_offset)
+        self.producers.advance_high_watermark(self.high_watermark)
+
+    def _write(
+        self,
+        batches: list[BatchHeader],
+        parts: list[Buffer],
+        staged: Staged | None,
+        size: int,
+        now_ms: int,
+    ) -> int:
+        local, first = self.local, batches[0]
+        timestamp = first.max_timestamp
+        if len(batches) > 1:
+            timestamp = max([header.max_timestamp for header in batches])
+        if local.active.must_roll(size, timestamp, batches[-1].last_offset, now_ms):
+            self.roll(now_ms, first.base_offset)
+        epochs = self.epochs
+        for header in batches:
+            if header.magic != MAGIC:
+                epochs.clear()
+            elif header.leader_epoch != epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+        local.append(batches, parts)
+        end = local.end_offset
+        if staged is not None and staged.producers:
+            for aborted in self.producers.commit(staged, end):
+                local.active.txn_index.append(aborted)
+        self.producers.end_offset = end
+        if end - local.recovery_point >= local.config.flush_messages:
+            self.flush()
+        return first.base_offset
+
+    def _stage(
+        self,
+        staged: Staged,
+        header: BatchHeader,
+        batch: memoryview,
+        origin: Origin,
+        transaction_version: int = 0,
+    ) -> None:
+        marker = read_marker(batch) if header.is_control else None
+        self.producers.stage(
+            staged, header, header.base_offset, marker, origin, transaction_version
+        )

@@ -1,0 +1,267 @@
+"""What a partition remembers of its producers: epochs, sequences, open transactions.
+
+KIP-98 (idempotence and transactions), KIP-360 (a producer that was forgotten may start anywhere).
+The last five batches of each producer are kept, because so many may be in flight: a repeated one is
+answered with the offsets that it got the first time.
+"""
+
+from collections import deque
+from enum import Enum
+
+from attrs import define, field, frozen
+
+from refimpl.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from refimpl.storage.format.batch import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from refimpl.storage.format.control import EndTxnMarker
+from refimpl.storage.format.txn_index import AbortedTxn
+
+_REMEMBERED_BATCHES = 5
+_LARGEST_SEQUENCE, _LARGEST_EPOCH = 2**31 - 1, 2**15 - 1
+#: transaction.version: since 2, markers carry the next epoch (KIP-890).
+_EPOCH_PER_TRANSACTION = 2
+
+
+class Origin(Enum):
+    """Who appends, and so how much is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+@frozen
+class SeenBatch:
+    """A batch of a producer that is in the log."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@define
+class Producer:
+    """One producer's last steps in this partition."""
+
+    epoch: int = NO_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp: int = NO_TIMESTAMP
+    txn_first_offset: int | None = None
+    batches: deque[SeenBatch] = field(factory=lambda: deque[SeenBatch]((), _REMEMBERED_BATCHES))
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record, if one is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def duplicate_of(self, header: BatchHeader) -> SeenBatch | None:
+        """The batch that this one repeats."""
+        if header.producer_epoch != self.epoch:
+            return None
+        wanted = header.base_sequence, header.last_sequence
+        return next(
+            (b for b in self.batches if (b.first_sequence, b.last_sequence) == wanted), None
+        )
+
+    def copy(self) -> "Producer":
+        """The same, to be changed."""
+        batches = deque(self.batches, _REMEMBERED_BATCHES)
+        return Producer(
+            *(self.epoch, self.coordinator_epoch, self.last_timestamp, self.txn_first_offset),
+            batches,
+        )
+
+    def enter(self, epoch: int) -> None:
+        """A new epoch knows no batches of the old one."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+@frozen
+class CompletedTxn:
+    """A transaction that its marker has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+@define
+class Staged:
+    """What an append would change, until it is written: a refused append has changed nothing."""
+
+    producers: dict[int, Producer] = field(factory=dict[int, Producer])
+    started: dict[int, int] = field(factory=dict[int, int])
+    completed: list[CompletedTxn] = field(factory=list[CompletedTxn])
+
+
+@define
+class ProducerState:
+    """All producers of a partition, up to `end_offset`."""
+
+    producers: dict[int, Producer] = field(factory=dict[int, Producer])
+    end_offset: int = 0
+    ongoing: dict[int, int] = field(factory=dict[int, int], init=False)
+    unreplicated: dict[int, int] = field(factory=dict[int, int], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Find the transactions that are still open."""
+        open_txns = (
+            (producer.txn_first_offset, producer_id)
+            for producer_id, producer in self.producers.items()
+            if producer.txn_first_offset is not None
+        )
+        self.ongoing = dict(sorted(open_txns))
+
+    def duplicate_of(self, header: BatchHeader) -> SeenBatch | None:
+        """The batch in the log that this one repeats."""
+        producer = self.producers.get(header.producer_id)
+        return producer.duplicate_of(header) if producer else None
+
+    def stage(
+        self,
+        staged: Staged,
+        header: BatchHeader,
+        first_offset: int,
+        marker: EndTxnMarker | None,
+        origin: Origin,
+        transaction_version: int = 0,
+    ) -> None:
+        """Check one batch of a producer and note what it would change."""
+        producer = staged.producers.get(header.producer_id)
+        if producer is None:
+            known = self.producers.get(header.producer_id)
+            producer = Producer() if known is None else known.copy()
+        if origin is not Origin.REPLICATION:
+            _check(producer, header, marker, origin, transaction_version)
+        staged.producers[header.producer_id] = producer
+        if marker is not None:
+            self._end(staged, producer, header, first_offset, marker)
+        elif not header.is_control:
+            if header.is_transactional and producer.txn_first_offset is None:
+                producer.txn_first_offset = first_offset
+                staged.started[first_offset] = header.producer_id
+            _take(producer, header, first_offset)
+
+    def commit(self, staged: Staged, end_offset: int) -> list[AbortedTxn]:
+        """The batches are in the log; what the transaction index must learn is returned."""
+        aborted: list[AbortedTxn] = []
+        self.producers.update(staged.producers)
+        self.ongoing.update(staged.started)
+        for txn in staged.completed:
+            del self.ongoing[txn.first_offset]
+            self.unreplicated[txn.first_offset] = txn.last_offset
+            if txn.aborted:
+                stable = min((*self.ongoing, txn.last_offset + 1))
+                aborted.append(
+                    AbortedTxn(txn.first_offset, txn.last_offset, txn.producer_id, stable)
+                )
+        self.end_offset = end_offset
+        return aborted
+
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction begins that is open, or whose end is not replicated."""
+        return min((*self.ongoing, *self.unreplicated), default=None)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """What ended below is decided for good."""
+        if self.unreplicated:
+            self.unreplicated = {f: last for f, last in self.unreplicated.items() if last >= offset}
+
+    def expire(self, now_ms: int, after_ms: int) -> None:
+        """Forget who has been silent for `producer.id.expiration.ms` and has nothing open."""
+        for producer_id, producer in list(self.producers.items()):
+            idle = now_ms - producer.last_timestamp >= after_ms
+            if idle and producer.txn_first_offset is None:
+                del self.producers[producer_id]
+
+    def _end(
+        self,
+        staged: Staged,
+        producer: Producer,
+        header: BatchHeader,
+        offset: int,
+        marker: EndTxnMarker,
+    ) -> None:
+        # A marker without records before it decides nothing.
+        if producer.txn_first_offset is not None:
+            staged.completed.append(
+                CompletedTxn(
+                    header.producer_id, producer.txn_first_offset, offset, not marker.committed
+                )
+            )
+        producer.enter(header.producer_epoch)
+        producer.txn_first_offset = None
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+
+
+def _take(producer: Producer, header: BatchHeader, first_offset: int) -> None:
+    producer.enter(header.producer_epoch)
+    last_offset = first_offset + header.last_offset_delta
+    seen = SeenBatch(
+        header.base_sequence, header.last_sequence, first_offset, last_offset, header.max_timestamp
+    )
+    producer.batches.append(seen)
+    producer.last_timestamp = header.max_timestamp
+
+
+def _check(
+    producer: Producer,
+    header: BatchHeader,
+    marker: EndTxnMarker | None,
+    origin: Origin,
+    transaction_version: int,
+) -> None:
+    who = f"producer {header.producer_id}"
+    if header.producer_epoch < producer.epoch:
+        raise InvalidProducerEpoch(
+            f"{who} is at epoch {producer.epoch}, not {header.producer_epoch}"
+        )
+    if marker is not None:
+        if transaction_version >= _EPOCH_PER_TRANSACTION:
+            _check_new_epoch(producer, header)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"{who} was served by coordinator epoch {producer.coordinator_epoch}, "
+                f"not {marker.coordinator_epoch}"
+            )
+        return
+    if producer.txn_first_offset is not None and not header.is_transactional:
+        raise InvalidTxnState(f"{who} has a transaction open since {producer.txn_first_offset}")
+    if origin is Origin.CLIENT:
+        _check_sequence(producer, header)
+
+
+def _check_new_epoch(producer: Producer, header: BatchHeader) -> None:
+    """Each transaction has its own epoch, so a marker of the current one comes late (KIP-1228).
+
+    Unless it is repeated after its transaction has ended (KAFKA-19999), or no epoch is left.
+    """
+    late = header.producer_epoch == producer.epoch and producer.txn_first_offset is not None
+    if late and producer.epoch != _LARGEST_EPOCH:
+        raise InvalidProducerEpoch(
+            f"producer {header.producer_id} has a transaction open in epoch {producer.epoch}, "
+            f"which a marker of the same epoch cannot end"
+        )
+
+
+def _check_sequence(producer: Producer, header: BatchHeader) -> None:
+    if producer.epoch == NO_EPOCH:
+        return  # nothing is remembered, so nothing contradicts (KIP-360)
+    new_epoch = header.producer_epoch != producer.epoch
+    last = NO_SEQUENCE if new_epoch else producer.last_sequence
+    expected = 0 if last == _LARGEST_SEQUENCE else last + 1
+    if header.base_sequence != expected:
+        raise OutOfOrderSequence(
+            f"producer {header.producer_id} in epoch {header.producer_epoch} must go on with "
+            f"sequence {expected}, not {header.base_sequence}"
+        )

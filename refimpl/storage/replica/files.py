@@ -1,0 +1,228 @@
+"""Kafka's files as the log of a replica: `ReplicaLog` on top of `PartitionLog`."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import overload
+
+from attrs import define
+
+from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
+from refimpl.named import named
+from refimpl.records.coordinators import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    UnknownRecordType,
+    read_record,
+    write_record,
+)
+from refimpl.storage.config import LogConfig
+from refimpl.storage.disk.interface import Buffer
+from refimpl.storage.format.batch import BatchHeader, decode_records, encode_batch
+from refimpl.storage.format.record import Record as KeyedRecord
+from refimpl.storage.format.txn_index import AbortedTxn
+from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.log.producer_state import ProducerState
+from refimpl.storage.replica.memory_records import MemoryRecords, Opened, as_bytes, whole
+
+_ANY_EPOCH = 2**31 - 1
+
+
+@define(eq=False)
+class PartitionReplicaLog:
+    """A `BrokerLog` whose records are batches of bytes in segments on a disk.
+
+    `now_ms` is asked whenever the log needs the time. A limit is counted in units of `unit` bytes:
+    1 for Kafka's max.bytes; where all batches have one size, that size counts records.
+    """
+
+    log: PartitionLog
+    now_ms: Callable[[], int]
+    open: Callable[[bytes], Opened] = as_bytes
+    unit: int = 1
+
+    @property
+    def start(self) -> int:
+        """The log start offset."""
+        return self.log.log_start_offset
+
+    @property
+    def end(self) -> int:
+        """The log end offset."""
+        return self.log.local.end_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch in the log, -1 for none."""
+        epochs = self.log.epochs.epochs
+        return epochs[-1] if epochs else UNDEFINED_EPOCH
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records from `start` on, read and opened where somebody looks."""
+        return _Opened(self)
+
+    def append(self, epoch: int, batch: Buffer) -> Appended:
+        """Append a producer's batches as the leader of this epoch."""
+        return named(Appended, self.log.append_as_leader(batch, epoch, self.now_ms()))
+
+    def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
+        """Append what a leader answered, offsets and epochs and all; a leader in this process
+        answers `()` where the next batch does not fit.
+
+        That no batch is of a newer epoch than the leader's, Replica knows by the answer's epoch.
+        """
+        if isinstance(records, MemoryRecords) and records.data:
+            self.log.append_as_follower(records.data, _ANY_EPOCH, self.now_ms())
+
+    def slice(self, start: int, limit: int, up_to: int | None = None) -> MemoryRecords:
+        """Batches from the one that holds `start`, below `up_to` or the end, within the limit."""
+        data = self.log.read(start, limit * self.unit, up_to if limit > 0 else start)
+        return MemoryRecords(data, start, self.open)
+
+    @property
+    def producers(self) -> ProducerState:
+        """What is remembered of idempotent and transactional producers."""
+        return self.log.producers
+
+    @property
+    def size(self) -> int:
+        """The size of all segments."""
+        return self.log.local.size // self.unit
+
+    def size_of(self, records: MemoryRecords | Sequence[Record]) -> int:
+        """The size of what was read."""
+        return len(records.data) // self.unit if isinstance(records, MemoryRecords) else 0
+
+    def size_between(self, start: int, end: int) -> int:
+        """The size of the batches from the one that holds `start` on, below `end`."""
+        return self.log.local.size_between(start, end) // self.unit
+
+    # What clients ask
+
+    def configure(self, config: LogConfig) -> None:
+        """Behave so from now on."""
+        self.log.local.configure(config)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether records may be deleted."""
+        return self.log.config.deletes
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below this offset every transaction is decided, where so much is committed."""
+        log = self.log
+        log.high_watermark = high_watermark
+        if not (log.producers.ongoing or log.producers.unreplicated):
+            return high_watermark
+        log.producers.advance_high_watermark(high_watermark)
+        return log.last_stable_offset
+
+    def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
+        """What a reader of committed records must leave out of this range."""
+        return self.log.aborted_transactions(start, up_to)
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as this."""
+        return self.log.offset_for_timestamp(timestamp)
+
+    def newest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the newest record; the first of them, if several are."""
+        return self.log.newest_timestamp()
+
+    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> bytes:
+        """One batch of keys and values as Kafka's coordinators write them."""
+        pairs = map(write_record, records)
+        return encode_batch(
+            [KeyedRecord(at, now_ms, key, value) for at, (key, value) in enumerate(pairs)]
+        )
+
+    def keyed_records(
+        self, start: int, records: MemoryRecords
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """The records of a coordinator, with their offsets; and the offset behind."""
+        found: list[tuple[int, CoordinatorRecord]] = []
+        end = start
+        for header, batch in whole(records.data):
+            end = header.next_offset
+            if not header.is_control:
+                found += [one for one in self.keyed_in(header, batch) if one[0] >= start]
+        return found, end
+
+    def keyed_in(
+        self, header: BatchHeader, batch: bytes
+    ) -> Sequence[tuple[int, CoordinatorRecord]]:
+        """The records of a coordinator in one batch; those of newer brokers are left out."""
+        found: list[tuple[int, CoordinatorRecord]] = []
+        for one in decode_records(batch):
+            if one.key is not None:
+                with suppress(UnknownRecordType):
+                    found.append((one.offset, read_record(GROUP_RECORDS, one.key, one.value)))
+        return found
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of the record at this offset, -1 for none."""
+        epoch = self.log.epochs.epoch_at(offset) if self.start <= offset < self.end else None
+        return UNDEFINED_EPOCH if epoch is None else epoch
+
+    # Epochs
+
+    def assign_epoch(self, epoch: int) -> None:
+        """The reign of this replica in this epoch begins, on disk before this returns."""
+        self.log.epochs.assign(epoch, self.log.local.end_offset)
+
+    def end_of(self, epoch: int) -> EpochEnd:
+        """OffsetForLeaderEpoch, as the epoch cache answers it."""
+        found = self.log.end_offset_for_epoch(epoch)
+        return UNDEFINED if found is None else EpochEnd._make(found)
+
+    def start_of(self, epoch: int) -> int:
+        """Where the records of this epoch, or of the next one in the log, start; else the end."""
+        cache = self.log.epochs
+        index = bisect_left(cache.epochs, epoch)
+        return cache.starts[index] if index < len(cache.starts) else self.log.local.end_offset
+
+    def truncate_to(self, end: int) -> None:
+        """Cut the log to end here, or before it where a batch would be split."""
+        self.log.truncate_to(end, self.now_ms())
+
+    def advance_start(self, start: int) -> None:
+        """DeleteRecords: the caller knows that all before `start` is replicated."""
+        self.log.advance_high_watermark(start)
+        self.log.advance_log_start(start)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything, to go on at this offset."""
+        self.log.restart_at(offset, self.now_ms())
+
+
+@define(eq=False)
+class _Opened(Sequence[Record]):
+    """The records of a log, one per offset, as far as they are looked at."""
+
+    source: PartitionReplicaLog
+
+    def __len__(self) -> int:
+        return self.source.end - self.source.start
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        if isinstance(index, slice):
+            first, last, step = index.indices(len(self))
+            return self._read(first, last)[::step]
+        number = range(len(self))[index]
+        return self._read(number, number + 1)[0]
+
+    def _read(self, first: int, last: int) -> list[Record]:
+        log, open_all = self.source.log, self.source.open
+        first, last = first + log.log_start_offset, last + log.log_start_offset
+        found: list[Record] = []
+        while first < last and (data := log.read(first, 1 if last - first == 1 else 1 << 20)):
+            for offset, record in open_all(data):
+                if first <= offset < last:
+                    found.append(record)
+                first = max(first, offset + 1)
+        return found

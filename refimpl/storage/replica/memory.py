@@ -1,0 +1,224 @@
+"""A partition's log in memory that knows batches and producers, as Kafka's files do.
+
+The rules for producers are the storage's own `ProducerState`; a header is made up for each batch.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+from attrs import define, field
+
+from refimpl.machines.log import Log
+from refimpl.machines.replica_log import Appended, Record
+from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.storage.config import LogConfig
+from refimpl.storage.format.batch import MAGIC, NO_TIMESTAMP, BatchHeader
+from refimpl.storage.format.txn_index import AbortedTxn
+from refimpl.storage.log.producer_state import Origin, ProducerState, Staged
+
+
+class RecordBatch(NamedTuple):
+    """What a producer wants appended as one piece: the values, and who made them (KIP-98)."""
+
+    values: tuple[object, ...]
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    timestamp_ms: int = NO_TIMESTAMP
+
+
+class BatchedValue(NamedTuple):
+    """The value of a record in memory: which one of its batch."""
+
+    batch: RecordBatch
+    place: int
+
+    @property
+    def payload(self) -> object:
+        """What the producer put into the record."""
+        return self.batch.values[self.place]
+
+
+@define(eq=False)
+class MemoryLog(Log):
+    """A `BrokerLog` in memory: its unit is the record, and what it appends a `RecordBatch`.
+
+    Batches are never split: not by a reader's limit, and not by a truncation.
+    """
+
+    producers: ProducerState = field(factory=ProducerState)
+    deletes: bool = True
+    _idempotent: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Find the producers of a log that is not empty."""
+        Log.__attrs_post_init__(self)
+        self._replay()
+
+    def configure(self, config: LogConfig) -> None:
+        """In memory only this changes."""
+        self.deletes = config.deletes
+
+    # Append
+
+    def append(self, epoch: int, batch: Any) -> Appended:
+        """Append a batch as the leader of this epoch, unless it is there already.
+
+        Raises OutOfOrderSequence if one is missing before it, InvalidProducerEpoch if a newer
+        incarnation of the producer is known.
+        """
+        sent = cast("RecordBatch", batch)
+        first = self.end
+        last = first + len(sent.values) - 1
+        if sent.producer_id >= 0:
+            header = _header(sent, first)
+            seen = self.producers.duplicate_of(header)
+            if seen is not None:
+                return Appended(seen.first_offset, seen.last_offset, duplicate=True)
+            self._take(header, Origin.CLIENT)
+        self._assign(epoch, first)
+        self.records += [Record(epoch, BatchedValue(sent, at)) for at in range(len(sent.values))]
+        self.end = last + 1
+        return Appended(first, last)
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """Append what a leader answered."""
+        known = len(self.records)
+        Log.extend(self, records)
+        self._replay_from(known)
+
+    # Read
+
+    def slice(self, start: int, limit: int, up_to: int | None = None) -> Sequence[Record]:
+        """Records from `start` on, below `up_to` or the end: whole batches of at most `limit`
+        records, and the first one always."""
+        records, begin = self.records, self.start
+        first, end = start - begin, len(records)
+        if up_to is not None and up_to - begin < end:
+            end = up_to - begin
+        last = first + limit
+        if limit <= 0 or last > end:
+            last = first if limit <= 0 else max(end, first)
+        elif last < end:
+            last = self._batch_start(last)
+            if last <= first:
+                last = first + 1
+                while last < end and _place(records[last]):
+                    last += 1
+        return Log.slice(self, start, last - first)
+
+    @property
+    def size(self) -> int:
+        """How many records there are."""
+        return len(self.records)
+
+    def size_of(self, records: Sequence[Record]) -> int:
+        """How many records these are."""
+        return len(records)
+
+    def size_between(self, start: int, end: int) -> int:
+        """How many records are from one offset to another."""
+        return max(end - start, 0)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """There are no transactions in memory."""
+        return high_watermark
+
+    def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
+        """There are no transactions in memory."""
+        return ()
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as this (KIP-79)."""
+        for offset, record in enumerate(self.records, self.start):
+            value = record.value
+            if isinstance(value, BatchedValue) and value.batch.timestamp_ms >= max(timestamp, 0):
+                return offset, value.batch.timestamp_ms
+        return None
+
+    def newest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the newest record; the first of them, if several are."""
+        times = [
+            record.value.batch.timestamp_ms
+            for record in self.records
+            if isinstance(record.value, BatchedValue) and record.value.batch.timestamp_ms >= 0
+        ]
+        return self.offset_for_timestamp(max(times)) if times else None
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at this offset, -1 for none."""
+        here = self.start <= offset < self.end
+        return self.records[offset - self.start].epoch if here else -1
+
+    # Coordinators
+
+    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> RecordBatch:
+        """In memory a record of a coordinator is itself the value."""
+        return RecordBatch(tuple(records), timestamp_ms=now_ms)
+
+    def keyed_records(
+        self, start: int, records: Sequence[Record]
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """The records of a coordinator, with their offsets; and the offset behind."""
+        found: list[tuple[int, CoordinatorRecord]] = []
+        for offset, record in enumerate(records, start):
+            value = record.value
+            payload = value.payload if isinstance(value, BatchedValue) else value
+            if isinstance(payload, CoordinatorRecord):
+                found.append((offset, payload))
+        return found, start + len(records)
+
+    # Cut
+
+    def truncate_to(self, end: int) -> None:
+        """Cut the log to end here, or before it where a batch would be split."""
+        before = len(self.records)
+        if self.start < end < self.end:
+            end = self.start + self._batch_start(end - self.start)
+        Log.truncate_to(self, end)
+        if len(self.records) < before:
+            self._replay()
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything, to go on at this offset."""
+        Log.restart_at(self, offset)
+        self._replay()
+
+    def _batch_start(self, at: int) -> int:
+        """Where in the list the batch begins that this record is in."""
+        return max(at - _place(self.records[at]), 0)
+
+    # Producers
+
+    def _replay(self) -> None:
+        """Read from the log what its producers have done."""
+        if not self._idempotent and not self.records:
+            return
+        self.producers, self._idempotent = ProducerState(), False
+        self._replay_from(0)
+
+    def _replay_from(self, at: int) -> None:
+        for offset, record in enumerate(self.records[at:], self.start + at):
+            value = record.value
+            if isinstance(value, BatchedValue) and not value.place and value.batch.producer_id >= 0:
+                self._take(_header(value.batch, offset), Origin.REPLICATION)
+
+    def _take(self, header: BatchHeader, origin: Origin) -> None:
+        staged = Staged()
+        self.producers.stage(staged, header, header.base_offset, None, origin)
+        self.producers.commit(staged, header.next_offset)
+        self._idempotent = True
+
+
+def _place(record: Record) -> int:
+    value = record.value
+    return value.place if isinstance(value, BatchedValue) else 0
+
+
+def _header(batch: RecordBatch, offset: int) -> BatchHeader:
+    values, producer_id, producer_epoch, base_sequence, timestamp = batch
+    count = len(values)
+    return BatchHeader(
+        *(offset, 0, -1, MAGIC, 0, 0, count - 1, timestamp, timestamp),
+        *(producer_id, producer_epoch, base_sequence, count),
+    )

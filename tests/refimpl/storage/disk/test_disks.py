@@ -1,0 +1,112 @@
+"""Files and memory do the same; what is kept open is bounded; a short write is finished."""
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from refimpl.storage.disk.crashing import CrashDisk
+from refimpl.storage.disk.files import FileDisk
+from refimpl.storage.disk.interface import Disk, MemoryDisk, replace_file
+
+names = st.sampled_from(("a", "b", "f/a", "f/b"))
+blobs = st.binary(max_size=30)
+steps = st.one_of(
+    st.tuples(st.just("append"), names, st.lists(blobs, max_size=3)),
+    st.tuples(st.just("read"), names, st.integers(0, 40), st.integers(0, 40)),
+    st.tuples(st.just("size"), names),
+    st.tuples(st.just("flush"), names),
+    st.tuples(st.just("truncate"), names, st.integers(0, 20)),
+    st.tuples(st.just("rename"), names, names),
+    st.tuples(st.just("delete"), names),
+    st.tuples(st.just("list_files"), st.sampled_from(("", "f", "missing"))),
+    st.tuples(st.just("folders")),
+    st.tuples(st.just("make_folder"), st.just("f")),
+    st.tuples(st.just("flush_folder"), st.sampled_from(("", "f", "missing"))),
+    st.tuples(
+        *(st.just("flush_together"), st.lists(names, max_size=3)),
+        st.lists(st.sampled_from(("", "f", "missing")), max_size=2),
+    ),
+    st.tuples(st.just("replace"), names, blobs),
+)
+
+
+def outcome(disk: Disk, step: tuple[object, ...]) -> object:
+    """What a step answers; of failures only that there was one."""
+    operation, *arguments = step
+    try:
+        match operation:
+            case "append":
+                path, parts = arguments
+                return disk.append(path, *parts)  # type: ignore[arg-type, misc]
+            case "replace":
+                return replace_file(disk, *arguments)  # type: ignore[arg-type]
+            case _:
+                return getattr(disk, str(operation))(*arguments)
+    except OSError as failure:
+        return isinstance(failure, FileNotFoundError) or failure.errno
+
+
+@settings(max_examples=150)
+@given(st.lists(steps, max_size=30))
+@example([("append", "a", []), ("truncate", "a", 1), ("size", "a")])
+def test_files_memory_and_the_crashing_disk_do_the_same(
+    tmp_path_factory: pytest.TempPathFactory, story: list[tuple[object, ...]]
+) -> None:
+    files = FileDisk(tmp_path_factory.mktemp("disk"), open_files=2)
+    memory, crashing = MemoryDisk(), CrashDisk()
+    for step in story:
+        expected = outcome(files, step)
+        assert outcome(memory, step) == expected, step
+        assert outcome(crashing, step) == expected, step
+    files.close()
+
+
+def test_few_files_are_open_however_many_are_written(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path, open_files=8)
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(2):
+        for number in range(50):
+            disk.append(f"{number}", b"ab")
+    assert len(os.listdir("/dev/fd")) <= before + 8
+    assert all(disk.read(f"{number}", 0, 9) == b"abab" for number in range(50))
+    disk.close()
+
+
+def test_more_parts_than_one_write_takes(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    disk.append("a", *(b"%d " % number for number in range(3_000)))
+    assert disk.read("a", 0, 1 << 20) == b"".join(b"%d " % number for number in range(3_000))
+    disk.close()
+
+
+def test_a_short_write_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_three(handle: int, parts: list[bytes]) -> int:
+        return os.write(handle, b"".join(parts)[:3])
+
+    disk = FileDisk(tmp_path)
+    monkeypatch.setattr("refimpl.storage.disk.files.os.writev", write_three)
+    disk.append("a", b"hello", b" world")
+    assert disk.read("a", 0, 100) == b"hello world"
+    disk.close()
+
+
+def test_a_limit_of_the_operating_system_is_a_failure(tmp_path: Path) -> None:
+    """A file-size limit stands in for a full disk: the write stops in the middle."""
+    import signal
+
+    disk = FileDisk(tmp_path)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            disk.append("a", bytes(600), bytes(600))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert disk.size("a") == 1_000
+    disk.close()
