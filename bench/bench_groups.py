@@ -15,11 +15,12 @@ from attrs import define, field
 from rich.console import Console
 from rich.table import Table
 
+from refimpl.coordinator.operation import Answer, SetTimer, TimerKey
+from refimpl.coordinator.runtime import State
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.coordinator import GroupCoordinator, SetTimer, State
 from refimpl.groups.offsets import OFFSET_COMMIT, WITH_TOPIC_ID
-from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import new_coordinator
+from refimpl.groups.shard import GroupCoordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
@@ -148,7 +149,7 @@ def load() -> tuple[int, float]:
     start = process_time()
     coordinator = loaded(log)
     spent = process_time() - start
-    assert sum(map(len, coordinator.store.partitions.values())) == OFFSETS
+    assert sum(map(len, coordinator.shard.store.partitions.values())) == OFFSETS
     return OFFSETS, spent
 
 
@@ -171,7 +172,8 @@ def settle_classic(groups: int, size: int) -> tuple[int, float]:
     for group in range(groups):
         _settle_classic(members, f"g{group}", size)
     spent = process_time() - start
-    assert all(one.state == "Stable" for one in members.coordinator.store.groups.current.values())
+    known = members.coordinator.shard.store.groups.current.values()
+    assert all(one.state == "Stable" for one in known)
     return groups * size, spent
 
 
@@ -192,12 +194,12 @@ def _settle_classic(members: Members, group: str, size: int) -> None:
     for _ in range(1, size):
         join("")
     # Whoever was answered already is told by a heartbeat to join again.
-    known = list(members.coordinator.store.groups.current[group].members)
-    while members.coordinator.store.groups.current[group].state == "PreparingRebalance":
+    known = list(members.coordinator.shard.store.groups.current[group].members)
+    while members.coordinator.shard.store.groups.current[group].state == "PreparingRebalance":
         for member in known:
-            if members.coordinator.store.groups.current[group].members[member].join is None:
+            if members.coordinator.shard.store.groups.current[group].members[member].join is None:
                 join(member)
-    value = members.coordinator.store.groups.current[group]
+    value = members.coordinator.shard.store.groups.current[group]
     given = [(one, b"assigned") for one in value.members]
     for member in (value.leader, *(one for one in value.members if one != value.leader)):
         assignments = given if member == value.leader else ()

@@ -7,8 +7,8 @@ from attrs import define, field
 
 from chaos.group_recorder import GroupRecorder, by_partition
 from refimpl.clients.assignors import read_assignment
+from refimpl.coordinator.operation import Performed, TimerKey
 from refimpl.events import Json, as_set
-from refimpl.groups.operation import Performed, TimerKey
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition

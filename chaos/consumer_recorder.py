@@ -6,8 +6,8 @@ from typing import Any
 from attrs import define, field
 
 from chaos.group_recorder import GroupRecorder, by_partition
+from refimpl.coordinator.operation import Performed, TimerKey
 from refimpl.events import Json, as_set
-from refimpl.groups.operation import Performed, TimerKey
 from refimpl.machines.consumer_group import (
     LEAVE,
     LEAVE_FOR_A_WHILE,

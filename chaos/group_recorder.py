@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from attrs import define, field, frozen
 
 from chaos.protocol_events import Trace
+from refimpl.coordinator.observations import CoordinatorLoaded, CoordinatorOperation
+from refimpl.coordinator.operation import Performed, TimerKey
 from refimpl.events import Json
-from refimpl.groups.observations import GroupOperation, GroupsLoaded
-from refimpl.groups.operation import Performed, TimerKey
 from refimpl.machines.replica import Replica
 from refimpl.messages import group as m
 from refimpl.messages import observations as o
@@ -85,8 +85,8 @@ class GroupRecorder:
     def attach(self, watch: Watch) -> None:
         """Be told of what is recorded."""
         watch(o.BecameLeader, self._became_leader)
-        watch(GroupsLoaded, self._loaded)
-        watch(GroupOperation, self._performed)
+        watch(CoordinatorLoaded, self._loaded)
+        watch(CoordinatorOperation, self._performed)
         watch(o.HighWatermarkAdvanced, self._advanced)
         watch(o.Decided, self._decided)
 
@@ -102,7 +102,7 @@ class GroupRecorder:
             if epoch > self.leads[1]:
                 self.leads, self.active = (who, epoch), False
 
-    def _loaded(self, who: int, seen: GroupsLoaded) -> None:
+    def _loaded(self, who: int, seen: CoordinatorLoaded) -> None:
         if not self._is_here(seen):
             return
         self.wrote[who] = seen.end
@@ -119,9 +119,9 @@ class GroupRecorder:
         self.others.append(self.changes)
         self.changes = kept
         self.committed = {
-            name: value.offset for name, value in seen.store.offsets_of(self.group_id)
+            name: value.offset for name, value in seen.shard.store.offsets_of(self.group_id)
         }
-        self.add("Load", {"n": len(kept)}, seen.store.groups.get(self.group_id))
+        self.add("Load", {"n": len(kept)}, seen.shard.store.groups.get(self.group_id))
 
     def _kept(self, who: int, changes: list[Change]) -> list[Change]:
         """Those of a log's changes that are in a broker's log as well."""
@@ -146,12 +146,12 @@ class GroupRecorder:
 
     # Operations
 
-    def _performed(self, who: int, seen: GroupOperation) -> None:
+    def _performed(self, who: int, seen: CoordinatorOperation) -> None:
         done = seen.performed
         if not self._is_here(seen):
             return
         wrote, self.wrote[who] = done.end > self.wrote.get(who, done.end), done.end
-        if done.about.group_id == self.group_id:
+        if done.key == self.group_id:
             if not self.active or who != self.leads[0]:
                 if wrote:
                     epoch = self.replica_of(who).epoch

@@ -13,7 +13,7 @@ from attrs import define, field
 
 from chaos.sim.network import Timeline
 from refimpl.broker.file_logs import FileLogs
-from refimpl.machines.replica_log import Appended
+from refimpl.machines.replica_log import Appended, Origin
 from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
@@ -152,10 +152,16 @@ class SimulatedLog(PartitionReplicaLog):
         self.known = []
         PartitionReplicaLog.restart_at(self, offset)
 
-    def append(self, epoch: int, batch: Any) -> Appended:
+    def append(
+        self,
+        epoch: int,
+        batch: Any,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
         """Append a batch as the leader of this epoch."""
         data = batch if isinstance(batch, bytes) else encoded(batch)
-        return PartitionReplicaLog.append(self, epoch, data)
+        return PartitionReplicaLog.append(self, epoch, data, origin, transaction_version)
 
     def keyed_in(
         self, header: BatchHeader, batch: bytes

@@ -14,12 +14,13 @@ from attrs import define, field, frozen
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.modules.descriptor import Module
 from properties.tla import Value
+from refimpl.coordinator.errors import CoordinatorLoadInProgress
+from refimpl.coordinator.operation import Answer, Handler, Outcome, Output, Token
+from refimpl.coordinator.runtime import APPEND, LOAD, Deferred, State
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.coordinator import APPEND, LOAD, Deferred, GroupCoordinator, Output, State
-from refimpl.groups.errors import CoordinatorLoadInProgress
 from refimpl.groups.offsets import tombstone
-from refimpl.groups.operation import Answer, Handler, Outcome, Token
+from refimpl.groups.shard import GroupCoordinator, coordinator_of
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
@@ -137,7 +138,7 @@ class GroupLog(Binding):
     def _elected(self) -> GroupCoordinator:
         store = GroupStore()
         store.serve((WritesTombstones(),))  # type: ignore[arg-type]
-        return GroupCoordinator(0, self.log, CONFIG, store.logics, store)
+        return coordinator_of(0, self.log, store, CONFIG)
 
     def _take(self, outputs: Sequence[Output]) -> None:
         """Whoever is answered, and not refused, is told of all that its answer rests on."""
@@ -158,7 +159,7 @@ class GroupLog(Binding):
         self._take(outputs)
 
     def _values(self, *, committed: bool) -> tuple[int, ...]:
-        offsets = self.coordinator.store.offsets
+        offsets = self.coordinator.shard.store.offsets
         view = offsets.committed if committed else offsets.get
         found = [view((GROUP, name(key))) for key in self.keys]
         return tuple([0 if one is None else one.offset for one in found])
@@ -261,10 +262,10 @@ class GroupLog(Binding):
         coordinator.position = state["position"]
         for key, value in zip(self.keys, state["stable"], strict=True):
             if value:
-                coordinator.store.replay(record(key, value))
+                coordinator.shard.store.replay(record(key, value))
         end = state["position"] if coordinator.state is State.LOADING else len(records)
         for offset in range(high_watermark, end):
-            coordinator.store.replay(record(*records[offset]), offset)
+            coordinator.shard.store.replay(record(*records[offset]), offset)
         for count in sorted(state["waiting"]):
             self.now += 1
             self.tokens += 1
@@ -288,4 +289,4 @@ GroupLog.projection = {
     "told": lambda c: c.told,
 }
 
-MODULE = Module(binding=GroupLog, machines=("coordinator", "store", "versioned"))
+MODULE = Module(binding=GroupLog, machines=("runtime", "store", "versioned"))

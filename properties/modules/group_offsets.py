@@ -13,13 +13,13 @@ from attrs import define, field, frozen
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
+from refimpl.coordinator.operation import Answer, TimerKey
 from refimpl.errors import Refusal
 from refimpl.groups.classic_records import record_of
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer_topics import TopicView
-from refimpl.groups.coordinator import EXPIRE, GroupCoordinator
-from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import LOGICS, new_coordinator
+from refimpl.groups.shard import EXPIRE, GroupCoordinator
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import TopicDescription
 from refimpl.machines.classic_group import ClassicGroup
@@ -152,7 +152,7 @@ class GroupOffsets(Binding):
 
     @property
     def _group(self) -> ClassicGroup:
-        return self.coordinator.store.groups.get(GROUP) or ClassicGroup()
+        return self.coordinator.shard.store.groups.get(GROUP) or ClassicGroup()
 
     # The group
 
@@ -220,7 +220,7 @@ class GroupOffsets(Binding):
     # Offsets
 
     def _committed(self) -> Any:
-        return self.coordinator.store.offsets.get((GROUP, NAME))
+        return self.coordinator.shard.store.offsets.get((GROUP, NAME))
 
     def commit(self, g: int, o: int) -> None:
         """Member `a` of generation `g`, or nobody in particular."""
@@ -262,7 +262,7 @@ class GroupOffsets(Binding):
         age = 0 if committed is None else self._age(committed.commit_timestamp)
         if group.state != "Empty":
             return age, 0
-        known = self.coordinator.store.groups.get(GROUP) is not None
+        known = self.coordinator.shard.store.groups.get(GROUP) is not None
         return age, self._age(group.since) if known else self.retention
 
     def tick(self) -> None:
@@ -276,7 +276,8 @@ class GroupOffsets(Binding):
         if self.topic >= self.max_topic:
             raise Bound
         was = self._committed()
-        self.coordinator.topic_deleted(self.now, NAME.topic, id_of(self.topic))
+        gone = NAME.topic, id_of(self.topic)
+        self.coordinator.operate(self.now, lambda shard: shard.topic_deleted(*gone))
         self._replicated()
         if was is not None and self._committed() is None:
             self.gone = "topic"
@@ -330,7 +331,7 @@ class GroupOffsets(Binding):
 
     def _write(self, record: CoordinatorRecord) -> None:
         self.log.records.append(record)
-        self.coordinator.store.replay(record)
+        self.coordinator.shard.store.replay(record)
         self.coordinator.written = self.log.end
 
     def _commit_as_it_was(self, committed: Mapping[str, int], timestamp: int) -> None:

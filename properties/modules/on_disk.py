@@ -14,7 +14,7 @@ from typing import ClassVar
 from attrs import define, field
 
 from refimpl.machines.replica import Replica
-from refimpl.machines.replica_log import Appended
+from refimpl.machines.replica_log import Appended, Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.format.batch import BatchHeader, Record, encode_batch
@@ -69,9 +69,15 @@ class LogOnDisk(PartitionReplicaLog):
         log = directory.create(PARTITION, bytes(16), NOW_MS)
         return cls(log, lambda: NOW_MS, opened_by(value_of), SIZE, directory=directory, disk=disk)
 
-    def append(self, epoch: int, batch: object) -> Appended:
+    def append(
+        self,
+        epoch: int,
+        batch: object,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
         """Append a value as a batch."""
-        return super().append(epoch, batch_of(batch))
+        return super().append(epoch, batch_of(batch), origin, transaction_version)
 
     def truncate_to(self, end: int) -> None:
         """Cut the log; in a crash, lose what is behind `end`, and recover."""

@@ -1,75 +1,27 @@
-"""The group coordinators of one broker: one for each partition of `__consumer_offsets` it leads.
+"""The group coordinators of one broker, on the partitions of `__consumer_offsets` that it leads.
 
-Loaded when it is elected, closed when it resigns; requests find theirs by the group's id.
+Requests find their coordinator by the group's id.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import define, evolve, field
 
 from refimpl.broker.context import Context
+from refimpl.broker.coordinators import Coordinators, PartitionLog
 from refimpl.broker.forwarding import AutoTopics
 from refimpl.broker.partition import Partition
-from refimpl.errors import Refusal
+from refimpl.coordinator.runtime import State
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.coordinator import GroupCoordinator, Output, State
-from refimpl.groups.observations import GroupOperation, GroupsLoaded, GroupsUnloaded
-from refimpl.groups.operation import Answer, Performed, TimerKey
 from refimpl.groups.registry import NewId, new_coordinator
+from refimpl.groups.shard import GroupCoordinator, GroupShard
 from refimpl.groups.topics import TopicDescription
-from refimpl.machines.replica_log import Appended
 from refimpl.messages import group as m
-from refimpl.messages.broker import Request, TopicPartition
+from refimpl.messages.broker import Request
 from refimpl.messages.cluster import GROUP, ClusterMetadata, ConfigResource
-from refimpl.messages.observations import Written
-from refimpl.records.coordinators import (
-    OFFSETS_TOPIC,
-    CoordinatorRecord,
-    partition_for,
-)
+from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from refimpl.records.schema import Uuid
-
-
-@define(eq=False)
-class PartitionLog:
-    """A partition's log, as its group coordinator knows it."""
-
-    context: Context
-    partition: Partition
-
-    @property
-    def start(self) -> int:
-        """The log start offset."""
-        return self.partition.log.start
-
-    @property
-    def end(self) -> int:
-        """The log end offset."""
-        return self.partition.log.end
-
-    @property
-    def high_watermark(self) -> int:
-        """Everything below is committed."""
-        return self.partition.replica.high_watermark
-
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
-        """Append records as one batch, by one replica's leave: as in Kafka, too few in sync keep
-        them from being committed and not from being written."""
-        partition = self.partition
-        batch = partition.log.keyed_batch(records, now)
-        try:
-            appended: Appended = partition.replica.write(batch, acks_all=False)
-        except Refusal as refusal:
-            self.context.refused("GroupCoordinator", refusal)
-            raise
-        return appended.last_offset
-
-    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """Records from an offset on, and where to go on."""
-        log = self.partition.log
-        return log.keyed_records(offset, log.slice(offset, size))
 
 
 @define(eq=False)
@@ -119,72 +71,28 @@ class GroupCoordinators:
     config: GroupConfig
     #: Makes a part of a member's id that no other member has
     new_id: NewId
-    #: Told after an append: followers may fetch, and a leader alone in sync commits
+    #: Called after an append
     appended: Callable[[int, Partition], None]
-    #: Sets a timer of the node that calls `expire`
+    #: Sets a timer of the node that lets the coordinators' timers fire
     arm: Callable[[int], None]
-    coordinators: dict[int, GroupCoordinator] = field(factory=dict[int, GroupCoordinator])
-    _requests: dict[int, Request] = field(factory=dict[int, Request])
-    _tokens: int = 0
-    #: When each timer is due, and all that were ever set, in order
-    _due: dict[tuple[int, TimerKey], int] = field(factory=dict[tuple[int, TimerKey], int])
-    _heap: list[tuple[int, int, int, TimerKey]] = field(
-        factory=list[tuple[int, int, int, TimerKey]]
-    )
-    _count: int = 0
-    #: When the node's timer comes next
-    _armed_at: int | None = None
+    coordinators: Coordinators[GroupShard] = field(init=False)
 
-    # The role of this broker
-
-    def elected(self, now: int, partition: Partition) -> None:
-        """This broker leads a partition from now on, in a new epoch: load it from its beginning."""
-        if partition.name.topic != OFFSETS_TOPIC:
-            return
-        self.resigned(now, partition)
-        number = partition.name.partition
-        log = PartitionLog(self.context, partition)
-        coordinator = new_coordinator(
-            *(number, log, evolve(self.config, of_group=self._configured)),
-            *(ClusterTopics(self.metadata), self.new_id),
+    def __attrs_post_init__(self) -> None:
+        """Coordinate nothing yet."""
+        self.coordinators = Coordinators(
+            self.context, OFFSETS_TOPIC, "GroupCoordinator", self._new, self.appended, self.arm
         )
-        self.coordinators[number] = coordinator
-        partition.on_commit = self.committed
-        with _Appending(self, now, number):
-            self._carry_out(now, number, coordinator.load(now))
-        self._loaded(coordinator)
+
+    def _new(self, number: int, log: PartitionLog) -> GroupCoordinator:
+        config = evolve(self.config, of_group=self._configured)
+        return new_coordinator(number, log, config, ClusterTopics(self.metadata), self.new_id)
 
     def _configured(self, group_id: str) -> Mapping[str, str]:
         return self.metadata.configs.get(ConfigResource(GROUP, group_id), {})
 
-    def _loaded(self, coordinator: GroupCoordinator) -> None:
-        if coordinator.state is State.ACTIVE:
-            name = TopicPartition(OFFSETS_TOPIC, coordinator.partition)
-            self.context.outputs.append(GroupsLoaded(name, coordinator.position, coordinator.store))
-
-    def resigned(self, now: int, partition: Partition) -> None:
-        """Another one leads, or the partition is gone: what is not answered is not known."""
-        number = partition.name.partition
-        if partition.name.topic != OFFSETS_TOPIC or number not in self.coordinators:
-            return
-        partition.on_commit = None
-        coordinator = self.coordinators.pop(number)
-        self._carry_out(now, number, coordinator.resign())
-        for key in [key for key in self._due if key[0] == number]:
-            del self._due[key]
-        self.context.outputs.append(GroupsUnloaded(partition.name))
-
-    def committed(self, now: int, partition: Partition) -> None:
-        """The high watermark of a partition has moved."""
-        number = partition.name.partition
-        outputs = self.coordinators[number].committed(partition.replica.high_watermark)
-        self._carry_out(now, number, outputs)
-
     def topic_deleted(self, now: int, topic: str, topic_id: bytes) -> None:
-        """A topic is gone; what is committed of it goes."""
-        for number, coordinator in list(self.coordinators.items()):
-            with _Appending(self, now, number):
-                self._carry_out(now, number, coordinator.topic_deleted(now, topic, topic_id))
+        """Forget the offsets that are committed of a deleted topic."""
+        self.coordinators.operate(now, lambda shard: shard.topic_deleted(topic, topic_id))
 
     # Requests
 
@@ -195,25 +103,21 @@ class GroupCoordinators:
             self.context.respond(request, m.refused(body, "INVALID_GROUP_ID"))
             return
         number = self._partition_of(body.group_id)
-        coordinator = self.coordinators.get(number)
-        if coordinator is None:
+        if number in self.coordinators.by_partition:
+            self.coordinators.handle(now, number, request)
+        else:
             self.context.respond(request, m.refused(body, "NOT_COORDINATOR"))
-            return
-        self._tokens += 1
-        self._requests[self._tokens] = request
-        with _Appending(self, now, number):
-            self._carry_out(now, number, coordinator.handle(now, self._tokens, body))
 
     def list_groups(self, request: Request) -> None:
         """All groups that are here, as far as they are loaded."""
         body: m.ListGroupsRequest = request.body
         groups: list[m.ListedGroup] = []
-        for _, coordinator in sorted(self.coordinators.items()):
+        for _, coordinator in sorted(self.coordinators.by_partition.items()):
             if coordinator.state is State.LOADING:
                 error = "COORDINATOR_LOAD_IN_PROGRESS"
                 self.context.respond(request, m.ListGroupsResponse(error))
                 return
-            groups += coordinator.operators.listed(body)
+            groups += coordinator.shard.operators.listed(body)
         self.context.respond(request, m.ListGroupsResponse(None, groups))
 
     def _partition_of(self, group_id: str) -> int:
@@ -240,78 +144,3 @@ class GroupCoordinators:
         if leader is None or broker is None or broker.fenced:
             return m.FoundCoordinator(key, "COORDINATOR_NOT_AVAILABLE")
         return m.FoundCoordinator(key, None, leader)
-
-    # Timers
-
-    def expire(self, now: int) -> int | None:
-        """Let what is due happen; answers when to come again.
-
-        A timer that comes before it is due was made superfluous by an earlier one, and sets none:
-        each that did would go on beside the others.
-        """
-        if self._armed_at is None or now < self._armed_at:
-            return None
-        self._armed_at = now
-        self._armed_at = self._let_happen(now)
-        return self._armed_at
-
-    def _let_happen(self, now: int) -> int | None:
-        while self._heap and self._heap[0][0] <= now:
-            at_ms, _, number, key = heappop(self._heap)
-            coordinator = self.coordinators.get(number)
-            if coordinator is None or self._due.get((number, key)) != at_ms:
-                continue
-            del self._due[number, key]
-            loading = coordinator.state is State.LOADING
-            with _Appending(self, now, number):
-                self._carry_out(now, number, coordinator.due(now, key))
-            if loading:
-                self._loaded(coordinator)
-                return now  # others get their turn between two parts of a load
-        return self._heap[0][0] if self._heap else None
-
-    # Outputs
-
-    def _carry_out(self, now: int, number: int, outputs: Sequence[Output]) -> None:
-        for output in outputs:
-            if isinstance(output, Answer):
-                self.context.respond(self._requests.pop(output.token), output.body)
-            elif isinstance(output, Performed):
-                name = TopicPartition(OFFSETS_TOPIC, number)
-                self.context.outputs.append(GroupOperation(name, output))
-            elif output.at_ms is not None:
-                self._set(number, output.key, output.at_ms)
-            else:
-                self._due.pop((number, output.key), None)
-
-    def _set(self, number: int, key: TimerKey, at_ms: int) -> None:
-        if self._due.get((number, key)) == at_ms:
-            return
-        self._due[number, key] = at_ms
-        self._count += 1
-        heappush(self._heap, (at_ms, self._count, number, key))
-        if self._armed_at is None or at_ms < self._armed_at:
-            self._armed_at = at_ms
-            self.arm(at_ms)
-
-
-@define(eq=False)
-class _Appending:
-    """Within it a coordinator may append; behind it that is observed, and followers are told."""
-
-    here: GroupCoordinators
-    now: int
-    number: int
-    _partition: Partition = field(init=False)
-    _end: int = field(init=False)
-
-    def __enter__(self) -> None:
-        name = TopicPartition(OFFSETS_TOPIC, self.number)
-        self._partition = self.here.context.partitions[name]
-        self._end = self._partition.log.end
-
-    def __exit__(self, *_: object) -> None:
-        partition, end = self._partition, self._partition.log.end
-        if end > self._end:
-            self.here.context.outputs.append(Written(partition.name, self._end, end))
-            self.here.appended(self.now, partition)

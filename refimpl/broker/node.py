@@ -234,7 +234,7 @@ class Node:
                 self._set(again, EXPIRE)
             return
         if name == GROUPS:
-            again = self.groups.expire(now)
+            again = self.groups.coordinators.expire(now)
             if again is not None:
                 self._set(again, GROUPS)
             return
@@ -351,7 +351,7 @@ class Node:
             self.fetchers.leave(partition)
             self.produces.give_up(partition, PartitionOffline.kafka_error)
             self.deletes.give_up(partition, PartitionOffline.kafka_error)
-            self.groups.resigned(now, partition)
+            self.groups.coordinators.resigned(now, partition)
             self.fetches.check(now, partition)
         why = self.logs.failure()
         if why is not None:

@@ -167,7 +167,7 @@ class ReplicaManager:
         self.fetchers.leave(partition)
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
-        self.groups.resigned(now, partition)
+        self.groups.coordinators.resigned(now, partition)
         self.fetches.check(now, partition)
         self.storage.delete(partition.name)
         self.context.outputs.append(Deleted(partition.name))
@@ -200,12 +200,12 @@ class ReplicaManager:
         self.fetches.check(now, partition)
         if partition.replica.log.end > partition.replica.high_watermark:
             self.leader.advance_high_watermark(now, partition)
-        self.groups.elected(now, partition)
+        self.groups.coordinators.elected(now, partition)
 
     def _now_follows(self, now: int, partition: Partition, end: int) -> None:
         self.context.outputs.append(BecameFollower(partition.name, end))
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
-        self.groups.resigned(now, partition)
+        self.groups.coordinators.resigned(now, partition)
         self.fetches.check(now, partition)
         self.fetchers.follow(now, partition)

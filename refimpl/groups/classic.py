@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, evolve, field
 
+from refimpl.coordinator.operation import NOTHING, Answer, Handler, Outcome, Soft, TimerKey, Token
 from refimpl.errors import Refusal
 from refimpl.groups.classic_records import (
     CONSUMER_TYPE,
@@ -21,17 +22,7 @@ from refimpl.groups.classic_records import (
 )
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.errors import InvalidSessionTimeout, UnknownGroupMember
-from refimpl.groups.operation import (
-    NOTHING,
-    Answer,
-    CommitBy,
-    Group,
-    Handler,
-    Outcome,
-    Soft,
-    TimerKey,
-    Token,
-)
+from refimpl.groups.logic import CommitBy, Group
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
 from refimpl.machines import classic_group_errors as errors
@@ -156,8 +147,8 @@ class ClassicGroups:
     def _due(self, now: int, key: TimerKey, expire: Callable[[ClassicGroup], Step]) -> Outcome:
         """A timer of what is over meanwhile changes nothing."""
         try:
-            group = self._group(key.group_id, key.member_id)
-            return self.outcome(now, key.group_id, group, expire(group))
+            group = self._group(key.key, key.member_id)
+            return self.outcome(now, key.key, group, expire(group))
         except Refusal:
             return NOTHING
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from attrs import define, field
 
+from refimpl.coordinator.operation import Answer, Handler, Outcome, TimerKey, Token
 from refimpl.groups.classic import response_of, sync_of
 from refimpl.groups.errors import OtherGroupType
 from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, SESSION, Migration
-from refimpl.groups.operation import Answer, Handler, Outcome, TimerKey, Token
 from refimpl.machines import consumer_classic_member as machine
 from refimpl.machines.consumer_draft import Decision
 from refimpl.machines.consumer_group import ConsumerGroup, ConsumerMember

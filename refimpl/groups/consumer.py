@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
+from refimpl.coordinator.operation import NOTHING, Answer, Handler, Outcome, TimerKey, Token
 from refimpl.groups.classic_members import ClassicMembers
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer_assignment import assign
@@ -19,17 +20,8 @@ from refimpl.groups.consumer_errors import (
     UnsupportedAssignor,
 )
 from refimpl.groups.consumer_topics import TopicView, compiled
+from refimpl.groups.logic import CommitBy, Group
 from refimpl.groups.migration import MEMBER_TIMERS, REBALANCE, REGEX, SESSION, Migration
-from refimpl.groups.operation import (
-    NOTHING,
-    Answer,
-    CommitBy,
-    Group,
-    Handler,
-    Outcome,
-    TimerKey,
-    Token,
-)
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
 from refimpl.machines import consumer_group_errors as errors
@@ -222,7 +214,7 @@ class ConsumerGroups:
 
     def fence(self, now: int, key: TimerKey, due: Callable[[ConsumerMember], bool]) -> Outcome:
         """A member is out of time, if that is `due` of it."""
-        group = self.store.groups.get(key.group_id)
+        group = self.store.groups.get(key.key)
         if not isinstance(group, ConsumerGroup) or key.member_id not in group.members:
             return NOTHING
         if not due(group.members[key.member_id]):
@@ -261,7 +253,7 @@ class ConsumerGroups:
 
     def match_topics(self, now: int, key: TimerKey) -> Outcome:
         """Match every expression of a group with all topics."""
-        group = self.store.groups.get(key.group_id)
+        group = self.store.groups.get(key.key)
         if not isinstance(group, ConsumerGroup):
             return NOTHING
         regexes = sorted({one.regex for one in group.members.values() if one.regex})
@@ -269,7 +261,7 @@ class ConsumerGroups:
         found = {
             regex: RegularExpression(self.view.matching(regex), version, now) for regex in regexes
         }
-        self._matched[key.group_id] = self.view.names()
+        self._matched[key.key] = self.view.names()
         return Outcome(resolve(group, found, self.rules(now, group)).records)
 
     # What a coordinator asks of any group

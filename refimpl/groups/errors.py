@@ -1,28 +1,8 @@
-"""What a group coordinator refuses; the rules of one group have theirs in the machines."""
+"""Refusals of group coordinators; those of one group's rules are in the machines."""
 
 from attrs import frozen
 
 from refimpl.errors import Refusal
-
-
-@frozen
-class CoordinatorLoadInProgress(Refusal):
-    """The coordinator still reads its log."""
-
-    kafka_error = "COORDINATOR_LOAD_IN_PROGRESS"
-    says = "partition {partition} is read up to offset {position} of {end}"
-    partition: int
-    position: int
-    end: int
-
-
-@frozen
-class NotCoordinator(Refusal):
-    """Another broker coordinates the group, or none."""
-
-    kafka_error = "NOT_COORDINATOR"
-    says = "this broker does not lead partition {partition} of the offsets topic"
-    partition: int
 
 
 @frozen
@@ -52,15 +32,6 @@ class NobodyIsMember(Refusal):
     says = "group {group} has no members, and {member} commits"
     group: str
     member: str
-
-
-@frozen
-class UnsupportedGroupRequest(Refusal):
-    """No logic of any type of groups takes this request."""
-
-    kafka_error = "UNSUPPORTED_VERSION"
-    says = "{request} is not served"
-    request: str
 
 
 @frozen

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve
 
+from refimpl.coordinator.operation import Answer, Outcome, TimerKey
 from refimpl.groups.classic import JOIN, SYNC, ClassicGroups, response_of
 from refimpl.groups.classic import SESSION as CLASSIC_SESSION
 from refimpl.groups.classic_records import record_of, tombstone_of
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer_errors import ConsumerGroupNotFound
 from refimpl.groups.consumer_topics import TopicView
-from refimpl.groups.operation import Answer, Outcome, TimerKey
 from refimpl.groups.store import GroupStore
 from refimpl.machines import classic_operations as operations
 from refimpl.machines.classic_group import ClassicGroup

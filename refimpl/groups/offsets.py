@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 from attrs import define
 
+from refimpl.coordinator.operation import Answer, Handler, Outcome, TimerKey, Token
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.errors import GroupIdNotFound, NobodyIsMember, UnknownGeneration
-from refimpl.groups.operation import Answer, CommitBy, Handler, Outcome, TimerKey, Token
+from refimpl.groups.logic import CommitBy
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
+from refimpl.coordinator.operation import Answer, Handler, Outcome, Token
 from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.offsets import tombstone
-from refimpl.groups.operation import Answer, Handler, Outcome, Token
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
 from refimpl.records.coordinators import CoordinatorRecord

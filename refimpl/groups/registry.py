@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+from refimpl.coordinator.log import CoordinatorLog
 from refimpl.groups.classic import ClassicGroups
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer import ConsumerGroups
-from refimpl.groups.coordinator import GroupCoordinator
-from refimpl.groups.log import CoordinatorLog
-from refimpl.groups.operation import GroupLogic
+from refimpl.groups.logic import GroupLogic
+from refimpl.groups.shard import GroupCoordinator, coordinator_of
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
 
@@ -27,4 +27,4 @@ def new_coordinator(
     """The coordinator of a partition, which has yet to be loaded."""
     store = GroupStore()
     store.serve(tuple([new(store, config, topics, new_id) for new in LOGICS]))
-    return GroupCoordinator(partition, log, config, store.logics, store)
+    return coordinator_of(partition, log, store, config)

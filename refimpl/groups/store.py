@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field
 
-from refimpl.groups.operation import Group, GroupLogic, Soft
-from refimpl.groups.versioned import Versioned
+from refimpl.coordinator.operation import Soft
+from refimpl.coordinator.versioned import Versioned
+from refimpl.groups.logic import Group, GroupLogic
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import (
     CoordinatorRecord,
@@ -71,7 +72,7 @@ class GroupStore:
         """Take over what an operation decided; its records stand before or at this offset."""
         for change in changes:
             if isinstance(change, Soft):
-                self.groups.put(change.group_id, change.group)
+                self.groups.put(change.key, change.value)
             else:
                 self.replay(change, offset)
 

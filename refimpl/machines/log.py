@@ -9,7 +9,14 @@ from collections.abc import Iterable, Sequence
 from attrs import define, field
 
 from refimpl.errors import OutsideLog
-from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
+from refimpl.machines.replica_log import (
+    UNDEFINED,
+    UNDEFINED_EPOCH,
+    Appended,
+    EpochEnd,
+    Origin,
+    Record,
+)
 from refimpl.named import named
 
 __all__ = ["Log", "Record"]
@@ -41,8 +48,14 @@ class Log:
         """The newest epoch in the log, -1 for none."""
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
-    def append(self, epoch: int, batch: object) -> Appended:
-        """Put a value behind all others, in this epoch."""
+    def append(
+        self,
+        epoch: int,
+        batch: object,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Put a value behind all others, in this epoch; who appends makes no difference here."""
         offset = self.end
         self._assign(epoch, offset)
         self.records.append(Record(epoch, batch))

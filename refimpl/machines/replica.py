@@ -24,6 +24,7 @@ from refimpl.machines.replica_log import (
     Appended,
     Batch,
     EpochEnd,
+    Origin,
     ReplicaLog,
 )
 from refimpl.named import named
@@ -81,8 +82,15 @@ class Replica:
 
     # The leader and its followers
 
-    def write(self, batch: Batch, *, acks_all: bool = True) -> Appended:
-        """Append what a producer sent in our epoch.
+    def write(
+        self,
+        batch: Batch,
+        *,
+        acks_all: bool = True,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append a batch of a client or of a coordinator in our epoch.
 
         With too few in sync a producer that wants acks=all is refused before anything is
         appended.
@@ -90,7 +98,7 @@ class Replica:
         self._must_lead()
         if acks_all and len(self.isr) < self.min_isr:
             raise errors.NotEnoughReplicas(self.isr, self.min_isr)
-        return self.log.append(self.epoch, batch)
+        return self.log.append(self.epoch, batch, origin, transaction_version)
 
     def advance_high_watermark(self) -> int:
         """Move the high watermark to the least log end in the maximal ISR, and return it.

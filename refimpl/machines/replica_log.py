@@ -8,6 +8,7 @@ Spec: `log`, EndOf, EpochAtOrBelow, EpochStart in Truncation. KIP-101, KIP-279, 
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from attrs import frozen
@@ -18,6 +19,14 @@ UNDEFINED_EPOCH = UNDEFINED_EPOCH_OFFSET = -1
 #: a value and a sequence of `Record` in memory, bytes of record batches on disk.
 Batch: TypeAlias = Any
 Records: TypeAlias = Any
+
+
+class Origin(Enum):
+    """Who appends, and so how much a log checks: Kafka's AppendOrigin."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
 
 
 @frozen(slots=True)
@@ -81,11 +90,19 @@ class ReplicaLog(Protocol):
         """The records from `start` on, one per offset; for those who look, not to be served."""
         ...
 
-    def append(self, epoch: int, batch: Batch) -> Appended:
-        """Put what a producer sent behind all others, as the leader of this epoch.
+    def append(
+        self,
+        epoch: int,
+        batch: Batch,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append a batch of a client or of a coordinator, as the leader of this epoch.
 
         A batch that the log has already, from the same producer, changes nothing. One that is
         missing others before it, or is of a producer epoch that has passed, is refused (KIP-98).
+        Only a coordinator appends control records, and of a transaction's marker the version says
+        whether its epoch must be a new one (KIP-1228).
         """
         ...
 

@@ -189,7 +189,7 @@ BUGS = (
     Bug(
         "a commit is answered before it is replicated",
         ("G7", "G9"),
-        "refimpl.groups.coordinator:GroupCoordinator._answer",
+        "refimpl.coordinator.runtime:Coordinator._answer",
         "not waits or self.log.high_watermark >= self.written",
         "True",
         {"classic": 7, "consumer": 2},

@@ -13,9 +13,9 @@ from chaos.sim.addresses import ProcessTimer
 from chaos.sim.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from refimpl.broker.node import GROUPS
+from refimpl.coordinator.operation import Outcome, TimerKey
+from refimpl.coordinator.runtime import Coordinator
 from refimpl.groups.consumer import SESSION, ConsumerGroups
-from refimpl.groups.coordinator import GroupCoordinator
-from refimpl.groups.operation import Outcome, TimerKey
 from refimpl.machines.classic_group import ClassicGroup
 
 SEEDS = 24
@@ -167,12 +167,12 @@ def test_a_commit_that_nobody_checks_is_seen(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_answer_before_the_commit_is_replicated_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = GroupCoordinator._answer  # pyright: ignore[reportPrivateUsage]
+    answer = Coordinator[Any]._answer  # pyright: ignore[reportPrivateUsage]
 
-    def at_once(self: GroupCoordinator, now: int, answers: Any, *, waits: bool) -> None:
+    def at_once(self: Coordinator[Any], now: int, answers: Any, *, waits: bool) -> None:
         answer(self, now, answers, waits=False)
 
-    monkeypatch.setattr(GroupCoordinator, "_answer", at_once)
+    monkeypatch.setattr(Coordinator, "_answer", at_once)
     assert _first_broken(CLASSIC) == "CommittedSurvives"
 
 

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from attrs import evolve
 
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.files import FileDisk
@@ -18,7 +19,6 @@ from refimpl.storage.format.checkpoints import read_partition_metadata
 from refimpl.storage.format.control import EndTxnMarker, encode_marker
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import Origin
 from tests.kafka.clients import CODECS, Message, commit_offsets, create_topics, read_all, send
 from tests.kafka.compare import assert_same
 from tests.kafka.generator import NOW, Writer

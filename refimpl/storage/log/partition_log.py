@@ -10,6 +10,7 @@ from typing import NamedTuple
 from attrs import define, field
 
 from refimpl.errors import AboveHighWatermark, OutsideLog, RecordListTooLarge
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer, Disk
 from refimpl.storage.format.batch import (
@@ -27,7 +28,7 @@ from refimpl.storage.log.epoch_cache import EpochCache
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.lookup import aborted_transactions, offset_for_timestamp
 from refimpl.storage.log.producer_snapshot import write_snapshot
-from refimpl.storage.log.producer_state import Origin, ProducerState, Staged
+from refimpl.storage.log.producer_state import ProducerState, Staged
 from refimpl.storage.log.replay import replayed
 from refimpl.storage.log.retention import expired
 from refimpl.storage.log.segment import SNAPSHOT, file_name

@@ -6,7 +6,6 @@ answered with the offsets that it got the first time.
 """
 
 from collections import deque
-from enum import Enum
 
 from attrs import define, field, frozen
 
@@ -16,6 +15,7 @@ from refimpl.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.format.batch import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.format.txn_index import AbortedTxn
@@ -24,14 +24,6 @@ _REMEMBERED_BATCHES = 5
 _LARGEST_SEQUENCE, _LARGEST_EPOCH = 2**31 - 1, 2**15 - 1
 #: transaction.version: since 2, markers carry the next epoch (KIP-890).
 _EPOCH_PER_TRANSACTION = 2
-
-
-class Origin(Enum):
-    """Who appends, and so how much is checked."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICATION = "replication"
 
 
 @frozen

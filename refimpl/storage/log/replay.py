@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from refimpl.errors import CorruptFile, StorageDamage
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.batch import MAGIC, NO_PRODUCER, BatchHeader
 from refimpl.storage.format.control import read_marker
@@ -10,7 +11,7 @@ from refimpl.storage.format.offset_index import LARGEST_RELATIVE_OFFSET
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.producer_snapshot import read_snapshot
-from refimpl.storage.log.producer_state import Origin, ProducerState, Staged
+from refimpl.storage.log.producer_state import ProducerState, Staged
 from refimpl.storage.log.segment import SNAPSHOT, Segment, file_name
 
 

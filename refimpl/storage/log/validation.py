@@ -15,6 +15,7 @@ from refimpl.errors import (
     UnexpectedOffset,
     UnsupportedForMessageFormat,
 )
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.batch import (
@@ -31,7 +32,6 @@ from refimpl.storage.format.batch import (
     read_header,
 )
 from refimpl.storage.format.compression import Codec
-from refimpl.storage.log.producer_state import Origin
 
 Found = list[tuple[int, BatchHeader]]
 

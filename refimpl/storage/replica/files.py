@@ -7,7 +7,14 @@ from typing import overload
 
 from attrs import define
 
-from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, Appended, EpochEnd, Record
+from refimpl.machines.replica_log import (
+    UNDEFINED,
+    UNDEFINED_EPOCH,
+    Appended,
+    EpochEnd,
+    Origin,
+    Record,
+)
 from refimpl.named import named
 from refimpl.records.coordinators import (
     GROUP_RECORDS,
@@ -62,9 +69,17 @@ class PartitionReplicaLog:
         """The records from `start` on, read and opened where somebody looks."""
         return _Opened(self)
 
-    def append(self, epoch: int, batch: Buffer) -> Appended:
-        """Append a producer's batches as the leader of this epoch."""
-        return named(Appended, self.log.append_as_leader(batch, epoch, self.now_ms()))
+    def append(
+        self,
+        epoch: int,
+        batch: Buffer,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append the batches of a client or of a coordinator as the leader of this epoch."""
+        now_ms = self.now_ms()
+        written = self.log.append_as_leader(batch, epoch, now_ms, origin, transaction_version)
+        return named(Appended, written)
 
     def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
         """Append what a leader answered, offsets and epochs and all; a leader in this process

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, cast
 from attrs import define, field
 
 from refimpl.machines.log import Log
-from refimpl.machines.replica_log import Appended, Record
+from refimpl.machines.replica_log import Appended, Origin, Record
 from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.storage.config import LogConfig
 from refimpl.storage.format.batch import MAGIC, NO_TIMESTAMP, BatchHeader
 from refimpl.storage.format.txn_index import AbortedTxn
-from refimpl.storage.log.producer_state import Origin, ProducerState, Staged
+from refimpl.storage.log.producer_state import ProducerState, Staged
 
 
 class RecordBatch(NamedTuple):
@@ -61,7 +61,13 @@ class MemoryLog(Log):
 
     # Append
 
-    def append(self, epoch: int, batch: Any) -> Appended:
+    def append(
+        self,
+        epoch: int,
+        batch: Any,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
         """Append a batch as the leader of this epoch, unless it is there already.
 
         Raises OutOfOrderSequence if one is missing before it, InvalidProducerEpoch if a newer
@@ -72,10 +78,11 @@ class MemoryLog(Log):
         last = first + len(sent.values) - 1
         if sent.producer_id >= 0:
             header = _header(sent, first)
-            seen = self.producers.duplicate_of(header)
+            client = origin is Origin.CLIENT
+            seen = self.producers.duplicate_of(header) if client else None
             if seen is not None:
                 return Appended(seen.first_offset, seen.last_offset, duplicate=True)
-            self._take(header, Origin.CLIENT)
+            self._take(header, origin)
         self._assign(epoch, first)
         self.records += [Record(epoch, BatchedValue(sent, at)) for at in range(len(sent.values))]
         self.end = last + 1

@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from refimpl.broker.node import GROUPS
-from refimpl.groups.observations import GroupOperation, GroupsLoaded, GroupsUnloaded
+from refimpl.coordinator.observations import (
+    CoordinatorLoaded,
+    CoordinatorOperation,
+    CoordinatorUnloaded,
+)
 from refimpl.messages import broker as m
 from refimpl.messages import group as g
 from refimpl.messages.cluster import (
@@ -139,7 +143,7 @@ def test_a_commit_is_written_and_answered_when_it_is_committed() -> None:
     cluster.told.clear()
     assert commit(cluster, 3) == []
     assert Written(OFFSETS, 0, 1) in cluster.told
-    assert of_kind(GroupOperation, cluster.told)
+    assert of_kind(CoordinatorOperation, cluster.told)
     assert fetched(cluster) == (None, [-1]) or fetched(cluster) == (None, [])
     log = cluster.node.partitions[OFFSETS].log
     asked = m.FetchPartition(OFFSETS, log.end, 1, 1, 1)
@@ -150,7 +154,7 @@ def test_a_commit_is_written_and_answered_when_it_is_committed() -> None:
 
 def test_a_timer_that_is_not_needed_any_more_is_forgotten() -> None:
     cluster = coordinating()
-    due = cluster.node.groups._due  # pyright: ignore[reportPrivateUsage]
+    due = cluster.node.groups.coordinators._due  # pyright: ignore[reportPrivateUsage]
     (refused,) = join(cluster)
     assert refused.error == "MEMBER_ID_REQUIRED"
 
@@ -168,7 +172,7 @@ def test_what_writes_nothing_is_no_append() -> None:
     (answer,) = cluster.ask(g.HeartbeatRequest("g", 1, "m"))
     assert answer.error == "UNKNOWN_MEMBER_ID"
     assert of_kind(Written, cluster.told) == []
-    assert of_kind(GroupOperation, cluster.told)
+    assert of_kind(CoordinatorOperation, cluster.told)
 
 
 def test_who_leads_again_is_no_coordinator_until_it_has_loaded() -> None:
@@ -219,7 +223,7 @@ def test_what_was_written_is_found_by_the_next_process() -> None:
     again.decide(1, 2, ALONE, partitions=(ORDERS, OFFSETS))
     settle(again)
     assert fetched(again) == (None, [4])
-    (loaded,) = of_kind(GroupsLoaded, again.told)
+    (loaded,) = of_kind(CoordinatorLoaded, again.told)
     assert (loaded.partition, loaded.end) == (OFFSETS, 2)
 
 
@@ -230,7 +234,7 @@ def test_who_waits_when_another_one_coordinates_hears_that_and_nothing_later() -
     told = cluster.decide(2, 2, partitions=(ORDERS, OFFSETS))
     assert done("NOT_COORDINATOR") in told
     assert [one.error for one in of_kind(g.JoinGroupResponse, told)] == ["NOT_COORDINATOR"]
-    assert GroupsUnloaded(OFFSETS) in cluster.told
+    assert CoordinatorUnloaded(OFFSETS) in cluster.told
     assert commit(cluster, 3) == [done("NOT_COORDINATOR")]
     assert of_kind(g.JoinGroupResponse, cluster.later(60_000)) == []
     (listed,) = cluster.ask(g.ListGroupsRequest())
@@ -240,16 +244,16 @@ def test_who_waits_when_another_one_coordinates_hears_that_and_nothing_later() -
 def test_a_partition_that_goes_takes_its_groups_with_it() -> None:
     cluster = coordinating()
     cluster.news(TopicDeleted(OFFSETS_TOPIC, OFFSETS_TOPIC.encode().ljust(16, b"-")))
-    assert GroupsUnloaded(OFFSETS) in cluster.told
+    assert CoordinatorUnloaded(OFFSETS) in cluster.told
     assert commit(cluster, 3) == [done("NOT_COORDINATOR")]
 
 
 def test_other_partitions_have_no_groups() -> None:
     cluster = Cluster()
     cluster.decide(1, 1, ALONE)
-    assert not of_kind(GroupsLoaded, cluster.told)
+    assert not of_kind(CoordinatorLoaded, cluster.told)
     cluster.decide(2, 2)
-    assert not of_kind(GroupsUnloaded, cluster.told)
+    assert not of_kind(CoordinatorUnloaded, cluster.told)
     cluster = coordinating()
     cluster.told.clear()
     cluster.news(TopicDeleted("nobody", NO_ID))
@@ -316,7 +320,7 @@ def test_a_group_has_its_own_configuration() -> None:
         ConfigsAltered(ConfigResource("group", "g"), {"consumer.session.timeout.ms": "50000"})
     )
     groups = cluster.node.groups
-    (coordinator,) = groups.coordinators.values()
+    (coordinator,) = groups.coordinators.by_partition.values()
     assert coordinator.partition == 0
     assert groups._configured("g") == {"consumer.session.timeout.ms": "50000"}  # pyright: ignore
     assert groups._configured("other") == {}  # pyright: ignore

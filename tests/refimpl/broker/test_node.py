@@ -8,6 +8,7 @@ import pytest
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import FETCH, HEARTBEAT
 from refimpl.errors import CorruptFile
+from refimpl.machines.replica_log import Origin
 from refimpl.messages import broker as m
 from refimpl.messages.controller import (
     CONTROLLER,
@@ -20,7 +21,6 @@ from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.format.batch import batches
 from refimpl.storage.format.control import EndTxnMarker, encode_marker
-from refimpl.storage.log.producer_state import Origin
 from refimpl.storage.replica.files import PartitionReplicaLog
 from tests.refimpl.broker.node_cases import (
     CLIENT,

@@ -5,11 +5,12 @@ from typing import Any
 
 from attrs import define, field
 
+from refimpl.coordinator.operation import Answer, TimerKey
+from refimpl.coordinator.runtime import State
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.coordinator import EXPIRE, GroupCoordinator, State
-from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import new_coordinator
+from refimpl.groups.shard import EXPIRE, GroupCoordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
@@ -101,6 +102,13 @@ def loaded(log: Log, now: int = 0) -> GroupCoordinator:
     return coordinator
 
 
+def topic_deleted(
+    coordinator: GroupCoordinator, now: int, topic: str, topic_id: Uuid
+) -> Sequence[Any]:
+    """The metadata no longer has a topic."""
+    return coordinator.operate(now, lambda shard: shard.topic_deleted(topic, topic_id))
+
+
 def answers(outputs: Sequence[Any]) -> dict[int, Any]:
     return {one.token: one.body for one in outputs if isinstance(one, Answer)}
 
@@ -139,7 +147,7 @@ class Conversation:
         return self.replicated(self.coordinator.due(at_ms, key))
 
     def delete_topic(self, topic: str, topic_id: Uuid) -> None:
-        self.replicated(self.coordinator.topic_deleted(self.now, topic, topic_id))
+        self.replicated(topic_deleted(self.coordinator, self.now, topic, topic_id))
 
     def last_record(self) -> Any:
         return read_record(GROUP_RECORDS, *self.log.batches[-1][-1])

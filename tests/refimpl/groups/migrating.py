@@ -9,9 +9,9 @@ from typing import Any
 
 from attrs import define, field
 
+from refimpl.coordinator.operation import TimerKey
 from refimpl.groups.classic import SESSION as CLASSIC_SESSION
 from refimpl.groups.migration import SESSION
-from refimpl.groups.operation import TimerKey
 from refimpl.machines.consumer_membership import Membership
 from refimpl.messages import group as m
 from refimpl.records.consumer_protocol import (

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from refimpl.coordinator.operation import SetTimer, TimerKey
+from refimpl.coordinator.runtime import APPEND
 from refimpl.groups.classic_records import tombstone_of
-from refimpl.groups.coordinator import APPEND, GroupCoordinator, SetTimer
-from refimpl.groups.operation import TimerKey
+from refimpl.groups.shard import GroupCoordinator
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
 from tests.refimpl.groups.coordinating import (
@@ -30,7 +31,7 @@ T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 
 
 def group_of(coordinator: GroupCoordinator) -> Any:
-    return coordinator.store.groups.get("g")
+    return coordinator.shard.store.groups.get("g")
 
 
 def session(member: str) -> TimerKey:
@@ -106,7 +107,7 @@ def test_who_can_be_told_its_id_first_is() -> None:
     answer = told.ask(JOIN._replace(requires_known_member_id=True))
     assert (answer.error, answer.member_id) == ("MEMBER_ID_REQUIRED", "me-id0")
     assert group_of(told.coordinator).pending == {"me-id0"}
-    logic = told.coordinator.store.logic_of(group_of(told.coordinator))
+    logic = told.coordinator.shard.store.logic_of(group_of(told.coordinator))
     assert not logic.is_empty(group_of(told.coordinator)), "somebody is about to come"
 
 
@@ -115,7 +116,7 @@ def test_a_group_that_nobody_has_joined_yet_has_the_empty_type() -> None:
     told.ask(JOIN._replace(requires_known_member_id=True))
     described = told.ask(m.DescribeGroupRequest("g"))
     assert (described.state, described.protocol_type, described.members) == ("Empty", "", [])
-    listed = told.coordinator.operators.listed(m.ListGroupsRequest())
+    listed = told.coordinator.shard.operators.listed(m.ListGroupsRequest())
     assert listed == [m.ListedGroup("g", "", "Empty", "classic")]
 
 
@@ -171,7 +172,7 @@ def test_a_consumer_group_without_members_becomes_a_classic_one() -> None:
     told.ask(m.ConsumerGroupHeartbeatRequest("g", "c", -1))
     assert told.ask(JOIN._replace(member_id="a")).error == "UNKNOWN_MEMBER_ID"
     told.ask(JOIN)
-    logic = told.coordinator.store.logic_of(group_of(told.coordinator))
+    logic = told.coordinator.shard.store.logic_of(group_of(told.coordinator))
     assert logic.group_type == m.CLASSIC
     kinds = [value is None for _, value in told.log.batches[-1]]
     assert kinds[-1] is False
@@ -269,7 +270,7 @@ def test_a_stable_group_is_described_with_what_each_said_and_was_given() -> None
     between = told.ask(m.DescribeGroupRequest("g"))
     assert (between.state, between.protocol) == ("PreparingRebalance", "")
     assert [(one.metadata, one.assignment) for one in between.members] == [(b"", b"")] * 2
-    listed = told.coordinator.operators.listed(m.ListGroupsRequest())
+    listed = told.coordinator.shard.operators.listed(m.ListGroupsRequest())
     assert listed == [m.ListedGroup("g", "consumer", "PreparingRebalance", "classic")]
 
 
@@ -357,9 +358,9 @@ def test_offsets_of_a_group_that_nobody_ever_joined_go_by_their_commits() -> Non
 
 def test_a_tombstone_of_a_classic_group_says_nothing_of_another_one() -> None:
     told, _ = with_consumer_group()
-    told.coordinator.store.replay(tombstone_of("g"))
+    told.coordinator.shard.store.replay(tombstone_of("g"))
     assert group_of(told.coordinator) is not None
     other = Conversation()
     other.join()
-    other.coordinator.store.replay(tombstone_of("g"))
+    other.coordinator.shard.store.replay(tombstone_of("g"))
     assert group_of(other.coordinator) is None

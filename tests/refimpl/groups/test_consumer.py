@@ -7,11 +7,11 @@ import pytest
 from attrs import define, evolve, field
 
 from refimpl.configs import BROKER
+from refimpl.coordinator.operation import Answer, SetTimer, TimerKey
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer import REBALANCE, SESSION
-from refimpl.groups.coordinator import GroupCoordinator, SetTimer
-from refimpl.groups.operation import Answer, TimerKey
 from refimpl.groups.registry import new_coordinator
+from refimpl.groups.shard import GroupCoordinator
 from refimpl.groups.topics import TopicDescription
 from refimpl.machines.consumer_group import ConsumerGroup
 from refimpl.messages import group as m
@@ -130,7 +130,7 @@ class Coordinator:
 
     @property
     def group(self) -> ConsumerGroup:
-        group = self.here.store.groups.get(GROUP)
+        group = self.here.shard.store.groups.get(GROUP)
         assert isinstance(group, ConsumerGroup)
         return group
 
@@ -317,7 +317,7 @@ def test_the_last_to_leave_is_described_and_the_group_may_go(coordinator: Coordi
     assert coordinator.ask(m.DeleteGroupRequest(GROUP)).error == "NON_EMPTY_GROUP"
     coordinator.beat("a", -1)
     assert coordinator.ask(m.DeleteGroupRequest(GROUP)).error is None
-    assert coordinator.here.store.groups.get(GROUP) is None
+    assert coordinator.here.shard.store.groups.get(GROUP) is None
 
 
 def all_groups(own: Mapping[str, str]) -> Callable[[str], Mapping[str, str]]:

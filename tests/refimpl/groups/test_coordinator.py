@@ -9,8 +9,8 @@ from attrs import define, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refimpl.groups.coordinator import EXPIRE, GroupCoordinator, SetTimer
-from refimpl.groups.operation import Answer, Performed, TimerKey
+from refimpl.coordinator.operation import Answer, Performed, SetTimer, TimerKey
+from refimpl.groups.shard import EXPIRE, GroupCoordinator
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
 from tests.refimpl.groups.coordinating import HOUR_MS, IDS, METADATA, Log, loaded, refusal
@@ -20,7 +20,7 @@ GROUPS = ("g", "h")
 
 def written(coordinator: GroupCoordinator, *, committed: bool = False) -> dict[Any, Any]:
     """What a coordinator has of what is written down, without what is soft."""
-    store = coordinator.store
+    store = coordinator.shard.store
     groups = store.groups.committed_keys() if committed else store.groups.current
     found: dict[Any, Any] = {}
     for group_id in groups:
@@ -96,7 +96,7 @@ class Life:
         group = self.rng.choice(GROUPS)
         known = self.members[group]
         member = self.rng.choice([*known, ""])
-        value = self.coordinator.store.groups.get(group)
+        value = self.coordinator.shard.store.groups.get(group)
         generation = getattr(value, "generation", -1)
         match self.rng.randrange(13):
             case 0 | 1:
@@ -131,7 +131,7 @@ class Life:
             requires_known_member_id=False,
         )
         self.ask(request)
-        value = self.coordinator.store.groups.get(group)
+        value = self.coordinator.shard.store.groups.get(group)
         self.members[group] = list(getattr(value, "members", ()))
 
     def heartbeat(self, member: str) -> None:
@@ -202,7 +202,7 @@ def test_reverting_to_an_offset_is_the_state_before_its_record(seed: int, steps:
     life = Life(Random(seed))
     for _ in range(steps):
         life.step()
-    store, high_watermark = life.coordinator.store, life.log.high_watermark
+    store, high_watermark = life.coordinator.shard.store, life.log.high_watermark
     before = written(life.coordinator, committed=True)
     store.revert(high_watermark)
     assert {k: v for k, v in written(life.coordinator).items() if k not in GROUPS} == {

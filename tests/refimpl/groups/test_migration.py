@@ -8,10 +8,10 @@ from attrs import define, evolve, field
 
 from refimpl.configs import BROKER
 from refimpl.configs.values import ConfigError
+from refimpl.coordinator.operation import Answer, TimerKey
 from refimpl.groups.classic_records import record_of
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, SESSION
-from refimpl.groups.operation import Answer, TimerKey
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.classic_member import Member
 from refimpl.machines.consumer_group import UNREVOKED, ConsumerGroup
@@ -105,7 +105,7 @@ class Mixed(Coordinator):
 
     @property
     def any_group(self) -> Any:
-        return self.here.store.groups.get(GROUP)
+        return self.here.shard.store.groups.get(GROUP)
 
     def loaded_anew(self) -> Any:
         """The group as another coordinator reads it."""

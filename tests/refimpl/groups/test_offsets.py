@@ -235,7 +235,7 @@ def test_while_a_group_reads_a_topic_its_offsets_stay_however_old() -> None:
     told.commit(at(T0, 1), at(U0, 2), member_id=member, generation_id=1)
     told.due(NOW + 3 * HOUR_MS)
     assert told.offsets() == {T0: 1}
-    assert told.coordinator.store.groups.get("g") is not None
+    assert told.coordinator.shard.store.groups.get("g") is not None
 
 
 def test_a_group_goes_with_its_last_offset_once_it_is_empty() -> None:
@@ -243,7 +243,7 @@ def test_a_group_goes_with_its_last_offset_once_it_is_empty() -> None:
     member = told.join()
     told.commit(at(T0, 1), member_id=member, generation_id=1)
     told.ask(m.LeaveGroupRequest("g", [m.LeavingMember(member)]))
-    groups = told.coordinator.store.groups
+    groups = told.coordinator.shard.store.groups
     told.due(NOW + HOUR_MS - 1)
     assert told.offsets() == {T0: 1}
     assert groups.get("g") is not None
@@ -261,4 +261,4 @@ def test_a_group_with_offsets_left_stays() -> None:
     told.commit(at(T1, 2))
     told.due(NOW + HOUR_MS)
     assert told.offsets() == {T1: 2}
-    assert told.coordinator.store.groups.get("g") is not None
+    assert told.coordinator.shard.store.groups.get("g") is not None

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from refimpl.coordinator.operation import Answer, Performed, SetTimer
+from refimpl.coordinator.runtime import APPEND, LOAD, State
 from refimpl.errors import Refusal, StorageOffline
 from refimpl.groups import consumer_errors
 from refimpl.groups import errors as coordinator_errors
-from refimpl.groups.coordinator import APPEND, EXPIRE, LOAD, GroupCoordinator, SetTimer, State
-from refimpl.groups.operation import Answer, Performed
+from refimpl.groups.shard import EXPIRE, GroupCoordinator
 from refimpl.machines import classic_group_errors, consumer_group_errors
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
@@ -23,6 +24,7 @@ from tests.refimpl.groups.coordinating import (
     elected,
     loaded,
     refusal,
+    topic_deleted,
 )
 
 T0 = TopicPartition("t", 0)
@@ -55,7 +57,7 @@ def asked(coordinator: GroupCoordinator, request: Any, now: int = NOW) -> Any:
 
 
 def offset_of(coordinator: GroupCoordinator, *, committed: bool = True) -> list[int]:
-    found = coordinator.store.offsets_of("g", committed=committed)
+    found = coordinator.shard.store.offsets_of("g", committed=committed)
     return [value.offset for _, value in found]
 
 
@@ -272,7 +274,7 @@ def test_what_a_request_did_to_its_group_is_said() -> None:
     )
     (joined,) = performed(coordinator.handle(NOW, 1, join))
     assert (joined.about, joined.error, joined.before) == (join, None, None)
-    assert joined.after is coordinator.store.groups.get("k")
+    assert joined.after is coordinator.shard.store.groups.get("k")
     assert [one.token for one in joined.answers] == [1]
     assert joined.end == coordinator.written > 0
     leave = m.ConsumerGroupHeartbeatRequest("k", "a", -1)
@@ -285,7 +287,7 @@ def test_a_refusal_is_said_with_the_group_as_it_is_and_not_while_it_is_loaded() 
     coordinator = loaded(Log())
     stranger = m.HeartbeatRequest("g", 1, "a")
     (refused,) = performed(coordinator.handle(NOW, 1, stranger))
-    assert refused == Performed(stranger, "UNKNOWN_MEMBER_ID", None, None, (), 0)
+    assert refused == Performed("g", stranger, "UNKNOWN_MEMBER_ID", None, None, (), 0)
     (answer,) = coordinator.handle(NOW, 2, m.ListGroupsRequest())
     assert answer == Answer(2, m.ListGroupsResponse("UNSUPPORTED_VERSION"))
     loading = elected(log_of(1, 2, 3, 4, high_watermark=0))
@@ -324,12 +326,12 @@ def test_before_it_is_active_and_after_no_timer_does_anything() -> None:
     coordinator.load(NOW)
     assert said(coordinator.due(NOW + 2 * HOUR_MS, EXPIRE)) == []
     assert said(coordinator.due(NOW + 2 * HOUR_MS, APPEND)) == []
-    assert said(coordinator.topic_deleted(NOW, "t", IDS["t"])) == []
+    assert said(topic_deleted(coordinator, NOW, "t", IDS["t"])) == []
     assert len(log.batches) == 4
     coordinator.resign()
     assert said(coordinator.due(NOW + 2 * HOUR_MS, EXPIRE)) == []
     assert said(coordinator.load(NOW)) == []
-    assert said(coordinator.topic_deleted(NOW, "t", IDS["t"])) == []
+    assert said(topic_deleted(coordinator, NOW, "t", IDS["t"])) == []
     assert len(log.batches) == 4
 
 
@@ -337,10 +339,10 @@ def test_with_a_topic_its_offsets_go() -> None:
     log = Log(high_watermark=10**6)
     coordinator = loaded(log)
     coordinator.handle(NOW, 1, commit(7))
-    assert said(coordinator.topic_deleted(NOW, "u", IDS["u"])) == []
-    assert said(coordinator.topic_deleted(NOW, "t", IDS["u"])) == []
+    assert said(topic_deleted(coordinator, NOW, "u", IDS["u"])) == []
+    assert said(topic_deleted(coordinator, NOW, "t", IDS["u"])) == []
     assert offset_of(coordinator, committed=False) == [7]
-    coordinator.topic_deleted(NOW, "t", IDS["t"])
+    topic_deleted(coordinator, NOW, "t", IDS["t"])
     assert offset_of(coordinator, committed=False) == []
 
 

@@ -18,7 +18,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def new_store() -> GroupStore:
-    return elected(Log()).store
+    return elected(Log()).shard.store
 
 
 def commit(offset: int, name: TopicPartition = T0, group: str = "g") -> CoordinatorRecord:

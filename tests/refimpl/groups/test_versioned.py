@@ -1,6 +1,6 @@
 """A map with two views: what is written and what is committed, key by key."""
 
-from refimpl.groups.versioned import Versioned
+from refimpl.coordinator.versioned import Versioned
 
 
 def test_what_is_written_is_committed_once_the_high_watermark_has_passed_it() -> None:

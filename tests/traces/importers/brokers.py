@@ -5,6 +5,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.files import FileDisk
 from refimpl.storage.format.batch import Record, encode_batch, read_header
@@ -13,7 +14,6 @@ from refimpl.storage.format.compression import Codec
 from refimpl.storage.format.control import EndTxnMarker, encode_marker
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import Origin
 
 NOW_MS, ORDERS = 1_790_000_000_000, ("orders", 0)
 TOPIC_ID = bytes(range(16))

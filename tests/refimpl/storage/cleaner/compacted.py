@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from attrs import define, evolve, field, frozen
 
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.cleaner.compaction import Cleaned, compact
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Disk, MemoryDisk
@@ -12,7 +13,6 @@ from refimpl.storage.format.checkpoints import Partition
 from refimpl.storage.format.compression import Codec
 from refimpl.storage.format.control import EndTxnMarker, encode_marker, read_marker
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import Origin
 from refimpl.storage.log.recovery import open_log
 
 PARTITION: Partition = ("orders", 0)

@@ -22,6 +22,7 @@ from refimpl.errors import (
     UnexpectedOffset,
     UnsupportedForMessageFormat,
 )
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.format.batch import (
@@ -37,7 +38,6 @@ from refimpl.storage.format.control import EndTxnMarker, encode_marker
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import Origin
 from refimpl.storage.log.validation import MOST_NAMED
 from tests.refimpl.storage.format.bombs import BOMBS, bomb_batch
 

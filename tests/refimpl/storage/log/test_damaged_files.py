@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from refimpl.errors import StorageDamage
+from refimpl.machines.replica_log import Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.format.batch import Record, batches, encode_batch
@@ -16,7 +17,6 @@ from refimpl.storage.format.control import EndTxnMarker, encode_marker
 from refimpl.storage.format.txn_index import TxnIndex
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import Origin
 from refimpl.storage.log.recovery import Recovery
 from refimpl.storage.log.segment import Segment
 

@@ -1,80 +1,15 @@
-"""What an operation on a group decides: changes, answers and timers.
-
-An operation changes nothing by itself. The coordinator appends the records among the changes as
-one batch, replays them into its state, and lets the answers go once they are committed.
-"""
+"""The rules of one type of groups, as a group coordinator calls them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from attrs import frozen
 
+from refimpl.coordinator.operation import Handler, Outcome, TimerKey
 from refimpl.records.coordinators import CoordinatorRecord
-
-Token: TypeAlias = int
-"""Names a request that is not answered yet; an operation may park it, and another answer it."""
 
 Group: TypeAlias = Any
 """A group's value, which only the logic of its type looks into; it is never changed in place."""
-
-
-class Soft(NamedTuple):
-    """A change of what is not written down: the group's value from now on; None for no group."""
-
-    group_id: str
-    group: Group | None
-
-
-class Answer(NamedTuple):
-    """A response to the request of this token."""
-
-    token: Token
-    body: Any
-
-
-class TimerKey(NamedTuple):
-    """What a timer is for. Setting a timer again replaces it."""
-
-    kind: str
-    group_id: str = ""
-    member_id: str = ""
-
-
-@frozen
-class Outcome:
-    """What an operation decides. A timer is set to a time in ms, or cancelled by None.
-
-    Answers wait until all that is written is committed, but for those who looked at nothing else.
-    """
-
-    changes: Sequence[CoordinatorRecord | Soft] = ()
-    answers: Sequence[Answer] = ()
-    timers: Mapping[TimerKey, int | None] = {}
-    waits: bool = True
-
-    @property
-    def records(self) -> Sequence[CoordinatorRecord]:
-        """The changes that are written down."""
-        return [one for one in self.changes if isinstance(one, CoordinatorRecord)]
-
-
-NOTHING = Outcome()
-
-Handler: TypeAlias = Callable[[int, Token, Any], Outcome]
-"""Takes the time, a request's token and the request. Raises Refusal to answer with its error."""
-
-
-class Performed(NamedTuple):
-    """An operation on a group that is over, for whoever watches: the request or the timer, the
-    error that it was refused with, the group before and after it, None for no group, and where the
-    log ends now."""
-
-    about: Any
-    error: str | None
-    before: Group
-    after: Group
-    answers: Sequence[Answer]
-    end: int
 
 
 @frozen

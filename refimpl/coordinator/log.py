@@ -1,4 +1,4 @@
-"""What a group coordinator needs of its partition of `__consumer_offsets`."""
+"""The log of a coordinator, at the leader of its partition."""
 
 from collections.abc import Sequence
 from typing import Protocol

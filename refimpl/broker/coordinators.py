@@ -1,0 +1,231 @@
+"""The coordinators of one broker on one internal topic: one for each partition that it leads.
+
+A coordinator loads when its broker is elected and is closed when it resigns. It appends as the
+leader of its partition, and its timers are the node's.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
+
+from attrs import define, field
+
+from refimpl.broker.context import Context
+from refimpl.broker.partition import Partition
+from refimpl.coordinator.observations import (
+    CoordinatorLoaded,
+    CoordinatorOperation,
+    CoordinatorUnloaded,
+)
+from refimpl.coordinator.operation import Answer, Outcome, Output, Performed, TimerKey
+from refimpl.coordinator.runtime import Coordinator, State
+from refimpl.coordinator.shard import CoordinatorShard
+from refimpl.errors import Refusal
+from refimpl.machines.replica_log import Origin
+from refimpl.messages.broker import Request, TopicPartition
+from refimpl.messages.observations import Written
+from refimpl.records.coordinators import CoordinatorRecord
+
+S = TypeVar("S", bound=CoordinatorShard)
+
+
+@define(eq=False)
+class PartitionLog:
+    """The log of a partition, as its coordinator reads and appends to it."""
+
+    context: Context
+    partition: Partition
+    #: The coordinator's name in observations
+    owner: str
+
+    @property
+    def start(self) -> int:
+        """The log start offset."""
+        return self.partition.log.start
+
+    @property
+    def end(self) -> int:
+        """The log end offset."""
+        return self.partition.log.end
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        return self.partition.replica.high_watermark
+
+    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+        """Append records as one batch, if this replica leads.
+
+        As in Kafka, an ISR below min.insync.replicas keeps records from being committed, and not
+        from being written.
+        """
+        partition = self.partition
+        batch = partition.log.keyed_batch(records, now)
+        try:
+            appended = partition.replica.write(batch, acks_all=False, origin=Origin.COORDINATOR)
+        except Refusal as refusal:
+            self.context.refused(self.owner, refusal)
+            raise
+        return appended.last_offset
+
+    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+        """Records from an offset on, and the offset to go on from."""
+        log = self.partition.log
+        return log.keyed_records(offset, log.slice(offset, size))
+
+
+@define(eq=False)
+class Coordinators(Generic[S]):
+    """Every coordinator of one topic at this broker, by its partition."""
+
+    context: Context
+    topic: str
+    #: The name of these coordinators in observations
+    owner: str
+    #: Makes the coordinator of a partition that this broker was elected for
+    new: Callable[[int, PartitionLog], Coordinator[S]]
+    #: Called after an append: followers may fetch, and a leader alone in the ISR commits
+    appended: Callable[[int, Partition], None]
+    #: Sets a timer of the node that calls `expire`
+    arm: Callable[[int], None]
+    by_partition: dict[int, Coordinator[S]] = field(factory=dict[int, Coordinator[S]])
+    _requests: dict[int, Request] = field(factory=dict[int, Request])
+    _tokens: int = 0
+    #: When each timer is due, and all that were ever set, in order
+    _due: dict[tuple[int, TimerKey], int] = field(factory=dict[tuple[int, TimerKey], int])
+    _heap: list[tuple[int, int, int, TimerKey]] = field(
+        factory=list[tuple[int, int, int, TimerKey]]
+    )
+    _count: int = 0
+    #: When the node's timer comes next
+    _armed_at: int | None = None
+
+    # The role of this broker
+
+    def elected(self, now: int, partition: Partition) -> None:
+        """Load a partition that this broker leads from now on, in a new epoch, from its start."""
+        if partition.name.topic != self.topic:
+            return
+        self.resigned(now, partition)
+        number = partition.name.partition
+        coordinator = self.new(number, PartitionLog(self.context, partition, self.owner))
+        self.by_partition[number] = coordinator
+        partition.on_commit = self.committed
+        with _Appending(self, now, number):
+            self._carry_out(now, number, coordinator.load(now))
+        self._loaded(coordinator)
+
+    def _loaded(self, coordinator: Coordinator[S]) -> None:
+        if coordinator.state is State.ACTIVE:
+            name = TopicPartition(self.topic, coordinator.partition)
+            loaded = CoordinatorLoaded(name, coordinator.position, coordinator.shard)
+            self.context.outputs.append(loaded)
+
+    def resigned(self, now: int, partition: Partition) -> None:
+        """Close the coordinator of a partition that another broker leads, or that is gone."""
+        number = partition.name.partition
+        if partition.name.topic != self.topic or number not in self.by_partition:
+            return
+        partition.on_commit = None
+        coordinator = self.by_partition.pop(number)
+        self._carry_out(now, number, coordinator.resign())
+        for key in [key for key in self._due if key[0] == number]:
+            del self._due[key]
+        self.context.outputs.append(CoordinatorUnloaded(partition.name))
+
+    def committed(self, now: int, partition: Partition) -> None:
+        """The high watermark of a partition has moved."""
+        number = partition.name.partition
+        outputs = self.by_partition[number].committed(partition.replica.high_watermark)
+        self._carry_out(now, number, outputs)
+
+    # Operations
+
+    def handle(self, now: int, number: int, request: Request) -> None:
+        """Let the coordinator of a partition answer a request; it must be here."""
+        self._tokens += 1
+        self._requests[self._tokens] = request
+        coordinator = self.by_partition[number]
+        with _Appending(self, now, number):
+            self._carry_out(now, number, coordinator.handle(now, self._tokens, request.body))
+
+    def operate(self, now: int, decide: Callable[[S], Outcome]) -> None:
+        """Carry out an operation on every shard."""
+        for number, coordinator in list(self.by_partition.items()):
+            with _Appending(self, now, number):
+                self._carry_out(now, number, coordinator.operate(now, decide))
+
+    # Timers
+
+    def expire(self, now: int) -> int | None:
+        """Fire the timers that are due; answers when to come again.
+
+        A timer of the node that comes before it is due was superseded by an earlier one, and sets
+        none: each that did would go on beside the others.
+        """
+        if self._armed_at is None or now < self._armed_at:
+            return None
+        self._armed_at = now
+        self._armed_at = self._fire(now)
+        return self._armed_at
+
+    def _fire(self, now: int) -> int | None:
+        while self._heap and self._heap[0][0] <= now:
+            at_ms, _, number, key = heappop(self._heap)
+            coordinator = self.by_partition.get(number)
+            if coordinator is None or self._due.get((number, key)) != at_ms:
+                continue
+            del self._due[number, key]
+            loading = coordinator.state is State.LOADING
+            with _Appending(self, now, number):
+                self._carry_out(now, number, coordinator.due(now, key))
+            if loading:
+                self._loaded(coordinator)
+                return now  # others get their turn between two parts of a load
+        return self._heap[0][0] if self._heap else None
+
+    # Outputs
+
+    def _carry_out(self, now: int, number: int, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, Answer):
+                self.context.respond(self._requests.pop(output.token), output.body)
+            elif isinstance(output, Performed):
+                name = TopicPartition(self.topic, number)
+                self.context.outputs.append(CoordinatorOperation(name, output))
+            elif output.at_ms is not None:
+                self._set(number, output.key, output.at_ms)
+            else:
+                self._due.pop((number, output.key), None)
+
+    def _set(self, number: int, key: TimerKey, at_ms: int) -> None:
+        if self._due.get((number, key)) == at_ms:
+            return
+        self._due[number, key] = at_ms
+        self._count += 1
+        heappush(self._heap, (at_ms, self._count, number, key))
+        if self._armed_at is None or at_ms < self._armed_at:
+            self._armed_at = at_ms
+            self.arm(at_ms)
+
+
+@define(eq=False)
+class _Appending:
+    """A coordinator may append within it; on exit the append is observed, and followers wake."""
+
+    here: Coordinators[Any]
+    now: int
+    number: int
+    _partition: Partition = field(init=False)
+    _end: int = field(init=False)
+
+    def __enter__(self) -> None:
+        name = TopicPartition(self.here.topic, self.number)
+        self._partition = self.here.context.partitions[name]
+        self._end = self._partition.log.end
+
+    def __exit__(self, *_: object) -> None:
+        partition, end = self._partition, self._partition.log.end
+        if end > self._end:
+            self.here.context.outputs.append(Written(partition.name, self._end, end))
+            self.here.appended(self.now, partition)

@@ -1,0 +1,86 @@
+"""The result of an operation on a coordinator: changes of its state, answers and timers.
+
+An operation changes nothing by itself. The coordinator appends the records among the changes as
+one batch, replays them into its shard, and sends the answers once the records are committed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from attrs import frozen
+
+from refimpl.records.coordinators import CoordinatorRecord
+
+Token: TypeAlias = int
+"""Names a request that is not answered yet; an operation may park it, and another answer it."""
+
+
+class Soft(NamedTuple):
+    """A change that is not written down: the value of a key from now on; None removes it."""
+
+    key: str
+    value: Any
+
+
+class Answer(NamedTuple):
+    """A response to the request of this token."""
+
+    token: Token
+    body: Any
+
+
+class TimerKey(NamedTuple):
+    """The purpose of a timer: a kind, a group or transactional id, and a member. Setting a timer
+    again replaces it."""
+
+    kind: str
+    key: str = ""
+    member_id: str = ""
+
+
+class SetTimer(NamedTuple):
+    """Set a timer to a time in ms, in place of its earlier time; None cancels it."""
+
+    key: TimerKey
+    at_ms: int | None
+
+
+@frozen
+class Outcome:
+    """Decisions of one operation. A timer is set to a time in ms, or cancelled by None.
+
+    Answers wait until all records that were written before are committed, unless `waits` is False:
+    the operation read committed state alone.
+    """
+
+    changes: Sequence[CoordinatorRecord | Soft] = ()
+    answers: Sequence[Answer] = ()
+    timers: Mapping[TimerKey, int | None] = {}
+    waits: bool = True
+
+    @property
+    def records(self) -> Sequence[CoordinatorRecord]:
+        """The changes that are written down."""
+        return [one for one in self.changes if isinstance(one, CoordinatorRecord)]
+
+
+NOTHING = Outcome()
+
+Handler: TypeAlias = Callable[[int, Token, Any], Outcome]
+"""Takes the time, a request's token and the request. Raises Refusal to answer with its error."""
+
+
+class Performed(NamedTuple):
+    """An operation on one key that is over, for observers: the request or the timer, the error that
+    it was refused with, the key's value before and after, None for none, and the log end now."""
+
+    key: str
+    about: Any
+    error: str | None
+    before: Any
+    after: Any
+    answers: Sequence[Answer]
+    end: int
+
+
+Output: TypeAlias = Answer | SetTimer | Performed
