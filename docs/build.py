@@ -62,6 +62,22 @@ In a recording ([checks](traces.md)), and each witness again by a second checker
 {%- endfor %}
 {% endfor %}"""
 
+TOUR = """\
+# A tour: one record, from a client's send to another client's poll
+
+Each step names its function and, where it is a rule of the protocol, the spec's definition \
+of that rule.
+Built by `make docs`, which fails when a name is gone.
+{% for part in parts %}
+## {{ part.title }}
+
+{{ part.text.strip() }}
+{% for step in part.steps %}
+{{ step.number }}. **`{{ step.name }}`** in [{{ step.file }}](../{{ step.file }}). {{ step.text }}
+   {%- if step.tla %} Spec: [`{{ step.module }}!{{ step.operator }}`](../{{ step.tla }}).{% endif %}
+{% endfor %}
+{%- endfor %}"""
+
 VERDICTS = """\
 # The verdicts
 
@@ -89,7 +105,7 @@ def definition(name: str) -> tuple[Path, str]:
     pattern = rf"((?:^\(\*.*\*\)\n)*)^{operator}(?:\(.*\))? ==(?:.*\n)(?:^(?! *$).*\n)*"
     found = re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
-        raise SystemExit(f"docs/promises.toml: {path.name} does not define {operator}")
+        raise SystemExit(f"{path.name} does not define {operator}")
     return path.relative_to(ROOT), found.group().rstrip()
 
 
@@ -102,7 +118,7 @@ def function(name: str) -> tuple[Path, str]:
     for part in qualified.split("."):
         inside = [n for n in ast.iter_child_nodes(node) if getattr(n, "name", None) == part]
         if not inside:
-            raise SystemExit(f"docs/promises.toml: {path.name} does not define {qualified}")
+            raise SystemExit(f"{path.name} does not define {qualified}")
         node = inside[0]
     segment = ast.get_source_segment(source, node, padded=True) or ""
     lines = segment.splitlines()
@@ -158,6 +174,25 @@ def quoted(promise: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def tour() -> list[dict[str, Any]]:
+    """The parts of the tour; their steps are numbered through."""
+    parts = tomllib.loads((ROOT / "docs/tour.toml").read_text(encoding="utf-8"))["part"]
+    number = 0
+    for part in parts:
+        part["steps"] = []
+        for step in part["step"]:
+            number += 1
+            file, _ = function(step["function"])
+            found: dict[str, Any] = {"number": number, "file": str(file)}
+            found["name"] = step["function"].partition(":")[2]
+            if action := step.get("action"):
+                module, _, operator = action.partition(".")
+                found |= {"tla": str(definition(action)[0]), "module": module}
+                found["operator"] = operator
+            part["steps"].append(step | found)
+    return parts
+
+
 def pages() -> dict[Path, str]:
     """Every built page and its text."""
     environment = jinja2.Environment(keep_trailing_newline=True)
@@ -171,6 +206,7 @@ def pages() -> dict[Path, str]:
         "promises.md": environment.from_string(PROMISES).render(
             promises=[quoted(promise) for promise in promises]
         ),
+        "tour.md": environment.from_string(TOUR).render(parts=tour()),
         "verdicts.md": environment.from_string(VERDICTS).render(
             tables=[(module, table(module)) for module in modules]
         ),

@@ -1,5 +1,5 @@
-"""The protocol as pure machines: one per TLA+ module, with the same names and the same guards.
+"""The reference implementation: protocol machines, storage, controller, broker, wire and edge.
 
-Nothing in here knows a clock, a socket or a disk. A step takes what it is told, changes the
-state it belongs to, and leaves everything else to whoever called it.
+Machines, controller and broker do no I/O: clocks, randomness, disks and networks come in by
+argument. Only `edge`, the real disk and the metadata stores' own edges know an operating system.
 """
