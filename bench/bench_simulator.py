@@ -9,8 +9,8 @@ from heapq import heappop, heappush
 from time import process_time
 from typing import Any
 
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from refimpl.messages.broker import Request
 
 SEEDS = {"memory": 30, "files": 6}

@@ -12,8 +12,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from chaos.recording import write_events, write_history
-from chaos.settings import Settings
-from chaos.sim.simulator import Run, build
+from chaos.sim.settings import Settings
+from chaos.simulator import Run, build
 
 # What a campaign must have met, or its silence means nothing. Name in the counts: in words.
 SOMETIMES: Mapping[str, str] = {

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from chaos import report
 from chaos.campaign import ENOUGH, Orders, SeedResult, Tally, result_of, results
-from chaos.faults.script_file import BadScript, load, save
 from chaos.ledger import BadLedger, Ledger
 from chaos.recording import write_events, write_history
-from chaos.settings import Settings
+from chaos.script_file import BadScript, load, save
 from chaos.shrink import shrink
-from chaos.sim.simulator import Run, build, trace_hash
+from chaos.sim.settings import Settings
+from chaos.simulator import Run, build, trace_hash
 from refimpl.outputs import FileToWrite, FolderToWrite, json_option, write_json
 
 SEEDS = 200

@@ -5,8 +5,13 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.group_recorder import GroupRecorder
-from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
+from chaos.recorders.group import GroupRecorder
+from chaos.recorders.replication import (
+    Registrations,
+    Replication,
+    partition_trace,
+    partition_watchers,
+)
 from chaos.recording import BEYOND
 from chaos.sim.addresses import OFFSETS
 from refimpl.events import Json

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from chaos.clients.history import History
 from chaos.faults.script import Fault
-from chaos.settings import Settings
-from chaos.sim.simulator import Run
+from chaos.sim.history import History
+from chaos.sim.settings import Settings
+from chaos.simulator import Run
 from refimpl.events import Json
 
 # Far beyond what any run reaches; the same for all, so that TLC can judge many in one go.

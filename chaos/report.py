@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.campaign import SOMETIMES, Tally
-from chaos.settings import Settings
-from chaos.sim.simulator import Run
+from chaos.sim.settings import Settings
+from chaos.simulator import Run
 from chaos.story import tell
 
 # A long story's beginning is seldom what one looks for.

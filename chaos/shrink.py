@@ -11,8 +11,8 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from chaos.faults.script import Fault, Script
-from chaos.settings import Settings
-from chaos.sim.simulator import Run, build
+from chaos.sim.settings import Settings
+from chaos.simulator import Run, build
 
 Progress = Callable[[int, int], None]
 

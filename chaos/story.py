@@ -6,8 +6,8 @@ from itertools import groupby
 from attrs import frozen
 
 from chaos.faults.script import Script
-from chaos.protocol_events import Step, Trace
-from chaos.sim.simulator import Run, build
+from chaos.recorders.protocol_events import Step, Trace
+from chaos.simulator import Run, build
 
 # Steps that happen all the time; several in a row are told as one line.
 ROUTINE = {"Write", "Fetch", "FetchLost", "AdvanceHighWatermark"}

@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
 from chaos.sim.addresses import BROKERS, FIRST_CLIENT, GROUP, TICK, TOPIC, Restart, Tick
 from chaos.sim.group_messages import Polled, Processed
+from chaos.sim.history import Call
 from chaos.sim.simulation import Simulation
 from refimpl.errors import Refusal
 from refimpl.machines.group import Member, OffsetCommit

@@ -5,9 +5,9 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.history import Call
 from chaos.clients.leaders import Leaders
 from chaos.sim.addresses import TICK, TOPIC, Tick
+from chaos.sim.history import Call
 from chaos.sim.simulation import Simulation
 from refimpl.messages.broker import (
     MetadataResponse,

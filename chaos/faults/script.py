@@ -10,8 +10,8 @@ from typing import Any
 
 from attrs import asdict, evolve, frozen
 
-from chaos.settings import ADD_PARTITION, FAULTS, LASTING_FAULTS, Settings
 from chaos.sim.addresses import MOST_PARTITIONS, OFFSETS_NUMBER
+from chaos.sim.settings import ADD_PARTITION, FAULTS, LASTING_FAULTS, Settings
 
 # Which links of a broker are cut; "from" and "to" are seen from the broker.
 NOISES = ("drop", "duplicate", "delay", "stray")

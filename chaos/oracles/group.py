@@ -8,7 +8,7 @@ from attrs import define, field
 
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
-from chaos.settings import Settings
+from chaos.sim.settings import Settings
 
 
 class Commit(NamedTuple):

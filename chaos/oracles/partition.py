@@ -13,7 +13,7 @@ from unittest.mock import ANY
 from attrs import define, field
 
 from chaos.oracles.violation import Violation
-from chaos.settings import Settings
+from chaos.sim.settings import Settings
 from refimpl.machines.abstract_log import AbstractLog
 from refimpl.machines.log import Record
 from refimpl.machines.messages import FetchRequest, LeaderAndIsr

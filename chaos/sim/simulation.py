@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from chaos.clients.history import History
-from chaos.settings import Settings
+from chaos.sim.history import History
 from chaos.sim.network import Network, Timeline
+from chaos.sim.settings import Settings
 from refimpl.messages.broker import Request
 
 Watcher: TypeAlias = Callable[[int, Any], None]

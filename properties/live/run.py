@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from attrs import define, field, frozen
 
-from chaos.group_recorders import group_recorder
 from chaos.live import LiveRecorder
+from chaos.recorders.groups import group_recorder
 from chaos.recording import REPLICATION
 from properties.live.members import GROUP, HEARTBEAT_MS, SESSION_MS, Members
 from refimpl.edge import BlockingCluster

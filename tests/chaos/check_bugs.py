@@ -18,9 +18,9 @@ from attrs import field, frozen
 import traces
 from chaos.oracles.violation import Violation
 from chaos.recording import write_history
-from chaos.settings import Settings
+from chaos.sim.settings import Settings
 from chaos.sim.simulation import Watcher
-from chaos.sim.simulator import Run, build
+from chaos.simulator import Run, build
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
 from tests.chaos.oracle_sites import silent, sites
 

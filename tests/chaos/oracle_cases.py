@@ -10,10 +10,10 @@ from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupPartition
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
-from chaos.settings import Settings
 from chaos.sim.addresses import TICK, TOPIC
 from chaos.sim.hosts import BrokerHost
-from chaos.sim.simulator import Run, build
+from chaos.sim.settings import Settings
+from chaos.simulator import Run, build
 from properties.mutants.edits import patched
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.log import Record

@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 
 from chaos.faults.script import expand
-from chaos.settings import ADD_PARTITION, Settings
-from chaos.sim.simulator import Run, build
+from chaos.sim.settings import ADD_PARTITION, Settings
+from chaos.simulator import Run, build
 from refimpl.broker.metadata import Metadata
 from refimpl.groups.consumer import ConsumerGroups
 from refimpl.machines.classic_consumer import ClassicConsumer

@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 
 from chaos.campaign import first_failing_seed
-from chaos.settings import LASTING, Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import LASTING, Settings
+from chaos.simulator import build
 from refimpl.broker.fetch import Fetches
 from refimpl.broker.leader import Leader
 from refimpl.broker.partition import Partition

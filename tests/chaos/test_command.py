@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from chaos import cli
 from chaos.cli import chaos
-from chaos.faults.script_file import load, save
-from chaos.settings import Settings
+from chaos.script_file import load, save
 from chaos.shrink import shrink
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from refimpl.broker.produce import Produces
 
 SEED_RESULT: dict[str, Any] = {"events": 1, "simulated_ms": 1, "cpu_s": 0.1, "counts": {}}

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 
 SEEDS = range(30)
 

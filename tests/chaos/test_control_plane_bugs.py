@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from properties.mutants.catalogue import Edit, Mutant, applied
 
 STORED = "refimpl.controller.stored_controller:StoredController"

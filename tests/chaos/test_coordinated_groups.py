@@ -8,9 +8,9 @@ from attrs import evolve
 
 from chaos.campaign import first_failing_seed
 from chaos.oracles.group import Commit, GroupPartition
-from chaos.settings import Settings
 from chaos.sim.addresses import ProcessTimer
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from refimpl.broker.node import GROUPS
 from refimpl.coordinator.operation import Outcome, TimerKey

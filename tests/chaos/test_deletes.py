@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from chaos.settings import Settings
-from chaos.sim.simulator import Run, build
+from chaos.sim.settings import Settings
+from chaos.simulator import Run, build
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
 
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 from chaos.recording import write_events, write_history
-from chaos.settings import Settings
-from chaos.sim.simulator import build, trace_hash
+from chaos.sim.settings import Settings
+from chaos.simulator import build, trace_hash
 
 HASHES = """
-from chaos.sim.simulator import trace_hash
-from chaos.settings import Settings
+from chaos.simulator import trace_hash
+from chaos.sim.settings import Settings
 print([trace_hash(Settings.draw(seed)) for seed in (0, 1, 2, 6)])
 """
 

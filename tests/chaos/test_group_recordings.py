@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from chaos.recording import write_events
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from properties.tla.tracecheck import coverage, validate_all
 from properties.tla.tracefile import read_traces

@@ -6,9 +6,9 @@ from unittest.mock import patch
 import pytest
 
 from chaos.campaign import first_failing_seed
-from chaos.settings import Settings
 from chaos.shrink import shrink
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from refimpl.broker.produce import Produces
 

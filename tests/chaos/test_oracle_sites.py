@@ -10,8 +10,8 @@ import pytest
 from attrs import evolve
 
 from chaos.oracles import availability, commit_delay, control_plane, deletion, partition, progress
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from properties.mutants.catalogue import applied, catalogue
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
 from refimpl.machines.log import Log, Record

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from chaos.campaign import ENOUGH, Orders, SeedResult, Tally, results
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from refimpl.broker.partition import Partition
 
 pytestmark = pytest.mark.xdist_group("promises")

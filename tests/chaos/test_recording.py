@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from chaos.protocol_events import Trace
+from chaos.recorders.protocol_events import Trace
 from chaos.recording import write_events, write_history
-from chaos.settings import Settings
-from chaos.sim.simulator import Run, build
+from chaos.sim.settings import Settings
+from chaos.simulator import Run, build
 from properties.mutants.catalogue import applied, catalogue
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from chaos.faults.script import Fault, Script
 from chaos.recording import write_events
-from chaos.settings import Settings
-from chaos.sim.simulator import Run, build
+from chaos.sim.settings import Settings
+from chaos.simulator import Run, build
 from properties.mutants.catalogue import applied, catalogue
 from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import read_traces

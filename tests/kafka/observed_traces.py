@@ -12,7 +12,12 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.recorder import Registrations, Replication, partition_trace, partition_watchers
+from chaos.recorders.replication import (
+    Registrations,
+    Replication,
+    partition_trace,
+    partition_watchers,
+)
 from refimpl.events import Header, Json
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition

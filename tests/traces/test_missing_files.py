@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chaos.recording import write_history
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
+from chaos.simulator import build
 from tests.traces.judging import judged, verdicts
 from tests.traces.record.clients import Consumer, Producer, message
 from traces.record import recorded

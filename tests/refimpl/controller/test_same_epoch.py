@@ -2,9 +2,9 @@
 
 import pytest
 
-from chaos.settings import Settings
-from chaos.sim.simulator import build
+from chaos.sim.settings import Settings
 from chaos.sim.synchronous import CLIENT, StoredCluster
+from chaos.simulator import build
 from properties.mutants.catalogue import Edit, Mutant, applied
 from refimpl.controller.controller import Controller
 from refimpl.controller.state import ControllerConfig

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.group_recorder import GroupRecorder, by_partition
+from chaos.recorders.group import GroupRecorder, by_partition
 from refimpl.coordinator.operation import Performed, TimerKey
 from refimpl.events import Json, as_set
 from refimpl.machines.consumer_group import (

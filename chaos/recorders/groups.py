@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from chaos.classic_recorder import ClassicGroupRecorder
-from chaos.consumer_recorder import ConsumerGroupRecorder
-from chaos.group_recorder import GroupRecorder
+from chaos.recorders.classic import ClassicGroupRecorder
+from chaos.recorders.consumer import ConsumerGroupRecorder
+from chaos.recorders.group import GroupRecorder
 from refimpl.machines.replica import Replica
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.schema import Uuid

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from attrs import define, field
 
-from chaos.group_recorder import GroupRecorder
-from chaos.protocol_events import Step, Trace
+from chaos.recorders.group import GroupRecorder
+from chaos.recorders.protocol_events import Step, Trace
 from chaos.sim.addresses import BROKERS
 from chaos.sim.simulation import Simulation
 from refimpl.events import Json, as_set

@@ -16,14 +16,12 @@ from chaos.clients.classic_member import ClassicMember
 from chaos.clients.consumer import Part
 from chaos.clients.consumer_member import ConsumerMember
 from chaos.clients.group_member import GroupMember
-from chaos.clients.history import History
 from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
 from chaos.faults.nemesis import Nemesis
 from chaos.faults.script import Script, expand
-from chaos.group_recorders import group_recorder
 from chaos.oracles.availability import AvailabilityOracle
 from chaos.oracles.classic_group import ClassicGroupOracle
 from chaos.oracles.consumer_group import ConsumerGroupOracle
@@ -36,8 +34,8 @@ from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
 from chaos.oracles.violation import Violation
 from chaos.oracles.watch import ReplicationOracles
-from chaos.recorder import Recorder
-from chaos.settings import Settings
+from chaos.recorders.groups import group_recorder
+from chaos.recorders.replication import Recorder
 from chaos.sim.added import AddedPartitions
 from chaos.sim.addresses import (
     BROKERS,
@@ -53,8 +51,10 @@ from chaos.sim.addresses import (
 )
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
+from chaos.sim.history import History
 from chaos.sim.hosts import BrokerHost, ControllerHost
 from chaos.sim.network import Entry, Network, Timeline
+from chaos.sim.settings import Settings
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
 from chaos.sim.stored_hosts import StoredBrokerHost

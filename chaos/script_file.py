@@ -6,8 +6,8 @@ from typing import Any, cast
 import orjson
 
 from chaos.faults.script import Fault, Script
-from chaos.settings import Settings
-from chaos.sim.simulator import Run
+from chaos.sim.settings import Settings
+from chaos.simulator import Run
 
 FORMAT = 1
 

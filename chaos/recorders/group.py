@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from attrs import define, field, frozen
 
-from chaos.protocol_events import Trace
+from chaos.recorders.protocol_events import Trace
 from refimpl.coordinator.observations import CoordinatorLoaded, CoordinatorOperation
 from refimpl.coordinator.operation import Performed, TimerKey
 from refimpl.events import Json
