@@ -2,26 +2,23 @@
 
 import importlib
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from traces.output import Refusal, result, standard_output, staying, write_json
-from traces.record.cluster import Cluster, ClusterError, NoLibraryError, describe, library
-from traces.record.contents import SCANNER, Contents, contents, scan_files
+from traces.record.cluster import ClusterError, NoLibraryError
+from traces.record.contents import Contents, contents
+from traces.record.final_scan import ISOLATIONS, FinalScan, Scanned, isolations, settle_all
 from traces.record.ids import IdOf
-from traces.record.journal import SUFFIX
-from traces.record.meta import BadMetaError, merged, read, write
-from traces.record.process import open_process
-from traces.record.run import TAKEN
-from traces.record.scan import Library, Scan
-from traces.record.settling import NotAJournalError, StillRunningError, settle
+from traces.record.meta import BadMetaError
+from traces.record.settling import NotAJournalError, Settled
 
 BAD_INPUT = 2
-ISOLATIONS = {"read_uncommitted": "scan-ru", "read_committed": "scan-rc"}
 
 
 @click.command("record-scan")
@@ -67,56 +64,43 @@ def record_scan(
     with staying(run):
         console = standard_output()
         try:
-            running = _settle_all(run, console)
-            found, before = contents(run), read(run)
-            wanted = (
-                [name for name in topics.split(",") if name] if topics else sorted(found.topics)
+            settled, running = settle_all(run)
+            for done in settled:
+                _tell_of(console, done)
+            found = contents(run)
+            scan = FinalScan(
+                run=run,
+                conf={"bootstrap.servers": bootstrap, **dict(map(_setting, conf))},
+                topics=_some(_named(topics) or sorted(found.topics)),
+                isolations=_isolations(isolation, found),
+                id_of=_id_function(id_of, found),
+                stalled_after_s=timeout,
+                showing=_showing,
             )
-            ids = _id_function(id_of, found)
-            settings = {"bootstrap.servers": bootstrap, **dict(map(_setting, conf))}
-            used = library()
-            cluster = describe(used, settings, _some(wanted))
+            done = scan.read(found, running)
         except NoLibraryError:
             raise Refusal(
                 "record-scan reads with the package `confluent-kafka`, which is not installed: "
                 "pip install confluent-kafka"
             ) from None
-        except (ClusterError, BadMetaError) as wrong:
+        except (ClusterError, BadMetaError, NotAJournalError) as wrong:
             raise Refusal(str(wrong)) from None
-        for file in scan_files(run):
-            file.unlink()  # it was not the final scan after all
-        counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
-        unread: list[str] = []
-        for level in _isolations(isolation, found):
-            unread += _scan(run, level, used, settings, ids, found.hashes, timeout, counts)
-        again = contents(run)
-        names = [*again.names, *(_scan_name(file) for file in scan_files(run))]
-        complete = not (running or unread or cluster.headless)
-        write(run, merged(before, run.name, again.processes, names, cluster, complete))
-        _tell(console, len(again.names), cluster, running, unread)
+        _tell(console, done)
         if json_file is not None:
-            lacking = {"running": running, "without_leader": cluster.headless, "unread": unread}
-            made = {"run": str(run), "complete": complete, "processes": len(again.names), **lacking}
-            write_json(json_file, made | {"partitions": counts})
-        ctx.exit(0 if complete else BAD_INPUT)
+            lacking = {"running": running, "without_leader": done.headless, "unread": done.unread}
+            made = {"run": str(run), "complete": done.complete, "processes": done.processes}
+            write_json(json_file, made | lacking | {"partitions": done.partitions})
+        ctx.exit(0 if done.complete else BAD_INPUT)
 
 
-def _settle_all(run: Path, console: Console) -> list[str]:
-    """Make process files of what killed processes left; returns who is still running."""
-    running: list[str] = []
-    for journal in sorted(run.glob(f"*{SUFFIX}")):
-        try:
-            done = settle(journal)
-        except StillRunningError:
-            running.append(journal.name.removesuffix(SUFFIX))
-        except NotAJournalError as wrong:
-            raise Refusal(str(wrong)) from None
-        else:
-            how = {"crash": "was killed", "cut": "is cut off", "close": "was closed"}[done.ended]
-            console.print(
-                f"{done.file.name}: {how}; {done.calls} calls, {done.unanswered} unanswered"
-            )
-    return running
+def _tell_of(console: Console, done: Settled) -> None:
+    """How a process ended whose journal was there."""
+    how = {"crash": "was killed", "cut": "is cut off", "close": "was closed"}[done.ended]
+    console.print(f"{done.file.name}: {how}; {done.calls} calls, {done.unanswered} unanswered")
+
+
+def _named(topics: str | None) -> list[str]:
+    return [name for name in (topics or "").split(",") if name]
 
 
 def _some(names: list[str]) -> list[str]:
@@ -153,22 +137,12 @@ def _id_function(named: str | None, found: Contents) -> IdOf | None:
 def _isolations(asked: str, found: Contents) -> list[str]:
     if asked in ISOLATIONS:
         return [asked]
-    both = asked == "both" or found.transactional
-    return list(ISOLATIONS) if both else ["read_uncommitted"]
+    return list(ISOLATIONS) if asked == "both" else isolations(found)
 
 
-def _scan(
-    run: Path,
-    isolation: str,
-    used: Library,
-    settings: dict[str, str],
-    ids: IdOf | None,
-    hashes: bool,
-    timeout: float,
-    counts: dict[str, int],
-) -> list[str]:
-    head: dict[str, Any] = {"role": "scan", "client": SCANNER, "configured": {}}
-    process = open_process(run, ISOLATIONS[isolation], head, TAKEN, settle)
+@contextmanager
+def _showing(isolation: str) -> Generator[Callable[[int], None]]:
+    """How many records have been read, while they are."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(isolation, total=None)
@@ -180,26 +154,15 @@ def _scan(
             if read % 1000 == 0:
                 bar.update(task, description=f"{isolation}: {read} records")
 
-        return Scan(used, process, isolation, settings, ids, hashes, timeout, progress).run(counts)
+        yield progress
 
 
-def _scan_name(file: Path) -> str:
-    return file.name.removesuffix(".gz").removesuffix(".ndjson")
-
-
-def _tell(
-    console: Console,
-    processes: int,
-    cluster: Cluster,
-    running: list[str],
-    unread: list[str],
-) -> None:
-    topics = cluster.topics.values()
-    partitions = sum(topic["partitions"] for topic in topics)
-    console.print(f"{processes} processes; {len(topics)} topics, {partitions} partitions scanned")
-    for name in running:
+def _tell(console: Console, done: Scanned) -> None:
+    topics, partitions = len(done.partitions), sum(done.partitions.values())
+    console.print(f"{done.processes} processes; {topics} topics, {partitions} partitions scanned")
+    for name in done.running:
         console.print(f"not complete: {name} is still running")
-    for name in cluster.headless:
+    for name in done.headless:
         console.print(f"not complete: {name} has no leader")
-    for name in dict.fromkeys(unread):
+    for name in dict.fromkeys(done.unread):
         console.print(f"not complete: the scan did not reach the end of {name}")

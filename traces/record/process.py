@@ -60,6 +60,11 @@ class Process:
         """One line of the journal."""
         self.journal.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
+    @property
+    def ended(self) -> bool:
+        """Whether the last line is written."""
+        return self._ended
+
     def end(self, how: str = "close", invoked: int | None = None) -> None:
         """The last line; afterwards the file is a process file of trace format v1."""
         with self._lock:

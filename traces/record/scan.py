@@ -119,7 +119,7 @@ class Scan:
             left.discard(name)
         moved = now()
         while left and now() - moved < self.stalled_after_s * 1e9:
-            for message in client.consume(AT_ONCE, 1.0):
+            for message in _next(client):
                 partition = self._take(message, reader)
                 if partition is not None:
                     moved = now()
@@ -154,6 +154,13 @@ class Scan:
         about = {"isolation": self.isolation, **more}
         self.process.note("scan", self._began, **about, records=partition.records)
         partition.records = []
+
+
+def _next(client: Any) -> list[Any]:
+    """What has come: waits for one message, and takes those that are there with it. Asked for
+    many at once the client would wait for all of them, until the time is over."""
+    first: list[Any] = client.consume(1, 1.0)
+    return [*first, *client.consume(AT_ONCE, 0.0)] if first else first
 
 
 def _topic_partition(name: str) -> tuple[str, int]:

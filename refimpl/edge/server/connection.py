@@ -17,6 +17,7 @@ from attrs import define
 from refimpl.api.dispatch import dispatch, served
 from refimpl.api.table import Api
 from refimpl.edge.server.failing import failing, with_errors
+from refimpl.edge.server.faults import client_of
 from refimpl.edge.server.memory import Budget
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import Buffer, FrameReader
@@ -51,6 +52,8 @@ class Received:
     #: What faults do to it: refuse it with this error, or keep its answer
     error: str | None = None
     is_answered: bool = True
+    #: The connection ends in place of the answer
+    disconnects: bool = False
     done: bool = False
     parts: list[Buffer] | None = None
 
@@ -63,6 +66,8 @@ class Received:
         broker, change = listener.broker, None
         if self.error is not None:
             broker, change = failing(broker, self.error), partial(with_errors, error=self.error)
+        if listener.watch is not None:
+            listener.client_id = client_of(self)
         frame, self.frame = self.frame, b""  # what the node keeps of it is enough
         host, mute = connection.host, connection.mute
         try:
@@ -75,7 +80,9 @@ class Received:
 
     def answer(self, parts: list[Buffer] | None) -> None:
         """Its response, or None for none."""
-        if self.is_answered:
+        if self.disconnects:
+            self.connection.end()
+        elif self.is_answered:
             self.connection.answered(self, parts)
 
 

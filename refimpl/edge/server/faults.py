@@ -1,6 +1,7 @@
-"""Faults on requests of clients: held, delayed, dropped, answered by nobody, or failed.
+"""Faults on requests of clients: held, delayed, dropped, answered by nobody, failed, cut off.
 
-A rule names the API, and may name the client.id and how many requests it is for.
+A rule names the API, and may name the client.id, how many requests pass before it begins, and how
+many it is for.
 """
 
 import asyncio
@@ -16,31 +17,54 @@ from refimpl.wire.messages import is_flexible
 if TYPE_CHECKING:
     from refimpl.edge.server.connection import Received
 
-What = Literal["hold", "delay", "drop", "drop response", "fail"]
+What = Literal[
+    "hold", "delay", "drop", "drop response", "fail", "disconnect", "disconnect unhandled"
+]
 
 
 @define(eq=False)
 class Rule:
-    """One fault, until it has met `count` requests or is lifted; `met` says how many so far."""
+    """One fault: it lets `after` requests pass, then meets `count` of them, or all until it is
+    lifted. `seen` says how many came by, `met` how many it met. A test fails at its end where a
+    rule is `required` and met nothing."""
 
     api: str
     what: What
     client_id: str | None = None
     count: int | None = None
+    after: int = 0
+    required: bool = True
     delay_ms: int = 0
     error: str | None = None
     #: Called with each request that it meets
     observe: Callable[[str, str | None], None] | None = None
+    seen: int = field(default=0, init=False)
     met: int = field(default=0, init=False)
     held: list["Received"] = field(factory=list["Received"], init=False)
+    #: Requests that nobody will answer; their clients wait for them
+    _unanswered: list["Received"] = field(factory=list["Received"], init=False)
     _waiters: list[tuple[int, asyncio.Future[None]]] = field(
         factory=list[tuple[int, asyncio.Future[None]]], init=False
     )
 
-    def matches(self, api: str, client_id: str | None) -> bool:
-        """Whether this request is one of those."""
-        wanted = self.client_id is None or self.client_id == client_id
-        return api == self.api and wanted and (self.count is None or self.met < self.count)
+    def __str__(self) -> str:
+        """The rule in the words in which it was made."""
+        words = [repr(self.api)]
+        words += [] if self.error is None else [repr(self.error)]
+        told = {"client_id": self.client_id, "after": self.after or None, "count": self.count}
+        words += [f"{name}={value!r}" for name, value in told.items() if value is not None]
+        if self.what == "disconnect unhandled":
+            return f"disconnect({', '.join(words)}, handled=False)"
+        return f"{self.what.replace(' ', '_')}({', '.join(words)})"
+
+    def concerns(self, api: str, client_id: str | None) -> bool:
+        """Whether this request is one of those that the rule counts."""
+        return api == self.api and self.client_id in (None, client_id)
+
+    def is_due(self) -> bool:
+        """Count a request that the rule concerns; whether it meets this one."""
+        self.seen += 1
+        return self.seen > self.after and (self.count is None or self.met < self.count)
 
     def meet(self, client_id: str | None) -> None:
         """Count one more."""
@@ -51,19 +75,31 @@ class Rule:
             if self.met >= number and not waiter.done():
                 waiter.set_result(None)
 
-    async def wait_met(self, count: int = 1) -> None:
-        """Return once so many requests have met this fault."""
-        if self.met < count:
+    async def wait_met(self, count: int | None = None) -> None:
+        """Return once so many requests have met this fault, by itself one."""
+        wanted = count or 1
+        if self.met < wanted:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append((count, waiter))
+            self._waiters.append((wanted, waiter))
             await waiter
 
     def release(self) -> None:
-        """Let what is held go on, in order, and hold nothing more."""
+        """Let what is held go on, in order, and meet nothing more.
+
+        A connection on which a client waits for an answer that will not come is closed: the client
+        need not wait for its own time-out.
+        """
         self.count = self.met
         held, self.held = self.held, []
         for received in held:
             received.begin()
+        unanswered, self._unanswered = self._unanswered, []
+        for received in unanswered:
+            received.connection.abort()
+
+    def unanswered(self, received: "Received") -> None:
+        """Remember a request that gets no answer."""
+        self._unanswered.append(received)
 
 
 @define(eq=False)
@@ -85,14 +121,13 @@ class Faults:
 
     def meet(self, received: "Received") -> bool:
         """Let a fault happen to a request, if one is meant for it; answers whether one was."""
-        api = received.api
-        client_id = client_of(received)
-        for rule in self.rules:
-            if rule.matches(api.name, client_id):
-                self._happen(rule, received)
-                rule.meet(client_id)
-                return True
-        return False
+        api, client_id = received.api, client_of(received)
+        # Each rule counts every request that it concerns, also those that another one meets.
+        due = [r for r in self.rules if r.concerns(api.name, client_id) and r.is_due()]
+        for rule in due[:1]:
+            self._happen(rule, received)
+            rule.meet(client_id)
+        return bool(due)
 
     def _happen(self, rule: Rule, received: "Received") -> None:
         match rule.what:
@@ -102,10 +137,16 @@ class Faults:
                 loop = asyncio.get_running_loop()
                 loop.call_later(rule.delay_ms / 1000, received.begin)
             case "drop":
-                pass
+                rule.unanswered(received)
             case "drop response":
                 received.is_answered = False
+                rule.unanswered(received)
                 received.begin()
+            case "disconnect":
+                received.disconnects = True
+                received.begin()
+            case "disconnect unhandled":
+                received.connection.end()
             case "fail":
                 received.error = rule.error
                 received.begin()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import click
@@ -20,6 +20,7 @@ from refimpl.edge.server.listener import Limits, Listener
 from refimpl.edge.server.log_directory import Directory, partitions_in
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network
+from refimpl.edge.server.watching import Watch
 from refimpl.groups.config import GroupConfig
 from refimpl.messages.broker import CONSUMER, Request, Response, Timer
 from refimpl.messages.cluster import Endpoint
@@ -32,6 +33,10 @@ CLIENT = CONSUMER
 
 Observe = Callable[[int, Any], None]
 """Told what a node observed: broker id, and one of `refimpl.messages.observations`."""
+
+Answers: TypeAlias = Sequence[tuple[Callable[[Any], None], Any, Callable[[], None] | None]]
+"""Whom to give an answer, the answer, and what to do once it is given."""
+_Interrupted: TypeAlias = tuple[Answers, Sequence[Any]]
 
 
 @define(eq=False)
@@ -55,6 +60,8 @@ class BrokerHost:
     #: Whether clients may come before the broker was told of the cluster's metadata
     accepts_at_once: bool = True
     observe: Observe | None = None
+    #: What cues hear, where there are any
+    watch: Watch | None = None
     clock: Clock = field(factory=Clock)
     faults: Faults = field(factory=Faults)
     node: Node = field(init=False)
@@ -71,6 +78,8 @@ class BrokerHost:
     _asked: int = field(default=0, init=False)
     _broker_epoch: int = field(default=-1, init=False)
     _backlog: list[Any] = field(factory=list[Any], init=False)
+    #: What a pause in the middle of carrying out has left, each with the answers before it
+    _interrupted: list[_Interrupted] = field(factory=list[_Interrupted], init=False)
 
     @property
     def log_dir(self) -> str:
@@ -89,7 +98,7 @@ class BrokerHost:
         Raises UnusableDirectory, or OSError for a port in use.
         """
         disk = self.directory.open()
-        listener = Listener(self, self.limits, self.budget, self.faults)
+        listener = Listener(self, self.limits, self.budget, self.faults, self.watch)
         try:
             accepts = self.accepts_at_once
             self.port = listener.listen(self.host, self.port, accepts=accepts)
@@ -168,6 +177,9 @@ class BrokerHost:
         if not self.paused or self.listener is None:
             return
         self.paused = False
+        interrupted, self._interrupted = self._interrupted, []
+        for answers, outputs in interrupted:
+            self._carry_out(outputs, answers)
         backlog, self._backlog = self._backlog, []
         for message in backlog:
             self._take(message)
@@ -187,6 +199,9 @@ class BrokerHost:
         self._timers.clear()
         self._pending.clear()
         self._backlog.clear()
+        self._interrupted.clear()
+        if self.watch is not None:
+            self.watch.forget()
         if self.listener is not None:
             self.listener.close()
             self.listener = None
@@ -213,6 +228,8 @@ class BrokerHost:
             return
         self._asked += 1
         self._pending[self._asked] = then
+        if self.watch is not None and self.listener is not None:
+            self.watch.asked(self._asked, body, self.listener.client_id)
         self._take(named(Request, (CLIENT, self.id, self._asked, body)))
         self.network.soon()
 
@@ -220,6 +237,12 @@ class BrokerHost:
         """Let the node handle a client's request to which nobody wants an answer."""
         self.ask(body, lambda answer: None)
         self._pending.pop(self._asked, None)
+
+    def let_watch(self, watch: Watch) -> None:
+        """Let cues hear what happens here from now on."""
+        self.watch = watch
+        if self.listener is not None:
+            self.listener.watch = watch
 
     def advance(self, by_ms: int) -> None:
         """Let time pass on this broker's clock; what is due by that happens."""
@@ -241,22 +264,28 @@ class BrokerHost:
         if self.paused:
             self._backlog.append(message)
         elif self.up:
+            if self.watch is not None:
+                is_asked = message.__class__ is Request and message.source == CLIENT
+                self.watch.handling(message.correlation_id if is_asked else None)
             outputs = self.node.handle(self.clock.now(), message)
             if self.node.context.broker_epoch != self._broker_epoch:
                 self._broker_epoch = self.node.context.broker_epoch
                 self.directory.registered(self._broker_epoch)
             self._carry_out(outputs)
 
-    def _carry_out(self, outputs: Sequence[Any]) -> None:
-        """In order; what clients are answered last, for their handlers may ask again."""
-        answers: list[tuple[Callable[[Any], None], Any]] = []
-        for output in outputs:
+    def _carry_out(self, outputs: Sequence[Any], before: Answers = ()) -> None:
+        """In order; what clients are answered last, for their handlers may ask again.
+
+        A cue may end the process at an observation, or pause it: then nothing more goes out.
+        """
+        answers = list(before)
+        for number, output in enumerate(outputs):
             kind = output.__class__
             if kind is Response:
                 if output.target != CLIENT:
                     self.network.send(output)
                 elif (then := self._pending.pop(output.correlation_id, None)) is not None:
-                    answers.append((then, output.body))
+                    answers.append((then, output.body, self._answering(output)))
             elif kind is Request:
                 self.network.send(output)
             elif kind is Timer:
@@ -268,10 +297,35 @@ class BrokerHost:
                 click.echo(f"Error: broker {self.id} ends: {output.why}", err=True)
                 self._gone()
                 self.stopped.set()
-            elif self.observe is not None:
-                self.observe(self.id, output)
-        for then, body in answers:
+            elif self._is_observed and self._observed(output):
+                if self.up and self.paused:
+                    self._interrupted.append((answers, outputs[number + 1 :]))
+                if self.paused or not self.up:
+                    return
+        for then, body, later in answers:
             then(body)
+            if later is not None:
+                later()
+
+    @property
+    def _is_observed(self) -> bool:
+        return self.observe is not None or self.watch is not None
+
+    def _observed(self, output: Any) -> bool:
+        """Tell who observes; whether that may have changed anything here."""
+        if self.observe is not None:
+            self.observe(self.id, output)
+        if self.watch is None:
+            return False
+        was = self.up, self.paused
+        with self.network.held():
+            self.watch.observed(output)
+        return (self.up, self.paused) != was
+
+    def _answering(self, output: Response) -> Callable[[], None] | None:
+        if self.watch is None:
+            return None
+        return self.watch.answering(output.correlation_id, output.body)
 
 
 def auto_topics_config(configs: Configs) -> AutoTopicsConfig:

@@ -13,8 +13,9 @@ from refimpl.api.call import Served
 from refimpl.api.table import Api
 from refimpl.configs import Configs
 from refimpl.edge.server.connection import Connection, Received
-from refimpl.edge.server.faults import Faults
+from refimpl.edge.server.faults import Faults, client_of
 from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.watching import Watch
 from refimpl.wire.errors import WireError
 
 BACKLOG = 1024
@@ -65,6 +66,10 @@ class Listener:
     limits: Limits
     budget: Budget
     faults: Faults
+    #: What cues hear, where there are any
+    watch: Watch | None = None
+    #: Who asks for what is being begun; told only where there are cues
+    client_id: str | None = field(default=None, init=False)
     connections: set[Connection] = field(factory=set[Connection], init=False)
     #: For requests that came whole and wait for answers; whoever lies about the size of a frame,
     #: and so takes the budget of large ones, must not keep these waiting
@@ -183,6 +188,8 @@ class Listener:
 
     def handle(self, received: Received) -> None:
         """A request: on to the broker, unless a fault is to happen to it."""
+        if self.watch is not None:
+            self.watch.requested(received.api.name, client_of(received))
         if not self.faults.rules or not self.faults.meet(received):
             received.begin()
 

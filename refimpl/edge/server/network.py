@@ -6,7 +6,8 @@ one, never in the middle of it.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import define, field
@@ -86,6 +87,16 @@ class Network:
             if queue and not self._scheduled:
                 self._scheduled = True
                 asyncio.get_running_loop().call_soon(self._go_on)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Deliver nothing inside the block: a node is in the middle of what it says."""
+        was, self._running = self._running, True
+        try:
+            yield
+        finally:
+            self._running = was
+            self.soon()
 
     def _go_on(self) -> None:
         self._scheduled = False

@@ -15,7 +15,7 @@ from refimpl.broker.stored_node import StoredNode
 from refimpl.controller import znodes
 from refimpl.controller.stored_controller import StoredController
 from refimpl.edge.server.controller_host import controller_config
-from refimpl.edge.server.host import BrokerHost, auto_topics_config
+from refimpl.edge.server.host import Answers, BrokerHost, auto_topics_config
 from refimpl.groups.config import GroupConfig
 from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress
@@ -151,11 +151,11 @@ class StoredBrokerHost(BrokerHost):
         self._take(output)
         self.network.run()
 
-    def _carry_out(self, outputs: Sequence[Any]) -> None:
+    def _carry_out(self, outputs: Sequence[Any], before: Answers = ()) -> None:
         others: list[Any] = []
         for output in outputs:
             if isinstance(output, Request):
                 self.store.send(output)
             else:
                 others.append(output)
-        BrokerHost._carry_out(self, others)
+        BrokerHost._carry_out(self, others, before)

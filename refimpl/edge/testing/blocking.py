@@ -3,12 +3,19 @@
 import asyncio
 import inspect
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from threading import Thread, current_thread
 from types import TracebackType
 from typing import Any, Self, cast
 
+from attrs import frozen
+
+from refimpl.edge.server.cues import begun
 from refimpl.edge.testing.cluster import Cluster
+
+WAIT = ("met", "until")
+"""The methods that wait for what clients do."""
 
 
 class BlockingCluster:
@@ -59,13 +66,37 @@ class BlockingCluster:
         What runs there already, such as the condition of an `until`, is called as it is.
         """
         if current_thread() is self._thread:
-            return call(*args, **which)
+            result = call(*args, **which)
+            if not inspect.isawaitable(result):
+                return result
+            task = asyncio.ensure_future(cast("Any", result))
+            begun(task)
+            return task
+        name = getattr(call, "__name__", "")
+        if name in WAIT and _in_a_loop():
+            raise RuntimeError(
+                f"{name}() would block the event loop that it is called in, and with it the "
+                f"clients that it waits for: use `await cluster.aio.{name}(…)`"
+            )
 
+        return self._start(call, *args, **which).result()
+
+    def _start(self, call: Callable[..., Any], *args: Any, **which: Any) -> Future[Any]:
         async def run() -> Any:
             result = call(*args, **which)
             return await cast("Any", result) if inspect.isawaitable(result) else result
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(run(), self._loop)
+
+    async def begin(self, name: str, *args: Any, **which: Any) -> Any:
+        """Call a method of `Cluster` from any event loop."""
+        call = getattr(self._cluster, name)
+        return await asyncio.wrap_future(self._start(call, *args, **which))
+
+    @property
+    def aio(self) -> "Aio":
+        """The same methods, to be awaited in the event loop of an async test."""
+        return Aio(self)
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -74,3 +105,24 @@ class BlockingCluster:
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@frozen
+class Aio:
+    """The methods of a cluster as coroutines of any event loop."""
+
+    _of: BlockingCluster
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """A method to await. Raises AttributeError for what is none."""
+        if not inspect.isfunction(inspect.getattr_static(Cluster, name, None)):
+            raise AttributeError(f"a cluster has no method {name!r}")
+        return partial(self._of.begin, name)

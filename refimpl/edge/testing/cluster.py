@@ -19,6 +19,7 @@ from refimpl.configs import Configs
 from refimpl.edge.server.addresses import advertised_of
 from refimpl.edge.server.controller_host import ControllerHost
 from refimpl.edge.server.controller_log import ControllerLog
+from refimpl.edge.server.cues import Cue, Cues, Event, new_cue
 from refimpl.edge.server.faults import Rule, What
 from refimpl.edge.server.host import BrokerHost
 from refimpl.edge.server.listener import QUICK, limits_of
@@ -32,10 +33,14 @@ from refimpl.edge.server.log_directory import (
 )
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network
+from refimpl.edge.server.watching import Furthest, Watch, is_assigned
+from refimpl.edge.testing.rebalancing import Phantom, coordinator_of, group_of
 from refimpl.messages import controller as c
+from refimpl.messages import group as g
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import PartitionRegistration
 from refimpl.messages.controller import CONTROLLER
+from refimpl.records.coordinators import OFFSETS_TOPIC
 
 LOOPBACK = "127.0.0.1"
 
@@ -56,6 +61,8 @@ class Cluster:
     had, as after the end of a process on a machine that goes on; with it, the logs are Kafka's
     files in `data/broker-N`. `configs` are settings of server.properties, by Kafka's names. `seed`
     makes the placement of replicas the same each time. `observe` is told what every node observes.
+    With `offsets_topic` the topic in which groups are kept is made at the start; by itself it is
+    made for the first group, whose client then waits as long as it likes before it asks again.
     """
 
     brokers: int = 3
@@ -67,9 +74,13 @@ class Cluster:
     observe: Callable[[int, Any], None] | None = None
     #: broker.rack of each broker that has one
     racks: Mapping[int, str] = field(factory=dict[int, str])
+    offsets_topic: bool = False
     hosts: dict[int, BrokerHost] = field(factory=dict[int, BrokerHost], init=False)
     network: Network = field(factory=Network, init=False)
     controller: ControllerHost = field(init=False)
+    #: All rules that were made, also those that are lifted
+    rules: list[Rule] = field(factory=list[Rule], init=False)
+    cues: Cues = field(factory=Cues, init=False)
 
     # From start to end
 
@@ -107,10 +118,21 @@ class Cluster:
                 )
                 await self.hosts[number].start()
             await self.settled()
+            if self.offsets_topic:
+                self._make_offsets_topic()
+                await self.until(
+                    lambda: OFFSETS_TOPIC in self.controller.controller.metadata.topics
+                )
+                await self.settled()
         except BaseException:
             self.close()
             raise
         return self
+
+    def _make_offsets_topic(self) -> None:
+        """Let a broker ask for it, with the settings that it has for it."""
+        host = self.hosts[1]
+        host.ask(g.FindCoordinatorRequest(g.GROUP, ("",)), lambda answer: None)
 
     def _own(self, number: int) -> Mapping[str, str]:
         """The settings in which brokers differ."""
@@ -284,9 +306,14 @@ class Cluster:
         """A controlled shutdown: leadership goes to others, everything is written down."""
         await self.hosts[broker].stop()
 
-    def kill(self, broker: int) -> None:
-        """End a broker's process as SIGKILL does."""
+    def kill(self, broker: int, *, expire: bool = False) -> None:
+        """End a broker's process as SIGKILL does; with `expire` its session ends at once, too.
+
+        Without, the controller waits broker.session.timeout.ms before others lead in its place.
+        """
         self.hosts[broker].kill()
+        if expire:
+            self.expire_session(broker)
 
     async def restart(self, broker: int) -> None:
         """Start a broker that is down again, on its old port, and return when it serves."""
@@ -346,21 +373,110 @@ class Cluster:
         """Handle requests, and do not answer them: an acknowledgement that is lost."""
         return self._rule(api, "drop response", **which)
 
+    def disconnect(self, api: str, *, handled: bool = True, **which: Any) -> Rule:
+        """Close the connection in place of an answer; unless it is `handled`, in place of handling
+        the request as well."""
+        return self._rule(api, "disconnect" if handled else "disconnect unhandled", **which)
+
     def fail(self, api: str, error: str, **which: Any) -> Rule:
         """Answer requests with an error by Kafka's name, and do nothing else."""
         return self._rule(api, "fail", error=error, **which)
 
     def _rule(self, api: str, what: What, broker: int | None = None, **which: Any) -> Rule:
-        """A rule for one broker, or for all; `client_id` and `count` say which requests."""
+        """A rule for one broker, or for all; `client_id`, `after` and `count` say which requests.
+
+        A test of the pytest plugin fails where a rule met nothing, unless `required` is False.
+        """
         rule = Rule(api, what, **which)
+        self.rules.append(rule)
         for host in self.hosts.values() if broker is None else [self.hosts[broker]]:
             host.faults.add(rule)
         return rule
 
-    async def met(self, rule: Rule, count: int = 1) -> None:
-        """Return once so many requests have met a fault."""
-        await rule.wait_met(count)
+    async def met(
+        self, what: Rule | Cue, count: int | None = None, timeout_ms: int = 30_000
+    ) -> None:
+        """Return once a fault has met so many requests, by itself one, or once a cue is met.
+
+        Raises TimeoutError, or what was raised by what a cue had to do.
+        """
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await what.wait_met(count)
+        except TimeoutError:
+            wanted = count or (what.count if isinstance(what, Cue) else 1)
+            text = f"{what} met {what.met} of {wanted} within {timeout_ms} ms"
+            raise TimeoutError(text) from None
 
     def release(self, rule: Rule) -> None:
         """Let what a fault holds go on, and let it meet nothing more."""
         rule.release()
+
+    # Cues: what is done when something has happened
+
+    def when(
+        self,
+        what: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        client_id: str | None = None,
+        group: str | None = None,
+        members: int | None = None,
+        api: str | None = None,
+        count: int = 1,
+        do: Callable[[Event], Any] | None = None,
+        required: bool = True,
+    ) -> Cue:
+        """A cue for what happens from now on; `met` waits for it, `do` is called with the event.
+
+        - "written": records are in the leader's log, and nobody else knows of them;
+        - "committed": the high watermark is above them;
+        - "acknowledged": their producer has been sent the answer;
+        - "read": a consumer has been sent them;
+        - "requested": a request of an `api` came;
+        - "joined": a group has a new member;
+        - "assigned": all of a group's members, at least so many, were assigned partitions; one that
+          is so now counts;
+        - "offset_committed": a group's coordinator took a commit.
+
+        `count` counts records, members, or requests. `do` runs in the thread of the brokers, there
+        and then. Raises ValueError for what such an event does not tell.
+        """
+        wanted = {"topic": topic, "partition": partition, "client_id": client_id, "group": group}
+        cue = new_cue(what, {**wanted, "members": members, "api": api}, count, do, required)
+        self._watch()
+        self.cues.all.append(cue)
+        if what == "assigned" and group is not None:
+            now = group_of(self.hosts, group)
+            if is_assigned(now) and len(now.members) >= (members or 1):
+                broker = coordinator_of(self.hosts, group)
+                cue.meet(Event(what, broker, group=group, members=len(now.members)))
+        return cue
+
+    def _watch(self) -> None:
+        """Let cues hear of all brokers; what is committed by now does not count."""
+        if any(host.watch is not None for host in self.hosts.values()):
+            return
+        furthest: Furthest = {}
+        for host in self.hosts.values():
+            for name, one in host.node.partitions.items():
+                furthest[name] = max(furthest.get(name, 0), one.replica.high_watermark)
+        for number, host in self.hosts.items():
+            host.let_watch(Watch(number, self.cues, furthest))
+
+    async def rebalance(self, group: str) -> None:
+        """Let a group rebalance: a member joins and leaves again.
+
+        Raises ClusterError for a group without members. In a consumer group (KIP-848) it leaves
+        when all others gave up what it was to have. Members hear of it by their next heartbeats.
+        """
+        await asyncio.sleep(0)  # a cue may ask for it in the middle of what a coordinator says
+        self._watch()
+        phantom = Phantom(self.hosts, group)
+        try:
+            phantom.join()
+        except LookupError as nobody:
+            raise ClusterError("GROUP_ID_NOT_FOUND", str(nobody)) from None
+        if phantom.stays:
+            self.cues.all.append(phantom.cue())

@@ -73,8 +73,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
         internal = {"__consumer_offsets": {**settings, "cleanup_policy": "compact"}}
         return Cluster({"t": {**settings, "cleanup_policy": "delete"}}, internal, headless)
 
-    monkeypatch.setattr("traces.record.cli.library", found.library)
-    monkeypatch.setattr("traces.record.cli.describe", described)
+    monkeypatch.setattr("traces.record.final_scan.library", found.library)
+    monkeypatch.setattr("traces.record.final_scan.describe", described)
     return found
 
 
