@@ -6,8 +6,8 @@ from check_witnesses import Found, witnesses
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
+from traces.explained import about, facts, told
 from traces.ingest.evidence import FIELDS, SPOKEN
-from traces.sentences import found as counted
 
 FAMILIES = {
     "L": "The log of a partition",
@@ -21,7 +21,8 @@ FAMILIES = {
 _HEAD = """\
 # The checks
 
-All {count} promises that `highwater check` judges; `highwater check --list` prints their names.
+All {count} promises that `highwater check` judges; `highwater check --list` prints their names, and
+`highwater explain L4` what stands here about one of them.
 Built by `make docs` from the checks themselves.
 
 *Needs* are fields of a [trace](traces.md) without which the promise cannot hold: what is found
@@ -45,6 +46,7 @@ puts these fields on them:
 | in *needs* | the lines | fields |
 |---|---|---|
 """
+_ELSEWHERE = ("formula", "specified by")  # stand in other places of a section
 # The lines that stand behind a word of `needs`, where it is not their `op`.
 _LINES = {
     "stamped": "`send`, to topics that are asked by time",
@@ -108,19 +110,19 @@ def _page(found: dict[str, Found]) -> str:
 
 
 def _section(check: Check) -> Iterator[str]:
-    about = " ".join((check.function.__doc__ or "").split())
     yield f"### {check.id}: {check.title}\n"
-    yield f"{about}\n"
+    yield f"{about(check)}\n"
     yield f"> {check.formula}\n"
-    yield f"- looks at: {check.looks_at}"
-    yield f"- says: “{counted(check.id, 2)}”"
-    yield f"- allowed: {f'if {check.unless}' if check.unless else 'never'}"
+    yield from (f"- {name}: {said}" for name, said in facts(check) if name not in _ELSEWHERE)
     yield f"- needs: {_fields(check.needs)}"
     yield f"- cannot do without: {_fields(check.closed)}"
     if check.spec:
         yield f"- specified by: `{check.spec}`"
     if check.kinds:
         yield f"- class in a Jepsen history: {', '.join(f'`{kind}`' for kind in check.kinds)}"
+    for title, items in told(check):
+        yield f"\n{title.capitalize()}:\n"
+        yield from (f"- {item}" for item in items)
 
 
 def _fields(names: tuple[str, ...]) -> str:

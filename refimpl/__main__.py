@@ -8,20 +8,19 @@ installs without Spark, TLC or Hypothesis.
 import errno
 import sys
 import traceback
-from collections.abc import Generator
-from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from os import devnull, dup2
 from typing import Any
 
 import click
 
+from refimpl.extras import BAD_INPUT, missing_extra_named
+
 DISTRIBUTION = "highwatermark"
 COMMANDS = "highwatermark.commands"
-ROOMS = ("refimpl", "properties", "chaos", "traces")
 
 # Exit codes. A verb itself ends with 0 or, when a promise is broken or two things differ, with 1.
-BAD_INPUT = 2
+# Bad input is 2.
 OUR_OWN_BUG = 3
 INTERRUPTED = 130
 
@@ -40,7 +39,7 @@ SHORT_HELP = {
     "check": "Judge recorded client histories, promise by promise.",
     "conform": "Prove the Python machines equal to the specs, edge by edge.",
     "dump-log": "Print what is in the files of a partition, as Kafka does.",
-    "explain": "Say all that is known of one property of the specs.",
+    "explain": "Say all that is known of a check, or of a property of the specs.",
     "faults": "Break real brokers under real clients, and record both.",
     "generate": "Make a trace of any size with known anomalies.",
     "groups": "Print the consumer groups of any Kafka: offsets, lag, readers.",
@@ -55,24 +54,6 @@ SHORT_HELP = {
 }
 
 
-def extra_of(offer: EntryPoint) -> str:
-    """The extra that brings what a verb stands on: it is named after the verb's room."""
-    return offer.module.removeprefix("refimpl.").partition(".")[0]
-
-
-class MissingExtraError(click.ClickException):
-    """A verb's room is here, but not a package that it stands on."""
-
-    exit_code = BAD_INPUT
-
-    def __init__(self, offer: EntryPoint, package: str) -> None:
-        extra = extra_of(offer)
-        super().__init__(
-            f"`highwater {offer.name}` needs the package `{package}`, which is not installed. "
-            f"It comes with the extra `{extra}`; in a checkout: pip install '.[{extra}]'"
-        )
-
-
 class Verbs(click.Group):
     """The verbs that the installed rooms offer, each loaded when it is called."""
 
@@ -83,7 +64,7 @@ class Verbs(click.Group):
         offer = _offers().get(cmd_name)
         if offer is None:
             return None
-        with _missing_extra_named(offer):
+        with missing_extra_named(offer):
             return offer.load()
 
     def resolve_command(
@@ -111,7 +92,7 @@ class Verbs(click.Group):
         except ModuleNotFoundError:
             if ctx.invoked_subcommand is None:
                 raise
-            with _missing_extra_named(_offers()[ctx.invoked_subcommand]):
+            with missing_extra_named(_offers()[ctx.invoked_subcommand]):
                 raise
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
@@ -125,18 +106,6 @@ class Verbs(click.Group):
 
 def _offers() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=COMMANDS)}
-
-
-@contextmanager
-def _missing_extra_named(offer: EntryPoint) -> Generator[None]:
-    """A missing package is the user's to install; a missing module of ours is our own bug."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        if not package or package in ROOMS:
-            raise
-        raise MissingExtraError(offer, package) from missing
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})

@@ -18,7 +18,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from refimpl.__main__ import COMMANDS, ROOMS, SHORT_HELP, extra_of
+from refimpl.__main__ import COMMANDS, SHORT_HELP
+from refimpl.extras import ROOMS, extra_of
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

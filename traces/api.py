@@ -12,13 +12,15 @@ from traces.arrow import pa
 from traces.checks.catalogue import CHECKS
 from traces.context import Clause
 from traces.engines import cache
+from traces.incidents import Incident
 from traces.ingest.history import SUB_VIA, Reading
 from traces.ingest.inputs import read_input
 from traces.ingest.run import Run
 from traces.kernel import chosen
 from traces.modes import MODES, asked, find_here, find_in_spark, is_quick
 from traces.report import Judged, event
-from traces.verdict import Verdict, clause_of, clause_text
+from traces.terminal import summary
+from traces.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,10 +45,28 @@ VIOLATIONS_DDL = f"{_FOUND_DDL}, witness array<struct<{_EVENT_DDL}>>"
 
 
 @frozen
+class Finding:
+    """What was found against one promise: how often, why it is no wonder, and the first calls."""
+
+    check: str
+    title: str
+    verdict: str
+    count: int
+    reason: str
+    witnesses: list[list[dict[str, Any]]]
+    """Of each witness the calls that show it, in the words of the trace."""
+
+
+@frozen(repr=False)
 class Result:
-    """What was said of one run."""
+    """What was said of one run; printed, it is a short table."""
 
     judged: Judged
+
+    def __str__(self) -> str:
+        return summary(self.judged)
+
+    __repr__ = __str__
 
     @property
     def verdict(self) -> str:
@@ -57,6 +77,24 @@ class Result:
     def verdicts(self) -> dict[str, Verdict]:
         """Every check's verdict with its reason, count and witnesses, by the check's id."""
         return {verdict.check: verdict for verdict in self.judged.verdicts}
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found, violations first; empty where nothing is violated and nothing allowed."""
+        return [
+            Finding(v.check, v.title, v.verdict, v.broken or v.count, v.reason, self._calls(v))
+            for word in (VIOLATED, ALLOWED)
+            for v in self.judged.verdicts
+            if v.verdict == word
+        ]
+
+    def _calls(self, verdict: Verdict) -> list[list[dict[str, Any]]]:
+        return [self.judged.witness(witness)["events"] for witness in verdict.witnesses]
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """What happened, each cause once, as `highwater check` tells it."""
+        return self.judged.incidents
 
     def __getitem__(self, check: str) -> Verdict:
         return self.verdicts[check]

@@ -28,8 +28,9 @@ from traces.output import (
     write_result,
 )
 from traces.problems import BadInput, Problem
-from traces.report import BAD_INPUT, Judged, show, summarise
+from traces.report import BAD_INPUT, Judged, show
 from traces.second import ROWS, SMALL, ask_again
+from traces.terminal import screen
 from traces.verdict import ALLOWED, NOT_CHECKED, VIOLATED
 
 FAILURES = ("violated", "allowed")
@@ -113,7 +114,7 @@ def _list_checks(json_file: Path | None) -> None:
     "-v",
     "--verbose",
     is_flag=True,
-    help="Of several runs, show each in full, not only those in which something is violated.",
+    help="Tell before that every promise, its witnesses, and what was not checked.",
 )
 @options.sub_via
 @click.option(
@@ -148,7 +149,7 @@ def check(
     PATH is the folder of a run in trace format v1 (meta.json and one file per process), a Jepsen
     history (.edn), what `highwater ingest` made of either, or a folder of them. Each promise holds,
     is violated, was broken as the configuration in meta.json allows, or is not checked, with the
-    reason. Of several runs only those are shown in full in which something is violated.
+    reason. What was found is told by incidents: findings of several promises with one cause, once.
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged
     or nothing in it was, and 3 when a second checker refutes what the first one found: then one of
@@ -178,12 +179,9 @@ def check(
         for one in judged:
             ask_again(one, always=recheck is True, compacted=cleanup_policy == "compact")
     console = standard_output()
-    for one in judged:
-        wrong = one.verdict in (VIOLATED, BAD_INPUT) or one.contradictions
-        if verbose or len(judged) == 1 or wrong:
-            show(console, one)
-    if len(judged) > 1:
-        summarise(console, judged)
+    for one in judged if verbose else ():
+        show(console, one)
+    screen(console, judged, verbose)
     if json_file is not None:
         write_json(json_file, {"runs": [one.as_json() for one in judged]})
     if junit_file is not None:

@@ -14,6 +14,7 @@ from rich.progress import Progress
 
 from traces.arrow import pq
 from traces.modes import asked, find_here, find_in_spark, is_quick
+from traces.output import number_of
 from traces.problems import BadInput, Problem
 from traces.report import Judged
 
@@ -54,7 +55,7 @@ def judge_all(
     if not judged:
         return
     rows = sum(one.run.rows for one in judged if one.run is not None)
-    task = bar.add_task(f"judging {len(judged)} runs, {rows:,} rows", total=None)
+    task = bar.add_task(f"judging {number_of(len(judged), 'run')}, {rows:,} rows", total=None)
     here = engine == "local" or (engine == "auto" and rows <= LOCAL_ROWS)
     quick = is_quick(mode, rows)
     found = _here(judged, quick) if here else _in_spark(judged, quick)

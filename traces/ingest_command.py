@@ -19,7 +19,7 @@ from traces.ingest.run import Run
 from traces.ingest.topic import REJECTED, State, follow
 from traces.ingest.whole import Map
 from traces.options import runs_of
-from traces.output import UNWRITABLE, progress, result, staying, write_json
+from traces.output import UNWRITABLE, number_of, progress, result, staying, write_json
 from traces.problems import BadInput, Problem
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -138,7 +138,10 @@ def ingest_(
             else:
                 for warning in run.warnings:
                     console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
-                console.print(f"{target}: {run.calls:,} calls, {run.rows:,} rows", soft_wrap=True)
+                console.print(
+                    f"{target}: {number_of(run.calls, 'call')}, {number_of(run.rows, 'row')}",
+                    soft_wrap=True,
+                )
                 said = {"calls": run.calls, "rows": run.rows}
                 warned = {"warnings": [str(warning) for warning in run.warnings]}
                 listed.append({"path": str(path), "out": str(target), **said, **warned})
@@ -228,7 +231,8 @@ def from_topic(
         dropped = {"duplicates": state.duplicates, "missing": state.given_up}
         write_json(json_file, {"run": str(run), **counts, **dropped})
     console.print(
-        f"{run}: {state.lines:,} lines of {processes:,} processes{summary}", soft_wrap=True
+        f"{run}: {number_of(state.lines, 'line')} of {number_of(processes, 'process')}{summary}",
+        soft_wrap=True,
     )
     return 2 if state.rejected else 0
 

@@ -20,11 +20,13 @@ from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Columns
 from traces.context import Context, Ints
+from traces.places import PLACE, places
 from traces.schema import COLUMNS
 from traces.scopes import SCOPES
 from traces.table import Lazy, by_key, part, refuse_merged_runs, refuse_other_runs
 
 WITNESSES = 10
+PLACES = 1_000  # of the findings of one check
 EVENT: dict[str, Any] = {
     "process": pa.int32(),
     "seq": pa.int64(),
@@ -50,15 +52,28 @@ _FINDING: dict[str, Any] = {
     "seen": pa.int64(),
     "extra": pa.int64(),
 }
-FINDINGS = pa.schema([*_FINDING.items(), ("events", pa.list_(pa.struct(list(EVENT.items()))))])
+_NESTED: dict[str, Any] = {"events": EVENT, "places": PLACE}
+FINDINGS = pa.schema(
+    [*_FINDING.items()]
+    + [(name, pa.list_(pa.struct(list(kinds.items())))) for name, kinds in _NESTED.items()]
+)
 _SQL = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint"}
 
 
 def _ddl(fields: Mapping[str, Any], colon: str) -> str:
-    return ", ".join(f"{name}{colon}{_SQL.get(str(t), str(t))}" for name, t in fields.items())
+    return ", ".join(f"{name}{colon}{_sql(kind)}" for name, kind in fields.items())
 
 
-FINDINGS_DDL = f"{_ddl(_FINDING, ' ')}, events array<struct<{_ddl(EVENT, ':')}>>"
+def _sql(kind: Any) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_sql(kind.value_type)}>"
+    return _SQL.get(str(kind), str(kind))
+
+
+FINDINGS_DDL = ", ".join(
+    [_ddl(_FINDING, " ")]
+    + [f"{name} array<struct<{_ddl(kinds, ':')}>>" for name, kinds in _NESTED.items()]
+)
 
 # What a row needs to find its place and to be shown: every check may use these.
 COMMON = ("run", "idx", "clock", "txn", "txn_state", *(n for n in EVENT if n in COLUMNS))
@@ -205,6 +220,8 @@ def _count(counts: dict[tuple[Any, ...], dict[str, Any]], row: dict[str, Any]) -
     if same is not row:
         for name in ("found", "seen", "extra"):
             same[name] += row[name]
+        if row["places"] and len(same["places"] or ()) < PLACES:
+            same["places"] = [*(same["places"] or ()), *row["places"]]
 
 
 def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[str, Any]]:
@@ -217,11 +234,14 @@ def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[st
         "seen": 0,
         "extra": 0,
         "events": None,
+        "places": None,
     }
-    yield blank | {"seen": found.seen, "extra": found.extra}
+    fact = found.kind.startswith("#")  # for a later step, not a finding: all of it
+    where = [] if fact else list(places(rows, found.rows, found.clause))
+    yield blank | {"seen": found.seen, "extra": found.extra, "places": where or None}
     if not len(found.rows):
         return
-    if found.kind.startswith("#"):  # a fact for a later step, not a finding: all of it
+    if fact:
         yield from (blank | {"events": events} for events in _events(rows, found.rows))
         return
     for clause in np.unique(found.clause):

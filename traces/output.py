@@ -54,6 +54,19 @@ def standard_output() -> Console:
     )
 
 
+def number_of(number: int, noun: str) -> str:
+    """A number and its noun: 1 topic, 2 topics."""
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
 def writable(text: str) -> str:
     """The text with each character that XML cannot hold spelt out."""
     return _UNWRITABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -1,6 +1,5 @@
 """What a person reads and what a machine reads."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from traces.happened import as_json, began, incidents_of
+from traces.incidents import Incident
 from traces.ingest.run import Run
 from traces.jepsen import add_cycles, anomalies
 from traces.names import Names
@@ -32,6 +33,7 @@ from traces.verdict import (
 )
 
 BAD_INPUT = "bad input"
+_TIMED = 20_000_000  # rows in which the time of the first call is looked for
 _STYLE = {HOLDS: "green", VIOLATED: "bold red", ALLOWED: "yellow", NOT_CHECKED: "dim"}
 
 
@@ -47,6 +49,8 @@ class Judged:
     error: BadInput | None = None
     rows: int = 0  # that were judged
     opinions: dict[tuple[str, int], Opinion] = field(factory=dict[tuple[str, int], Opinion])
+    incidents: list[Incident] = field(factory=list[Incident])
+    began: int = NONE  # when the first call was made
 
     @property
     def verdict(self) -> str:
@@ -69,6 +73,7 @@ class Judged:
         """The rows of the run, which are no longer needed here once they are handed out."""
         assert self.run is not None
         table, self.rows = self.run.table(number), self.run.rows
+        self._note_the_beginning()
         self.run.columns = {}
         return table
 
@@ -76,8 +81,14 @@ class Judged:
         """As `table`, of each column what is asked for."""
         assert self.run is not None
         rows, self.rows = self.run.lazily(number), self.run.rows
+        self._note_the_beginning()
         self.run.columns = {}
         return rows
+
+    def _note_the_beginning(self) -> None:
+        """Look at the time of the first call while the rows are at hand."""
+        if self.run is not None and self.rows <= _TIMED:
+            self.began = began(self.run.lazily(0))
 
     def settle(
         self, findings: list[dict[str, Any]], strict: bool, asked: Collection[str] | None = None
@@ -87,6 +98,7 @@ class Judged:
         tallies: dict[str, Tally] = next(iter(tally(findings).values()), dict[str, Tally]())
         add_cycles(tallies, self.run.jepsen)
         self.verdicts = judge(self.run, tallies, strict, asked)
+        self.incidents = incidents_of(self.run, self.verdicts)
         shown = (events for verdict in self.verdicts for _, events in verdict.witnesses)
         self.run.recall(event["id"] for events in shown for event in events)
         if self.run.jepsen:
@@ -99,6 +111,7 @@ class Judged:
             out["errors"] = [str(problem) for problem in self.error.problems]
         out["warnings"] = [str(w) for w in self.run.warnings] if self.run else []
         out["checks"] = {v.check: self._check(v) for v in self.verdicts}
+        out["incidents"] = [as_json(incident) for incident in self.incidents]
         if self.contradictions:
             out["contradictions"] = self.contradictions
         out["anomalies"] = self.anomalies
@@ -173,7 +186,7 @@ def show(console: Console, one: Judged, witnesses: int = 3) -> None:
     console.print()
     console.print(
         Text(f"{one.path}", style="bold"),
-        Text(one.verdict, style=_style(one.verdict)),
+        Text(one.verdict, style=style(one.verdict)),
         soft_wrap=True,
     )
     if one.error is not None:
@@ -203,26 +216,8 @@ def _contradiction(one: Judged) -> str:
     )
 
 
-def summarise(console: Console, judged: list[Judged]) -> None:
-    """Several runs at a glance."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("run", "verdict", "violated", "allowed"):
-        table.add_column(name, overflow="fold")
-    for one in judged:
-        said = {v: [x.check for x in one.verdicts if x.verdict == v] for v in (VIOLATED, ALLOWED)}
-        cells = (" ".join(said[VIOLATED]), " ".join(said[ALLOWED]))
-        table.add_row(one.path.name, Text(one.verdict, style=_style(one.verdict)), *cells)
-    console.print()
-    console.print(table)
-    counts = Counter(one.verdict for one in judged)
-    said = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
-    console.print(f"\n{len(judged)} runs: {said}")
-    if contradicted := [one.path.name for one in judged if one.contradictions]:
-        text = f"two checkers of Highwater disagree about {', '.join(contradicted)}: please report"
-        console.print(Text(text, style="bold red"), soft_wrap=True)
-
-
-def _style(verdict: str) -> str:
+def style(verdict: str) -> str:
+    """The colour of a verdict."""
     return _STYLE.get(verdict, "bold red")
 
 
@@ -234,7 +229,7 @@ def _table(verdicts: list[Verdict]) -> Table:
         if v.verdict != NOT_CHECKED or v.count:
             found = str(v.count) if v.count else ""
             table.add_row(
-                v.check, v.title, Text(v.verdict, style=_style(v.verdict)), found, v.reason
+                v.check, v.title, Text(v.verdict, style=style(v.verdict)), found, v.reason
             )
     return table
 

@@ -75,6 +75,12 @@ MARKS: Final = frozenset(
 )
 # All that is told of the logs of replicas.
 DUMPS: Final = (Op.DUMP, Op.MARKER, Op.DUMP_END, Op.DUMP_MARK, Op.DUMP_START)
+# What clients do during a run; the final scan may come hours later.
+DURING: Final = (
+    *(Op.SEND, Op.POLL, Op.ACQUIRE, Op.ACKNOWLEDGE, Op.COMMIT, Op.COMMITTED, Op.SUBSCRIBE),
+    *(Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.INIT_PRODUCER),
+    *(Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT),
+)
 
 
 class Detail:

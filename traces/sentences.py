@@ -29,7 +29,9 @@ def sentences(verdicts: Iterable[Verdict]) -> list[str]:
     if not lines:
         lines = ["Nothing is violated." if any(v.verdict == HOLDS for v in listed) else NOTHING]
     held, unchecked = (sum(v.verdict == said for v in listed) for said in (HOLDS, NOT_CHECKED))
-    return [*lines, f"{held} promises hold, {unchecked} were not checked."]
+    said = "promise holds" if held == 1 else "promises hold"
+    were = "was" if unchecked == 1 else "were"
+    return [*lines, f"{held} {said}, {unchecked} {were} not checked."]
 
 
 NOTHING: Final = "Nothing was checked."

@@ -32,6 +32,7 @@ class Tally:
     kinds: dict[str, int] = field(factory=dict[str, int])
     witnesses: list[tuple[int, list[Any]]] = field(factory=list[tuple[int, list[Any]]])
     facts: list[list[Any]] = field(factory=list[list[Any]])
+    places: list[Mapping[str, Any]] = field(factory=list[Mapping[str, Any]])
 
     def add(self, row: Mapping[str, Any]) -> None:
         """One row of findings."""
@@ -41,6 +42,7 @@ class Tally:
         if row["found"]:
             self.found[clause] = self.found.get(clause, 0) + row["found"]
             self.kinds[kind] = self.kinds.get(kind, 0) + row["found"]
+        self.places += row.get("places") or ()
         if row["events"] and kind.startswith("#"):
             self.facts.append(row["events"])
         elif row["events"]:
@@ -93,6 +95,8 @@ class Verdict:
     kinds: Mapping[str, int] = field(factory=dict[str, int])
     witnesses: tuple[tuple[int, list[Any]], ...] = ()
     broken: int = 0  # so many of them are violations
+    places: tuple[Mapping[str, Any], ...] = ()  # where all of them lie, see traces.places
+    permits: tuple[str, ...] = ()  # the lines of the configuration that permit what is allowed
 
 
 def judge(
@@ -126,7 +130,13 @@ def verdict_on(run: Run, check: Check, tally: Tally, strict: bool = False) -> Ve
         dict(sorted(tally.kinds.items())),
         tuple(tally.first_witnesses()),
         _breaches(tally, strict) if verdict == VIOLATED else 0,
+        tuple(_strictly(place) if strict else place for place in tally.places),
+        tuple(_permits(run, tally)),
     )
+
+
+def _strictly(place: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**place, "broken": place["broken"] + place["allowed"], "allowed": 0}
 
 
 def _breaches(tally: Tally, strict: bool) -> int:
@@ -174,15 +184,20 @@ _UNSURE = (*READERS, "consumers.whole", *SENDERS)
 
 def permitted(run: Run, tally: Tally, counted: bool = False) -> str:
     """Which lines of the configuration permit what was found, and how much where not all of it."""
+    parts = _permits(run, tally)
+    if len(parts) == 1 and not counted:
+        return f"allowed because {next(iter(parts))}"
+    return "; ".join(f"{n:,} allowed because {words}" for words, n in parts.items())
+
+
+def _permits(run: Run, tally: Tally) -> dict[str, int]:
     parts: dict[str, int] = {}
     for number, n in sorted(tally.found.items()):
         clause, subject = clause_of(number)
         if clause not in (Clause.NOT, Clause.UNKNOWN):
             words = clause_text(run, clause, subject)
             parts[words] = parts.get(words, 0) + n
-    if len(parts) == 1 and not counted:
-        return f"allowed because {next(iter(parts))}"
-    return "; ".join(f"{n:,} allowed because {words}" for words, n in parts.items())
+    return parts
 
 
 def clause_text(run: Run, clause: Clause, subject: int) -> str:

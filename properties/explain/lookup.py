@@ -10,6 +10,9 @@ from properties.tla.specs import Config
 from properties.tla.twins import promises
 from properties.tla.verdicts import Kind, Table, Verdict, load
 
+#: So many names are told to whoever asks for one that there is not, or that means too many.
+FEW = 6
+
 
 @frozen
 class Found:
@@ -44,8 +47,12 @@ def find(name: str, tree: SpecTree) -> Sequence[Found]:
     if not found:
         known = sorted({known for table in tables for known in _names(table, tree)})
         near = get_close_matches(short, known, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
+        few = get_close_matches(short, known, n=FEW, cutoff=0)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"the nearest: {', '.join(few)}"
         raise InputError(f"no configuration checks a property {name!r}: {hint}")
+    if len(found) > FEW:
+        some = ", ".join(f"{one.module}.{short}" for one in found[:FEW])
+        raise InputError(f"{len(found)} modules check {short}: name one of them, such as {some}")
     return found
 
 

@@ -167,9 +167,7 @@ def test_lines_that_are_missing_in_a_file_are_missed(tmp_path: Path) -> None:
     one = judged_lines(tmp_path, w.lines, w.meta)
     assert one.run is not None
     assert one.run.evidence.missing["producers"] == "lines are missing in the file of p0#0"
-    assert [str(x) for x in one.run.warnings] == [
-        "p0#0.ndjson:2: seq: 1 lines are missing before it"
-    ]
+    assert [str(x) for x in one.run.warnings] == ["p0#0.ndjson:2: seq: 1 line is missing before it"]
     # A record that nobody is known to have sent may have been sent on the missing line.
     assert verdicts(one)["L5"] == "not checked"
 

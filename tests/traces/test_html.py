@@ -22,6 +22,7 @@ from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
 from traces.cli import check
 from traces.generate.small import IN_CALLS, injected
+from traces.happened import title
 from traces.html.ownership import Owned
 from traces.html.page import page
 from traces.html.picture import Picture, picture
@@ -107,7 +108,9 @@ def test_a_page_begins_with_what_was_found_counted_and_in_words(
 ) -> None:
     one, root = recorded
     first, *_ = find(root, "#main section > *")
-    assert [text_of(item) for item in find(first, "li")] == [
+    told = [text_of(item) for item in find(first, "b")]
+    assert told == [title(incident) for incident in one.incidents]
+    assert [text_of(item) for item in find(root, ".found > p")] == [
         " ".join(words.split()) for words in sentences(one.verdicts)[:-1]
     ]
     cells = {text_of(cell).split()[1]: text_of(cell) for cell in find(root, ".glance a.cell")}

@@ -16,7 +16,7 @@ from traces.generate.plan import Plan
 from traces.generate.schedule import NoRoom, plan_of
 from traces.generate.small import small_run, write_small
 from traces.generate.write import Generated, write_parquet
-from traces.output import Refusal, progress, result, standard_output, staying, write_json
+from traces.output import Refusal, number_of, progress, result, standard_output, staying, write_json
 
 FORMATS = {"ndjson": write_lines, "parquet": write_parquet}
 FEWEST_ROWS = 20_000
@@ -118,7 +118,7 @@ def generate(
     made = _make_large(plan, kind, out)
     if json_file:
         write_json(json_file, _summary(made, seed))
-    print(f"{out}: {made.rows:,} rows, {len(made.injected)} anomalies, seed {seed}")
+    print(f"{out}: {made.rows:,} rows, {number_of(len(made.injected), 'anomaly')}, seed {seed}")
 
 
 def _make_small(out: Path, seed: int, name: str | None, json_file: Path | None) -> None:
@@ -132,7 +132,7 @@ def _make_small(out: Path, seed: int, name: str | None, json_file: Path | None) 
     if json_file:
         write_json(json_file, truth)
     calls = sum(map(len, lines.values()))
-    print(f"{out}: {calls} calls, {len(planted)} anomalies, seed {seed}")
+    print(f"{out}: {number_of(calls, 'call')}, {number_of(len(planted), 'anomaly')}, seed {seed}")
 
 
 def _make_large(plan: Plan, kind: str, out: Path) -> Generated:

@@ -7,8 +7,9 @@ from attrs import frozen
 from traces.html.canvas import Clock, Mark, NumberedFault
 from traces.html.picture import Group, Picture
 from traces.html.series import TopicPartition
-from traces.html.sheet import Figure, Sheet, counted, in_order, name_of
+from traces.html.sheet import Figure, Sheet, in_order, name_of
 from traces.ingest.run import Run
+from traces.output import number_of
 from traces.report import Judged
 from traces.schema import NONE
 from traces.verdict import ALLOWED, VIOLATED
@@ -74,7 +75,7 @@ def _remarks(picture: Picture, other_groups: int) -> Iterator[str]:
             "unseen records are estimates."
         )
     if other_groups:
-        yield f"{counted(other_groups, 'more consumer group')} not drawn, the least busy ones."
+        yield f"{number_of(other_groups, 'more consumer group')} not drawn, the least busy ones."
 
 
 def _faults(run: Run, picture: Picture) -> tuple[list[NumberedFault], tuple[str, ...]]:

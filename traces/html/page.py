@@ -7,6 +7,7 @@ from attrs import define, evolve, frozen
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from traces.html import view
+from traces.html.canvas import Clock
 from traces.html.figures import Plates, plates
 from traces.html.picture import Picture
 from traces.html.witnesses import PromiseFindings, found
@@ -45,6 +46,7 @@ class Section:
     open: bool
     facts: Sequence[tuple[str, str]]
     settings: Sequence[tuple[str, list[view.SharedSettings]]]
+    incidents: Sequence[view.IncidentRow]
     sentences: Sequence[str]
     summary: str
     rows: Sequence[view.VerdictRow]
@@ -123,6 +125,7 @@ def _section(judged: Sequence[Judged], number: int, picture: Picture, budget: _B
         open=number in _unfolded(judged),
         facts=view.facts(one.run, picture) if one.run else [("input", str(one.path))],
         settings=view.configuration(one.run.meta) if one.run else [],
+        incidents=view.incidents(one, Clock(picture)) if readable else [],
         sentences=view.sentences(one),
         summary=view.summary(one),
         rows=rows,

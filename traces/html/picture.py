@@ -28,17 +28,10 @@ from traces.html.series import (
     thinned,
 )
 from traces.ingest.run import Run
-from traces.schema import NONE, Flag, Op, Outcome, Txn
+from traces.schema import DURING, NONE, Flag, Op, Outcome, Txn
 
 _KAFKA_BEGAN_MS = 1_290_000_000_000  # in 2010: an earlier stamp is no time of day
 PARTITIONS = 1000  # the busiest; beyond that nobody looks at them one by one
-
-# What clients do during a run; the final scan may come hours later and is not drawn.
-_DURING = [
-    *(Op.SEND, Op.POLL, Op.ACQUIRE, Op.ACKNOWLEDGE, Op.COMMIT, Op.COMMITTED, Op.SUBSCRIBE),
-    *(Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.SEEK, Op.INIT_PRODUCER),
-    *(Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT),
-]
 
 
 @frozen(eq=False)
@@ -93,7 +86,7 @@ def picture(run: Run) -> Picture:
     clock, clocks = _clock(columns)
     at = _times(columns)
     timed = (at != NONE) & (columns["clock"] == clock)
-    during = timed & np.isin(columns["op"], _DURING)
+    during = timed & np.isin(columns["op"], DURING)
     if not during.any():
         return Picture(clocks=clocks, rows=taken.rows)
     begun = np.where(columns["inv"] != NONE, columns["inv"], at)

@@ -10,10 +10,11 @@ from traces.html.svg import inline
 from traces.output import writable
 
 _MARGIN, _HEAD, _ROW = 8, 58, 38
-_LANE_LEAST, _LETTER = 84, 6.6
+_LANE_LEAST, _LANE_MOST, _LETTER = 84, 300, 6.6
 _LEGIBLE = 0.7  # of its size, a drawing can be read; a telephone shows less of a wider one
 _NAME_LONGEST = 34
 _ARROW_END = 18  # the bar of a call, and the head of an arrow
+_BESIDE = 14  # from a client's line to words about what it does alone
 _UNANSWERED = "no answer: nobody knows"
 
 # What a call asks and what its answer says; `{}` are fields of the event.
@@ -143,6 +144,7 @@ class _Diagram:
     times: list[str]
     left: float
     width: float
+    step: float
     drawing: drawsvg.Drawing
 
     @property
@@ -179,11 +181,12 @@ def draw(
     prefix: str,
     label: str,
     *,
-    lane_most: float = _LANE_LEAST,
+    lane_most: float = _LANE_MOST,
 ) -> str:
     """The witness as SVG; `times` are the words for the times that compare.
 
-    Lanes stand up to `lane_most` apart where what is said between them is wide.
+    Lanes stand up to `lane_most` apart where what is said between them is wide: words stand between
+    two lines and cross none, and longer ones are cut short. The table of the events has them whole.
     """
     made = calls(events)
     rows = moments(made, comparable=bool(times))
@@ -193,13 +196,13 @@ def draw(
     words = [times.get(row.at, "") if row.at is not None else "" for row in rows]
     left = _MARGIN + max((_width(word) for word in words), default=0) + 4
     step = max([_LANE_LEAST, *(2 * _half(_named(lane, clients)) + 8 for lane in lanes)])
-    step = max(step, min(lane_most, max(_between(rows, lanes), default=0)))
-    said = [_width(", ".join(_said(row)) + "?") for row in rows] + [_width(_UNANSWERED)]
-    right = left + max(step * len(lanes), *said)
-    at = {lane: left + (right - left) * (n + 0.5) / len(lanes) for n, lane in enumerate(lanes)}
+    step = max(step, min(lane_most, max(map(_needed, rows), default=0)))
+    at = {lane: left + step * (n + 0.5) for n, lane in enumerate(lanes)}
+    beside = [at[row.call.client] + _needed(row) for row in rows if not row.call.target]
+    right = max(left + max(step * len(lanes), _width(_UNANSWERED)), *beside, 0)
     width, height = right + _MARGIN, _HEAD + _ROW * len(rows) + 34
     drawing = drawsvg.Drawing(width, height, id_prefix="q")
-    diagram = _Diagram(rows, at, clients, words, left, width, drawing)
+    diagram = _Diagram(rows, at, clients, words, left, width, step, drawing)
     for lane in lanes:
         _lifeline(diagram, lane)
     for n, call in enumerate(made):
@@ -211,12 +214,18 @@ def draw(
     return inline(text, prefix, label, style=style)
 
 
-def _between(rows: Sequence[Moment], lanes: Sequence[str]) -> Iterator[float]:
-    """For each arrow, how far apart the lanes must stand for its words to cover no end of it."""
-    for row in rows:
-        if row.call.target:
-            crossed = abs(lanes.index(row.call.client) - lanes.index(row.call.target))
-            yield (_width(", ".join(_said(row))) + 2 * _ARROW_END) / max(crossed, 1)
+def _needed(row: Moment) -> float:
+    """How far apart the lanes must stand for the words of a row to fit between two of them."""
+    around = 2 * _ARROW_END if row.call.target else _BESIDE + _MARGIN
+    return _width(_words(row)) + around
+
+
+def _words(row: Moment) -> str:
+    """What is said of a call or its return; of one that nobody answered, that nobody knows."""
+    words = writable(", ".join(_said(row)))
+    if row.returns and row.call.outcome == "info":
+        return f"{words.removesuffix('?')}?" if words else "nobody knows"
+    return words
 
 
 def _said(row: Moment) -> list[str]:
@@ -228,6 +237,12 @@ def _said(row: Moment) -> list[str]:
 
 def _refusal(call: DrawnCall) -> str:
     return "refused" if call.outcome == "fail" else ""
+
+
+def _cut(words: str, room: float) -> str:
+    """As much of the words as there is room for."""
+    fits = int(room / _LETTER)
+    return words if len(words) <= fits else f"{words[: max(fits - 1, 1)]}…"
 
 
 def _width(words: str) -> float:
@@ -274,17 +289,19 @@ def _row(d: _Diagram, number: int) -> None:
     client = d.at[call.client]
     if d.times[number]:
         d.text(d.times[number], d.left - 6, y + 4, "time", "end")
-    words = writable(", ".join(_said(row)))
-    if row.returns and call.outcome == "info":
-        words = f"{words.removesuffix('?')}?" if words else "nobody knows"
+    words = _words(row)
     if not call.target:
-        d.label(words, client + 14 + _width(words) / 2, y + 4)
+        last = client + d.step > d.width
+        words = words if last else _cut(words, d.step - _BESIDE - _MARGIN)
+        d.label(words, client + _BESIDE + _width(words) / 2, y + 4)
         return
     server = d.at[call.target]
     start, end = (server, client) if row.returns else (client, server)
     kind = "refusal" if row.returns and call.outcome == "fail" else "arrow"
     _arrow(d, start, end, y, kind + (" answer" if row.returns else ""))
-    d.label(words, (start + end) / 2, y - 6)
+    towards = 1 if server > client else -1
+    words = _cut(words, d.step - 2 * _ARROW_END)
+    d.label(words, client + towards * d.step / 2, y - 6)
 
 
 def _arrow(d: _Diagram, start: float, end: float, y: float, kind: str) -> None:

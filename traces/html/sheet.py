@@ -10,6 +10,7 @@ from traces.html.canvas import Clock, Mark
 from traces.html.picture import Group, PartitionTimeline, Picture
 from traces.html.series import TopicPartition
 from traces.ingest.run import Run
+from traces.output import number_of
 from traces.schema import NONE
 
 
@@ -173,9 +174,9 @@ class Sheet:
             members = self._members(group)
             generations = {one.generation for one in group.owned} - {NONE}
             hidden = len(keys) - len(rows)
+            told = number_of(len(members), "member"), number_of(len(generations), "generation")
             caption = (
-                "Which member was told that it owns which partition: "
-                f"{counted(len(members), 'member')}, {counted(len(generations), 'generation')}. "
+                f"Which member was told that it owns which partition: {', '.join(told)}. "
                 "Two bars of one partition at once are two owners."
             )
             caption += f" {hidden:,} more partitions are not shown." if hidden else ""
@@ -237,8 +238,3 @@ def name_of(run: Run, key: TopicPartition) -> str:
 def in_order(run: Run, keys: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Partitions by the name of their topic and then by number."""
     return sorted(keys, key=lambda key: (run.names.topics.name(key[0]), key))
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

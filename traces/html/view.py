@@ -7,15 +7,21 @@ from typing import Any
 
 from attrs import asdict, frozen
 
+from traces import happened
 from traces.checks.catalogue import CHECKS
+from traces.html.canvas import Clock
 from traces.html.picture import Picture
+from traces.incidents import Incident
 from traces.ingest.evidence import SPOKEN
 from traces.ingest.run import Run
 from traces.meta import Meta
+from traces.output import number_of
 from traces.report import Judged
+from traces.schema import NONE
 from traces.sentences import sentences as plain_sentences
 from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, UNASKED, VIOLATED, Verdict
 
+_FAULTS = 6  # beside an incident, that are named
 SLUGS = {VIOLATED: "violated", ALLOWED: "allowed", HOLDS: "holds", NOT_CHECKED: "unchecked"}
 FAMILIES = {
     "L": "log",
@@ -51,6 +57,17 @@ class VerdictRow:
     clause: str
     spec: str
     witnesses: int
+
+
+@frozen
+class IncidentRow:
+    """One incident, for the head of a run."""
+
+    slug: str
+    verdict: str
+    title: str
+    told: list[tuple[str, str]]
+    checks: list[tuple[str, int]]
 
 
 @frozen
@@ -98,6 +115,45 @@ def sentences(one: Judged) -> list[str]:
     return plain_sentences(one.verdicts)[:-1] if one.verdicts else []
 
 
+def incidents(one: Judged, clock: Clock) -> list[IncidentRow]:
+    """What happened, each cause once, with its time as the drawings tell it."""
+    verdicts = {verdict.check: verdict for verdict in one.verdicts}
+    return [_incident(incident, verdicts[incident.main], clock) for incident in one.incidents]
+
+
+def _incident(one: Incident, verdict: Verdict, clock: Clock) -> IncidentRow:
+    because = CHECKS[one.main].unless_text if one.violated else "; ".join(verdict.permits)
+    told = [
+        ("where", happened.where(one)),
+        ("when", _when(one, clock)),
+        ("beside", _beside(one, clock)),
+        ("because", because),
+    ]
+    return IncidentRow(
+        "violated" if one.violated else "allowed",
+        VIOLATED if one.violated else ALLOWED,
+        happened.title(one),
+        [(name, said) for name, said in told if said],
+        list(one.checks.items()),
+    )
+
+
+def _when(one: Incident, clock: Clock) -> str:
+    if one.since == NONE or not clock.comparable:
+        return ""
+    first, last = clock.spoken(one.since), clock.spoken(one.until)
+    return f"{first if first == last else f'{first} to {last}'} after the first call"
+
+
+def _beside(one: Incident, clock: Clock) -> str:
+    if not clock.comparable:
+        return ""
+    near = sorted(one.faults[:_FAULTS], key=lambda fault: fault.at)
+    said = [f"{fault.what} ({clock.spoken(fault.at)})" for fault in near]
+    more = len(one.faults) - len(near)
+    return ", ".join([*said, *([number_of(more, "more fault")] if more > 0 else [])])
+
+
 def summary(one: Judged) -> str:
     """All verdicts in one sentence."""
     counts = {word: sum(v.verdict == word for v in one.verdicts) for word in SLUGS}
@@ -123,9 +179,14 @@ def facts(run: Run, picture: Picture) -> list[tuple[str, str]]:
     if picture.end > picture.start:
         said.append(("lasted", lasting(picture.end - picture.start)))
     clients = len(run.names.processes.names)
-    said.append(("holds", f"{run.calls:,} calls of {clients:,} processes, {picture.rows:,} events"))
+    said.append(("holds", _holds(run.calls, clients, picture.rows)))
     said.append(("complete", _complete(run)))
     return [(name, value) for name, value in said if value]
+
+
+def _holds(calls: int, clients: int, events: int) -> str:
+    said = number_of(calls, "call"), number_of(clients, "process"), number_of(events, "event")
+    return f"{said[0]} of {said[1]}, {said[2]}"
 
 
 def _complete(run: Run) -> str:

@@ -1,6 +1,6 @@
 """What was found against the promises of a run, each witness with its drawing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from attrs import evolve, frozen
 
@@ -10,6 +10,7 @@ from traces.html.sequence import draw, instants
 from traces.ingest.run import Run
 from traces.report import Judged, event
 from traces.second_checker import Confirmed, Opinion, Refuted
+from traces.sentences import counted
 from traces.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 
 DRAWN = 3  # witnesses of one promise; the others are told without a drawing
@@ -49,6 +50,11 @@ class PromiseFindings:
 
     left_out: int = 0
 
+    @property
+    def sentence(self) -> str:
+        """What was found, counted, and what allows or forbids it."""
+        return counted(self.verdict)
+
     def within(self, room: Callable[[int], bool]) -> "PromiseFindings":
         """The same if there is room for it, else the first few witnesses without diagrams."""
         if room(sum(one.size for one in self.witnesses)):
@@ -82,7 +88,17 @@ def _witnesses(
         svg = draw(events, times, id, label) if n <= DRAWN else None
         allowed_by = clause_text(run, clause, subject) if clause > 1 else ""
         opinion = one.opinions.get((verdict.check, n - 1))
-        yield Witness(id, n, allowed_by, events, svg, _words(opinion), isinstance(opinion, Refuted))
+        told = tuple(_timed(one, times) for one in events)
+        yield Witness(id, n, allowed_by, told, svg, _words(opinion), isinstance(opinion, Refuted))
+
+
+def _timed(event: Mapping[str, object], times: Mapping[int, str]) -> dict[str, object]:
+    """An event with its times as the drawing tells them; times that do not compare stay as told."""
+    names = {"invoked_ns": "invoked", "returned_ns": "returned"} if times else {}
+    return {
+        names.get(name, name): times[int(str(value))] if name in names else value
+        for name, value in event.items()
+    }
 
 
 def _words(opinion: Opinion | None) -> str:

@@ -13,7 +13,7 @@ from traces.importers import otel, verifiable
 from traces.importers.identify import UnknownIdSource, identify
 from traces.importers.writer import Imported
 from traces.meta import Topic
-from traces.output import Refusal, result, standard_output, write_json
+from traces.output import Refusal, number_of, result, standard_output, write_json
 from traces.problems import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -184,7 +184,10 @@ def _run(out: Path, make: Callable[[], Imported], json_file: Path | None) -> Non
 
 def _tell(console: Console, out: Path, imported: Imported) -> None:
     calls = sum(imported.calls.values())
-    console.print(f"{out}: {len(imported.calls)} processes, {calls} calls", highlight=False)
+    console.print(
+        f"{out}: {number_of(len(imported.calls), 'process')}, {number_of(calls, 'call')}",
+        highlight=False,
+    )
     for warning in imported.warnings:
         console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
     for what, count in imported.skipped.items():

@@ -29,6 +29,7 @@ from traces.ingest.transactions import mark_mixed
 from traces.ingest.validate import findings
 from traces.meta import Meta
 from traces.names import Names
+from traces.output import number_of
 from traces.problems import SHOWN, BadInput, Problem, Problems, shown
 from traces.schema import NONE, Op
 
@@ -226,4 +227,9 @@ def _warnings(file: ProcessFile, last: int, torn: str, gap: int) -> Iterator[Pro
         message = "the file ends without close or crash: cut off"
         yield Problem(file.file, last, "op", message)
     if file.gaps:
-        yield Problem(file.file, gap, "seq", f"{file.gaps} lines are missing before it")
+        yield Problem(
+            file.file,
+            gap,
+            "seq",
+            f"{number_of(file.gaps, 'line')} {'is' if file.gaps == 1 else 'are'} missing before it",
+        )

@@ -18,6 +18,7 @@ from traces.ingest.summary import Summary
 from traces.ingest.whole import Whole, join_files
 from traces.meta import Meta, read_meta
 from traces.names import Names
+from traces.output import number_of
 from traces.problems import SHOWN, BadInput, Problem, Problems
 from traces.schema import NONE, Op
 from traces.stored import stored
@@ -195,7 +196,10 @@ def _denied(whole: Whole) -> Iterator[Problem]:
     for process, topic, partition in np.unique(np.stack(columns), axis=1).T.tolist():
         of = whole.meta.topics.get(names.topics.name(topic))
         if of is not None and of.partitions is not None and partition >= of.partitions:
-            topic, said = names.topics.name(topic), f"meta.json says {of.partitions} partitions"
+            topic, said = (
+                names.topics.name(topic),
+                f"meta.json says {number_of(of.partitions, 'partition')}",
+            )
             file = next(f.file for f in whole.files if f.name == names.processes.name(process))
             yield Problem(file, None, "partition", f"{said} of {topic}, found {topic}:{partition}")
 

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from traces.output import Refusal, result, standard_output, staying, write_json
+from traces.output import Refusal, number_of, result, standard_output, staying, write_json
 from traces.record.cluster import ClusterError, NoLibraryError
 from traces.record.contents import Contents, contents
 from traces.record.final_scan import ISOLATIONS, FinalScan, Scanned, isolations, settle_all
@@ -96,7 +96,8 @@ def record_scan(
 def _tell_of(console: Console, done: Settled) -> None:
     """How a process ended whose journal was there."""
     how = {"crash": "was killed", "cut": "is cut off", "close": "was closed"}[done.ended]
-    console.print(f"{done.file.name}: {how}; {done.calls} calls, {done.unanswered} unanswered")
+    calls = number_of(done.calls, "call")
+    console.print(f"{done.file.name}: {how}; {calls}, {done.unanswered} unanswered")
 
 
 def _named(topics: str | None) -> list[str]:
@@ -159,7 +160,10 @@ def _showing(isolation: str) -> Generator[Callable[[int], None]]:
 
 def _tell(console: Console, done: Scanned) -> None:
     topics, partitions = len(done.partitions), sum(done.partitions.values())
-    console.print(f"{done.processes} processes; {topics} topics, {partitions} partitions scanned")
+    console.print(
+        f"{number_of(done.processes, 'process')}; {number_of(topics, 'topic')}, "
+        f"{number_of(partitions, 'partition')} scanned"
+    )
     for name in done.running:
         console.print(f"not complete: {name} is still running")
     for name in done.headless:

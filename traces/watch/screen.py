@@ -15,7 +15,7 @@ from rich.text import Text
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.output import write_whole
+from traces.output import number_of, write_whole
 from traces.report import event, event_line
 from traces.verdict import NOT_CHECKED, VIOLATED
 from traces.watch.finality import EARLY
@@ -48,7 +48,7 @@ def lines(watch: Watch, step: BatchOutcome) -> Iterator[tuple[str, str]]:
         if count > MOST_SHOWN:
             yield VIOLATED.upper(), f"{check} and {count - MOST_SHOWN} more of it"
     for process in step.batch.ended:
-        yield ENDED[process.ended], f"{process.name}, {process.calls:,} calls"
+        yield ENDED[process.ended], f"{process.name}, {number_of(process.calls, 'call')}"
 
 
 def said(watch: Watch, finding: Finding) -> str:
@@ -147,7 +147,8 @@ class Screen:
 
     def _shown(self, watch: Watch) -> RenderableType:
         running = watch.folder.running
-        head = f"{watch.path}  {watch.calls:,} calls of {len(watch.folder.processes)} processes"
+        head = f"{watch.path}  {number_of(watch.calls, 'call')} of "
+        head += number_of(len(watch.folder.processes), "process")
         still = (
             f"{len(running)} still open: {', '.join(running[:8])}" if running else "nobody is open"
         )

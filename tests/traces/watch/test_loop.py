@@ -157,7 +157,7 @@ def test_the_command_ends_with_the_run(tmp_path: Path, name: str | None, code: i
     out = tmp_path / "out.json"
     result = CliRunner().invoke(check, [str(tmp_path), "--watch", "--json", str(out)])
     assert result.exit_code == code, result.output
-    assert ("L4 witness 1" in result.output) == bool(code)
+    assert ("promises L4 L3" in result.output) == bool(code)
     watched = json.loads(out.read_text())
     assert "watching" not in watched["runs"][0]
     CliRunner().invoke(check, [str(tmp_path), "--json", str(out)])
